@@ -1,0 +1,62 @@
+"""Package metadata and extras; the build system and the tools' settings are in ``pyproject.toml``."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+CORE = [
+    "torch>=2.2",
+    "numpy>=1.26",
+    "gymnasium>=1.0",
+    "easydict>=1.10",
+    "tensorboardX>=2.6",
+    "flask>=3.0",
+    "waitress>=3.0",
+    "requests>=2.31",
+    "safetensors>=0.4",
+    "click>=8.1",
+    "rich>=13.0",
+]
+
+EXTRAS = {
+    "plot": ["matplotlib>=3.8"],
+    "video": ["imageio>=2.34", "imageio-ffmpeg>=0.5"],
+    "atari": ["ale-py>=0.10", "opencv-python-headless>=4.9"],
+    "box2d": ["gymnasium[box2d]>=1.0"],
+    "mujoco": ["gymnasium[mujoco]>=1.0"],
+    "envpool": ["envpool>=0.8"],
+    "offline": ["h5py>=3.10"],
+    "wandb": ["wandb>=0.16"],
+    "ray": ["ray>=2.9"],
+}
+EXTRAS["test"] = ["pytest>=8.0", "hypothesis>=6.100", "psutil>=5.9", *EXTRAS["plot"], *EXTRAS["video"]]
+EXTRAS["dev"] = [*EXTRAS["test"], "ruff>=0.6", "mypy>=1.10", "import-linter>=2.0", "coverage>=7.5", "py-spy>=0.3"]
+
+version: dict[str, str] = {}
+for line in (HERE / "ding" / "__init__.py").read_text(encoding="utf-8").splitlines():
+    if line.startswith("__version__"):
+        version["value"] = line.split("=")[1].strip().strip("\"'")
+
+setup(
+    name="ding",
+    version=version["value"],
+    description="A drop-in, column-based implementation of DI-engine's reinforcement-learning worker library",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=find_packages(include=["ding", "ding.*"]),
+    package_data={"ding": ["py.typed"]},
+    python_requires=">=3.10,<3.14",
+    install_requires=CORE,
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["ding = ding.entry.cli:main"]},
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3 :: Only",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+)

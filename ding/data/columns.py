@@ -1,0 +1,213 @@
+"""Columns: the arrays behind a batch, and the few operations that everything else is made of.
+
+A column is a ``torch.Tensor``, a ``numpy.ndarray`` or a ``list`` whose first axis is the row, or a ``dict`` of columns. The type of a leaf decides
+what one row of it is:
+
+=====================================  ===========================================================
+leaf                                   a row of it
+=====================================  ===========================================================
+``torch.Tensor`` ``[N, ...]``          tensor ``[...]`` that shares memory
+``numpy.ndarray`` ``[N]``              Python ``bool``, ``int`` or ``float``
+``numpy.ndarray`` ``[N, d, ...]``      array ``[d, ...]`` that shares memory
+``list`` of length N                   the object itself
+=====================================  ===========================================================
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+Leaf: TypeAlias = "torch.Tensor | np.ndarray | list"
+Columns: TypeAlias = "Leaf | dict[str, Any]"
+Index: TypeAlias = "slice | np.ndarray"
+
+
+class DataError(Exception):
+    """Base class of the errors of :mod:`ding.data`."""
+
+
+class SchemaError(DataError, ValueError):
+    """Rows or columns that do not fit together; the message names the field."""
+
+
+def iter_leaves(columns: Columns, path: str = "") -> Iterator[tuple[str, Leaf]]:
+    """Yield ``(path, leaf)`` for each leaf, keys joined by ``.``; a bare leaf has the path ``""``."""
+    if isinstance(columns, dict):
+        for key, value in columns.items():
+            yield from iter_leaves(value, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, columns
+
+
+def map_leaves(fn: Callable[[Any], Any], columns: Columns) -> Columns:
+    """Apply ``fn`` to each leaf and keep the nesting."""
+    if isinstance(columns, dict):
+        return {key: map_leaves(fn, value) for key, value in columns.items()}
+    return fn(columns)
+
+
+def num_rows(columns: Columns) -> int:
+    """Number of rows of the first leaf.
+
+    Raises:
+        SchemaError: there is no leaf, or a leaf has no row axis.
+    """
+    while isinstance(columns, dict):
+        if not columns:
+            raise SchemaError("a batch needs at least one column to know its number of rows")
+        columns = next(iter(columns.values()))
+    if not isinstance(columns, list) and columns.ndim == 0:
+        raise SchemaError("a column needs a row axis, found a 0-dimensional array")
+    return len(columns)
+
+
+def check_rows(columns: Columns, expected: int) -> None:
+    """Raise a :class:`SchemaError` unless each leaf is a column of ``expected`` rows."""
+    for path, leaf in iter_leaves(columns):
+        name = path or "<value>"
+        if not isinstance(leaf, (torch.Tensor, np.ndarray, list)):
+            raise SchemaError(f"column {name!r} must be a tensor, an array, a list or a dict, found {type(leaf).__name__}")
+        if not isinstance(leaf, list) and leaf.ndim == 0:
+            raise SchemaError(f"column {name!r} needs a row axis, found a 0-dimensional array")
+        if len(leaf) != expected:
+            raise SchemaError(f"column {name!r} has {len(leaf)} rows, expected {expected}")
+
+
+def take(columns: Columns, index: Index) -> Columns:
+    """Rows chosen by a slice (shares memory) or by an int64 array of non-negative positions (copies)."""
+    if isinstance(columns, dict):
+        return {key: take(value, index) for key, value in columns.items()}
+    if isinstance(index, slice):
+        return columns[index]
+    if isinstance(columns, torch.Tensor):
+        return columns.index_select(0, torch.from_numpy(index).to(columns.device))
+    if isinstance(columns, np.ndarray):
+        return columns.take(index, axis=0)
+    return [columns[i] for i in index.tolist()]
+
+
+def row_list(columns: Columns, length: int) -> list[Any]:
+    """All rows: dicts for a dict of columns, else what the leaf type says."""
+    if isinstance(columns, dict):
+        if not columns:
+            return [{} for _ in range(length)]
+        keys = tuple(columns)
+        per_key = [row_list(value, length) for value in columns.values()]
+        return [dict(zip(keys, values)) for values in zip(*per_key)]
+    if isinstance(columns, torch.Tensor):
+        return list(columns.unbind(0)) if length else []
+    if isinstance(columns, np.ndarray):
+        return columns.tolist() if columns.ndim == 1 else list(columns)
+    return list(columns)
+
+
+def row_at(columns: Columns, position: int) -> Any:
+    """One row; see :func:`row_list`."""
+    if isinstance(columns, dict):
+        return {key: row_at(value, position) for key, value in columns.items()}
+    if isinstance(columns, np.ndarray) and columns.ndim == 1:
+        return columns[position].item()
+    return columns[position]
+
+
+def concat(parts: Sequence[Columns], path: str = "") -> Columns:
+    """Concatenate along the rows.
+
+    Raises:
+        SchemaError: the parts differ in fields, leaf types, dtypes or row shapes; the message names the first field that does.
+    """
+    first = parts[0]
+    name = path or "<value>"
+    if isinstance(first, dict):
+        for part in parts[1:]:
+            if not isinstance(part, dict) or part.keys() != first.keys():
+                found = sorted(map(str, part)) if isinstance(part, dict) else type(part).__name__
+                raise SchemaError(f"cannot concatenate at {name!r}: fields {sorted(map(str, first))} and {found} differ")
+        return {key: concat([part[key] for part in parts], f"{path}.{key}" if path else str(key)) for key in first}
+    if isinstance(first, list):
+        if not all(isinstance(part, list) for part in parts):
+            raise SchemaError(f"cannot concatenate {name!r}: a list of objects and an array")
+        return [item for part in parts for item in part]
+    for part in parts[1:]:
+        same_type = isinstance(part, torch.Tensor) == isinstance(first, torch.Tensor) and hasattr(part, "dtype")
+        if not same_type or part.dtype != first.dtype or part.shape[1:] != first.shape[1:]:
+            raise SchemaError(f"cannot concatenate {name!r}: {describe_leaf(first)} and {describe_leaf(part)} differ")
+    if isinstance(first, torch.Tensor):
+        return torch.cat(list(parts))
+    return np.concatenate(list(parts))
+
+
+def describe_leaf(leaf: Any) -> str:
+    """Short text for messages: kind, dtype and row shape."""
+    if isinstance(leaf, torch.Tensor):
+        return f"tensor {str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape[1:])}"
+    if isinstance(leaf, np.ndarray):
+        return f"array {leaf.dtype}{list(leaf.shape[1:])}"
+    return f"{type(leaf).__name__} of objects" if isinstance(leaf, list) else type(leaf).__name__
+
+
+def stack_rows(rows: Sequence[Any], path: str = "") -> Columns:
+    """Columnise row values; the inverse of :func:`row_list`.
+
+    Dicts become a dict of columns, tensors a tensor, arrays an array, Python and numpy scalars a 1-D array. What has no array form (``None``,
+    strings, lists, tuples, a mix of kinds) becomes a ``list`` column.
+
+    Raises:
+        SchemaError: the rows have different fields, or arrays of different shape or dtype; the message names field and row.
+    """
+    first = rows[0]
+    if isinstance(first, Mapping):
+        return _stack_dicts(rows, path)
+    if isinstance(first, torch.Tensor):
+        if not all(isinstance(row, torch.Tensor) for row in rows):
+            return list(rows)
+        _check_uniform(rows, path)
+        return torch.stack(list(rows))
+    if isinstance(first, np.ndarray) and first.ndim > 0:
+        if not all(isinstance(row, np.ndarray) and row.ndim > 0 for row in rows) or first.dtype.hasobject:
+            return list(rows)
+        _check_uniform(rows, path)
+        return np.stack(list(rows))
+    return _stack_scalars(rows)
+
+
+def _stack_dicts(rows: Sequence[Any], path: str) -> Columns:
+    first = rows[0]
+    keys = first.keys()
+    for position, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            return list(rows)
+        if row.keys() != keys:
+            missing = sorted(str(key) for key in keys - row.keys())
+            extra = sorted(str(key) for key in row.keys() - keys)
+            where = f" in {path!r}" if path else ""
+            raise SchemaError(f"row {position}{where} differs from row 0: missing fields {missing}, extra fields {extra}")
+    return {key: stack_rows([row[key] for row in rows], f"{path}.{key}" if path else str(key)) for key in keys}
+
+
+def _check_uniform(rows: Sequence[Any], path: str) -> None:
+    shape, dtype = rows[0].shape, rows[0].dtype
+    for position, row in enumerate(rows):
+        if row.shape != shape or row.dtype != dtype:
+            raise SchemaError(
+                f"field {path or '<value>'!r} of row {position} has shape {tuple(row.shape)} and dtype {row.dtype}, "
+                f"expected {tuple(shape)} and {dtype} as in row 0"
+            )
+
+
+def _stack_scalars(rows: Sequence[Any]) -> Columns:
+    plain = [row.item() if isinstance(row, np.generic) or (isinstance(row, np.ndarray) and row.ndim == 0) else row for row in rows]
+    kinds = {type(value) for value in plain}
+    if kinds == {bool}:
+        return np.array(plain, dtype=np.bool_)
+    if kinds == {int}:
+        try:
+            return np.array(plain, dtype=np.int64)
+        except OverflowError:
+            return list(rows)
+    if kinds == {float}:
+        return np.array(plain, dtype=np.float64)
+    # An int among floats would come back as a float: such rows stay objects, so that nothing changes its type.
+    return list(rows)

@@ -1,0 +1,250 @@
+"""``EnvBatch`` and ``TimestepBatch``: mappings keyed by environment over stacked arrays."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ding.data.columns import Columns, SchemaError, check_rows, row_at, row_list, stack_rows, take
+
+
+class BaseEnvTimestep(NamedTuple):
+    """What one env step returns: observation, reward, ``done`` (terminated or truncated) and info dict."""
+
+    obs: Any
+    reward: Any
+    done: bool
+    info: dict[str, Any]
+
+
+class EnvBatch(Mapping[int, Any]):
+    """Values of N environments: ``batch[env_id]`` is a row of the columns.
+
+    *Rows win*, as in :class:`~ding.data.TransitionBatch`: once dict rows have been handed out they are the truth and :attr:`columns` is rebuilt from
+    them. Rows that are arrays or tensors share memory with the columns.
+
+    Args:
+        env_ids: int64 ``[N]``, distinct.
+        columns: a column or a nested dict of columns with N rows each.
+
+    Raises:
+        SchemaError: a leaf has another number of rows than there are ids.
+    """
+
+    __slots__ = ("_columns", "_positions", "_rows", "env_ids")
+
+    def __init__(self, env_ids: "np.ndarray | Sequence[int]", columns: Columns) -> None:
+        self.env_ids = np.asarray(env_ids, dtype=np.int64)
+        check_rows(columns, len(self.env_ids))
+        self._columns: Columns | None = columns
+        self._rows: list[Any] | None = None
+        self._positions: dict[int, int] | None = None
+
+    @classmethod
+    def trusted(cls, env_ids: np.ndarray, columns: Columns) -> "EnvBatch":
+        """Wrap columns that are known to be sound, without looking at them (for hot paths)."""
+        batch = cls.__new__(cls)
+        batch.env_ids = env_ids
+        batch._columns = columns
+        batch._rows = None
+        batch._positions = None
+        return batch
+
+    @classmethod
+    def from_dict(cls, mapping: Mapping[int, Any]) -> "EnvBatch":
+        """A batch of the given values, in the order of the mapping. They are columnised when :attr:`columns` is first read."""
+        if isinstance(mapping, EnvBatch):
+            return mapping
+        batch = EnvBatch.__new__(EnvBatch)
+        batch.env_ids = np.fromiter(mapping.keys(), dtype=np.int64, count=len(mapping))
+        batch._columns = None
+        batch._rows = list(mapping.values())
+        batch._positions = None
+        return batch
+
+    @property
+    def columns(self) -> Columns:
+        """The column or nested dict of columns.
+
+        Raises:
+            SchemaError: the rows do not fit together, or there are none.
+        """
+        if self._columns is not None:
+            return self._columns
+        assert self._rows is not None
+        if not self._rows:
+            raise SchemaError("an EnvBatch without environments has no columns")
+        columns = stack_rows(self._rows)
+        if not isinstance(columns, dict):
+            self._columns = columns
+        return columns
+
+    def field(self, name: str) -> "EnvBatch":
+        """The batch of one field of dict-valued rows, e.g. ``output.field('action')``."""
+        columns = self.columns
+        if not isinstance(columns, dict):
+            raise SchemaError(f"no field {name!r}: the rows are not dicts")
+        if name not in columns:
+            raise SchemaError(f"no field {name!r}; fields are {sorted(map(str, columns))}")
+        return EnvBatch.trusted(self.env_ids, columns[name])
+
+    def take(self, positions: np.ndarray) -> "EnvBatch":
+        """The batch of the environments at these positions (not ids)."""
+        if self._columns is None and self._rows is not None:
+            return EnvBatch.from_dict({int(self.env_ids[p]): self._rows[p] for p in positions.tolist()})
+        return EnvBatch.trusted(self.env_ids[positions], take(self.columns, positions))
+
+    def position(self, env_id: int) -> int:
+        """Row position of an environment. Raises ``KeyError`` when it is not in the batch."""
+        if self._positions is None:
+            self._positions = {int(env_id): i for i, env_id in enumerate(self.env_ids.tolist())}
+        return self._positions[env_id]
+
+    def to_dict(self) -> dict[int, Any]:
+        """A plain dict env id -> row."""
+        return dict(zip(self.env_ids.tolist(), self._all_rows()))
+
+    def _all_rows(self) -> list[Any]:
+        if self._rows is not None:
+            return self._rows
+        assert self._columns is not None
+        rows = row_list(self._columns, len(self.env_ids))
+        if isinstance(self._columns, dict):
+            self._rows = rows
+            self._columns = None
+        return rows
+
+    def __getitem__(self, env_id: int) -> Any:
+        position = self.position(env_id)
+        if self._rows is None and not isinstance(self._columns, dict):
+            assert self._columns is not None
+            return row_at(self._columns, position)
+        return self._all_rows()[position]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.env_ids.tolist())
+
+    def __len__(self) -> int:
+        return len(self.env_ids)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(env_ids={self.env_ids.tolist()})"
+
+
+class TimestepBatch(EnvBatch):
+    """The timesteps of N environments: ``batch[env_id]`` is a :class:`BaseEnvTimestep`.
+
+    Args:
+        env_ids: int64 ``[N]``.
+        obs: column(s) with N rows; after the end of an episode the final observation, not the one of the reset.
+        reward: float32 ``[N, ...]``, usually ``[N, 1]``.
+        done: bool ``[N]``, terminated or truncated.
+        truncated: bool ``[N]``, ended by a time limit in a state that is not terminal.
+        infos: position -> info dict of the rows that have one.
+    """
+
+    __slots__ = ("done", "infos", "obs", "reward", "truncated")
+
+    def __init__(
+        self,
+        env_ids: "np.ndarray | Sequence[int]",
+        obs: Columns,
+        reward: Any,
+        done: np.ndarray,
+        truncated: np.ndarray,
+        infos: dict[int, dict[str, Any]] | None = None,
+    ) -> None:
+        ids = np.asarray(env_ids, dtype=np.int64)
+        check_rows({"obs": obs, "reward": reward, "done": done, "truncated": truncated}, len(ids))
+        self._fill(ids, obs, reward, done, truncated, {} if infos is None else infos)
+
+    def _fill(self, env_ids: np.ndarray, obs: Columns, reward: Any, done: np.ndarray, truncated: np.ndarray, infos: dict) -> None:
+        self.env_ids = env_ids
+        self.obs = obs
+        self.reward = reward
+        self.done = done
+        self.truncated = truncated
+        self.infos = infos
+        self._columns = None
+        self._rows = None
+        self._positions = None
+
+    @classmethod
+    def trusted_timesteps(
+        cls, env_ids: np.ndarray, obs: Columns, reward: Any, done: np.ndarray, truncated: np.ndarray, infos: dict[int, dict[str, Any]]
+    ) -> "TimestepBatch":
+        """Wrap arrays that are known to be sound, without looking at them (for hot paths)."""
+        batch = cls.__new__(cls)
+        batch._fill(env_ids, obs, reward, done, truncated, infos)
+        return batch
+
+    @classmethod
+    def from_dict(cls, mapping: Mapping[int, Any]) -> "TimestepBatch":
+        """Columnise a dict env id -> timestep with the fields ``obs, reward, done, info`` (the classic form of an env manager).
+
+        ``truncated`` is read from ``info['TimeLimit.truncated']``. Rewards become float32; a scalar reward becomes ``[N, 1]``.
+
+        Raises:
+            SchemaError: the timesteps do not fit together, or there are none.
+        """
+        if isinstance(mapping, TimestepBatch):
+            return mapping
+        steps = list(mapping.values())
+        if not steps:
+            raise SchemaError("a TimestepBatch needs at least one environment")
+        infos = {i: step.info for i, step in enumerate(steps) if step.info}
+        batch = cls.trusted_timesteps(
+            np.fromiter(mapping.keys(), dtype=np.int64, count=len(steps)),
+            stack_rows([step.obs for step in steps], "obs"),
+            _reward_column([step.reward for step in steps]),
+            np.array([bool(step.done) for step in steps], dtype=np.bool_),
+            np.array([is_truncated(step.info) for step in steps], dtype=np.bool_),
+            infos,
+        )
+        batch._rows = steps
+        return batch
+
+    @property
+    def columns(self) -> Columns:
+        """``{'obs', 'reward', 'done', 'truncated'}``."""
+        return {"obs": self.obs, "reward": self.reward, "done": self.done, "truncated": self.truncated}
+
+    def info_at(self, position: int) -> dict[str, Any]:
+        """The info dict of a row; rows without one get an empty dict of their own."""
+        return self.infos.setdefault(position, {})
+
+    def take(self, positions: np.ndarray) -> "TimestepBatch":
+        """The timesteps at these positions (not ids)."""
+        infos = {new: self.infos[old] for new, old in enumerate(positions.tolist()) if old in self.infos}
+        return self.trusted_timesteps(
+            self.env_ids[positions],
+            take(self.obs, positions),
+            take(self.reward, positions),
+            self.done[positions],
+            self.truncated[positions],
+            infos,
+        )
+
+    def _all_rows(self) -> list[Any]:
+        if self._rows is None:
+            size = len(self.env_ids)
+            parts = zip(row_list(self.obs, size), row_list(self.reward, size), self.done.tolist(), range(size))
+            self._rows = [BaseEnvTimestep(obs, reward, done, self.info_at(i)) for obs, reward, done, i in parts]
+        return self._rows
+
+    def __getitem__(self, env_id: int) -> Any:
+        return self._all_rows()[self.position(env_id)]
+
+
+def is_truncated(info: Any) -> bool:
+    """Whether an info dict says that a time limit, and not a terminal state, ended the episode."""
+    return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
+
+
+def _reward_column(rewards: list[Any]) -> Any:
+    column = stack_rows(rewards, "reward")
+    if isinstance(column, np.ndarray):
+        column = column.astype(np.float32, copy=False)
+        return column[:, None] if column.ndim == 1 else column
+    return column
+

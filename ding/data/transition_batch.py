@@ -1,0 +1,295 @@
+"""``TransitionBatch``: a sequence of transition dicts that is stored as columns."""
+
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from ding.data.columns import Index, SchemaError, check_rows, concat, num_rows, row_list, stack_rows, take
+
+
+class _Table:
+    """What the batches that are views of each other share: columns until a row is taken, rows from then on."""
+
+    __slots__ = ("columns", "rows")
+
+    def __init__(self, columns: dict[str, Any] | None, rows: list[dict[str, Any]] | None) -> None:
+        self.columns = columns
+        self.rows = rows
+
+
+class TransitionBatch(MutableSequence[dict[str, Any]]):
+    """A sequence of N transitions with one array per field.
+
+    It behaves like the list of dicts that the classic API speaks of. *Rows win*: the first time a row is taken, all rows of the underlying table
+    are materialised once as plain mutable dicts, and are the truth from then on: what a caller writes into them is seen by every view of the same
+    table and by :attr:`columns`, which is then rebuilt when asked for. Code that never touches a row never pays for one.
+
+    Args:
+        columns: nested dict of columns (see :mod:`ding.data.columns`), each with N rows.
+        lengths: int64 ``[S]``, lengths of the trajectory pieces of which the batch is the concatenation, with sum N. ``None``: one piece.
+
+    Raises:
+        SchemaError: no column, leaves with different numbers of rows, or ``lengths`` that do not add up to N.
+    """
+
+    __slots__ = ("_index", "_length", "_lengths", "_table")
+
+    _table: _Table
+    _index: Index | None
+    _length: int
+    _lengths: np.ndarray | None
+
+    def __init__(self, columns: Mapping[str, Any], lengths: "Sequence[int] | np.ndarray | None" = None) -> None:
+        if not isinstance(columns, Mapping):
+            raise SchemaError(f"columns must be a dict of fields, found {type(columns).__name__}")
+        columns = dict(columns)
+        length = num_rows(columns)
+        check_rows(columns, length)
+        self._table = _Table(columns, None)
+        self._index = None
+        self._length = length
+        self._lengths = None if lengths is None else _checked_lengths(lengths, length)
+
+    @classmethod
+    def trusted(cls, columns: dict[str, Any], length: int, lengths: np.ndarray | None = None) -> "TransitionBatch":
+        """Wrap columns that are known to be sound, without looking at them (for hot paths)."""
+        batch = cls.__new__(cls)
+        batch._table = _Table(columns, None)
+        batch._index = None
+        batch._length = length
+        batch._lengths = lengths
+        return batch
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[dict[str, Any]]) -> "TransitionBatch":
+        """A batch of the given dicts (not copied). They are columnised when :attr:`columns` is first read, which may raise :class:`SchemaError`."""
+        batch = cls.__new__(cls)
+        batch._set_rows(list(rows))
+        return batch
+
+    @classmethod
+    def concat(cls, batches: Sequence["TransitionBatch"]) -> "TransitionBatch":
+        """Concatenate batches; ``lengths`` are concatenated too when any part has them.
+
+        Raises:
+            SchemaError: no batch at all, or batches of different schemas; the message names the field.
+        """
+        if not batches:
+            raise SchemaError("cannot concatenate zero batches: the schema is unknown")
+        if len(batches) == 1:
+            return batches[0]
+        lengths = None
+        if any(batch._lengths is not None for batch in batches):
+            lengths = np.concatenate([batch.piece_lengths() for batch in batches])
+        if any(batch._table.rows is not None for batch in batches):
+            result = cls.from_rows([row for batch in batches for row in batch.rows()])
+            result._lengths = lengths
+            return result
+        columns = concat([batch.columns for batch in batches])
+        assert isinstance(columns, dict)
+        return cls.trusted(columns, sum(len(batch) for batch in batches), lengths)
+
+    # ------------------------------------------------------------------ columns
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Nested dict of columns, each leaf with N rows. Rebuilt from the rows once these exist.
+
+        Raises:
+            SchemaError: rows that a caller changed no longer fit together.
+        """
+        table = self._table
+        if table.rows is not None:
+            rows = self._picked_rows()
+            columns = stack_rows(rows) if rows else {}
+        elif self._index is None:
+            assert table.columns is not None
+            return table.columns
+        else:
+            assert table.columns is not None
+            columns = take(table.columns, self._index)
+        if not isinstance(columns, dict):
+            raise SchemaError("the rows of a TransitionBatch must be dicts")
+        return columns
+
+    @property
+    def lengths(self) -> np.ndarray | None:
+        """int64 ``[S]`` lengths of the trajectory pieces, or ``None`` for one piece."""
+        return self._lengths
+
+    def piece_lengths(self) -> np.ndarray:
+        """Like :attr:`lengths`, with one piece spelled out (no piece for an empty batch)."""
+        if self._lengths is not None:
+            return self._lengths
+        return np.array([self._length] if self._length else [], dtype=np.int64)
+
+    def with_columns(self, **columns: Any) -> "TransitionBatch":
+        """A batch with columns added or replaced; the others are shared.
+
+        Raises:
+            SchemaError: a new column has another number of rows.
+        """
+        check_rows(columns, self._length)
+        return self.trusted({**self.columns, **columns}, self._length, self._lengths)
+
+    def without_columns(self, *names: str) -> "TransitionBatch":
+        """A batch without the named top-level columns; names that do not exist are ignored."""
+        return self.trusted({k: v for k, v in self.columns.items() if k not in names}, self._length, self._lengths)
+
+    # ------------------------------------------------------------------ rows
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows as a new list of the (shared, mutable) row dicts."""
+        self._materialise()
+        return list(self._picked_rows())
+
+    def _materialise(self) -> list[dict[str, Any]]:
+        table = self._table
+        if table.rows is None:
+            assert table.columns is not None
+            table.rows = row_list(table.columns, num_rows(table.columns) if table.columns else 0)
+            table.columns = None
+        return table.rows
+
+    def _picked_rows(self) -> list[dict[str, Any]]:
+        rows = self._table.rows
+        assert rows is not None
+        if self._index is None:
+            return rows
+        if isinstance(self._index, slice):
+            return rows[self._index]
+        return [rows[i] for i in self._index.tolist()]
+
+    def _set_rows(self, rows: list[dict[str, Any]]) -> None:
+        self._table = _Table(None, rows)
+        self._index = None
+        self._length = len(rows)
+        self._lengths = None
+
+    # ------------------------------------------------------------------ sequence
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, item: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, item: "slice | Sequence[int] | np.ndarray") -> "TransitionBatch": ...
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, slice):
+            return self._view(item)
+        if isinstance(item, (int, np.integer)):
+            position = int(item)
+            if position < -self._length or position >= self._length:
+                raise IndexError(f"row {position} of a batch of {self._length} rows")
+            rows = self._materialise()
+            return rows[self._base_position(position % self._length)]
+        return self._view(_as_positions(item, self._length))
+
+    def _view(self, item: Index) -> "TransitionBatch":
+        view = self.__class__.__new__(self.__class__)
+        view._table = self._table
+        view._lengths = None
+        if isinstance(item, slice) and (self._index is None or isinstance(self._index, slice)):
+            base = range(_base_length(self._index, self._length))[self._index or slice(None)]
+            picked = base[item]
+            # Tensors cannot be sliced backwards: such a view goes by positions.
+            backwards = picked.step < 0
+            view._index = np.array(picked, dtype=np.int64) if backwards else slice(picked.start, picked.stop, picked.step)
+            view._length = len(picked)
+        else:
+            view._index = self._positions()[item]
+            view._length = len(view._index)
+        return view
+
+    def _positions(self) -> np.ndarray:
+        """Positions of this view's rows in the table."""
+        if isinstance(self._index, np.ndarray):
+            return self._index
+        base = range(_base_length(self._index, self._length))[self._index or slice(None)]
+        return np.arange(base.start, base.stop, base.step, dtype=np.int64)
+
+    def _base_position(self, position: int) -> int:
+        if self._index is None:
+            return position
+        if isinstance(self._index, slice):
+            return int(self._index.start + position * self._index.step)
+        return int(self._index[position])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __add__(self, other: Any) -> "TransitionBatch":
+        if isinstance(other, TransitionBatch):
+            if not self._length or not other._length:
+                return other if not self._length else self
+            return self.concat([self, other])
+        if isinstance(other, list):
+            return self.from_rows(self.rows() + other) if other else self
+        return NotImplemented
+
+    def __radd__(self, other: Any) -> list[dict[str, Any]]:
+        if isinstance(other, list):
+            return other + self.rows()
+        return NotImplemented
+
+    # In-place list operations: the batch leaves its table and owns a list of the same row dicts from then on.
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        rows = self.rows()
+        rows[item] = value
+        self._set_rows(rows)
+
+    def __delitem__(self, item: Any) -> None:
+        rows = self.rows()
+        del rows[item]
+        self._set_rows(rows)
+
+    def insert(self, index: int, value: dict[str, Any]) -> None:
+        """Insert a row before ``index``, as ``list.insert`` does."""
+        rows = self.rows()
+        rows.insert(index, value)
+        self._set_rows(rows)
+
+    def extend(self, values: Iterable[dict[str, Any]]) -> None:
+        """Append rows, as ``list.extend`` does."""
+        self._set_rows(self.rows() + list(values))
+
+    def __repr__(self) -> str:
+        if self._table.rows is not None:
+            return f"TransitionBatch({self._length} materialised rows)"
+        return f"TransitionBatch({self._length} rows, fields {list(self._table.columns or ())})"
+
+
+def _base_length(index: Index | None, length: int) -> int:
+    """A length that is large enough for ``range(...)[index]`` to give the view's positions back."""
+    return int(index.stop) if isinstance(index, slice) else length
+
+
+def _as_positions(item: Any, length: int) -> np.ndarray:
+    """Normalise an index array, list or boolean mask to non-negative int64 positions."""
+    array = np.asarray(item)
+    if array.dtype == np.bool_:
+        if array.shape != (length,):
+            raise IndexError(f"a mask for {length} rows must have shape ({length},), found {array.shape}")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"rows are chosen by an int, a slice, a mask or a 1-D array of ints, found {type(item).__name__}")
+    positions = array.astype(np.int64)
+    if positions.min() < -length or positions.max() >= length:
+        raise IndexError(f"row index out of range for a batch of {length} rows")
+    positions[positions < 0] += length
+    return positions
+
+
+def _checked_lengths(lengths: "Sequence[int] | np.ndarray", total: int) -> np.ndarray:
+    array = np.asarray(lengths, dtype=np.int64)
+    if array.ndim != 1 or (array < 1).any() or int(array.sum()) != total:
+        raise SchemaError(f"lengths must be positive and add up to {total} rows, found {array.tolist()}")
+    return array
+

@@ -15,12 +15,12 @@ _FORWARD_NAMES = frozenset({"_forward_collect", "_forward_eval", "forward"})
 def batched(method: Method) -> Method:
     """Mark a policy method as one that takes and returns columns.
 
-    The mark belongs to the function, not to its name: a subclass that overrides the method without the mark gets the classic calls (one dict per
-    environment or transition), whatever its parent does.
+    The mark belongs to the function, not to its name: a subclass that overrides the method without the mark gets the
+    classic calls (one dict per environment or transition), whatever its parent does.
 
-    A forward method (``_forward_collect``, ``_forward_eval``, ``forward``) may still be called the classic way, with a plain dict
-    ``{env_id: obs}``: it is then given an :class:`~ding.data.EnvBatch`, and its result is turned into a plain dict. Other methods are only marked;
-    their bodies serve both forms.
+    A forward method (``_forward_collect``, ``_forward_eval``, ``forward``) may still be called the classic way, with a
+    plain dict ``{env_id: obs}``: it is then given an :class:`~ding.data.EnvBatch`, and its result is turned into a
+    plain dict. Other methods are only marked; their bodies serve both forms.
     """
     if method.__name__ not in _FORWARD_NAMES:
         setattr(method, _MARK, True)

@@ -1,7 +1,7 @@
 """Columns: the arrays behind a batch, and the few operations that everything else is made of.
 
-A column is a ``torch.Tensor``, a ``numpy.ndarray`` or a ``list`` whose first axis is the row, or a ``dict`` of columns. The type of a leaf decides
-what one row of it is:
+A column is a ``torch.Tensor``, a ``numpy.ndarray`` or a ``list`` whose first axis is the row, or a ``dict`` of
+columns. The type of a leaf decides what one row of it is:
 
 =====================================  ===========================================================
 leaf                                   a row of it
@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-Leaf: TypeAlias = "torch.Tensor | np.ndarray | list"
-Columns: TypeAlias = "Leaf | dict[str, Any]"
-Index: TypeAlias = "slice | np.ndarray"
+Leaf: TypeAlias = torch.Tensor | np.ndarray | list
+Columns: TypeAlias = torch.Tensor | np.ndarray | list | dict[str, Any]
+Index: TypeAlias = slice | np.ndarray
 
 
 class DataError(Exception):
@@ -68,7 +68,9 @@ def check_rows(columns: Columns, expected: int) -> None:
     for path, leaf in iter_leaves(columns):
         name = path or "<value>"
         if not isinstance(leaf, (torch.Tensor, np.ndarray, list)):
-            raise SchemaError(f"column {name!r} must be a tensor, an array, a list or a dict, found {type(leaf).__name__}")
+            raise SchemaError(
+                f"column {name!r} must be a tensor, an array, a list or a dict, found {type(leaf).__name__}"
+            )
         if not isinstance(leaf, list) and leaf.ndim == 0:
             raise SchemaError(f"column {name!r} needs a row axis, found a 0-dimensional array")
         if len(leaf) != expected:
@@ -112,11 +114,12 @@ def row_at(columns: Columns, position: int) -> Any:
     return columns[position]
 
 
-def concat(parts: Sequence[Columns], path: str = "") -> Columns:
+def concat(parts: Sequence[Any], path: str = "") -> Columns:
     """Concatenate along the rows.
 
     Raises:
-        SchemaError: the parts differ in fields, leaf types, dtypes or row shapes; the message names the first field that does.
+        SchemaError: the parts differ in fields, leaf types, dtypes or row shapes; the message names the first field
+            that does.
     """
     first = parts[0]
     name = path or "<value>"
@@ -124,7 +127,9 @@ def concat(parts: Sequence[Columns], path: str = "") -> Columns:
         for part in parts[1:]:
             if not isinstance(part, dict) or part.keys() != first.keys():
                 found = sorted(map(str, part)) if isinstance(part, dict) else type(part).__name__
-                raise SchemaError(f"cannot concatenate at {name!r}: fields {sorted(map(str, first))} and {found} differ")
+                raise SchemaError(
+                    f"cannot concatenate at {name!r}: fields {sorted(map(str, first))} and {found} differ"
+                )
         return {key: concat([part[key] for part in parts], f"{path}.{key}" if path else str(key)) for key in first}
     if isinstance(first, list):
         if not all(isinstance(part, list) for part in parts):
@@ -151,11 +156,12 @@ def describe_leaf(leaf: Any) -> str:
 def stack_rows(rows: Sequence[Any], path: str = "") -> Columns:
     """Columnise row values; the inverse of :func:`row_list`.
 
-    Dicts become a dict of columns, tensors a tensor, arrays an array, Python and numpy scalars a 1-D array. What has no array form (``None``,
-    strings, lists, tuples, a mix of kinds) becomes a ``list`` column.
+    Dicts become a dict of columns, tensors a tensor, arrays an array, Python and numpy scalars a 1-D array. What has
+    no array form (``None``, strings, lists, tuples, a mix of kinds) becomes a ``list`` column.
 
     Raises:
-        SchemaError: the rows have different fields, or arrays of different shape or dtype; the message names field and row.
+        SchemaError: the rows have different fields, or arrays of different shape or dtype; the message names field and
+            row.
     """
     first = rows[0]
     if isinstance(first, Mapping):
@@ -183,7 +189,9 @@ def _stack_dicts(rows: Sequence[Any], path: str) -> Columns:
             missing = sorted(str(key) for key in keys - row.keys())
             extra = sorted(str(key) for key in row.keys() - keys)
             where = f" in {path!r}" if path else ""
-            raise SchemaError(f"row {position}{where} differs from row 0: missing fields {missing}, extra fields {extra}")
+            raise SchemaError(
+                f"row {position}{where} differs from row 0: missing fields {missing}, extra fields {extra}"
+            )
     return {key: stack_rows([row[key] for row in rows], f"{path}.{key}" if path else str(key)) for key in keys}
 
 
@@ -198,7 +206,10 @@ def _check_uniform(rows: Sequence[Any], path: str) -> None:
 
 
 def _stack_scalars(rows: Sequence[Any]) -> Columns:
-    plain = [row.item() if isinstance(row, np.generic) or (isinstance(row, np.ndarray) and row.ndim == 0) else row for row in rows]
+    plain = [
+        row.item() if isinstance(row, np.generic) or (isinstance(row, np.ndarray) and row.ndim == 0) else row
+        for row in rows
+    ]
     kinds = {type(value) for value in plain}
     if kinds == {bool}:
         return np.array(plain, dtype=np.bool_)

@@ -20,8 +20,8 @@ class BaseEnvTimestep(NamedTuple):
 class EnvBatch(Mapping[int, Any]):
     """Values of N environments: ``batch[env_id]`` is a row of the columns.
 
-    *Rows win*, as in :class:`~ding.data.TransitionBatch`: once dict rows have been handed out they are the truth and :attr:`columns` is rebuilt from
-    them. Rows that are arrays or tensors share memory with the columns.
+    *Rows win*, as in :class:`~ding.data.TransitionBatch`: once dict rows have been handed out they are the truth and
+    :attr:`columns` is rebuilt from them. Rows that are arrays or tensors share memory with the columns.
 
     Args:
         env_ids: int64 ``[N]``, distinct.
@@ -52,7 +52,10 @@ class EnvBatch(Mapping[int, Any]):
 
     @classmethod
     def from_dict(cls, mapping: Mapping[int, Any]) -> "EnvBatch":
-        """A batch of the given values, in the order of the mapping. They are columnised when :attr:`columns` is first read."""
+        """A batch of the given values, in the order of the mapping.
+
+        They are columnised when :attr:`columns` is first read.
+        """
         if isinstance(mapping, EnvBatch):
             return mapping
         batch = EnvBatch.__new__(EnvBatch)
@@ -158,7 +161,9 @@ class TimestepBatch(EnvBatch):
         check_rows({"obs": obs, "reward": reward, "done": done, "truncated": truncated}, len(ids))
         self._fill(ids, obs, reward, done, truncated, {} if infos is None else infos)
 
-    def _fill(self, env_ids: np.ndarray, obs: Columns, reward: Any, done: np.ndarray, truncated: np.ndarray, infos: dict) -> None:
+    def _fill(
+        self, env_ids: np.ndarray, obs: Columns, reward: Any, done: np.ndarray, truncated: np.ndarray, infos: dict
+    ) -> None:
         self.env_ids = env_ids
         self.obs = obs
         self.reward = reward
@@ -171,7 +176,13 @@ class TimestepBatch(EnvBatch):
 
     @classmethod
     def trusted_timesteps(
-        cls, env_ids: np.ndarray, obs: Columns, reward: Any, done: np.ndarray, truncated: np.ndarray, infos: dict[int, dict[str, Any]]
+        cls,
+        env_ids: np.ndarray,
+        obs: Columns,
+        reward: Any,
+        done: np.ndarray,
+        truncated: np.ndarray,
+        infos: dict[int, dict[str, Any]],
     ) -> "TimestepBatch":
         """Wrap arrays that are known to be sound, without looking at them (for hot paths)."""
         batch = cls.__new__(cls)
@@ -180,9 +191,11 @@ class TimestepBatch(EnvBatch):
 
     @classmethod
     def from_dict(cls, mapping: Mapping[int, Any]) -> "TimestepBatch":
-        """Columnise a dict env id -> timestep with the fields ``obs, reward, done, info`` (the classic form of an env manager).
+        """Columnise a dict env id -> timestep with the fields ``obs, reward, done, info`` (the classic form of an env
+        manager).
 
-        ``truncated`` is read from ``info['TimeLimit.truncated']``. Rewards become float32; a scalar reward becomes ``[N, 1]``.
+        ``truncated`` is read from ``info['TimeLimit.truncated']``. Rewards become float32; a scalar reward becomes
+        ``[N, 1]``.
 
         Raises:
             SchemaError: the timesteps do not fit together, or there are none.
@@ -247,4 +260,3 @@ def _reward_column(rewards: list[Any]) -> Any:
         column = column.astype(np.float32, copy=False)
         return column[:, None] if column.ndim == 1 else column
     return column
-

@@ -14,8 +14,8 @@ _FIRST_CAPACITY = 64
 class TrajectoryStore:
     """One growing trajectory piece per environment, kept as arrays ``[env_num, capacity, ...]``.
 
-    A whole vector step is written at once; a finished piece leaves as a slice. The schema (fields, dtypes, row shapes) is that of the first step and
-    is forgotten when the store is empty.
+    A whole vector step is written at once; a finished piece leaves as a slice. The schema (fields, dtypes, row shapes)
+    is that of the first step and is forgotten when the store is empty.
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
@@ -39,7 +39,8 @@ class TrajectoryStore:
         """Write one step of the environments ``env_ids`` (int64 ``[N]``, distinct) from columns with N rows each.
 
         Raises:
-            SchemaError: a field is missing or extra, or its leaf type, dtype or row shape is not that of the steps before.
+            SchemaError: a field is missing or extra, or its leaf type, dtype or row shape is not that of the steps
+                before.
         """
         counts = self._counts[env_ids]
         first = int(counts[0])
@@ -55,7 +56,9 @@ class TrajectoryStore:
         self._counts[env_ids] += 1
 
     def pop(self, env_ids: np.ndarray) -> TransitionBatch:
-        """Take the pieces of these environments out, concatenated in the given order, with their ``lengths``; empty pieces are left out."""
+        """Take the pieces of these environments out, concatenated in the given order, with their ``lengths``; empty
+        pieces are left out.
+        """
         lengths = self._counts[env_ids]
         env_ids, lengths = env_ids[lengths > 0], lengths[lengths > 0]
         total = int(lengths.sum())
@@ -138,13 +141,20 @@ def _write(stored: Any, columns: Columns, where: tuple, path: str = "") -> None:
     if isinstance(stored, dict):
         if not isinstance(columns, dict) or columns.keys() != stored.keys():
             found = sorted(map(str, columns)) if isinstance(columns, dict) else type(columns).__name__
-            raise SchemaError(f"a step at {path or 'the top level'!r} has fields {found}, the steps before had {sorted(map(str, stored))}")
+            known = sorted(map(str, stored))
+            where_text = path or "the top level"
+            raise SchemaError(f"a step at {where_text!r} has fields {found}, the steps before had {known}")
         for key, value in columns.items():
             _write(stored[key], value, where, f"{path}.{key}" if path else str(key))
         return
     array = _as_array(columns) if not isinstance(columns, dict) else None
     expected = stored.array
-    if array is None or array.dtype != expected.dtype or array.shape[1:] != expected.shape[2:] or _kind(columns) != stored.kind:
+    if (
+        array is None
+        or array.dtype != expected.dtype
+        or array.shape[1:] != expected.shape[2:]
+        or _kind(columns) != stored.kind
+    ):
         raise SchemaError(
             f"field {path!r} of a step is {describe_leaf(columns)}, "
             f"the steps before had {stored.kind} {expected.dtype}{list(expected.shape[2:])}"

@@ -21,13 +21,15 @@ class _Table:
 class TransitionBatch(MutableSequence[dict[str, Any]]):
     """A sequence of N transitions with one array per field.
 
-    It behaves like the list of dicts that the classic API speaks of. *Rows win*: the first time a row is taken, all rows of the underlying table
-    are materialised once as plain mutable dicts, and are the truth from then on: what a caller writes into them is seen by every view of the same
-    table and by :attr:`columns`, which is then rebuilt when asked for. Code that never touches a row never pays for one.
+    It behaves like the list of dicts that the classic API speaks of. *Rows win*: the first time a row is taken, all
+    rows of the underlying table are materialised once as plain mutable dicts, and are the truth from then on: what a
+    caller writes into them is seen by every view of the same table and by :attr:`columns`, which is then rebuilt when
+    asked for. Code that never touches a row never pays for one.
 
     Args:
         columns: nested dict of columns (see :mod:`ding.data.columns`), each with N rows.
-        lengths: int64 ``[S]``, lengths of the trajectory pieces of which the batch is the concatenation, with sum N. ``None``: one piece.
+        lengths: int64 ``[S]``, lengths of the trajectory pieces of which the batch is the concatenation, with sum N.
+            ``None``: one piece.
 
     Raises:
         SchemaError: no column, leaves with different numbers of rows, or ``lengths`` that do not add up to N.
@@ -63,7 +65,10 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
 
     @classmethod
     def from_rows(cls, rows: Iterable[dict[str, Any]]) -> "TransitionBatch":
-        """A batch of the given dicts (not copied). They are columnised when :attr:`columns` is first read, which may raise :class:`SchemaError`."""
+        """A batch of the given dicts (not copied).
+
+        They are columnised when :attr:`columns` is first read, which may raise :class:`SchemaError`.
+        """
         batch = cls.__new__(cls)
         batch._set_rows(list(rows))
         return batch
@@ -198,7 +203,9 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             picked = base[item]
             # Tensors cannot be sliced backwards: such a view goes by positions.
             backwards = picked.step < 0
-            view._index = np.array(picked, dtype=np.int64) if backwards else slice(picked.start, picked.stop, picked.step)
+            view._index = (
+                np.array(picked, dtype=np.int64) if backwards else slice(picked.start, picked.stop, picked.step)
+            )
             view._length = len(picked)
         else:
             view._index = self._positions()[item]
@@ -279,7 +286,9 @@ def _as_positions(item: Any, length: int) -> np.ndarray:
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"rows are chosen by an int, a slice, a mask or a 1-D array of ints, found {type(item).__name__}")
+        raise TypeError(
+            f"rows are chosen by an int, a slice, a mask or a 1-D array of ints, found {type(item).__name__}"
+        )
     positions = array.astype(np.int64)
     if positions.min() < -length or positions.max() >= length:
         raise IndexError(f"row index out of range for a batch of {length} rows")
@@ -292,4 +301,3 @@ def _checked_lengths(lengths: "Sequence[int] | np.ndarray", total: int) -> np.nd
     if array.ndim != 1 or (array < 1).any() or int(array.sum()) != total:
         raise SchemaError(f"lengths must be positive and add up to {total} rows, found {array.tolist()}")
     return array
-

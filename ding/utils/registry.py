@@ -1,0 +1,207 @@
+"""A dict from names to classes, by which the ``type`` strings of a config find their class.
+
+Exceptions::
+
+    KeyError
+    └── UnknownNameError      the name is not registered; tells the nearest known one
+    AssertionError            (the public contract of the original API)
+    └── DuplicateNameError    the name is taken and ``force_overwrite`` was not given
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+from ding.utils.default_helper import did_you_mean
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_MISSING = object()
+
+
+class UnknownNameError(KeyError):
+    """A name that is not registered. ``str()`` is the plain message, without the quotes of ``KeyError``."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class DuplicateNameError(AssertionError):
+    """A name is registered twice without ``force_overwrite=True``."""
+
+
+class _Lazy:
+    """An entry ``"pkg.mod:Class"`` that is imported when somebody asks for it."""
+
+    __slots__ = ("attribute", "module")
+
+    def __init__(self, target: str) -> None:
+        module, colon, attribute = target.partition(":")
+        if not (module and colon and attribute):
+            raise ValueError(f"a lazy registry entry is 'package.module:Name', got {target!r}")
+        self.module = module
+        self.attribute = attribute
+
+    def load(self) -> Any:
+        obj: Any = importlib.import_module(self.module)
+        for part in self.attribute.split("."):
+            obj = getattr(obj, part)
+        return obj
+
+    def names(self, obj: Any) -> bool:
+        """Whether ``obj`` is what this entry stands for (told by module and qualified name, without importing)."""
+        same_module = getattr(obj, "__module__", None) == self.module
+        return same_module and getattr(obj, "__qualname__", None) == self.attribute
+
+
+class Registry(dict):
+    """Names to classes or functions. A dict: ``in``, ``len`` and iteration over the names work as usual.
+
+    Values may be registered lazily as ``"pkg.mod:Class"``; they are imported at the first look-up.
+    ``register`` is safe to call from several threads; look-ups take no lock.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.name = "registry"
+        self._sites: dict[str, tuple[str, int]] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def named(cls, name: str) -> Registry:
+        """An empty registry whose error messages call it ``name``."""
+        registry = cls()
+        registry.name = name
+        return registry
+
+    def register(
+        self, module_name: str | None = None, module: Any = None, force_overwrite: bool = False
+    ) -> Callable[[T], T] | None:
+        """Register ``module`` (an object, or a lazy ``"pkg.mod:Class"``), or return a decorator that registers.
+
+        Args:
+            module_name: the name; the decorator form falls back to the object's ``__name__``.
+            module: what is registered; ``None`` asks for the decorator.
+            force_overwrite: allow a name that is taken already; the override is logged as a warning.
+
+        Raises:
+            DuplicateNameError: the name is taken (an ``AssertionError``).
+            AssertionError: ``module`` was given without a name.
+        """
+        if module is not None:
+            if module_name is None:
+                raise AssertionError(f"{self.name}: registering an object directly needs a name")
+            self._add(module_name, module, force_overwrite, _caller_site())
+            return None
+
+        def decorate(obj: T) -> T:
+            name = module_name if module_name is not None else cast(Any, obj).__name__
+            self._add(name, obj, force_overwrite, _caller_site())
+            return obj
+
+        return decorate
+
+    def _add(self, name: str, obj: Any, force: bool, site: tuple[str, int]) -> None:
+        entry = _Lazy(obj) if isinstance(obj, str) else obj
+        with self._lock:
+            if dict.__contains__(self, name):
+                old = dict.__getitem__(self, name)
+                # A lazy entry is replaced without a word by the very class it stands for.
+                if not (isinstance(old, _Lazy) and old.names(obj)):
+                    if not force:
+                        where = "{}:{}".format(*self._sites.get(name, ("?", 0)))
+                        raise DuplicateNameError(
+                            f"{self.name}: {name!r} is registered already (at {where}); "
+                            "pass force_overwrite=True to replace it"
+                        )
+                    log.warning("%s: %r is overridden by %r", self.name, name, obj)
+            dict.__setitem__(self, name, entry)
+            self._sites[name] = site
+
+    def __getitem__(self, name: Any) -> Any:
+        try:
+            entry = dict.__getitem__(self, name)
+        except KeyError:
+            raise UnknownNameError(f"{self.name}: {name!r} is not registered.{did_you_mean(name, self)}") from None
+        if not isinstance(entry, _Lazy):
+            return entry
+        obj = entry.load()
+        with self._lock:
+            if dict.__getitem__(self, name) is entry:
+                dict.__setitem__(self, name, obj)
+        return obj
+
+    def get(self, module_name: str, default: Any = _MISSING) -> Any:
+        """The registered object. Unlike ``dict.get`` an unknown name without a default is an error.
+
+        Raises:
+            UnknownNameError: the name is not registered (a ``KeyError``).
+        """
+        if default is not _MISSING and not dict.__contains__(self, module_name):
+            return default
+        return self[module_name]
+
+    def values(self) -> Any:
+        """The objects; lazy ones are imported."""
+        return {name: self[name] for name in self}.values()
+
+    def items(self) -> Any:
+        """Names and objects; lazy ones are imported."""
+        return {name: self[name] for name in self}.items()
+
+    def build(self, obj_type: str, *obj_args: Any, **obj_kwargs: Any) -> Any:
+        """Look ``obj_type`` up and call it with the other arguments.
+
+        Raises:
+            UnknownNameError: the name is not registered. Whatever the call itself raises passes unchanged.
+        """
+        factory = self[obj_type]
+        try:
+            return factory(*obj_args, **obj_kwargs)
+        except TypeError:
+            self._hint_at_signature(obj_type, factory, obj_args, obj_kwargs)
+            raise
+
+    def _hint_at_signature(self, name: str, factory: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Log the expected signature, when the arguments are what was wrong."""
+        try:
+            signature = inspect.signature(factory)
+        except (TypeError, ValueError):  # builtins have none
+            return
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            log.error("%s: %r takes %s%s", self.name, name, getattr(factory, "__name__", factory), signature)
+
+    def query(self) -> Iterable[str]:
+        """The registered names."""
+        return self.keys()
+
+    def query_details(self, aliases: Iterable[str] | None = None) -> OrderedDict[str, tuple[str, int]]:
+        """Where each name was registered: name -> (file, line).
+
+        Args:
+            aliases: the names asked for; all of them by default.
+
+        Raises:
+            UnknownNameError: one of ``aliases`` is not registered.
+        """
+        details: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        for alias in self if aliases is None else aliases:
+            if not dict.__contains__(self, alias):
+                raise UnknownNameError(f"{self.name}: {alias!r} is not registered.{did_you_mean(alias, self)}")
+            details[alias] = self._sites.get(alias, ("?", 0))
+        return details
+
+
+def _caller_site() -> tuple[str, int]:
+    """File and line of the code that called the registry function this is called from."""
+    frame = sys._getframe(2)
+    return frame.f_code.co_filename, frame.f_lineno

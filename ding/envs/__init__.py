@@ -1,0 +1,1 @@
+"""The env contract, env wrappers and env managers."""

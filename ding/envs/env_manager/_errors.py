@@ -1,0 +1,85 @@
+"""Errors of the env managers.
+
+Exceptions::
+
+    EnvManagerError (RuntimeError)
+    ├── EnvResetError      an env could not be reset within its retries
+    ├── EnvStepError       an env raised while stepping
+    ├── EnvTimeoutError    an env needed longer than ``step_timeout`` or ``reset_timeout``
+    ├── EnvCrashedError    the process of an env died
+    └── EnvDataError       an env returned a wrong shape or dtype, or NaN
+
+Every message names the env, the seed it last got and, where there is one, carries the traceback of the env's own exception.
+"""
+
+import traceback
+from typing import Any
+
+
+class EnvManagerError(RuntimeError):
+    """Base class: what went wrong in one environment of a manager.
+
+    Attributes:
+        env_id: position of the env in the manager.
+        seed: the seed that the env last got from the manager, ``None`` when it never got one.
+        original: text of the env's own traceback, ``""`` when there is none.
+    """
+
+    def __init__(self, message: str, env_id: int | None = None, seed: int | None = None, original: str = "") -> None:
+        self.env_id = env_id
+        self.seed = seed
+        self.original = original
+        text = message
+        if env_id is not None:
+            text += f" [env {env_id}, seed {seed}]"
+        if original:
+            text += f"\nTraceback of the env:\n{original.rstrip()}"
+        super().__init__(text)
+
+
+class EnvResetError(EnvManagerError):
+    """An env could not be reset within its retries."""
+
+
+class EnvStepError(EnvManagerError):
+    """An env raised while stepping."""
+
+
+class EnvTimeoutError(EnvManagerError):
+    """An env needed longer than its ``step_timeout`` or ``reset_timeout``."""
+
+
+class EnvCrashedError(EnvManagerError):
+    """The process of an env died."""
+
+
+class EnvDataError(EnvManagerError):
+    """An env returned a wrong shape or dtype, or NaN."""
+
+
+def traceback_text(error: BaseException) -> str:
+    """The formatted traceback of ``error``."""
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def reset_failed(
+    env_id: int, max_retry: int, error: BaseException, seed: int | None, original: str = ""
+) -> EnvResetError:
+    """The error for an env whose resets all failed."""
+    message = (
+        f"Env {env_id} reset has exceeded max retries({max_retry}), and the latest exception is: {describe(error)}"
+    )
+    return EnvResetError(message, env_id, seed, original or traceback_text(error))
+
+
+def step_failed(env_id: int, error: BaseException, seed: int | None, original: str = "") -> EnvManagerError:
+    """The error for an env that raised while stepping; manager errors of a more special kind keep their class."""
+    if isinstance(error, EnvManagerError):
+        return error
+    message = f"Env {env_id} step raised: {describe(error)}"
+    return EnvStepError(message, env_id, seed, original or traceback_text(error))
+
+
+def describe(error: Any) -> str:
+    """``Type: message`` of an exception."""
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,208 @@
+"""What every env manager keeps about its envs: states, episode counts, seeds and reset arguments.
+
+State machine of one env::
+
+    VOID --launch--> INIT --reset--> RESET --reset answered--> RUN --step says done--+
+                                       ^                        |                    |
+                                       |                        | step failed or     |
+                                       |                        | info['abnormal']   |
+                                       |                        v                    |
+                                       +--reset({id})-------- ERROR                  |
+                                       +--auto_reset, episodes left-----------------<+
+                                       +--reset({id})-------- NEED_RESET <-----------+ no auto_reset, episodes left
+                                                              DONE <-----------------+ episode_num reached
+
+The class is not thread-safe: a manager that resets in the background guards it with its own lock.
+"""
+
+import enum
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+SeedLike: TypeAlias = "int | Sequence[int] | Mapping[int, int]"
+ResetParam: TypeAlias = "Mapping[int, Any] | None"
+
+# Attributes that a manager forwards as bound methods; other methods of an env are not for remote use.
+METHOD_NAME_LIST = [
+    "reset",
+    "step",
+    "seed",
+    "close",
+    "enable_save_replay",
+    "render",
+    "reward_shaping",
+    "enable_save_figure",
+]
+
+
+class EnvState(enum.IntEnum):
+    """State of one env of a manager."""
+
+    VOID = 0
+    INIT = 1
+    RUN = 2
+    RESET = 3
+    DONE = 4
+    ERROR = 5
+    NEED_RESET = 6
+
+
+class EnvLifecycle:
+    """States, episode counts, seeds and reset arguments of ``env_num`` envs.
+
+    Args:
+        env_num: number of envs.
+        episode_num: episodes that each env plays before it is DONE; ``inf`` for no end.
+    """
+
+    def __init__(self, env_num: int, episode_num: float = math.inf) -> None:
+        self.env_num = env_num
+        self.episode_num = episode_num
+        self.states = [EnvState.VOID] * env_num
+        self.episode_counts = [0] * env_num
+        self.last_seeds: list[int | None] = [None] * env_num
+        self._dynamic: list[bool | None] = [None] * env_num
+        self._pending: set[int] = set()
+        self._renewals = [0] * env_num
+        self._reset_params: list[dict[str, Any]] = [{} for _ in range(env_num)]
+        self._ready: list[int] | None = None
+        self._ready_array: np.ndarray | None = None
+
+    # states
+
+    def mark(self, env_id: int, state: EnvState) -> None:
+        """Put one env into ``state``."""
+        self.states[env_id] = state
+        self._ready = self._ready_array = None
+
+    def mark_all(self, state: EnvState) -> None:
+        """Put all envs into ``state`` and, for INIT, start counting episodes anew."""
+        self.states = [state] * self.env_num
+        self._ready = self._ready_array = None
+        if state is EnvState.INIT:
+            self.episode_counts = [0] * self.env_num
+
+    @property
+    def ready_ids(self) -> list[int]:
+        """Ids of the envs in state RUN, ascending. The list is shared: do not change it."""
+        if self._ready is None:
+            self._ready = [i for i, state in enumerate(self.states) if state is EnvState.RUN]
+        return self._ready
+
+    @property
+    def ready_array(self) -> np.ndarray:
+        """:attr:`ready_ids` as int64 ``[N]``; the same object until a state changes."""
+        if self._ready_array is None:
+            self._ready_array = np.array(self.ready_ids, dtype=np.int64)
+        return self._ready_array
+
+    @property
+    def all_done(self) -> bool:
+        """Whether every env is DONE."""
+        return all(state is EnvState.DONE for state in self.states)
+
+    def check_running(self, env_ids: Iterable[int]) -> None:
+        """Raise ``AssertionError`` unless each of these envs is in state RUN."""
+        for env_id in env_ids:
+            if not 0 <= env_id < self.env_num:
+                raise AssertionError(f"there is no env {env_id}; ids are 0..{self.env_num - 1}")
+            if self.states[env_id] is not EnvState.RUN:
+                raise AssertionError(
+                    f"env {env_id} cannot be stepped: its state is {self.states[env_id].name}, not RUN"
+                )
+
+    def count_episode(self, env_id: int) -> bool:
+        """Count a finished episode; whether the env has more episodes to play."""
+        self.episode_counts[env_id] += 1
+        return self.episode_counts[env_id] < self.episode_num
+
+    # seeds
+
+    def set_seed(self, seed: SeedLike, dynamic_seed: bool | None = None) -> int:
+        """Note seeds; they are sent to the envs once, before their next reset.
+
+        Args:
+            seed: an int ``s`` gives env ``i`` the seed ``s + i``; a list has one seed per env; a dict gives seeds to the envs it names.
+            dynamic_seed: handed to ``env.seed`` when it is not ``None``.
+
+        Returns:
+            The first seed (for the manager's action space).
+
+        Raises:
+            TypeError: ``seed`` is none of these.
+            AssertionError: a list of another length than there are envs, or an unknown env id.
+        """
+        seeds = self._seed_per_env(seed)
+        for env_id, value in seeds.items():
+            self.last_seeds[env_id] = value
+            self._dynamic[env_id] = dynamic_seed
+            self._renewals[env_id] = 0
+            self._pending.add(env_id)
+        return next(iter(seeds.values()))
+
+    def _seed_per_env(self, seed: SeedLike) -> dict[int, int]:
+        if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool):
+            return {i: int(seed) + i for i in range(self.env_num)}
+        if isinstance(seed, Mapping) and seed:
+            unknown = [i for i in seed if not 0 <= i < self.env_num]
+            if unknown:
+                raise AssertionError(f"seeds for unknown envs {unknown}; ids are 0..{self.env_num - 1}")
+            return {int(i): int(value) for i, value in seed.items()}
+        if isinstance(seed, (list, tuple)):
+            if len(seed) != self.env_num:
+                raise AssertionError(f"{len(seed)} seeds for {self.env_num} envs; give one seed per env")
+            return {i: int(value) for i, value in enumerate(seed)}
+        raise TypeError(
+            f"seed must be an int, a list of ints or a non-empty dict env id -> int, not {type(seed).__name__}"
+        )
+
+    def take_seed(self, env_id: int) -> tuple[Any, ...] | None:
+        """Arguments for ``env.seed`` if a seed waits for this env, else ``None``. The seed no longer waits afterwards."""
+        if env_id not in self._pending:
+            return None
+        self._pending.discard(env_id)
+        return self._seed_args(env_id)
+
+    def renewal_seed(self, env_id: int) -> tuple[Any, ...] | None:
+        """Arguments for ``env.seed`` of a rebuilt env, ``None`` if its predecessor never got a seed.
+
+        With a static seed it is the same one. Else it is derived from it and from the number of rebuilds, so that the run stays
+        reproducible without playing the predecessor's episodes again.
+        """
+        seed = self.last_seeds[env_id]
+        self._pending.discard(env_id)
+        if seed is None:
+            return None
+        if self._dynamic[env_id] is not False:
+            self._renewals[env_id] += 1
+            sequence = np.random.SeedSequence([abs(seed), self._renewals[env_id]])
+            self.last_seeds[env_id] = int(sequence.generate_state(1)[0] & 0x7FFFFFFF)
+        return self._seed_args(env_id)
+
+    def _seed_args(self, env_id: int) -> tuple[Any, ...]:
+        seed, dynamic = self.last_seeds[env_id], self._dynamic[env_id]
+        return (seed,) if dynamic is None else (seed, dynamic)
+
+    # reset arguments
+
+    def remember_reset(self, reset_param: ResetParam) -> list[int]:
+        """Note the reset arguments and return the ids of the envs to reset.
+
+        Args:
+            reset_param: ``None`` for all envs with the arguments they had; else env id -> keyword arguments (``None`` keeps the noted ones).
+        """
+        if reset_param is None:
+            return list(range(self.env_num))
+        for env_id, kwargs in reset_param.items():
+            if not 0 <= env_id < self.env_num:
+                raise AssertionError(f"reset of unknown env {env_id}; ids are 0..{self.env_num - 1}")
+            if kwargs is not None:
+                self._reset_params[env_id] = dict(kwargs)
+        return list(reset_param)
+
+    def reset_kwargs(self, env_id: int) -> dict[str, Any]:
+        """Keyword arguments for the next reset of this env."""
+        return self._reset_params[env_id]

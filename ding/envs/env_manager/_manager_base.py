@@ -1,0 +1,211 @@
+"""The part of an env manager that does not depend on where its envs run: config, spaces, seeds, states and attribute access."""
+
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from types import MethodType
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
+
+logger = logging.getLogger(__name__)
+
+
+class EnvManagerBase(ABC):
+    """Common ground of the env managers.
+
+    Args:
+        env_fn: one callable without arguments per env. The first is called at once, for :attr:`env_ref` and the spaces.
+        cfg: manager config; missing keys come from :meth:`default_config`.
+
+    Raises:
+        ValueError: no env functions, or a config value out of range.
+    """
+
+    config: dict[str, Any] = {
+        # Episodes per env after which it is DONE.
+        "episode_num": math.inf,
+        # Further attempts after a reset that failed. Above 1, envs that raise while stepping are recovered too.
+        "max_retry": 1,
+        # 'reset' tries the same env again, 'renew' builds and seeds a new one first.
+        "retry_type": "reset",
+        # Whether a finished env is reset at once.
+        "auto_reset": True,
+        # Seconds that one env may need, None for no limit.
+        "step_timeout": None,
+        "reset_timeout": None,
+        # Seconds between two attempts of a reset.
+        "retry_waiting_time": 0.1,
+    }
+
+    @classmethod
+    def default_config(cls) -> EasyDict:
+        """A fresh copy of the default config, with ``cfg_type``."""
+        cfg = EasyDict(deepcopy(cls.config))
+        cfg.cfg_type = cls.__name__ + "Dict"
+        return cfg
+
+    def __init__(self, env_fn: Sequence[Callable[[], Any]], cfg: Any = None) -> None:
+        if not env_fn:
+            raise ValueError("an env manager needs at least one env function")
+        self._cfg = self.default_config()
+        self._cfg.update(cfg or {})
+        self._env_fn = list(env_fn)
+        self._env_num = len(self._env_fn)
+        self._closed = True
+        self._read_config()
+        self._life = EnvLifecycle(self._env_num, self._episode_num)
+        self._replay_paths: list[str | None] = [None] * self._env_num
+        self._env_ref = self._env_fn[0]()
+        self._read_spaces()
+
+    def _read_config(self) -> None:
+        cfg = self._cfg
+        self._episode_num = cfg.get("episode_num", math.inf)
+        self._max_retry = cfg.get("max_retry", 1)
+        self._retry_type = cfg.get("retry_type", "reset")
+        self._auto_reset = cfg.get("auto_reset", True)
+        self._step_timeout = cfg.get("step_timeout", None)
+        self._reset_timeout = cfg.get("reset_timeout", None)
+        self._retry_waiting_time = cfg.get("retry_waiting_time", 0.1)
+        if self._retry_type not in ("reset", "renew"):
+            raise ValueError(f"env.manager.retry_type must be 'reset' or 'renew', not {self._retry_type!r}")
+        if self._max_retry < 0:
+            raise ValueError(f"env.manager.max_retry must be 0 or more, not {self._max_retry}")
+        for key, value in (("step_timeout", self._step_timeout), ("reset_timeout", self._reset_timeout)):
+            if value is not None and value <= 0:
+                raise ValueError(f"env.manager.{key} must be above 0 seconds or None, not {value}")
+
+    def _read_spaces(self) -> None:
+        ref = self._env_ref
+        if getattr(ref, "observation_space", None) is None or getattr(ref, "action_space", None) is None:
+            # Lazily built envs know their spaces only after a reset.
+            ref.reset()
+        self._observation_space = ref.observation_space
+        self._action_space = ref.action_space
+        self._reward_space = getattr(ref, "reward_space", None)
+
+    # what the workers read
+
+    @property
+    def env_num(self) -> int:
+        """Number of envs."""
+        return self._env_num
+
+    @property
+    def env_ref(self) -> Any:
+        """An env of the same kind that is never stepped by the manager."""
+        return self._env_ref
+
+    @property
+    def observation_space(self) -> Any:
+        """Observation space of one env."""
+        return self._observation_space
+
+    @property
+    def action_space(self) -> Any:
+        """Action space of one env."""
+        return self._action_space
+
+    @property
+    def reward_space(self) -> Any:
+        """Reward space of one env."""
+        return self._reward_space
+
+    @property
+    def closed(self) -> bool:
+        """Whether the manager holds no envs: before :meth:`launch` and after :meth:`close`."""
+        return self._closed
+
+    @property
+    def method_name_list(self) -> list[str]:
+        """Names of the env methods that attribute access forwards."""
+        return list(METHOD_NAME_LIST)
+
+    @property
+    def done(self) -> bool:
+        """Whether every env has played ``episode_num`` episodes."""
+        return self._life.all_done
+
+    @property
+    def ready_obs_id(self) -> list[int]:
+        """Ids of the envs that wait for an action."""
+        return list(self._life.ready_ids)
+
+    def env_state_done(self, env_id: int) -> bool:
+        """Whether this env has played ``episode_num`` episodes."""
+        return self._life.states[env_id] is EnvState.DONE
+
+    def random_action(self) -> dict[int, Any]:
+        """A sample of the action space for each env that waits for an action."""
+        return {env_id: self._action_space.sample() for env_id in self.ready_obs_id}
+
+    # life
+
+    def seed(self, seed: SeedLike, dynamic_seed: bool | None = None) -> None:
+        """Give seeds to the envs, effective at their next reset; see :meth:`EnvLifecycle.set_seed`."""
+        first = self._life.set_seed(seed, dynamic_seed)
+        if hasattr(self._action_space, "seed"):
+            self._action_space.seed(first)
+
+    def enable_save_replay(self, replay_path: "list[str] | str") -> None:
+        """Record the episodes from the next launch or reset on: one folder for all envs, or one per env.
+
+        Raises:
+            ValueError: a list of another length than there are envs.
+        """
+        paths = [replay_path] * self._env_num if isinstance(replay_path, str) else list(replay_path)
+        if len(paths) != self._env_num:
+            raise ValueError(f"{len(paths)} replay paths for {self._env_num} envs; give one per env")
+        self._replay_paths = list(paths)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise AssertionError("the env manager is closed; call launch() first")
+
+    def _check_reset_param(self, reset_param: ResetParam) -> None:
+        if not self._closed:
+            raise AssertionError("launch() needs a closed env manager; call close() first")
+        if reset_param is not None and len(reset_param) != self._env_num:
+            raise AssertionError(f"reset_param has {len(reset_param)} entries for {self._env_num} envs")
+
+    @abstractmethod
+    def launch(self, reset_param: ResetParam = None) -> None:
+        """Create the envs and reset all of them."""
+
+    @abstractmethod
+    def reset(self, reset_param: ResetParam = None) -> None:
+        """Reset all envs, or those that ``reset_param`` names, with these keyword arguments."""
+
+    @abstractmethod
+    def step(self, actions: Any) -> Any:
+        """Send one action to each of the given envs and return their timesteps."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all envs. May be called more than once."""
+
+    @abstractmethod
+    def _collect_attribute(self, name: str) -> list[Any]:
+        """The attribute of every env, in order of ids."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only for names that the manager itself does not have. Private names are never an env's business; without this rule a half
+        # constructed manager would recurse for its own attributes.
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        ref = self._env_ref
+        if not hasattr(ref, name):
+            raise AttributeError(
+                f"neither {type(self).__name__} nor its env {type(ref).__name__} has an attribute {name!r}"
+            )
+        if isinstance(getattr(ref, name), MethodType) and name not in METHOD_NAME_LIST:
+            raise RuntimeError(
+                f"env method {name!r} is not forwarded by {type(self).__name__}; the forwarded methods are {METHOD_NAME_LIST}"
+            )
+        self._check_open()
+        return self._collect_attribute(name)

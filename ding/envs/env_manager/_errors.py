@@ -9,7 +9,8 @@ Exceptions::
     ├── EnvCrashedError    the process of an env died
     └── EnvDataError       an env returned a wrong shape or dtype, or NaN
 
-Every message names the env, the seed it last got and, where there is one, carries the traceback of the env's own exception.
+Every message names the env and the seed it last got; where there is one, it carries the traceback of the env's own
+exception.
 """
 
 import traceback

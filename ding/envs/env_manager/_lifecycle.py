@@ -125,7 +125,8 @@ class EnvLifecycle:
         """Note seeds; they are sent to the envs once, before their next reset.
 
         Args:
-            seed: an int ``s`` gives env ``i`` the seed ``s + i``; a list has one seed per env; a dict gives seeds to the envs it names.
+            seed: an int ``s`` gives env ``i`` the seed ``s + i``; a list has one seed per env; a dict gives seeds to
+                the envs it names.
             dynamic_seed: handed to ``env.seed`` when it is not ``None``.
 
         Returns:
@@ -160,7 +161,7 @@ class EnvLifecycle:
         )
 
     def take_seed(self, env_id: int) -> tuple[Any, ...] | None:
-        """Arguments for ``env.seed`` if a seed waits for this env, else ``None``. The seed no longer waits afterwards."""
+        """Arguments for ``env.seed`` if a seed waits for this env, else ``None``; it no longer waits afterwards."""
         if env_id not in self._pending:
             return None
         self._pending.discard(env_id)
@@ -169,8 +170,8 @@ class EnvLifecycle:
     def renewal_seed(self, env_id: int) -> tuple[Any, ...] | None:
         """Arguments for ``env.seed`` of a rebuilt env, ``None`` if its predecessor never got a seed.
 
-        With a static seed it is the same one. Else it is derived from it and from the number of rebuilds, so that the run stays
-        reproducible without playing the predecessor's episodes again.
+        With a static seed it is the same one. Else it is derived from it and from the number of rebuilds, so that the
+        run stays reproducible without playing the predecessor's episodes again.
         """
         seed = self.last_seeds[env_id]
         self._pending.discard(env_id)
@@ -192,7 +193,8 @@ class EnvLifecycle:
         """Note the reset arguments and return the ids of the envs to reset.
 
         Args:
-            reset_param: ``None`` for all envs with the arguments they had; else env id -> keyword arguments (``None`` keeps the noted ones).
+            reset_param: ``None`` for all envs with the arguments they had; else env id -> keyword arguments, where
+                ``None`` keeps the noted ones.
         """
         if reset_param is None:
             return list(range(self.env_num))

@@ -1,4 +1,4 @@
-"""The part of an env manager that does not depend on where its envs run: config, spaces, seeds, states and attribute access."""
+"""The part of an env manager that does not depend on where its envs run."""
 
 import logging
 import math
@@ -194,8 +194,8 @@ class EnvManagerBase(ABC):
         """The attribute of every env, in order of ids."""
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only for names that the manager itself does not have. Private names are never an env's business; without this rule a half
-        # constructed manager would recurse for its own attributes.
+        # Reached only for names that the manager itself does not have. Private names are never an env's business;
+        # without this rule a half constructed manager would recurse for its own attributes.
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         ref = self._env_ref
@@ -205,7 +205,7 @@ class EnvManagerBase(ABC):
             )
         if isinstance(getattr(ref, name), MethodType) and name not in METHOD_NAME_LIST:
             raise RuntimeError(
-                f"env method {name!r} is not forwarded by {type(self).__name__}; the forwarded methods are {METHOD_NAME_LIST}"
+                f"env method {name!r} is not forwarded by {type(self).__name__}; forwarded are {METHOD_NAME_LIST}"
             )
         self._check_open()
         return self._collect_attribute(name)

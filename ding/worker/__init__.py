@@ -1,0 +1,105 @@
+"""The workers: collectors, evaluators, the learner, replay buffers and commanders.
+
+They know no algorithm: what they do with a policy goes through its learn, collect, eval and command modes. Names are
+imported when they are first used.
+
+A glossary, because half of all mistakes are confusions of these words:
+
+* *env step*: one step of one environment. A vector step of N environments is N env steps.
+* *episode*: from the reset of an environment to its end.
+* *transition*: what one env step leaves behind: obs, action, reward, next obs, done.
+* *train sample*: what a policy makes of transitions for training (n-step returns, unrolled pieces).
+* *collect*: one call of a collector; it lasts until enough samples or episodes are there.
+* *train iteration*: one call of a policy's optimiser, so one dict that ``learn_mode.forward`` returns.
+* *evaluation*: one call of an evaluator; it plays ``n_episode`` episodes.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ding.utils import LEARNER_REGISTRY
+from ding.worker import collector as _collector
+from ding.worker._lazy import load_export, register_lazily
+
+if TYPE_CHECKING:
+    from ding.worker.collector import (
+        BattleEpisodeSerialCollector,
+        BattleInteractionSerialEvaluator,
+        BattleSampleSerialCollector,
+        EpisodeSerialCollector,
+        IMetric,
+        InteractionSerialEvaluator,
+        ISerialCollector,
+        ISerialEvaluator,
+        MetricSerialEvaluator,
+        SampleSerialCollector,
+        VectorEvalMonitor,
+        create_serial_collector,
+        create_serial_evaluator,
+        get_serial_collector_cls,
+        get_serial_evaluator_cls,
+        to_tensor_transitions,
+    )
+    from ding.worker.coordinator import BaseSerialCommander
+    from ding.worker.learner import (
+        BaseLearner,
+        LearnerHook,
+        add_learner_hook,
+        build_learner_hook_by_cfg,
+        create_learner,
+        merge_hooks,
+        register_learner_hook,
+    )
+
+__all__ = [
+    "BaseLearner",
+    "BaseSerialCommander",
+    "BattleEpisodeSerialCollector",
+    "BattleInteractionSerialEvaluator",
+    "BattleSampleSerialCollector",
+    "EpisodeSerialCollector",
+    "IMetric",
+    "ISerialCollector",
+    "ISerialEvaluator",
+    "InteractionSerialEvaluator",
+    "LearnerHook",
+    "MetricSerialEvaluator",
+    "SampleSerialCollector",
+    "VectorEvalMonitor",
+    "add_learner_hook",
+    "build_learner_hook_by_cfg",
+    "create_learner",
+    "create_serial_collector",
+    "create_serial_evaluator",
+    "get_serial_collector_cls",
+    "get_serial_evaluator_cls",
+    "merge_hooks",
+    "register_learner_hook",
+    "to_tensor_transitions",
+]
+
+_MODULES = {
+    **dict.fromkeys(_collector.__all__, "collector"),
+    "BaseSerialCommander": "coordinator",
+    **dict.fromkeys(
+        [
+            "BaseLearner",
+            "LearnerHook",
+            "add_learner_hook",
+            "build_learner_hook_by_cfg",
+            "create_learner",
+            "merge_hooks",
+            "register_learner_hook",
+        ],
+        "learner",
+    ),
+}
+
+register_lazily(LEARNER_REGISTRY, "base", f"{__name__}.learner.base_learner:BaseLearner")
+
+
+def __getattr__(name: str) -> Any:
+    return load_export(__name__, _MODULES, name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,64 @@
+"""The folder of an experiment: a new one for every run, also when two start in the same second."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import subprocess
+import time
+from pathlib import Path
+
+logger = logging.getLogger("ding.config")
+
+_GIT_TIMEOUT_S = 20.0
+
+
+def create_experiment_dir(exp_name: str, renew_dir: bool) -> str:
+    """Create the folder ``exp_name`` and return the name it got.
+
+    With ``renew_dir`` an existing folder is left alone and the name gets the suffix ``_%y%m%d_%H%M%S``, and ``_1``,
+    ``_2``, ... behind it when that is taken, too. Making a folder is atomic, so two processes never share one.
+
+    Raises:
+        OSError: The folder cannot be made.
+    """
+    path = Path(exp_name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not renew_dir:
+        path.mkdir(exist_ok=True)
+        return exp_name
+    renewed = f"{exp_name}_{time.strftime('%y%m%d_%H%M%S')}"
+    numbered = (f"{renewed}_{number}" for number in itertools.count(1))
+    for name in itertools.chain([exp_name, renewed], numbered):
+        try:
+            Path(name).mkdir()
+        except FileExistsError:
+            continue
+        return name
+    raise AssertionError("unreachable: the candidates never end")
+
+
+def write_git_info(folder: str) -> None:
+    """Write ``git_log.txt`` and ``git_diff.txt`` of the repository around the working directory into ``folder``.
+
+    Outside a repository, or without git, nothing is written. The diff may hold anything that lies uncommitted in the
+    working tree, which is why this only happens on request.
+    """
+    commands = {
+        "git_log.txt": (["git", "describe", "--always", "--dirty"], ["git", "log", "--stat", "-n", "5"]),
+        "git_diff.txt": (["git", "diff", "HEAD"],),
+    }
+    texts = {}
+    for name, parts in commands.items():
+        try:
+            texts[name] = "\n".join(_output_of(part) for part in parts)
+        except (OSError, subprocess.SubprocessError) as error:
+            logger.info("no git information is saved: %s", error)
+            return
+    for name, text in texts.items():
+        (Path(folder) / name).write_text(text, encoding="utf-8")
+
+
+def _output_of(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, check=True, timeout=_GIT_TIMEOUT_S, text=True, errors="replace")
+    return done.stdout

@@ -1,0 +1,116 @@
+"""From a `type` in a config to its class.
+
+`ding.config` lies below the packages whose classes it compiles defaults of, so it never imports them by statement.
+Classes are found through the registries; when a name is not registered yet, the package that registers the classes
+that ship with the library is imported by its name, once, as an entry of `import_names` would be.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError, did_you_mean
+from ding.utils import import_module, registries
+
+_HOMES = {
+    "env": "ding.envs",
+    "env_manager": "ding.envs",
+    "policy": "ding.policy",
+    "learner": "ding.worker",
+    "serial_collector": "ding.worker",
+    "serial_evaluator": "ding.worker",
+    "buffer": "ding.worker",
+    "reward_model": "ding.reward_model",
+    "world_model": "ding.world_model",
+}
+SERIAL_COMMANDER = ("ding.worker", "BaseSerialCommander")
+
+
+def import_by_name(module: str, attribute: str) -> Any:
+    """Return ``attribute`` of ``module``; used where a floor above this one holds the default class."""
+    return getattr(importlib.import_module(module), attribute)
+
+
+def class_of(registry: str, section: Mapping[str, Any], where: str) -> type:
+    """Return the class that ``section.type`` names.
+
+    Args:
+        registry: Short name of the registry (a key of `ding.utils.registries`).
+        section: A config section with ``type`` and, maybe, ``import_names``.
+        where: Path of the section, for messages.
+
+    Raises:
+        ConfigValueError: ``section`` has no ``type``.
+        ConfigImportError: A module of ``import_names`` cannot be imported.
+        UnknownTypeError: No registered class has that name.
+    """
+    name = section.get("type") if isinstance(section, Mapping) else None
+    if not isinstance(name, str):
+        raise ConfigValueError(f"{where}.type is missing: it must be the name of a registered {registry}")
+    _import_names(section.get("import_names") or [], where)
+    return registered(registry, name, where)
+
+
+def registered(registry: str, name: str, where: str) -> type:
+    """Return the class registered as ``name``.
+
+    Raises:
+        UnknownTypeError: There is none.
+    """
+    table = registries[registry]
+    if name not in table:
+        _import_home(registry)
+    if name not in table:
+        raise UnknownTypeError(_unknown(registry, name, where, list(table)))
+    return table[name]
+
+
+def name_of(registry: str, cls: type) -> str | None:
+    """Return the name under which exactly ``cls`` is registered, or None."""
+    return next((name for name, entry in registries[registry].items() if entry is cls), None)
+
+
+def defaults_of(cls: Any, where: str) -> EasyDict:
+    """Return ``cls.default_config()``.
+
+    Raises:
+        ConfigValueError: The class has no such method.
+    """
+    method = getattr(cls, "default_config", None)
+    if method is None:
+        raise ConfigValueError(f"{where}: {getattr(cls, '__name__', cls)} has no default_config()")
+    return EasyDict(deepcopy(method()))
+
+
+def _import_names(names: Any, where: str) -> None:
+    try:
+        import_module(names)
+    except TypeError as error:
+        raise ConfigValueError(f"{where}.import_names: {error}") from error
+    except ImportError as error:
+        raise ConfigImportError(f"{where}.import_names: {names!r} cannot be imported: {error}") from error
+
+
+def _import_home(registry: str) -> None:
+    home = _HOMES.get(registry)
+    if home is None:
+        return
+    try:
+        importlib.import_module(home)
+    except ModuleNotFoundError as error:
+        if error.name != home:
+            raise
+
+
+def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
+    shown, suffix = name, "_command"
+    if registry == "policy" and name.endswith(suffix):
+        # The pipelines append the suffix; the user wrote the plain name.
+        shown = name.removesuffix(suffix)
+        known = [item.removesuffix(suffix) for item in known if item.endswith(suffix)]
+    return f"{where}.type: no {registry} is registered as {shown!r}{did_you_mean(shown, known)}"

@@ -1,0 +1,231 @@
+"""Values as Python source text that evaluates to the same values again.
+
+Written without loss: None, bool, int, float (inf and nan included), complex, str, bytes, list, tuple, set, frozenset,
+dict, numpy scalars (as Python scalars), numpy arrays, enum members, paths, `functools.partial`, and modules, classes
+and functions that can be found again by their import path. Anything else is refused by key and reason.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+import math
+from collections.abc import Mapping
+from pathlib import PurePath
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ding.config.errors import ConfigNotSerializableError, ConfigValueError
+
+_WIDTH = 110
+_HEADER = '"""Written by `ding.config.save_config`; `read_config` reads it and it runs the same experiment."""\n'
+
+
+def raise_not_saved(key: str, reason: str) -> Any:
+    """Stand in a saved config for a value that could not be written; always raises.
+
+    Raises:
+        ConfigValueError: With the key and why the value is not in the file.
+    """
+    raise ConfigValueError(f"{key}: the value was not saved ({reason}); write it into this file by hand")
+
+
+def config_to_source(
+    config: Mapping[str, Any], create_cfg: Mapping[str, Any] | None, strict: bool = True, script: bool = False
+) -> str:
+    """Return the text of a config file for a compiled config.
+
+    Args:
+        config: The compiled config.
+        create_cfg: The create config, or None to derive it from the types in ``config``.
+        strict: Raise for a value without source text instead of writing a call that raises when the file is read.
+        script: Name the dict ``main_config`` and end with a ``__main__`` block; else ``exp_config``, of which
+            ``main_config`` is a copy.
+
+    Raises:
+        ConfigNotSerializableError: ``strict`` and a value cannot be written.
+    """
+    writer = _Writer(strict)
+    create = derive_create_config(config) if create_cfg is None else _without_command(create_cfg)
+    main_text = writer.render(config, "main_config", 0)
+    create_text = writer.render(create, "create_config", 0)
+    lines = [_HEADER, *writer.import_lines(), "from easydict import EasyDict", ""]
+    if script:
+        lines += [f"main_config = EasyDict({main_text})", ""]
+    else:
+        lines += [f"exp_config = {main_text}", "", "main_config = EasyDict(exp_config)"]
+    lines += [f"create_config = EasyDict({create_text})"]
+    if script:
+        lines += [
+            "",
+            'if __name__ == "__main__":',
+            "    from ding.entry import serial_pipeline",
+            "",
+            '    serial_pipeline((main_config, create_config), seed=main_config.get("seed", 0))',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def derive_create_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Collect ``{type, import_names}`` of every component of a compiled config into a create config."""
+    sections = {
+        "env": ("env",),
+        "env_manager": ("env", "manager"),
+        "policy": ("policy",),
+        "learner": ("policy", "learn", "learner"),
+        "collector": ("policy", "collect", "collector"),
+        "evaluator": ("policy", "eval", "evaluator"),
+        "replay_buffer": ("policy", "other", "replay_buffer"),
+        "reward_model": ("reward_model",),
+        "world_model": ("world_model",),
+    }
+    create = {}
+    for name, path in sections.items():
+        node: Any = config
+        for key in path:
+            node = node.get(key, {}) if isinstance(node, Mapping) else {}
+        if isinstance(node, Mapping) and "type" in node:
+            create[name] = {key: node[key] for key in ("type", "import_names") if key in node}
+    return _without_command(create)
+
+
+def _without_command(create_cfg: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy with the policy's plain type: the pipelines append ``_command`` themselves."""
+    create = {key: dict(value) if isinstance(value, Mapping) else value for key, value in create_cfg.items()}
+    policy = create.get("policy")
+    if isinstance(policy, dict) and isinstance(policy.get("type"), str):
+        policy["type"] = policy["type"].removesuffix("_command")
+    return create
+
+
+def to_plain(value: Any, key: str = "config") -> Any:
+    """Return ``value`` as plain dicts, lists and scalars.
+
+    Raises:
+        ConfigNotSerializableError: A value has no plain form.
+    """
+    if isinstance(value, Mapping):
+        return {str(k): to_plain(v, f"{key}.{k}") for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(v, f"{key}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise ConfigNotSerializableError(f"{key}: a {type(value).__name__} has no plain form")
+
+
+class _Writer:
+    """Renders values and remembers which modules the text needs."""
+
+    def __init__(self, strict: bool) -> None:
+        self._strict = strict
+        self._imports: set[str] = set()
+
+    def import_lines(self) -> list[str]:
+        return [f"import {name}" for name in sorted(self._imports)]
+
+    def render(self, value: Any, key: str, indent: int) -> str:
+        """Return source text for ``value``; ``key`` is its path in messages, ``indent`` the column it starts in."""
+        try:
+            return self._render(value, key, indent)
+        except _Refused as refusal:
+            if self._strict:
+                raise ConfigNotSerializableError(f"{key}: cannot be saved: {refusal}") from refusal
+            self._imports.add("ding.config._source")
+            return f"ding.config._source.raise_not_saved({key!r}, {str(refusal)!r})"
+
+    def _render(self, value: Any, key: str, indent: int) -> str:
+        if isinstance(value, enum.Enum):
+            return f"{self._path_of(type(value))}[{value.name!r}]"
+        if value is None or value is Ellipsis or type(value) in (bool, int, str, bytes):
+            return repr(value)
+        if type(value) is float:
+            return repr(value) if math.isfinite(value) else f'float("{value}")'
+        if type(value) is complex:
+            return f"complex({self._render(value.real, key, 0)}, {self._render(value.imag, key, 0)})"
+        if isinstance(value, np.generic):
+            return self._render_scalar(value, key)
+        if isinstance(value, (Mapping, list, tuple, set, frozenset)):
+            return self._render_container(value, key, indent)
+        return self._render_object(value, key, indent)
+
+    def _render_scalar(self, value: np.generic, key: str) -> str:
+        plain = value.item()
+        if isinstance(plain, np.generic):
+            raise _Refused(f"the numpy type {type(value).__name__} has no Python form")
+        return self._render(plain, key, 0)
+
+    def _render_container(self, value: Any, key: str, indent: int) -> str:
+        if isinstance(value, Mapping):
+            items = [f"{self._render(k, key, 0)}: {self.render(v, f'{key}.{k}', indent + 4)}" for k, v in value.items()]
+            return _bracket("{", items, "}", indent)
+        if type(value) in (set, frozenset):
+            items = sorted(self._render(v, key, indent + 4) for v in value)
+            inner = _bracket("[", items, "]", indent)
+            return f"{type(value).__name__}({inner})"
+        items = [self.render(v, f"{key}[{i}]", indent + 4) for i, v in enumerate(value)]
+        if type(value) is list:
+            return _bracket("[", items, "]", indent)
+        if type(value) is tuple:
+            return "()" if not items else _bracket("(", items, ",)" if len(items) == 1 else ")", indent)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return f"{self._path_of(type(value))}{_bracket('(', items, ')', indent)}"
+        raise _Refused(f"a {type(value).__name__} would be read back as another type")
+
+    def _render_object(self, value: Any, key: str, indent: int) -> str:
+        if isinstance(value, np.ndarray):
+            if value.dtype.hasobject or value.dtype.fields:
+                raise _Refused(f"an array of dtype {value.dtype} has no source text")
+            self._imports.add("numpy")
+            items = self._render(value.tolist(), key, indent)
+            return f"numpy.array({items}, dtype={value.dtype.str!r}).reshape({value.shape!r})"
+        if isinstance(value, PurePath):
+            self._imports.add("pathlib")
+            return f"pathlib.Path({str(value)!r})"
+        if isinstance(value, functools.partial):
+            self._imports.add("functools")
+            args = [self._render(arg, key, indent) for arg in (value.func, *value.args)]
+            args += [f"{name}={self._render(arg, key, indent)}" for name, arg in value.keywords.items()]
+            return f"functools.partial({', '.join(args)})"
+        if isinstance(value, ModuleType):
+            self._imports.add(value.__name__)
+            return value.__name__
+        if isinstance(value, (type, FunctionType, BuiltinFunctionType, MethodType)):
+            return self._path_of(value)
+        raise _Refused(f"a {type(value).__name__} has no source text")
+
+    def _path_of(self, value: Any) -> str:
+        """Return ``module.qualname`` after making sure that it leads back to ``value``."""
+        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        if not module or not name or module == "__main__":
+            raise _Refused(f"{name or value!r} cannot be imported: put it into a module")
+        if "<" in name:
+            raise _Refused("a lambda or local function has no import path: put it into a module")
+        try:
+            found: Any = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError):
+            found = None
+        if found is None or (found is not value and found != value):
+            raise _Refused(f"{module}.{name} does not lead back to it: put it into a module under that name")
+        if module == "builtins":
+            return str(name)
+        self._imports.add(module)
+        return f"{module}.{name}"
+
+
+class _Refused(Exception):
+    """A value that has no source text, with the reason; caught by `_Writer.render`, which knows the key."""
+
+
+def _bracket(opening: str, items: list[str], closing: str, indent: int) -> str:
+    one_line = f"{opening}{', '.join(items)}{closing}"
+    if not items or (len(one_line) + indent <= _WIDTH and "\n" not in one_line and opening != "{"):
+        return one_line
+    pad = " " * (indent + 4)
+    return opening + "\n" + "".join(f"{pad}{item},\n" for item in items) + " " * indent + closing.replace(",", "")

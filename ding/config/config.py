@@ -1,0 +1,284 @@
+"""Reading and saving config files.
+
+A config file is a Python module with `main_config` and `create_config` (and, for the parallel mode, `system_config`).
+It is executed where it lies, so imports of its neighbours and, inside a package, relative imports work. Executing a
+file is running a program: read only configs that you trust.
+
+What `save_config` writes is such a module again: `read_config` reads it and it runs the same experiment.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config._source import config_to_source, to_plain
+from ding.config.errors import (
+    ConfigError,
+    ConfigNotFoundError,
+    ConfigRunError,
+    ConfigSuffixError,
+    ConfigSyntaxError,
+    ConfigValueError,
+    MissingConfigError,
+    did_you_mean,
+)
+from ding.utils.file_helper import atomic_write
+
+
+class Config:
+    """The public variables of a config, with where they came from.
+
+    Args:
+        cfg_dict: Name to value.
+        cfg_text: Source text; read from ``filename`` when not given.
+        filename: The file the config came from.
+    """
+
+    def __init__(
+        self, cfg_dict: dict[str, Any] | None = None, cfg_text: str | None = None, filename: str | None = None
+    ) -> None:
+        if cfg_dict is not None and not isinstance(cfg_dict, dict):
+            raise TypeError(f"cfg_dict must be a dict, got {type(cfg_dict).__name__}")
+        self._cfg_dict = {} if cfg_dict is None else cfg_dict
+        if cfg_text is None and filename is not None:
+            cfg_text = Path(filename).read_text(encoding="utf-8")
+        self._text = "" if cfg_text is None else cfg_text
+        self._filename = filename
+
+    @staticmethod
+    def file_to_dict(filename: str) -> Config:
+        """Execute the ``.py`` file and return its public variables as a `Config`.
+
+        Raises:
+            ConfigFileError: The suffix, the syntax or the code of the file is wrong, or there is no such file.
+        """
+        return Config(_execute(Path(filename)), filename=str(filename))
+
+    @property
+    def cfg_dict(self) -> dict[str, Any]:
+        return self._cfg_dict
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    @property
+    def filename(self) -> str | None:
+        return self._filename
+
+
+def read_config_directly(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return every public module-level variable of the config file.
+
+    Raises:
+        ConfigFileError: See `Config.file_to_dict`.
+    """
+    return Config.file_to_dict(str(path)).cfg_dict
+
+
+def read_config(path: str | os.PathLike[str]) -> tuple[EasyDict, EasyDict]:
+    """Return ``(main_config, create_config)`` of the config file.
+
+    Raises:
+        ConfigFileError: See `Config.file_to_dict`; a variable that is missing is a `MissingConfigError`.
+    """
+    main, create = _read_variables(path, ("main_config", "create_config"))
+    return main, create
+
+
+def read_config_with_system(path: str | os.PathLike[str]) -> tuple[EasyDict, EasyDict, EasyDict]:
+    """Return ``(main_config, create_config, system_config)`` of the config file.
+
+    Raises:
+        ConfigFileError: See `Config.file_to_dict`; a variable that is missing is a `MissingConfigError`.
+    """
+    main, create, system = _read_variables(path, ("main_config", "create_config", "system_config"))
+    return main, create, system
+
+
+def _read_variables(path: str | os.PathLike[str], names: tuple[str, ...]) -> list[EasyDict]:
+    variables = read_config_directly(path)
+    found = []
+    for name in names:
+        if name not in variables:
+            near = did_you_mean(name, [k for k, v in variables.items() if isinstance(v, dict)])
+            raise MissingConfigError(f"{path}: the file defines no `{name}`{near}")
+        if not isinstance(variables[name], dict):
+            raise MissingConfigError(f"{path}: `{name}` must be a dict, got {type(variables[name]).__name__}")
+        found.append(variables[name] if isinstance(variables[name], EasyDict) else EasyDict(variables[name]))
+    return found
+
+
+class _UncachedLoader(SourceFileLoader):
+    """Compiles the file anew each time: a cached bytecode would survive an edit within the clock's resolution."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        source_path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(source_path), source_path)
+
+
+def _execute(path: Path) -> dict[str, Any]:
+    if path.suffix != ".py":
+        raise ConfigSuffixError(f"{path}: a config file ends in .py, got {path.suffix or 'no suffix'!r}")
+    if not path.is_file():
+        raise ConfigNotFoundError(f"{path}: there is no such config file")
+    root, name = _dotted_name(path.resolve())
+    with _search_path(root, path.resolve().parent):
+        module = _run_module(path, name)
+    return {k: v for k, v in vars(module).items() if not k.startswith("_")}
+
+
+def _dotted_name(path: Path) -> tuple[Path, str]:
+    """Return the folder above the outermost package that holds ``path`` and the module name below it."""
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
+@contextmanager
+def _search_path(*folders: Path) -> Iterator[None]:
+    # At the end: a config beside a file named like an installed package must not shadow that package.
+    added = [str(folder) for folder in dict.fromkeys(folders) if str(folder) not in sys.path]
+    sys.path.extend(added)
+    try:
+        yield
+    finally:
+        for entry in added:
+            if entry in sys.path:
+                sys.path.remove(entry)
+
+
+def _run_module(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path, loader=_UncachedLoader(name, str(path)))
+    if spec is None or spec.loader is None:
+        raise ConfigRunError(f"{path}: the file cannot be loaded as a module")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        if "." in name:
+            importlib.import_module(name.rpartition(".")[0])
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise ConfigSyntaxError(f"{error.filename or path}:{error.lineno}: syntax error: {error.msg}") from error
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever the user's own code raises
+        where = _last_line_in(path, error)
+        raise ConfigRunError(f"{path}{where}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _last_line_in(path: Path, error: BaseException) -> str:
+    line, frame = None, error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == str(path):
+            line = frame.tb_lineno
+        frame = frame.tb_next
+    return "" if line is None else f":{line}"
+
+
+def save_config(
+    config_: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    type_: str = "py",
+    save_formatted: bool = False,
+    create_cfg: Mapping[str, Any] | None = None,
+    strict: bool = True,
+) -> None:
+    """Write a compiled config.
+
+    Args:
+        config_: The config.
+        path: Target file; written whole (temporary name, then renamed).
+        type_: ``'py'`` or ``'yaml'``.
+        save_formatted: Also write ``formatted_<name>`` beside it, a config file that is a script, too (``'py'`` only).
+        create_cfg: The create config; derived from the types in ``config_`` when not given.
+        strict: A value without faithful source text raises; otherwise the file holds a call in its place that
+            raises, with the key and the reason, when the file is read.
+
+    Raises:
+        ConfigValueError: Unknown ``type_``.
+        ConfigNotSerializableError: ``strict`` and a value (a lambda, an open file, ...) cannot be written.
+    """
+    if type_ == "yaml":
+        save_config_yaml(config_, path)
+    elif type_ == "py":
+        _write_py(config_, path, create_cfg, strict, script=False)
+        if save_formatted:
+            formatted = Path(path).with_name(f"formatted_{Path(path).name}")
+            _write_py(config_, formatted, create_cfg, strict, script=True)
+    else:
+        raise ConfigValueError(f"save_config: type_ must be 'py' or 'yaml', got {type_!r}")
+
+
+def save_config_py(config_: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write ``config_`` as a Python config file.
+
+    Raises:
+        ConfigNotSerializableError: A value cannot be written as source text.
+    """
+    _write_py(config_, path, None, strict=True, script=False)
+
+
+def _write_py(
+    config_: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    create_cfg: Mapping[str, Any] | None,
+    strict: bool,
+    script: bool,
+) -> None:
+    _write_whole(Path(path), config_to_source(config_, create_cfg, strict=strict, script=script))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+def read_config_yaml(path: str | os.PathLike[str]) -> EasyDict:
+    """Read a yaml config with the safe loader (plain data only).
+
+    Raises:
+        ImportError: PyYAML is not installed.
+        ConfigFileError: No such file, not valid yaml, or not a mapping.
+    """
+    yaml = _yaml()
+    if not Path(path).is_file():
+        raise ConfigNotFoundError(f"{path}: there is no such config file")
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ConfigSyntaxError(f"{path}: not valid yaml: {' '.join(str(error).split())}") from error
+    if not isinstance(data, dict):
+        raise MissingConfigError(f"{path}: the file must hold a mapping, got {type(data).__name__}")
+    return EasyDict(data)
+
+
+def save_config_yaml(config_: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write plain data (numbers, texts, lists, dicts) as yaml; a tuple becomes a list, which is all that yaml has.
+
+    Raises:
+        ImportError: PyYAML is not installed.
+        ConfigNotSerializableError: A value has no plain form.
+    """
+    yaml = _yaml()
+    _write_whole(Path(path), yaml.safe_dump(to_plain(config_), sort_keys=False))
+
+
+def _yaml() -> Any:
+    try:
+        return importlib.import_module("yaml")
+    except ImportError as error:
+        raise ImportError("yaml configs need PyYAML: pip install pyyaml") from error

@@ -1,0 +1,87 @@
+"""What can be wrong with a config, as one tree.
+
+::
+
+    ConfigError
+    |-- ConfigFileError                      a config file cannot be used
+    |   |-- ConfigSuffixError (KeyError)     neither .py nor, for the yaml readers, .yaml
+    |   |-- ConfigNotFoundError (FileNotFoundError)
+    |   |-- ConfigSyntaxError                the file is not valid Python
+    |   |-- ConfigRunError                   the file is valid but fails while it runs
+    |   `-- MissingConfigError (AssertionError)   main_config, create_config or system_config is not there
+    |-- UnknownTypeError (KeyError)          a `type` that no registry knows
+    |-- ConfigImportError (ImportError)      an entry of `import_names` cannot be imported
+    |-- UnknownKeyError                      strict mode: a key that looks like a misspelt one
+    |-- ConfigValueError (AssertionError)    a key is missing or holds what it cannot hold
+    `-- ConfigNotSerializableError (TypeError)    a value that has no faithful source text
+
+The built-in base beside a class is what DI-engine raises in the same place; scripts that catch it go on working.
+Every message is one sentence that names the key or the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ding.utils import nearest
+
+
+class ConfigError(Exception):
+    """Base of everything that is wrong with a config; ``str(error)`` is one sentence for the user."""
+
+    def __str__(self) -> str:
+        # KeyError, an additional base of some, would show the repr of the message.
+        return " ".join(str(arg) for arg in self.args)
+
+
+class ConfigFileError(ConfigError):
+    """A config file cannot be used."""
+
+
+class ConfigSuffixError(ConfigFileError, KeyError):
+    """The file has a suffix that no reader handles."""
+
+
+class ConfigNotFoundError(ConfigFileError, FileNotFoundError):
+    """There is no such file."""
+
+
+class ConfigSyntaxError(ConfigFileError):
+    """The file is not valid Python."""
+
+
+class ConfigRunError(ConfigFileError):
+    """The file raised while it was executed; the original exception is the ``__cause__``."""
+
+
+class MissingConfigError(ConfigFileError, AssertionError):
+    """A variable that must be in the file is not there, or is not a dict."""
+
+
+class UnknownTypeError(ConfigError, KeyError):
+    """A ``type`` that no registry knows."""
+
+
+class ConfigImportError(ConfigError, ImportError):
+    """A module named by ``import_names`` cannot be imported."""
+
+
+class UnknownKeyError(ConfigError):
+    """Strict mode only: keys that look like misspelt ones."""
+
+
+class ConfigValueError(ConfigError, AssertionError):
+    """A key is missing, or holds something it cannot hold."""
+
+
+class ConfigNotSerializableError(ConfigError, TypeError):
+    """A value that cannot be written as source text without loss."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"``, or the known names when none is near, or an empty text when none is known."""
+    names = sorted(str(item) for item in known)
+    near = nearest(name, names)
+    if near is not None:
+        return f"; did you mean {near!r}?"
+    return f"; known are {', '.join(names)}" if names else ""

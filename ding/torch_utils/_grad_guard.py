@@ -1,0 +1,135 @@
+"""What the optimizers do to gradients before a step: clip them, or ignore the whole step's gradient."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import torch
+
+CLIP_TYPES = ("clip_value", "clip_norm", "clip_momentum", "clip_momentum_norm")
+IGNORE_TYPES = ("ignore_value", "ignore_norm", "ignore_momentum", "ignore_momentum_norm")
+_EPS = 1e-6
+
+
+def check_choice(key: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise ``ValueError`` naming the key, the choices and the nearest one."""
+    if value not in choices:
+        near = get_close_matches(str(value), choices, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"{key}={value!r} is unknown, expected None or one of {', '.join(choices)}{hint}")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One rule: its kind (``value``, ``norm``, ``momentum``, ``momentum_norm``) and its threshold.
+
+    ``limit`` is the threshold of ``value`` and ``norm``; ``coef`` times the root of the optimizer's second moment is
+    the threshold of the momentum kinds, which act from ``warmup_steps`` steps on: the moment is not settled before.
+    """
+
+    kind: str
+    limit: float
+    coef: float
+    norm_type: float
+    warmup_steps: int
+
+    @classmethod
+    def build(
+        cls,
+        action: str,
+        type_: str | None,
+        limit: float | None,
+        coef: float,
+        norm_type: float,
+        warmup_steps: int,
+    ) -> "Guard | None":
+        """``action`` is ``clip`` or ``ignore``. Raises ``ValueError`` for an unknown type or a missing threshold."""
+        if type_ is None:
+            return None
+        check_choice(f"grad_{action}_type", type_, CLIP_TYPES if action == "clip" else IGNORE_TYPES)
+        kind = type_.removeprefix(f"{action}_")
+        if kind in ("value", "norm") and limit is None:
+            raise ValueError(f"grad_{action}_type={type_!r} needs {action}_value, a number, got None")
+        return cls(kind, float("inf") if limit is None else limit, coef, norm_type, warmup_steps)
+
+
+def params_with_grad(params: Iterable[torch.nn.Parameter]) -> list[torch.nn.Parameter]:
+    return [p for p in params if p.grad is not None]
+
+
+def grads_of(param_groups: Iterable[dict[str, Any]]) -> list[torch.Tensor]:
+    return [p.grad for group in param_groups for p in group["params"] if p.grad is not None]
+
+
+def total_norm(tensors: list[torch.Tensor], norm_type: float) -> torch.Tensor:
+    """The ``norm_type``-norm of all entries together, a 0-d tensor (0 for no tensors)."""
+    if not tensors:
+        return torch.zeros(())
+    norms = [torch.linalg.vector_norm(tensor, norm_type) for tensor in tensors]
+    return torch.linalg.vector_norm(torch.stack([norm.to(norms[0].device) for norm in norms]), norm_type)
+
+
+def _settled(
+    optimizer: torch.optim.Optimizer, guard: Guard, moment: str
+) -> Iterator[list[tuple[torch.Tensor, torch.Tensor]]]:
+    """Per parameter group the (gradient, root of the second moment) pairs whose moment is old enough."""
+    for group in optimizer.param_groups:
+        pairs = []
+        for param in params_with_grad(group["params"]):
+            state = optimizer.state.get(param, {})
+            settled = moment in state and float(state["step"]) >= guard.warmup_steps
+            if settled and param.grad is not None:
+                pairs.append((param.grad, state[moment].sqrt()))
+        if pairs:
+            yield pairs
+
+
+@torch.no_grad()
+def clip_gradients(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) -> None:
+    """Limit the gradients in place. ``moment`` names the second moment in the optimizer's state."""
+    if guard.kind in ("value", "norm"):
+        params = [p for group in optimizer.param_groups for p in group["params"]]
+        if guard.kind == "value":
+            torch.nn.utils.clip_grad_value_(params, guard.limit)
+        else:
+            torch.nn.utils.clip_grad_norm_(params, guard.limit, guard.norm_type)
+        return
+    for pairs in _settled(optimizer, guard, moment):
+        if guard.kind == "momentum":
+            for grad, root in pairs:
+                bound = root * guard.coef
+                grad.copy_(torch.maximum(torch.minimum(grad, bound), -bound))
+            continue
+        grad_norm = total_norm([grad for grad, _ in pairs], guard.norm_type)
+        bound = total_norm([root for _, root in pairs], guard.norm_type) * guard.coef
+        scale = (bound / (grad_norm + _EPS)).clamp(max=1.0)
+        for grad, _ in pairs:
+            grad.mul_(scale.to(grad.device))
+
+
+@torch.no_grad()
+def ignore_gradients(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) -> bool:
+    """Zero all gradients in place when one exceeds the threshold. Returns whether that happened."""
+    exceeded = _exceeds(optimizer, guard, moment)
+    if exceeded:
+        for grad in grads_of(optimizer.param_groups):
+            grad.zero_()
+    return exceeded
+
+
+def _exceeds(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) -> bool:
+    grads = grads_of(optimizer.param_groups)
+    if guard.kind == "value":
+        return any(bool((grad.abs() > guard.limit).any()) for grad in grads)
+    if guard.kind == "norm":
+        return float(total_norm(grads, guard.norm_type)) > guard.limit
+    for pairs in _settled(optimizer, guard, moment):
+        if guard.kind == "momentum":
+            if any(bool((grad.abs() > root * guard.coef).any()) for grad, root in pairs):
+                return True
+        else:
+            grad_norm = total_norm([grad for grad, _ in pairs], guard.norm_type)
+            if float(grad_norm) > guard.coef * float(total_norm([root for _, root in pairs], guard.norm_type)):
+                return True
+    return False

@@ -1,0 +1,197 @@
+"""Saving and loading the state of a training run, also when it is interrupted."""
+
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+logger = logging.getLogger(__name__)
+
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGQUIT", "SIGUSR1")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class CountVar:
+    """A number shared between the objects that hold it: ``val``, ``update(val)``, ``add(n)``."""
+
+    def __init__(self, init_val: int) -> None:
+        self._val = init_val
+
+    @property
+    def val(self) -> int:
+        """The present value."""
+        return self._val
+
+    def update(self, val: int) -> None:
+        """Replace the value."""
+        self._val = val
+
+    def add(self, add_num: int) -> None:
+        """Add to the value."""
+        self._val += add_num
+
+    def __repr__(self) -> str:
+        return f"CountVar({self._val})"
+
+
+def _write_whole(path: Path, state: dict[str, Any]) -> None:
+    """Write beside the target and rename, so that a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _edit_prefix(state: Mapping[str, Any], op: str | None, prefix: str | None) -> dict[str, Any]:
+    if op is None:
+        return dict(state)
+    if prefix is None:
+        raise ValueError(f"prefix_op={op!r} needs a prefix")
+    if op == "add":
+        return {prefix + key: value for key, value in state.items()}
+    if op == "remove":
+        return {key.removeprefix(prefix): value for key, value in state.items()}
+    raise ValueError(f"prefix_op={op!r} is unknown, expected None, 'add' or 'remove'")
+
+
+class CheckpointHelper:
+    """Saves a model with what belongs to it into one file, and loads it again (tensors and plain containers only)."""
+
+    def save(
+        self,
+        path: str,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None = None,
+        last_iter: CountVar | None = None,
+        last_epoch: CountVar | None = None,
+        last_frame: CountVar | None = None,
+        dataset: Any = None,
+        collector_info: Any = None,
+        prefix_op: str | None = None,
+        prefix: str | None = None,
+    ) -> None:
+        """Write ``model`` and what else is given. ``prefix_op`` (``'add'`` / ``'remove'``) edits parameter names."""
+        state: dict[str, Any] = {"model": _edit_prefix(model.state_dict(), prefix_op, prefix)}
+        if optimizer is not None:
+            state["optimizer"] = optimizer.state_dict()
+        for name, counter in (("last_iter", last_iter), ("last_epoch", last_epoch), ("last_frame", last_frame)):
+            if counter is not None:
+                state[name] = counter.val
+        for name, holder in (("dataset", dataset), ("collector_info", collector_info)):
+            if holder is not None:
+                state[name] = holder.state_dict()
+        _write_whole(Path(path), state)
+        logger.info("saved checkpoint %s", path)
+
+    def load(
+        self,
+        load_path: str,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None = None,
+        last_iter: CountVar | None = None,
+        last_epoch: CountVar | None = None,
+        last_frame: CountVar | None = None,
+        lr_schduler: Any = None,
+        dataset: Any = None,
+        collector_info: Any = None,
+        prefix_op: str | None = None,
+        prefix: str | None = None,
+        strict: bool = True,
+        logger_prefix: str = "",
+        state_dict_mask: tuple[str, ...] | list[str] = (),
+    ) -> None:
+        """Read what is asked for into the given objects, in place.
+
+        Parameters whose name starts with an entry of ``state_dict_mask`` are left as they are. ``lr_schduler`` (the
+        public spelling) is told the last iteration. Raises ``KeyError`` when the file lacks what is asked for.
+        """
+        state = torch.load(load_path, map_location="cpu", weights_only=True)
+        loaded = _edit_prefix(state["model"], prefix_op, prefix)
+        masked = {key for key in loaded if any(key.startswith(name) for name in state_dict_mask)}
+        kept = {key: value for key, value in model.state_dict().items() if key in masked}
+        model.load_state_dict({**{k: v for k, v in loaded.items() if k not in masked}, **kept}, strict=strict)
+        asked = {
+            "optimizer": optimizer,
+            "last_iter": last_iter,
+            "last_epoch": last_epoch,
+            "last_frame": last_frame,
+            "dataset": dataset,
+            "collector_info": collector_info,
+        }
+        for name, target in asked.items():
+            if target is None:
+                continue
+            if name not in state:
+                raise KeyError(f"{load_path} holds no {name!r}, only {', '.join(map(repr, state))}")
+            target.update(state[name]) if isinstance(target, CountVar) else target.load_state_dict(state[name])
+        if lr_schduler is not None:
+            if last_iter is None:
+                raise ValueError("lr_schduler needs last_iter")
+            lr_schduler.last_epoch = last_iter.val
+        logger.info("%sloaded checkpoint %s", logger_prefix, load_path)
+
+
+def build_checkpoint_helper(cfg: Any = None) -> CheckpointHelper:
+    """A :class:`CheckpointHelper`; ``cfg`` is accepted for compatibility and not read."""
+    return CheckpointHelper()
+
+
+@contextmanager
+def _signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Install ``handler`` for the time of the block. Only the main thread may; elsewhere nothing is changed."""
+    previous: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in _SIGNALS:
+            number = getattr(signal, name, None)
+            if number is not None:
+                previous[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, old in previous.items():
+            # None: the handler was not installed from Python and cannot be put back.
+            if old is not None:
+                signal.signal(number, old)
+
+
+def auto_checkpoint(func: _Method) -> _Method:
+    """Decorate a method of an object with ``save_checkpoint(ckpt_name)`` so that it saves before it is interrupted.
+
+    SIGINT, SIGTERM, SIGQUIT and SIGUSR1 save ``ckpt_interrupt.pth.tar`` and exit with 128 plus the signal number; an
+    exception saves ``ckpt_exception.pth.tar`` and is raised again. The former signal handlers come back at the end.
+    """
+
+    @wraps(func)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            logger.warning("signal %s: saving a checkpoint", signal.Signals(number).name)
+            self.save_checkpoint("ckpt_interrupt.pth.tar")
+            sys.exit(128 + number)
+
+        with _signals_to(on_signal):
+            try:
+                return func(self, *args, **kwargs)
+            except Exception:
+                logger.exception("saving a checkpoint because of an error")
+                self.save_checkpoint("ckpt_exception.pth.tar")
+                raise
+
+    return wrapper  # type: ignore[return-value]

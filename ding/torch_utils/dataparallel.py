@@ -1,0 +1,35 @@
+"""Several devices in one process."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class DataParallel(nn.DataParallel):
+    """``torch.nn.DataParallel`` through which the attributes of the wrapped module stay reachable.
+
+    ``parameters()`` yields those of the module; ``dp.method`` is ``dp.module.method`` when the wrapper has none.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        device_ids: Sequence[int | torch.device] | None = None,
+        output_device: int | torch.device | None = None,
+        dim: int = 0,
+    ) -> None:
+        super().__init__(module, device_ids=device_ids, output_device=output_device, dim=dim)
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        """The parameters of the wrapped module."""
+        return self.module.parameters(recurse=recurse)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":
+                raise
+            return getattr(self.module, name)

@@ -1,0 +1,77 @@
+"""Variants of the cross entropy of logits ``[B, N]`` with labels ``[B]``."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class LabelSmoothCELoss(nn.Module):
+    """Cross entropy with smoothed labels (Szegedy et al. 2016, arXiv:1512.00567).
+
+    The true class has mass ``1 - ratio``, the other ``N - 1`` share ``ratio`` evenly. Mean over the batch.
+    """
+
+    def __init__(self, ratio: float) -> None:
+        super().__init__()
+        if not 0 <= ratio < 1:
+            raise ValueError(f"ratio must lie in [0, 1), got {ratio}")
+        self.ratio = ratio
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """``logits`` float ``[B, N]``, ``labels`` int64 ``[B]``; a 0-d loss."""
+        classes = logits.shape[1]
+        if classes < 2:
+            raise ValueError(f"label smoothing needs at least 2 classes, got logits of shape {tuple(logits.shape)}")
+        target = torch.full_like(logits, self.ratio / (classes - 1))
+        target.scatter_(1, labels.unsqueeze(1), 1 - self.ratio)
+        return -(target * F.log_softmax(logits, dim=1)).sum(1).mean()
+
+
+class SoftFocalLoss(nn.Module):
+    """Focal loss (Lin et al. 2017, arXiv:1708.02002): cross entropy weighted with ``(1 - p) ** gamma`` per class.
+
+    ``weight``: class weights ``[N]``. ``size_average`` chooses mean or sum over the batch;
+    ``reduce=False`` gives ``[B]``.
+    """
+
+    weight: torch.Tensor | None
+
+    def __init__(
+        self,
+        gamma: float = 2,
+        weight: torch.Tensor | None = None,
+        size_average: bool = True,
+        reduce: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.register_buffer("weight", None if weight is None else torch.as_tensor(weight, dtype=torch.float32))
+        self.reduction = "none" if reduce is False else ("mean" if size_average else "sum")
+
+    def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """``inputs`` float logits ``[B, N]``, ``targets`` int64 ``[B]``."""
+        log_p = F.log_softmax(inputs, dim=1)
+        return F.nll_loss((1 - log_p.exp()) ** self.gamma * log_p, targets, self.weight, reduction=self.reduction)
+
+
+_KINDS = ("cross_entropy", "label_smooth_ce", "soft_focal_loss")
+
+
+def build_ce_criterion(cfg: Mapping[str, Any]) -> nn.Module:
+    """The criterion named by ``cfg['type']``: ``cross_entropy``, ``label_smooth_ce`` (needs ``smooth_ratio``) or
+    ``soft_focal_loss``. Raises ``ValueError`` for another type.
+    """
+    kind = cfg["type"]
+    if kind == "cross_entropy":
+        return nn.CrossEntropyLoss()
+    if kind == "label_smooth_ce":
+        return LabelSmoothCELoss(cfg["smooth_ratio"])
+    if kind == "soft_focal_loss":
+        return SoftFocalLoss()
+    near = get_close_matches(str(kind), _KINDS, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise ValueError(f"type={kind!r} is unknown, expected one of {', '.join(_KINDS)}{hint}")

@@ -1,0 +1,63 @@
+"""Learnable values that stay inside a range because their unconstrained form is what is learned."""
+
+import torch
+from torch import nn
+
+
+class NonegativeParameter(nn.Module):
+    """A value of at least ``delta``, stored as ``log_data``; calling the module gives ``exp(log_data)``.
+
+    ``data`` (default: a 0-d zero) is the first value; values below ``delta`` become ``delta``.
+    """
+
+    def __init__(self, data: torch.Tensor | None = None, requires_grad: bool = True, delta: float = 1e-8) -> None:
+        super().__init__()
+        self.delta = delta
+        self.log_data = nn.Parameter(self._inverse(torch.zeros(()) if data is None else data), requires_grad)
+
+    def _inverse(self, data: torch.Tensor) -> torch.Tensor:
+        return torch.log(torch.clamp(torch.as_tensor(data, dtype=torch.float32), min=self.delta))
+
+    def forward(self) -> torch.Tensor:
+        return torch.exp(self.log_data)
+
+    @property
+    def data(self) -> torch.Tensor:
+        """The present value, with a graph to the parameter."""
+        return self.forward()
+
+    def set_data(self, data: torch.Tensor) -> None:
+        """Replace the value, keeping the parameter object (and so the optimizer's reference to it)."""
+        with torch.no_grad():
+            self.log_data.copy_(self._inverse(data))
+
+
+class TanhParameter(nn.Module):
+    """A value in (-1, 1), stored as ``data_inv``; calling the module gives ``tanh(data_inv)``.
+
+    ``data`` (default: a 0-d zero) is the first value. Raises ``ValueError`` for values outside the open interval.
+    """
+
+    def __init__(self, data: torch.Tensor | None = None, requires_grad: bool = True) -> None:
+        super().__init__()
+        self.data_inv = nn.Parameter(self._inverse(torch.zeros(()) if data is None else data), requires_grad)
+
+    @staticmethod
+    def _inverse(data: torch.Tensor) -> torch.Tensor:
+        data = torch.as_tensor(data, dtype=torch.float32)
+        if not bool((data.abs() < 1).all()):
+            raise ValueError("TanhParameter holds values in (-1, 1)")
+        return torch.atanh(data)
+
+    def forward(self) -> torch.Tensor:
+        return torch.tanh(self.data_inv)
+
+    @property
+    def data(self) -> torch.Tensor:
+        """The present value, with a graph to the parameter."""
+        return self.forward()
+
+    def set_data(self, data: torch.Tensor) -> None:
+        """Replace the value, keeping the parameter object (and so the optimizer's reference to it)."""
+        with torch.no_grad():
+            self.data_inv.copy_(self._inverse(data))

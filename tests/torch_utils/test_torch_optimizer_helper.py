@@ -1,0 +1,169 @@
+"""Gradient guards and state dicts of the optimizers."""
+
+import pytest
+import torch
+
+from ding.torch_utils import Adam, RMSprop, calculate_grad_norm, calculate_grad_norm_without_bias_two_norm
+
+
+def param_with_grad(values, grads):
+    param = torch.nn.Parameter(torch.tensor(values, dtype=torch.float32))
+    param.grad = torch.tensor(grads, dtype=torch.float32)
+    return param
+
+
+def trained(make, steps=5):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2)
+    optimizer = make(model.parameters())
+    for i in range(steps):
+        optimizer.zero_grad()
+        (model(torch.full((4, 3), float(i + 1))) ** 2).mean().backward()
+        optimizer.step()
+    return model, optimizer
+
+
+def assert_same_parameters(left, right):
+    for a, b in zip(left.parameters(), right.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
+
+
+def test_adam_is_torch_adam_and_fused():
+    ours, optimizer = trained(lambda p: Adam(p, lr=0.05, weight_decay=0.1))
+    theirs, _ = trained(lambda p: torch.optim.Adam(p, lr=0.05, weight_decay=0.1))
+    assert_same_parameters(ours, theirs)
+    assert optimizer.param_groups[0]["fused"] is True
+
+
+def test_adamw_is_torch_adamw():
+    ours, optimizer = trained(lambda p: Adam(p, lr=0.05, weight_decay=0.1, optim_type="adamw"))
+    theirs, _ = trained(lambda p: torch.optim.AdamW(p, lr=0.05, weight_decay=0.1))
+    assert_same_parameters(ours, theirs)
+    assert optimizer.param_groups[0]["weight_decay"] == 0.1
+
+
+def test_rmsprop_is_torch_rmsprop():
+    ours, _ = trained(lambda p: RMSprop(p, lr=0.05, momentum=0.5))
+    theirs, _ = trained(lambda p: torch.optim.RMSprop(p, lr=0.05, momentum=0.5))
+    assert_same_parameters(ours, theirs)
+
+
+@pytest.mark.parametrize("source,target", [(torch.optim.Adam, Adam), (Adam, torch.optim.Adam)])
+def test_state_dicts_are_exchanged_with_torch(source, target):
+    model, optimizer = trained(source)
+    _, other = trained(target, steps=1)
+    other.load_state_dict(optimizer.state_dict())
+    for left, right in zip(optimizer.state.values(), other.state.values()):
+        torch.testing.assert_close(left["exp_avg_sq"], right["exp_avg_sq"])
+        assert float(right["step"]) == 5
+    if target is Adam:
+        assert other.param_groups[0]["fused"] is True
+        # The state is usable, not only stored.
+        other.step()
+
+
+def test_double_parameters_and_named_groups_are_accepted():
+    model = torch.nn.Linear(2, 1).double()
+    optimizer = Adam([{"params": model.parameters(), "lr": 0.5}, {"params": param_with_grad([1.0], [1.0])}])
+    assert [group["lr"] for group in optimizer.param_groups] == [0.5, 1e-3]
+    optimizer.step()
+    assert Adam(model.named_parameters()).param_groups[0]["params"] == list(model.parameters())
+
+
+def test_clip_value_and_clip_norm():
+    param = param_with_grad([0.0, 0.0], [3.0, -4.0])
+    optimizer = Adam([param], grad_clip_type="clip_value", clip_value=0.5)
+    optimizer.step()
+    assert param.grad.tolist() == [0.5, -0.5]
+    param = param_with_grad([0.0, 0.0], [3.0, -4.0])
+    optimizer = RMSprop([param], grad_clip_type="clip_norm", clip_value=1.0)
+    assert optimizer.get_grad() == pytest.approx(5.0)
+    optimizer.step()
+    torch.testing.assert_close(param.grad, torch.tensor([0.6, -0.8]))
+
+
+@pytest.mark.parametrize("optimizer_cls,moment", [(Adam, "exp_avg_sq"), (RMSprop, "square_avg")])
+def test_momentum_clipping_starts_after_its_timestep(optimizer_cls, moment):
+    param = param_with_grad([0.0, 0.0], [1.0, 1.0])
+    optimizer = optimizer_cls([param], grad_clip_type="clip_momentum", clip_coef=2, clip_momentum_timestep=1)
+    optimizer.step()
+    assert param.grad.tolist() == [1.0, 1.0]
+    bound = 2 * optimizer.state[param][moment].sqrt()
+    param.grad = torch.tensor([-100.0, 0.001])
+    optimizer.step()
+    torch.testing.assert_close(param.grad, torch.tensor([-bound[0].item(), 0.001]))
+
+
+def test_momentum_norm_clipping_scales_the_group():
+    param = param_with_grad([0.0, 0.0], [1.0, 1.0])
+    optimizer = Adam([param], grad_clip_type="clip_momentum_norm", clip_coef=3, clip_momentum_timestep=1)
+    optimizer.step()
+    bound = 3 * optimizer.state[param]["exp_avg_sq"].sqrt().norm()
+    param.grad = torch.tensor([30.0, 40.0])
+    optimizer.step()
+    torch.testing.assert_close(param.grad, torch.tensor([0.6, 0.8]) * bound)
+
+
+@pytest.mark.parametrize(
+    "type_,kwargs,first_ignored",
+    [
+        ("ignore_value", {"ignore_value": 3.5}, True),
+        ("ignore_value", {"ignore_value": 4.5}, False),
+        ("ignore_norm", {"ignore_value": 4.9}, True),
+        ("ignore_norm", {"ignore_value": 5.1}, False),
+    ],
+)
+def test_ignoring_zeroes_every_gradient(type_, kwargs, first_ignored):
+    large, small = param_with_grad([0.0, 0.0], [3.0, 4.0]), param_with_grad([1.0], [0.01])
+    RMSprop([large, small], grad_ignore_type=type_, **kwargs).step()
+    assert large.grad.tolist() == ([0, 0] if first_ignored else [3, 4])
+    assert (small.grad.item() == 0) is first_ignored
+
+
+@pytest.mark.parametrize("type_", ["ignore_momentum", "ignore_momentum_norm"])
+def test_momentum_ignoring_works_for_matrices(type_):
+    param = param_with_grad([[0.1, 0.1], [0.1, 0.1]], [[1.0, 1.0], [1.0, 1.0]])
+    optimizer = Adam([param], grad_ignore_type=type_, ignore_coef=5, ignore_momentum_timestep=1)
+    optimizer.step()
+    param.grad = torch.full((2, 2), 0.01)
+    optimizer.step()
+    assert param.grad.sum() > 0
+    param.grad = torch.full((2, 2), 50.0)
+    optimizer.step()
+    assert param.grad.abs().sum() == 0
+
+
+def test_wrong_choices_are_named():
+    param = param_with_grad([0.0], [0.0])
+    with pytest.raises(ValueError, match="grad_clip_type='clip_nrm'.*did you mean 'clip_norm'"):
+        Adam([param], grad_clip_type="clip_nrm")
+    with pytest.raises(ValueError, match="needs clip_value"):
+        Adam([param], grad_clip_type="clip_norm")
+    with pytest.raises(ValueError, match="needs ignore_value"):
+        RMSprop([param], grad_ignore_type="ignore_value")
+    with pytest.raises(ValueError, match="optim_type='adamm'.*'adam'"):
+        Adam([param], optim_type="adamm")
+
+
+def test_closure_gradients_are_clipped():
+    param = torch.nn.Parameter(torch.zeros(1))
+    optimizer = Adam([param], grad_clip_type="clip_value", clip_value=0.25)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = 4 * param.sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 0
+    assert param.grad.item() == 0.25
+
+
+def test_gradient_norms():
+    model = torch.nn.Linear(2, 1)
+    assert calculate_grad_norm(model) == 0
+    model.weight.grad = torch.tensor([[3.0, 4.0]])
+    model.bias.grad = torch.tensor([12.0])
+    assert calculate_grad_norm(model) == pytest.approx(13)
+    assert calculate_grad_norm(model, norm_type=1) == pytest.approx(19)
+    assert calculate_grad_norm_without_bias_two_norm(model) == pytest.approx(5)

@@ -1,7 +1,9 @@
 """Envs whose every number is known beforehand, for tests of this library and of its users.
 
-In episode ``e`` (counted from 0) after ``t`` steps the observation is ``[e, t]``, and step ``t`` (counted from 1) pays the reward
-``t``. An episode of length L ends at ``t = L`` and returns ``L * (L + 1) / 2``. Faults can be ordered at an exact place.
+In episode ``e`` (counted from 0) after ``t`` steps the observation is ``[e, t]``, and step ``t`` (counted from 1)
+pays the reward
+``t``. An episode of length L ends at ``t = L`` and returns ``L * (L + 1) / 2``. Faults can be ordered at an exact
+place.
 """
 
 import os
@@ -32,7 +34,8 @@ class Fault:
     """A fault at one place.
 
     Attributes:
-        kind: ``raise``, ``hang`` (waits ``hang_s``), ``kill`` (SIGKILL to the own process), or what is wrong with the returned
+        kind: ``raise``, ``hang`` (waits ``hang_s``), ``kill`` (SIGKILL to the own process), or what is wrong with the
+            returned
             data: ``shape``, ``dtype``, ``nan`` (observation), ``nan_reward``.
         step: 0 for the reset of the episode, else the step, counted from 1.
         episode: in which episode, ``None`` for each.
@@ -91,7 +94,9 @@ class CountingSettings:
 
 
 class CountingGymEnv(gymnasium.Env[Any, Any]):
-    """The counting env as a gymnasium env. ``seeds`` lists the seeds that it was reset with, ``actions`` what it was given."""
+    """The counting env as a gymnasium env. ``seeds`` lists the seeds that it was reset with, ``actions`` what it was
+    given.
+    """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
 
@@ -210,7 +215,7 @@ class CountingEnv(BaseEnv):
         self._return = 0.0
         return self._core.reset()[0]
 
-    def step(self, action: Any) -> BaseEnvTimestep:
+    def step(self, action: Any) -> BaseEnvTimestep:  # type: ignore[override]
         """Count one step."""
         obs, reward, terminated, truncated, info = self._core.step(action)
         self._return += reward

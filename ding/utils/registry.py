@@ -17,7 +17,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 from ding.utils.default_helper import did_you_mean
 
@@ -80,6 +80,14 @@ class Registry(dict):
         registry = cls()
         registry.name = name
         return registry
+
+    @overload
+    def register(
+        self, module_name: str | None = None, module: None = None, force_overwrite: bool = False
+    ) -> Callable[[T], T]: ...
+
+    @overload
+    def register(self, module_name: str | None, module: object, force_overwrite: bool = False) -> None: ...
 
     def register(
         self, module_name: str | None = None, module: Any = None, force_overwrite: bool = False

@@ -27,7 +27,7 @@ class BaseEnv(gymnasium.Env[Any, Any], ABC):
         """Keep the config; see ``create_collector_env_cfg`` for where it comes from."""
 
     @abstractmethod
-    def reset(self, **kwargs: Any) -> Any:  # type: ignore[override]
+    def reset(self, **kwargs: Any) -> Any:
         """Start an episode and return its first observation: an array, or a dict of arrays."""
 
     @abstractmethod

@@ -1,0 +1,244 @@
+"""Wrappers that change what a step, an episode or a reward is."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ding.utils import ENV_WRAPPER_REGISTRY
+
+Step = tuple[Any, Any, bool, bool, dict[str, Any]]
+Reset = tuple[Any, dict[str, Any]]
+AnyWrapper = gymnasium.Wrapper[Any, Any, Any, Any]
+
+
+def scalar(reward: Any) -> float:
+    """A reward as a float; it may be a Python or numpy number or an array of one element."""
+    return float(reward) if isinstance(reward, (int, float)) else float(np.asarray(reward).item())
+
+
+@ENV_WRAPPER_REGISTRY.register("noop_reset")
+class NoopResetWrapper(AnyWrapper):
+    """Start an episode with 1 to ``noop_max`` no-ops (action 0), drawn from the env's own generator."""
+
+    def __init__(self, env: Any, noop_max: int = 30) -> None:
+        super().__init__(env)
+        self.noop_max = noop_max
+        self.noop_action = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset and wait."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        for _ in range(int(self.np_random.integers(1, self.noop_max + 1))):
+            obs, _, terminated, truncated, info = self.env.step(self.noop_action)
+            if terminated or truncated:
+                obs, info = self.env.reset()
+        return obs, info
+
+
+@ENV_WRAPPER_REGISTRY.register("max_and_skip")
+class MaxAndSkipWrapper(AnyWrapper):
+    """Do each action ``skip`` times; the observation is the elementwise maximum of the last two frames, rewards are
+    summed.
+    """
+
+    def __init__(self, env: Any, skip: int = 4) -> None:
+        super().__init__(env)
+        self.skip = skip
+
+    def step(self, action: Any) -> Step:
+        """Step up to ``skip`` times, fewer at the end of the episode."""
+        total = 0.0
+        previous: Any = None
+        obs: Any = None
+        for _ in range(self.skip):
+            previous = obs
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            total += scalar(reward)
+            if terminated or truncated:
+                break
+        merged = obs if previous is None else np.maximum(obs, previous)
+        return merged, total, terminated, truncated, info
+
+
+@ENV_WRAPPER_REGISTRY.register("action_repeat")
+class ActionRepeatWrapper(AnyWrapper):
+    """Do each action ``action_repeat`` times, sum the rewards, stop at the end of the episode."""
+
+    def __init__(self, env: Any, action_repeat: int = 1) -> None:
+        super().__init__(env)
+        self.action_repeat = action_repeat
+
+    def step(self, action: Any) -> Step:
+        """Step up to ``action_repeat`` times."""
+        total = 0.0
+        for _ in range(self.action_repeat):
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            total += scalar(reward)
+            if terminated or truncated:
+                break
+        return obs, total, terminated, truncated, info
+
+
+@ENV_WRAPPER_REGISTRY.register("delay_reward")
+class DelayRewardWrapper(AnyWrapper):
+    """Hold rewards back and pay their sum every ``delay_reward_step`` steps and at the end of the episode; 0 pays at
+    once.
+    """
+
+    def __init__(self, env: Any, delay_reward_step: int = 0) -> None:
+        super().__init__(env)
+        self._delay_reward_step = delay_reward_step
+        self._held = 0.0
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset; nothing is held back."""
+        self._held = 0.0
+        self._steps = 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Step:
+        """Step; the reward is 0 unless it is time to pay."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        if self._delay_reward_step < 1:
+            return obs, reward, terminated, truncated, info
+        self._held += scalar(reward)
+        self._steps += 1
+        paid = 0.0
+        if terminated or truncated or self._steps % self._delay_reward_step == 0:
+            paid, self._held = self._held, 0.0
+        return obs, paid, terminated, truncated, info
+
+
+@ENV_WRAPPER_REGISTRY.register("eval_episode_return")
+class EvalEpisodeReturnWrapper(AnyWrapper):
+    """Add ``info['eval_episode_return']``, float32 ``(1,)``, at the end of an episode: the sum of its rewards."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._return = 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset the env and the sum."""
+        self._return = 0.0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Step:
+        """Step and add."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._return += scalar(reward)
+        if terminated or truncated:
+            info["eval_episode_return"] = np.array([self._return], dtype=np.float32)
+        return obs, reward, terminated, truncated, info
+
+
+@ENV_WRAPPER_REGISTRY.register("clip_reward")
+class ClipRewardWrapper(AnyWrapper):
+    """Replace a reward by its sign: -1, 0 or 1."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.reward_range = (-1, 1)
+
+    def step(self, action: Any) -> Step:
+        """Step and clip."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, float(np.sign(scalar(reward))), terminated, truncated, info
+
+
+@ENV_WRAPPER_REGISTRY.register("episodic_life")
+class EpisodicLifeWrapper(AnyWrapper):
+    """End the episode with each lost life of an ALE game; the game itself is reset only when it is really over."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.lives = 0
+        self.was_real_done = True
+
+    def step(self, action: Any) -> Step:
+        """Step; ``terminated`` also when a life was lost."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.was_real_done = terminated or truncated
+        lives = self._lives()
+        # Some games show zero lives for a few frames before they report their end; that is no loss of its own.
+        if 0 < lives < self.lives:
+            terminated = True
+        self.lives = lives
+        return obs, reward, terminated, truncated, info
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset the game if it is over or gets a seed, else go on with the next life through a no-op."""
+        if self.was_real_done or seed is not None or options is not None:
+            obs, info = self.env.reset(seed=seed, options=options)
+        else:
+            obs, _, terminated, truncated, info = self.env.step(0)
+            if terminated or truncated:
+                obs, info = self.env.reset()
+        self.was_real_done = False
+        self.lives = self._lives()
+        return obs, info
+
+    def _lives(self) -> int:
+        return int(self.env.unwrapped.ale.lives())  # type: ignore[attr-defined]
+
+
+@ENV_WRAPPER_REGISTRY.register("fire_reset")
+class FireResetWrapper(AnyWrapper):
+    """Press FIRE (action 1) after a reset, for games that wait for it."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset and fire."""
+        self.env.reset(seed=seed, options=options)
+        obs, _, terminated, truncated, info = self.env.step(1)
+        if terminated or truncated:
+            obs, info = self.env.reset()
+        return obs, info
+
+
+class TimeLimitWrapper(AnyWrapper):
+    """Truncate an episode after ``max_limit`` steps; each info has ``time_limit`` (reached or not) and
+    ``time_count``.
+    """
+
+    def __init__(self, env: Any, max_limit: int) -> None:
+        super().__init__(env)
+        self.max_limit = max_limit
+        self.time_count = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset the env and the count."""
+        self.time_count = 0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Step:
+        """Step and count."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.time_count += 1
+        reached = self.time_count >= self.max_limit
+        info["time_limit"] = reached
+        info["time_count"] = self.time_count
+        return obs, reward, terminated, truncated or reached, info
+
+
+@ENV_WRAPPER_REGISTRY.register("gym_hybrid_dict_action")
+class GymHybridDictActionWrapper(AnyWrapper):
+    """Take actions ``{'type': 0..2, 'mask': (2,), 'args': (2,)}`` for the gym-hybrid envs, which take ``(type,
+    args)``.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.action_space = gymnasium.spaces.Dict(
+            {
+                "type": gymnasium.spaces.Discrete(3),
+                "mask": gymnasium.spaces.Box(0, 1, (2,), np.int64),
+                "args": gymnasium.spaces.Box(
+                    np.array([0.0, -1.0], dtype=np.float32), np.array([1.0, 1.0], dtype=np.float32), dtype=np.float32
+                ),
+            }
+        )
+
+    def step(self, action: Any) -> Step:
+        """Step with type and arguments; the mask is for the learner only."""
+        return self.env.step((action["type"], action["args"]))

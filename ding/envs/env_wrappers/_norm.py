@@ -1,0 +1,128 @@
+"""Wrappers that standardise observations and rewards."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ding.envs.env_wrappers._episode import AnyWrapper, Reset, Step, scalar
+from ding.utils import ENV_WRAPPER_REGISTRY
+
+# Steps before the running statistics are trusted.
+WARM_UP_STEPS = 30
+CLIP_RANGE = (-3.0, 3.0)
+
+
+class RunningMeanStd:
+    """Running mean and standard deviation over batches (Chan et al.'s parallel update).
+
+    Args:
+        epsilon: initial count, and what is added to the standard deviation.
+        shape: shape of one value.
+    """
+
+    def __init__(self, epsilon: float = 1e-4, shape: tuple[int, ...] = ()) -> None:
+        self._epsilon = epsilon
+        self._shape = shape
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._mean = np.zeros(self._shape, dtype=np.float64)
+        self._var = np.ones(self._shape, dtype=np.float64)
+        self._count = self._epsilon
+
+    def update(self, x: Any) -> None:
+        """Take in a batch ``[B, *shape]``."""
+        x = np.asarray(x, dtype=np.float64)
+        count, mean, var = x.shape[0], x.mean(axis=0), x.var(axis=0)
+        total = self._count + count
+        delta = mean - self._mean
+        square = self._var * self._count + var * count + np.square(delta) * self._count * count / total
+        self._mean = self._mean + delta * count / total
+        self._var = square / total
+        self._count = total
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Running mean, float64 ``[*shape]``."""
+        return self._mean
+
+    @property
+    def std(self) -> np.ndarray:
+        """Running standard deviation plus ``epsilon``, float64 ``[*shape]``."""
+        return np.sqrt(self._var) + self._epsilon
+
+
+class _Float32Obs(gymnasium.ObservationWrapper[Any, Any, Any]):
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        shape = env.observation_space.shape
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32)
+        self.clip_range = CLIP_RANGE
+
+
+@ENV_WRAPPER_REGISTRY.register("obs_norm")
+class ObsNormWrapper(_Float32Obs):
+    """Standardise each feature by its running statistics, clipped to +-3.
+
+    The first 30 observations pass unchanged. The statistics live as long as the env.
+    """
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.data_count = 0
+        self.rms = RunningMeanStd(shape=env.observation_space.shape)
+
+    def observation(self, observation: Any) -> Any:
+        """Take in and standardise, float32."""
+        self.data_count += 1
+        self.rms.update(np.asarray(observation)[None])
+        if self.data_count > WARM_UP_STEPS:
+            observation = np.clip((observation - self.rms.mean) / self.rms.std, *self.clip_range)
+        return np.asarray(observation, dtype=np.float32)
+
+
+@ENV_WRAPPER_REGISTRY.register("static_obs_norm")
+class StaticObsNormWrapper(_Float32Obs):
+    """Standardise by a given mean and standard deviation, clipped to +-3."""
+
+    def __init__(self, env: Any, mean: Any, std: Any) -> None:
+        super().__init__(env)
+        self.mean = np.asarray(mean, dtype=np.float32)
+        self.std = np.asarray(std, dtype=np.float32)
+
+    def observation(self, observation: Any) -> Any:
+        """Standardise, float32."""
+        return np.clip((observation - self.mean) / self.std, *self.clip_range).astype(np.float32)
+
+
+@ENV_WRAPPER_REGISTRY.register("reward_norm")
+class RewardNormWrapper(AnyWrapper):
+    """Divide rewards by the running standard deviation of the discounted return.
+
+    The first 30 rewards pass unchanged. The return starts anew with each episode; the statistics live as long as the
+    env.
+    """
+
+    def __init__(self, env: Any, reward_discount: float) -> None:
+        super().__init__(env)
+        self.reward_discount = reward_discount
+        self.cum_reward = 0.0
+        self.data_count = 0
+        self.rms = RunningMeanStd()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset the env and the discounted return."""
+        self.cum_reward = 0.0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Step:
+        """Step and scale the reward."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.data_count += 1
+        self.cum_reward = self.cum_reward * self.reward_discount + scalar(reward)
+        self.rms.update(np.array([self.cum_reward]))
+        if self.data_count > WARM_UP_STEPS:
+            reward = scalar(reward) / float(self.rms.std)
+        return obs, reward, terminated, truncated, info

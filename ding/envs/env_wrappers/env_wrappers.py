@@ -1,0 +1,102 @@
+"""The env wrappers by name.
+
+Every wrapper is a :class:`gymnasium.Wrapper`; those with a registered name can be listed in ``cfg.env_wrapper``.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ding.envs.env_wrappers._episode import (
+    ActionRepeatWrapper,
+    ClipRewardWrapper,
+    DelayRewardWrapper,
+    EpisodicLifeWrapper,
+    EvalEpisodeReturnWrapper,
+    FireResetWrapper,
+    GymHybridDictActionWrapper,
+    MaxAndSkipWrapper,
+    NoopResetWrapper,
+    TimeLimitWrapper,
+)
+from ding.envs.env_wrappers._gym_api import GymToGymnasiumWrapper
+from ding.envs.env_wrappers._norm import ObsNormWrapper, RewardNormWrapper, RunningMeanStd, StaticObsNormWrapper
+from ding.envs.env_wrappers._observation import (
+    AllinObsWrapper,
+    FlatObsWrapper,
+    FrameStackWrapper,
+    ObsPlusPrevActRewWrapper,
+    ObsTransposeWrapper,
+    RamWrapper,
+    ScaledFloatFrameWrapper,
+    TransposeWrapper,
+    WarpFrameWrapper,
+)
+from ding.utils import ENV_WRAPPER_REGISTRY, import_module
+
+__all__ = [
+    "ActionRepeatWrapper",
+    "AllinObsWrapper",
+    "ClipRewardWrapper",
+    "DelayRewardWrapper",
+    "EpisodicLifeWrapper",
+    "EvalEpisodeReturnWrapper",
+    "FireResetWrapper",
+    "FlatObsWrapper",
+    "FrameStackWrapper",
+    "GymHybridDictActionWrapper",
+    "GymToGymnasiumWrapper",
+    "MaxAndSkipWrapper",
+    "NoopResetWrapper",
+    "ObsNormWrapper",
+    "ObsPlusPrevActRewWrapper",
+    "ObsTransposeWrapper",
+    "RamWrapper",
+    "RewardNormWrapper",
+    "RunningMeanStd",
+    "ScaledFloatFrameWrapper",
+    "StaticObsNormWrapper",
+    "TimeLimitWrapper",
+    "TransposeWrapper",
+    "WarpFrameWrapper",
+    "create_env_wrapper",
+    "update_shape",
+]
+
+_UNREGISTERED = {cls.__name__: cls for cls in (TransposeWrapper, TimeLimitWrapper, FlatObsWrapper)}
+
+
+def create_env_wrapper(env: Any, env_wrapper_cfg: Mapping[str, Any]) -> Any:
+    """Wrap ``env`` as a config says.
+
+    Args:
+        env: the env.
+        env_wrapper_cfg: ``type``, the registered name; ``kwargs`` (optional) for the wrapper; ``import_names``
+            (optional).
+
+    Raises:
+        KeyError: no such wrapper.
+    """
+    import_module(list(env_wrapper_cfg.get("import_names", [])))
+    if "type" not in env_wrapper_cfg:
+        raise KeyError(f"an env wrapper config needs 'type', found only {sorted(env_wrapper_cfg)}")
+    return ENV_WRAPPER_REGISTRY.build(env_wrapper_cfg["type"], env, **env_wrapper_cfg.get("kwargs", {}))
+
+
+def update_shape(obs_shape: Any, act_shape: Any, rew_shape: Any, wrapper_names: Iterable[str]) -> tuple[Any, Any, Any]:
+    """The shapes of observation, action and reward after these wrappers.
+
+    Args:
+        obs_shape: shape before.
+        act_shape: shape before.
+        rew_shape: shape before.
+        wrapper_names: registered names or class names; empty ones are skipped.
+
+    Raises:
+        KeyError: no such wrapper.
+    """
+    by_class_name = {cls.__name__: cls for cls in ENV_WRAPPER_REGISTRY.values()} | _UNREGISTERED
+    for name in filter(None, wrapper_names):
+        wrapper = by_class_name.get(name) or ENV_WRAPPER_REGISTRY.get(name)
+        if hasattr(wrapper, "new_shape"):
+            obs_shape, act_shape, rew_shape = wrapper.new_shape(obs_shape, act_shape, rew_shape)
+    return obs_shape, act_shape, rew_shape

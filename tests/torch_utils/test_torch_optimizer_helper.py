@@ -48,7 +48,7 @@ def test_rmsprop_is_torch_rmsprop():
     assert_same_parameters(ours, theirs)
 
 
-@pytest.mark.parametrize("source,target", [(torch.optim.Adam, Adam), (Adam, torch.optim.Adam)])
+@pytest.mark.parametrize(("source", "target"), [(torch.optim.Adam, Adam), (Adam, torch.optim.Adam)])
 def test_state_dicts_are_exchanged_with_torch(source, target):
     model, optimizer = trained(source)
     _, other = trained(target, steps=1)
@@ -82,7 +82,7 @@ def test_clip_value_and_clip_norm():
     torch.testing.assert_close(param.grad, torch.tensor([0.6, -0.8]))
 
 
-@pytest.mark.parametrize("optimizer_cls,moment", [(Adam, "exp_avg_sq"), (RMSprop, "square_avg")])
+@pytest.mark.parametrize(("optimizer_cls", "moment"), [(Adam, "exp_avg_sq"), (RMSprop, "square_avg")])
 def test_momentum_clipping_starts_after_its_timestep(optimizer_cls, moment):
     param = param_with_grad([0.0, 0.0], [1.0, 1.0])
     optimizer = optimizer_cls([param], grad_clip_type="clip_momentum", clip_coef=2, clip_momentum_timestep=1)
@@ -105,7 +105,7 @@ def test_momentum_norm_clipping_scales_the_group():
 
 
 @pytest.mark.parametrize(
-    "type_,kwargs,first_ignored",
+    ("type_", "kwargs", "first_ignored"),
     [
         ("ignore_value", {"ignore_value": 3.5}, True),
         ("ignore_value", {"ignore_value": 4.5}, False),
@@ -135,13 +135,13 @@ def test_momentum_ignoring_works_for_matrices(type_):
 
 def test_wrong_choices_are_named():
     param = param_with_grad([0.0], [0.0])
-    with pytest.raises(ValueError, match="grad_clip_type='clip_nrm'.*did you mean 'clip_norm'"):
+    with pytest.raises(ValueError, match=r"grad_clip_type='clip_nrm'.*did you mean 'clip_norm'"):
         Adam([param], grad_clip_type="clip_nrm")
     with pytest.raises(ValueError, match="needs clip_value"):
         Adam([param], grad_clip_type="clip_norm")
     with pytest.raises(ValueError, match="needs ignore_value"):
         RMSprop([param], grad_ignore_type="ignore_value")
-    with pytest.raises(ValueError, match="optim_type='adamm'.*'adam'"):
+    with pytest.raises(ValueError, match=r"optim_type='adamm'.*'adam'"):
         Adam([param], optim_type="adamm")
 
 

@@ -208,7 +208,7 @@ class TimestepBatch(EnvBatch):
         infos = {i: step.info for i, step in enumerate(steps) if step.info}
         batch = cls.trusted_timesteps(
             np.fromiter(mapping.keys(), dtype=np.int64, count=len(steps)),
-            stack_rows([step.obs for step in steps], "obs"),
+            _obs_column([step.obs for step in steps]),
             _reward_column([step.reward for step in steps]),
             np.array([bool(step.done) for step in steps], dtype=np.bool_),
             np.array([is_truncated(step.info) for step in steps], dtype=np.bool_),
@@ -252,6 +252,14 @@ class TimestepBatch(EnvBatch):
 def is_truncated(info: Any) -> bool:
     """Whether an info dict says that a time limit, and not a terminal state, ended the episode."""
     return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
+
+
+def _obs_column(observations: list[Any]) -> Columns:
+    """Stacked observations; those of different shapes (graphs, sets) stay objects."""
+    try:
+        return stack_rows(observations, "obs")
+    except SchemaError:
+        return observations
 
 
 def _reward_column(rewards: list[Any]) -> Any:

@@ -208,7 +208,8 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             )
             view._length = len(picked)
         else:
-            view._index = self._positions()[item]
+            # A copy, because torch takes no array with a negative stride.
+            view._index = self._positions()[item].copy()
             view._length = len(view._index)
         return view
 

@@ -1,0 +1,251 @@
+"""What all serial collectors share: construction, env and policy replacement, counters, logging, closing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from easydict import EasyDict
+
+from ding.utils import build_logger, get_rank, get_world_size
+from ding.worker.collector.base_serial_collector import ISerialCollector
+
+
+class SerialCollectorBase(ISerialCollector):
+    """Life cycle, counters and logs of a serial collector.
+
+    Args:
+        cfg: collector config (see the subclass's ``config``).
+        env: env manager; launched here. ``None``: set it later with :meth:`reset_env` or :meth:`reset`.
+        policy: collect mode of a policy (a list of them for battle collectors). ``None``: set it later with
+            :meth:`reset_policy`.
+        tb_logger: a tensorboard writer to share; without one the collector makes (and later closes) its own.
+        exp_name: experiment directory.
+        instance_name: name of the log files and of the tensorboard tags.
+    """
+
+    def __init__(
+        self,
+        cfg: EasyDict,
+        env: Any = None,
+        policy: Any = None,
+        tb_logger: Any = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "collector",
+    ) -> None:
+        self._end_flag = False
+        self._env: Any = None
+        self._policy: Any = None
+        self._cfg = cfg
+        self._exp_name = exp_name
+        self._instance_name = instance_name
+        self._collect_print_freq = cfg.collect_print_freq
+        self._deepcopy_obs = cfg.deepcopy_obs
+        self._transform_obs = cfg.transform_obs
+        self._rank, self._world_size = get_rank(), get_world_size()
+        self._owns_tb_logger = tb_logger is None and self._rank == 0
+        path = f"./{exp_name}/log/{instance_name}"
+        self._logger, own_writer = build_logger(path, instance_name, need_tb=self._owns_tb_logger)
+        self._tb_logger = own_writer if self._owns_tb_logger else (tb_logger if self._rank == 0 else None)
+        self._episode_info: list[dict[str, Any]] = []
+        self._zero_counters()
+        self.reset(policy, env)
+
+    # ------------------------------------------------------------------ life cycle
+
+    def reset_env(self, _env: Any = None) -> None:
+        """Reset the env manager, or store and launch a new one.
+
+        Raises:
+            AssertionError: there is no env manager to reset.
+        """
+        if _env is None:
+            if self._env is None:
+                raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")
+            self._env.reset()
+        else:
+            self._env = _env
+            self._env.launch()
+        self._env_num = self._env.env_num
+
+    def reset_policy(self, _policy: Any = None) -> None:
+        """Reset the policy, or replace it by the collect mode of another one (trajectories that have begun are kept).
+
+        Raises:
+            AssertionError: no env manager was set before, or there is no policy to reset.
+        """
+        if self._env is None:
+            raise AssertionError(f"{self._instance_name}: set an env manager before the policy")
+        if _policy is not None:
+            self._policy = _policy
+            self._read_policy()
+        if self._policy is None:
+            raise AssertionError(f"{self._instance_name}: there is no policy to reset; pass one")
+        for policy in self._policy_list():
+            policy.reset()
+
+    def reset(self, _policy: Any = None, _env: Any = None) -> None:
+        """Replace env and policy where given, forget all trajectories and zero the counters.
+
+        With both arguments ``None`` neither env nor policy is reset.
+        """
+        if _env is not None:
+            self.reset_env(_env)
+        if _policy is not None:
+            self.reset_policy(_policy)
+        self._zero_counters()
+        self._end_flag = False
+        if self._env is not None:
+            self._env_step = np.zeros(self._env_num, dtype=np.int64)
+            self._env_time_s = np.zeros(self._env_num)
+            self._env_train_sample = np.zeros(self._env_num, dtype=np.int64)
+        if self._env is not None and self._policy is not None:
+            self._forget_trajectories()
+
+    def close(self) -> None:
+        """Close the env manager, and the tensorboard writer if it is the collector's own.
+
+        A second call does nothing.
+        """
+        if self._end_flag:
+            return
+        self._end_flag = True
+        if self._env is not None:
+            self._env.close()
+        if self._owns_tb_logger and self._tb_logger is not None:
+            self._tb_logger.flush()
+            self._tb_logger.close()
+
+    def __del__(self) -> None:
+        # A constructor that failed early leaves nothing to close.
+        if hasattr(self, "_owns_tb_logger"):
+            self.close()
+
+    def _policy_list(self) -> list[Any]:
+        return self._policy if isinstance(self._policy, list) else [self._policy]
+
+    def _read_policy(self) -> None:
+        """Read what the collector needs to know of a new policy."""
+        raise NotImplementedError
+
+    def _forget_trajectories(self) -> None:
+        """Start with empty trajectories."""
+        raise NotImplementedError
+
+    def _require_ready(self) -> None:
+        if self._env is None or self._policy is None:
+            missing = "an env manager" if self._env is None else "a policy"
+            raise RuntimeError(f"{self._instance_name}: collect needs {missing}; call reset(policy, env) first")
+
+    # ------------------------------------------------------------------ counters and logs
+
+    @property
+    def envstep(self) -> int:
+        """Total number of env steps so far, over all ranks."""
+        return self._total_envstep_count
+
+    @envstep.setter
+    def envstep(self, value: int) -> None:
+        self._total_envstep_count = value
+
+    def _zero_counters(self) -> None:
+        self._total_envstep_count = 0
+        self._total_episode_count = 0
+        self._total_train_sample_count = 0
+        self._total_duration = 0.0
+        self._last_train_iter = 0
+        self._episode_info.clear()
+
+    def _clear_env_counters(self, env_id: int) -> None:
+        self._env_step[env_id] = 0
+        self._env_time_s[env_id] = 0.0
+        self._env_train_sample[env_id] = 0
+
+    def _restart_envs(self, env_ids: np.ndarray) -> None:
+        """Reset environments that returned an abnormal step; what they had begun is dropped."""
+        for env_id in env_ids.tolist():
+            self._env.reset({env_id: None})
+            self._clear_env_counters(env_id)
+            self._logger.info(f"env {env_id} returned an abnormal step and was reset; its trajectory is dropped")
+        for policy in self._policy_list():
+            policy.reset(env_ids.tolist())
+
+    def _log(self, train_iter: int, reward_keys: tuple[str, ...], with_samples: bool) -> None:
+        """Write text and scalars once per ``collect_print_freq`` train iterations, then forget the episodes."""
+        if self._rank != 0 or train_iter - self._last_train_iter < self._collect_print_freq or not self._episode_info:
+            return
+        self._last_train_iter = train_iter
+        info = self._summary(reward_keys, with_samples)
+        self._episode_info.clear()
+        self._logger.info("collect end:\n" + "\n".join(f"{key}: {value}" for key, value in info.items()))
+        for key, value in info.items():
+            self._tb_logger.add_scalar(f"{self._instance_name}_iter/{key}", value, train_iter)
+            if key != "total_envstep_count":
+                self._tb_logger.add_scalar(f"{self._instance_name}_step/{key}", value, self._total_envstep_count)
+
+    def _summary(self, reward_keys: tuple[str, ...], with_samples: bool) -> dict[str, float]:
+        episodes = self._episode_info
+        count = len(episodes)
+        steps = sum(episode["step"] for episode in episodes)
+        duration_s = sum(episode["time"] for episode in episodes)
+        info: dict[str, float] = {"episode_count": count, "envstep_count": steps}
+        samples = sum(episode.get("train_sample", 0) for episode in episodes)
+        if with_samples:
+            info["train_sample_count"] = samples
+        info["avg_envstep_per_episode"] = steps / count
+        if with_samples:
+            info["avg_sample_per_episode"] = samples / count
+        info["avg_envstep_per_sec"] = per_second(steps, duration_s)
+        if with_samples:
+            info["avg_train_sample_per_sec"] = per_second(samples, duration_s)
+        info["avg_episode_per_sec"] = per_second(count, duration_s)
+        if not with_samples:
+            info["collect_time"] = duration_s
+        for key in reward_keys:
+            rewards = [episode[key] for episode in episodes]
+            info[f"{key}_mean"] = float(np.mean(rewards))
+            info[f"{key}_std"] = float(np.std(rewards))
+            info[f"{key}_max"] = float(np.max(rewards))
+            info[f"{key}_min"] = float(np.min(rewards))
+        info["total_envstep_count"] = self._total_envstep_count
+        if with_samples:
+            info["total_train_sample_count"] = self._total_train_sample_count
+        info["total_episode_count"] = self._total_episode_count
+        if not with_samples:
+            info["total_duration"] = self._total_duration
+        return info
+
+
+def per_second(count: float, duration_s: float) -> float:
+    """A rate; 0 when no time was measured."""
+    return count / duration_s if duration_s > 0 else 0.0
+
+
+def default_target(given: "int | None", default: "int | None", name: str) -> int:
+    """``given``, or the policy's default.
+
+    Raises:
+        RuntimeError: neither is there.
+    """
+    target = default if given is None else given
+    if target is None:
+        raise RuntimeError(f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config")
+    return target
+
+
+def scalar(value: Any) -> float:
+    """A Python number out of a number, an array or a tensor with one element."""
+    return float(value.item()) if hasattr(value, "item") else float(value)
+
+
+def episode_return(info: Mapping[str, Any], env_id: int) -> float:
+    """``info['eval_episode_return']`` of a finished episode.
+
+    Raises:
+        KeyError: the env did not report it.
+    """
+    if "eval_episode_return" not in info:
+        raise KeyError(
+            f"env {env_id} finished an episode without info['eval_episode_return']; "
+            "add the `eval_episode_return` env wrapper or set it in the env's step"
+        )
+    return scalar(info["eval_episode_return"])

@@ -1,0 +1,126 @@
+"""``EnvBatch``, ``TimestepBatch`` and the ``batched`` mark."""
+
+import numpy as np
+import pytest
+import torch
+
+from ding.data import BaseEnvTimestep, EnvBatch, SchemaError, TimestepBatch, batched, is_batched
+
+
+def test_rows_of_arrays_share_memory_and_follow_ids() -> None:
+    batch = EnvBatch([4, 1], np.arange(6.0).reshape(2, 3))
+    assert list(batch) == [4, 1]
+    assert len(batch) == 2
+    batch[1][0] = 9
+    assert batch.columns[1, 0] == 9
+    assert 4 in batch
+    assert 0 not in batch
+    with pytest.raises(KeyError):
+        _ = batch[0]
+
+
+def test_dict_rows_win() -> None:
+    batch = EnvBatch([0, 1], {"action": torch.tensor([[1], [2]]), "logit": torch.zeros(2, 3)})
+    assert batch[1]["action"].tolist() == [2]
+    batch[1]["action"] = torch.tensor([7])
+    assert batch.columns["action"].tolist() == [[1], [7]]
+    assert batch.field("action")[1].tolist() == [7]
+
+
+def test_from_dict_and_back() -> None:
+    values = {3: {"a": np.ones(2), "b": 1.0}, 0: {"a": np.zeros(2), "b": 2.0}}
+    batch = EnvBatch.from_dict(values)
+    assert batch.env_ids.tolist() == [3, 0]
+    assert batch.columns["a"].tolist() == [[1, 1], [0, 0]]
+    assert batch.to_dict() == values
+    assert EnvBatch.from_dict(batch) is batch
+    with pytest.raises(SchemaError, match="without environments"):
+        _ = EnvBatch.from_dict({}).columns
+
+
+def test_fields_and_take() -> None:
+    batch = EnvBatch([5, 6, 7], {"x": np.arange(3)})
+    assert batch.take(np.array([2, 0])).to_dict() == {7: {"x": 2}, 5: {"x": 0}}
+    with pytest.raises(SchemaError, match=r"no field 'y'; fields are \['x'\]"):
+        batch.field("y")
+    with pytest.raises(SchemaError, match="not dicts"):
+        EnvBatch([0], np.zeros((1, 2))).field("x")
+    with pytest.raises(SchemaError, match="has 2 rows, expected 1"):
+        EnvBatch([0], np.zeros(2))
+
+
+def test_timesteps_from_the_classic_form() -> None:
+    steps = {
+        2: BaseEnvTimestep(np.zeros(3), np.array([1.0]), False, {}),
+        0: BaseEnvTimestep(
+            np.ones(3), np.array([2.0]), True, {"TimeLimit.truncated": True, "eval_episode_return": 5.0}
+        ),
+    }
+    batch = TimestepBatch.from_dict(steps)
+    assert batch.env_ids.tolist() == [2, 0]
+    assert batch.reward.dtype == np.float32
+    assert batch.reward.shape == (2, 1)
+    assert batch.done.tolist() == [False, True]
+    assert batch.truncated.tolist() == [False, True]
+    assert batch.infos == {1: steps[0].info}
+    assert batch[0] is steps[0]
+
+
+def test_timestep_rows_are_named_tuples() -> None:
+    batch = TimestepBatch(
+        [0, 1],
+        np.zeros((2, 4), np.float32),
+        np.ones((2, 1), np.float32),
+        np.array([False, True]),
+        np.zeros(2, bool),
+        {1: {"k": 1}},
+    )
+    first, second = batch[0], batch[1]
+    assert first.done is False
+    assert second.done is True
+    assert first.info == {}
+    assert second.info == {"k": 1}
+    first.info["new"] = 2
+    assert batch.info_at(0) == {"new": 2}
+    assert second.reward.tolist() == [1.0]
+    part = batch.take(np.array([1]))
+    assert part.env_ids.tolist() == [1]
+    assert part.infos == {0: {"k": 1}}
+
+
+def test_scalar_rewards_and_ragged_observations() -> None:
+    steps = {0: BaseEnvTimestep(np.zeros(3), 1, False, {}), 1: BaseEnvTimestep(np.zeros(2), 2, False, {})}
+    batch = TimestepBatch.from_dict(steps)
+    assert batch.reward.tolist() == [[1.0], [2.0]]
+    assert isinstance(batch.obs, list)
+
+
+class _Policy:
+    @batched
+    def _forward_collect(self, data: EnvBatch, scale: float = 1.0) -> EnvBatch:
+        return EnvBatch(data.env_ids, {"action": data.columns[:, :1] * scale})
+
+    @batched
+    def _process_transition(self, obs, output, timestep):
+        return {"obs": obs, "action": output["action"]}
+
+
+class _Child(_Policy):
+    def _forward_collect(self, data, scale=1.0):
+        return {env_id: {"action": obs[:1]} for env_id, obs in data.items()}
+
+
+def test_the_mark_belongs_to_the_function() -> None:
+    assert is_batched(_Policy()._forward_collect)
+    assert is_batched(_Policy()._process_transition)
+    assert not is_batched(_Child()._forward_collect)
+    assert is_batched(_Child()._process_transition)
+
+
+def test_a_batched_forward_serves_the_classic_call() -> None:
+    policy = _Policy()
+    out = policy._forward_collect({3: np.array([1.0, 2.0]), 1: np.array([5.0, 6.0])}, scale=2.0)
+    assert type(out) is dict
+    assert {k: v["action"].tolist() for k, v in out.items()} == {3: [2.0], 1: [10.0]}
+    batch = policy._forward_collect(EnvBatch([0], np.array([[4.0, 1.0]])))
+    assert isinstance(batch, EnvBatch)

@@ -1,0 +1,89 @@
+"""The trajectory store against one list of steps per environment."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ding.data import SchemaError, TrajectoryStore
+
+
+def step(env_ids: np.ndarray, t: int) -> dict:
+    ids = np.asarray(env_ids)
+    return {
+        "obs": {"x": torch.from_numpy(np.stack([ids * 100.0 + t, ids * 0.0], axis=1))},
+        "done": ids % 2 == 0,
+        "t": np.full(len(ids), t),
+        "tag": [f"{i}@{t}" for i in ids],
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    env_num=st.integers(1, 4),
+    capacity=st.integers(1, 3),
+    actions=st.lists(st.tuples(st.sampled_from(["all", "some", "pop", "clear"]), st.integers(1, 15)), max_size=25),
+)
+def test_pieces_equal_lists(env_num, capacity, actions) -> None:
+    store = TrajectoryStore(env_num, capacity)
+    model: list[list[tuple[int, int]]] = [[] for _ in range(env_num)]
+    for t, (name, bits) in enumerate(actions):
+        chosen = np.array([i for i in range(env_num) if bits >> i & 1], dtype=np.int64)
+        if name == "all":
+            chosen = np.arange(env_num)
+        if name in ("all", "some") and len(chosen):
+            store.append(chosen, step(chosen, t))
+            for i in chosen:
+                model[i].append((int(i), t))
+        elif name == "pop":
+            batch = store.pop(chosen)
+            expected = [item for i in chosen for item in model[i]]
+            assert len(batch) == len(expected)
+            if expected:
+                assert batch.columns["tag"] == [f"{i}@{t}" for i, t in expected]
+                assert batch.columns["obs"]["x"][:, 0].tolist() == [i * 100.0 + t for i, t in expected]
+                assert batch.columns["done"].tolist() == [i % 2 == 0 for i, _ in expected]
+                assert batch.lengths.tolist() == [len(model[i]) for i in chosen if model[i]]
+            for i in chosen:
+                model[i] = []
+        elif name == "clear":
+            store.clear(chosen)
+            for i in chosen:
+                model[i] = []
+        assert store.counts.tolist() == [len(items) for items in model]
+
+
+def test_what_was_popped_is_never_written_again() -> None:
+    store = TrajectoryStore(2, 2)
+    ids = np.arange(2)
+    for t in range(2):
+        store.append(ids, step(ids, t))
+    first = store.pop(ids)
+    for t in range(10, 12):
+        store.append(ids, step(ids, t))
+    assert first.columns["t"].tolist() == [0, 1, 0, 1]
+    assert store.pop(ids).columns["t"].tolist() == [10, 11, 10, 11]
+
+
+def test_a_step_of_another_schema_is_refused_by_name() -> None:
+    store = TrajectoryStore(2)
+    ids = np.arange(2)
+    store.append(ids, step(ids, 0))
+    wrong = step(ids, 1)
+    wrong["obs"]["x"] = wrong["obs"]["x"].float()
+    with pytest.raises(SchemaError, match=r"'obs\.x' of a step is tensor float32\[2\].*float64\[2\]"):
+        store.append(ids, wrong)
+    missing = step(ids, 1)
+    del missing["done"]
+    with pytest.raises(SchemaError, match="fields"):
+        store.append(ids, missing)
+    store.clear()
+    store.append(ids, wrong)
+    assert store.counts.tolist() == [1, 1]
+
+
+def test_sizes_are_checked() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        TrajectoryStore(0)
+    assert len(TrajectoryStore(3).pop(np.arange(3))) == 0

@@ -1,5 +1,18 @@
 """Floor 1: registries, logging, timers, files, distributed helpers and collate. Imports nothing else of ding."""
 
+from ding.utils.collection_helper import iter_mapping
+from ding.utils.compression_helper import (
+    CloudPickleWrapper,
+    dummy_compressor,
+    get_data_compressor,
+    get_data_decompressor,
+    jpeg_data_compressor,
+    jpeg_data_decompressor,
+    lz4_data_compressor,
+    lz4_data_decompressor,
+    zlib_data_compressor,
+    zlib_data_decompressor,
+)
 from ding.utils.default_helper import (
     LimitedSpaceContainer,
     RunningMeanStd,
@@ -22,6 +35,9 @@ from ding.utils.default_helper import (
     split_data_generator,
     squeeze,
 )
+from ding.utils.design_helper import SingletonMetaclass
+from ding.utils.dict_helper import convert_easy_dict_to_dict
+from ding.utils.file_helper import atomic_write, read_file, remove_file, save_file
 from ding.utils.import_helper import (
     import_module,
     require_extra,
@@ -30,6 +46,27 @@ from ding.utils.import_helper import (
     try_import_mc,
     try_import_redis,
     try_import_rediscluster,
+)
+from ding.utils.lock_helper import FcntlContext, LockContext, LockContextType, get_file_lock, get_rw_file_lock
+from ding.utils.log_helper import LoggerFactory, TextLogger, build_logger, init_console, pretty_print
+from ding.utils.log_writer_helper import DistributedWriter, Router
+from ding.utils.pytorch_ddp_dist_helper import (
+    DDPContext,
+    DistContext,
+    allreduce,
+    allreduce_async,
+    allreduce_data,
+    allreduce_with_indicator,
+    broadcast,
+    broadcast_object_list,
+    dist_finalize,
+    dist_init,
+    dist_mode,
+    get_rank,
+    get_world_size,
+    reduce_data,
+    synchronize,
+    to_ddp_config,
 )
 from ding.utils.registry import DuplicateNameError, Registry, UnknownNameError
 from ding.utils.registry_factory import (
@@ -55,6 +92,11 @@ from ding.utils.registry_factory import (
     WORLD_MODEL_REGISTRY,
     registries,
 )
+from ding.utils.render_helper import fps, get_env_fps, render, render_env
+from ding.utils.scheduler_helper import Scheduler
+from ding.utils.segment_tree import MinSegmentTree, SegmentTree, SumSegmentTree
+from ding.utils.system_helper import PropagatingThread, find_free_port, get_ip, get_pid, get_task_uid
+from ding.utils.time_helper import EasyTimer, TimeWrapperCuda, TimeWrapperTime, WatchDog, build_time_helper
 from ding.utils.type_helper import SequenceType, Tensor
 
 __all__ = [
@@ -78,37 +120,100 @@ __all__ = [
     "SERIAL_EVALUATOR_REGISTRY",
     "STOCHASTIC_OPTIMIZER_REGISTRY",
     "WORLD_MODEL_REGISTRY",
+    "CloudPickleWrapper",
+    "DDPContext",
+    "DistContext",
+    "DistributedWriter",
     "DuplicateNameError",
+    "EasyTimer",
+    "FcntlContext",
     "LimitedSpaceContainer",
+    "LockContext",
+    "LockContextType",
+    "LoggerFactory",
+    "MinSegmentTree",
+    "PropagatingThread",
     "Registry",
+    "Router",
     "RunningMeanStd",
+    "Scheduler",
+    "SegmentTree",
     "SequenceType",
+    "SingletonMetaclass",
+    "SumSegmentTree",
     "Tensor",
+    "TextLogger",
+    "TimeWrapperCuda",
+    "TimeWrapperTime",
     "UnknownNameError",
+    "WatchDog",
+    "allreduce",
+    "allreduce_async",
+    "allreduce_data",
+    "allreduce_with_indicator",
+    "atomic_write",
+    "broadcast",
+    "broadcast_object_list",
+    "build_logger",
+    "build_time_helper",
+    "convert_easy_dict_to_dict",
     "deep_merge_dicts",
     "deep_update",
     "default_get",
     "dicts_to_lists",
     "did_you_mean",
+    "dist_finalize",
+    "dist_init",
+    "dist_mode",
+    "dummy_compressor",
     "error_wrapper",
+    "find_free_port",
     "flatten_dict",
+    "fps",
+    "get_data_compressor",
+    "get_data_decompressor",
+    "get_env_fps",
+    "get_file_lock",
+    "get_ip",
+    "get_pid",
+    "get_rank",
+    "get_rw_file_lock",
     "get_shape0",
+    "get_task_uid",
+    "get_world_size",
     "import_module",
+    "init_console",
+    "iter_mapping",
+    "jpeg_data_compressor",
+    "jpeg_data_decompressor",
     "list_split",
     "lists_to_dicts",
+    "lz4_data_compressor",
+    "lz4_data_decompressor",
     "make_key_as_identifier",
     "nearest",
     "one_time_warning",
     "override",
+    "pretty_print",
+    "read_file",
+    "reduce_data",
     "registries",
+    "remove_file",
     "remove_illegal_item",
+    "render",
+    "render_env",
     "require_extra",
+    "save_file",
     "set_pkg_seed",
     "split_data_generator",
     "squeeze",
+    "synchronize",
+    "to_ddp_config",
     "try_import_ceph",
     "try_import_link",
     "try_import_mc",
     "try_import_redis",
     "try_import_rediscluster",
+    "zlib_data_compressor",
+    "zlib_data_decompressor",
 ]

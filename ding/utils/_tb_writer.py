@@ -1,0 +1,82 @@
+"""A tensorboardX writer that costs nothing until the first value is written."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+
+class LazyWriter:
+    """Looks like ``tensorboardX.SummaryWriter``; imports it and makes its file at the first ``add_*``.
+
+    Every ``add_*`` method of the ``SummaryWriter`` is available. Safe to share between threads.
+
+    Args:
+        logdir: folder of the event files; made when first needed.
+        kwargs: passed on to the ``SummaryWriter``.
+    """
+
+    def __init__(self, logdir: str | None = None, **kwargs: Any) -> None:
+        self.logdir = logdir
+        self._kwargs = kwargs
+        self._writer: Any = None
+        self._finalizer: weakref.finalize | None = None
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if not name.startswith("add_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        def add(*args: Any, **kwargs: Any) -> None:
+            self._add(name, *args, **kwargs)
+
+        add.__name__ = name
+        return add
+
+    def _add(self, fn_name: str, *args: Any, **kwargs: Any) -> None:
+        getattr(self._opened(), fn_name)(*args, **kwargs)
+
+    def _opened(self) -> Any:
+        with self._lock:
+            if self._writer is None:
+                from tensorboardX import SummaryWriter
+
+                self._writer = SummaryWriter(self.logdir, **self._kwargs)
+                self.logdir = self._writer.logdir
+                # Also runs at interpreter exit, so that the last values reach the disk.
+                self._finalizer = weakref.finalize(self, self._writer.close)
+            return self._writer
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something was written since the start or the last ``close``."""
+        return self._writer is not None
+
+    def flush(self) -> None:
+        """Bring what was written to the disk."""
+        with self._lock:
+            if self._writer is not None:
+                self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file, if there is one. A later ``add_*`` begins a new file in the same folder."""
+        with self._lock:
+            if self._finalizer is not None:
+                self._finalizer()
+            self._writer = None
+            self._finalizer = None
+
+    def __deepcopy__(self, memo: Any) -> LazyWriter:
+        return self
+
+    def __reduce__(self) -> Any:
+        # In another process it is a writer of its own, with a file of its own in the same folder.
+        return type(self), (self.logdir,)
+
+    def __enter__(self) -> LazyWriter:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -1,0 +1,113 @@
+"""Compressors for samples on their way, without pickle.
+
+The bytes hold what ``ding.utils.file_helper.save_file`` writes: tensors, arrays and plain containers, read with
+``weights_only=True``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import zlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ding.utils import _plain_data
+from ding.utils.default_helper import did_you_mean
+from ding.utils.import_helper import require_extra
+
+
+class CloudPickleWrapper:
+    """Carries an env function to a child process: it is pickled by value, lambdas and closures included.
+
+    Only for the children of this process. What comes from anywhere else must not be unpickled.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __getstate__(self) -> bytes:
+        import cloudpickle  # type: ignore[import-untyped]
+
+        return cloudpickle.dumps(self.data)
+
+    def __setstate__(self, state: bytes) -> None:
+        self.data = pickle.loads(state)  # noqa: S301 - only the parent process writes to this pipe
+
+
+def dummy_compressor(data: Any) -> Any:
+    """The data itself."""
+    return data
+
+
+def zlib_data_compressor(data: Any) -> bytes:
+    """Plain data (see the module) to bytes."""
+    return zlib.compress(_plain_data.dumps(data))
+
+
+def zlib_data_decompressor(compressed_data: bytes) -> Any:
+    """The inverse of ``zlib_data_compressor``."""
+    return _plain_data.loads(zlib.decompress(compressed_data))
+
+
+def _lz4() -> ModuleType:
+    try:
+        return importlib.import_module("lz4.block")
+    except ImportError as error:
+        raise ImportError("the compressor 'lz4' needs the package lz4; install it with: pip install lz4") from error
+
+
+def lz4_data_compressor(data: Any) -> bytes:
+    """Plain data (see the module) to bytes. Needs the package ``lz4``."""
+    return _lz4().compress(_plain_data.dumps(data))
+
+
+def lz4_data_decompressor(compressed_data: bytes) -> Any:
+    """The inverse of ``lz4_data_compressor``."""
+    return _plain_data.loads(_lz4().decompress(compressed_data))
+
+
+def jpeg_data_compressor(data: np.ndarray) -> bytes:
+    """An image, uint8 ``[H, W, 3]`` or ``[H, W]``, to JPEG bytes; lossy. Needs OpenCV."""
+    cv2: Any = require_extra("cv2", "atari")
+    done, encoded = cv2.imencode(".jpg", data)
+    if not done:
+        raise ValueError(f"cannot encode an array of shape {data.shape} and dtype {data.dtype} as JPEG")
+    return encoded.tobytes()
+
+
+def jpeg_data_decompressor(compressed_data: bytes, gray_scale: bool = False) -> np.ndarray:
+    """JPEG bytes to an image, uint8 ``[H, W, 3]``, or ``[H, W]`` with ``gray_scale``. Needs OpenCV."""
+    cv2: Any = require_extra("cv2", "atari")
+    flag = cv2.IMREAD_GRAYSCALE if gray_scale else cv2.IMREAD_COLOR
+    image = cv2.imdecode(np.frombuffer(compressed_data, dtype=np.uint8), flag)
+    if image is None:
+        raise ValueError("the bytes are not a JPEG image")
+    return image
+
+
+_COMPRESSORS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "lz4": (lz4_data_compressor, lz4_data_decompressor),
+    "zlib": (zlib_data_compressor, zlib_data_decompressor),
+    "jpeg": (jpeg_data_compressor, jpeg_data_decompressor),
+    "none": (dummy_compressor, dummy_compressor),
+}
+
+
+def _pair(name: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    if name not in _COMPRESSORS:
+        raise KeyError(f"unknown compressor {name!r}.{did_you_mean(name, _COMPRESSORS)}")
+    return _COMPRESSORS[name]
+
+
+def get_data_compressor(name: str) -> Callable[[Any], Any]:
+    """The compressor ``'lz4'``, ``'zlib'``, ``'jpeg'`` or ``'none'``. Raises ``KeyError`` for another name."""
+    return _pair(name)[0]
+
+
+def get_data_decompressor(name: str) -> Callable[[Any], Any]:
+    """The inverse of ``get_data_compressor(name)``. Raises ``KeyError`` for another name."""
+    return _pair(name)[1]

@@ -1,0 +1,83 @@
+"""Files that are written whole, and read without running what is in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from ding.utils import _plain_data
+from ding.utils.lock_helper import get_file_lock
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """An open binary file that becomes ``path`` when the block ends, and vanishes when the block fails.
+
+    The bytes are on the disk (fsync) before the name changes, so a reader sees the old file or the whole new one. The
+    folder must exist; an existing file keeps its mode.
+    """
+    target = os.fspath(path)
+    temporary = f"{target}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise
+
+
+def _check(path: str, fs_type: str | None) -> None:
+    if fs_type not in (None, "normal") or str(path).lower().startswith("s3:"):
+        raise ValueError(
+            f"cannot use {path!r} with fs_type {fs_type!r}: only local files (None or 'normal') are supported"
+        )
+
+
+def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> Any:
+    """Read what ``save_file`` wrote (or a ``torch.save`` of tensors and plain containers); tensors come to the CPU.
+
+    Args:
+        path: the file.
+        fs_type: None or ``'normal'``.
+        use_lock: hold an exclusive ``flock`` on ``<path>.lock`` meanwhile.
+
+    Raises:
+        pickle.UnpicklingError: the file holds something else than tensors and plain containers.
+    """
+    _check(path, fs_type)
+    with get_file_lock(path, "read") if use_lock else contextlib.nullcontext():
+        return _plain_data.load(path)
+
+
+def save_file(path: str, data: Any, fs_type: str | None = None, use_lock: bool = False) -> None:
+    """Write ``data`` whole (see ``atomic_write``), in the format of ``torch.save``.
+
+    Args:
+        path: the file; its folder must exist.
+        data: tensors, arrays, numbers, texts, None and dicts, lists or tuples of them. Arrays come back as arrays,
+            other mappings as dicts, named tuples as tuples.
+        fs_type: None or ``'normal'``.
+        use_lock: hold an exclusive ``flock`` on ``<path>.lock`` meanwhile.
+
+    Raises:
+        TypeError: something in ``data`` has no safe form; the message says where. The file is left as it was.
+    """
+    _check(path, fs_type)
+    with get_file_lock(path, "write") if use_lock else contextlib.nullcontext(), atomic_write(path) as file:
+        _plain_data.dump(data, file)
+
+
+def remove_file(path: str, fs_type: str | None = None) -> None:
+    """Remove one file; one that is gone already is fine. Never a folder, never by a shell."""
+    _check(path, fs_type)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)

@@ -1,0 +1,188 @@
+"""Text loggers with a file per component, tensorboard writers, and tables for both.
+
+Loggers are keyed by the path of their file: two experiments of one process whose components have the same name do
+not write into each other's files. They hand their records on to the logger ``ding``, so the console is set up in
+one place (``init_console`` or whatever the application does to the root logger).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ding.utils._tb_writer import LazyWriter
+
+_FORMAT = "[%(asctime)s][%(filename)15s][line:%(lineno)4d][%(levelname)8s] %(message)s"
+_COLUMNS_PER_BLOCK = 4
+
+_loggers: weakref.WeakValueDictionary[str, TextLogger] = weakref.WeakValueDictionary()
+_writers: weakref.WeakValueDictionary[str, LazyWriter] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def _grid(rows: Sequence[Sequence[str]], header: bool) -> str:
+    """A table with a frame, columns padded to the same width."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    line = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    parts = [line]
+    for number, row in enumerate(rows):
+        parts.append("|" + "|".join(f" {cell:<{width}} " for cell, width in zip(row, widths)) + "|")
+        parts.append(line.replace("-", "=") if header and number == 0 else line)
+    return "\n" + "\n".join(parts)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else f"{float(value):.6f}"
+
+
+class TextLogger(logging.Logger):
+    """A ``logging.Logger`` with a file of its own, and tables of variables."""
+
+    def __init__(self, name: str, level: int, path: str) -> None:
+        super().__init__(name, level)
+        self.path = path
+        self.parent = logging.getLogger("ding")
+        handler = logging.FileHandler(path, encoding="utf-8")
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        self.addHandler(handler)
+        self._close_file = weakref.finalize(self, handler.close)
+
+    def __reduce__(self) -> Any:
+        # A copy is the logger of the same file: the same object in this process, a new one in a child.
+        folder, file = os.path.split(self.path)
+        return LoggerFactory.create_logger, (folder, file.removesuffix("_logger.txt"), self.level)
+
+    @staticmethod
+    def get_tabulate_vars(variables: Mapping[str, Any]) -> str:
+        """A table of two columns, name and value, with 6 decimals."""
+        return _grid([("Name", "Value"), *((name, _cell(value)) for name, value in variables.items())], header=True)
+
+    @staticmethod
+    def get_tabulate_vars_hor(variables: Mapping[str, Any]) -> str:
+        """A table that reads from left to right: a row of names over a row of values, 4 variables per block."""
+        items = list(variables.items())
+        rows: list[list[str]] = []
+        for start in range(0, len(items), _COLUMNS_PER_BLOCK):
+            block = items[start : start + _COLUMNS_PER_BLOCK]
+            padding = [""] * (_COLUMNS_PER_BLOCK - len(block)) if start > 0 else []
+            rows.append(["Name", *(name for name, _ in block), *padding])
+            rows.append(["Value", *(_cell(value) for _, value in block), *padding])
+        return _grid(rows, header=False) if rows else "\n"
+
+
+class LoggerFactory:
+    """Makes text loggers."""
+
+    @classmethod
+    def create_logger(cls, path: str, name: str | None = None, level: int = logging.INFO) -> TextLogger:
+        """The logger that writes to ``<path>/<name>_logger.txt``; the folder is made.
+
+        The same file gives the same logger for as long as somebody holds it.
+        """
+        full_name = f"{name or 'default'}_logger"
+        file = os.path.abspath(os.path.join(path, f"{full_name}.txt"))
+        with _lock:
+            logger = _loggers.get(file)
+            if logger is None:
+                os.makedirs(path, exist_ok=True)
+                logger = TextLogger(full_name, level, file)
+                _loggers[file] = logger
+            return logger
+
+    get_tabulate_vars = staticmethod(TextLogger.get_tabulate_vars)
+    get_tabulate_vars_hor = staticmethod(TextLogger.get_tabulate_vars_hor)
+
+
+def build_logger(
+    path: str,
+    name: str | None = None,
+    need_tb: bool = True,
+    need_text: bool = True,
+    text_level: int | str = logging.INFO,
+) -> tuple[TextLogger | None, LazyWriter | None]:
+    """The text logger and the tensorboard writer of one component.
+
+    Args:
+        path: folder of both.
+        name: the component; the text goes to ``<path>/<name>_logger.txt``, events to ``<path>/<name>_tb_logger/``.
+        need_tb: whether to give a writer. It makes its file at the first ``add_*``; one writer per folder.
+        need_text: whether to give a logger.
+        text_level: level of the text logger.
+
+    Returns:
+        ``(logger or None, writer or None)``
+    """
+    name = name or "default"
+    level = logging.getLevelName(text_level) if isinstance(text_level, str) else text_level
+    if not isinstance(level, int):
+        raise ValueError(f"text_level must be a level of logging, got {text_level!r}")
+    logger = LoggerFactory.create_logger(path, name, level) if need_text else None
+    return logger, (_writer_of(os.path.join(path, f"{name}_tb_logger")) if need_tb else None)
+
+
+def _writer_of(folder: str) -> LazyWriter:
+    key = os.path.abspath(folder)
+    with _lock:
+        writer = _writers.get(key)
+        if writer is None:
+            writer = LazyWriter(folder)
+            _writers[key] = writer
+        return writer
+
+
+def init_console(level: int = logging.INFO) -> None:
+    """Show the records of the library on standard error, unless the application set up logging itself."""
+    logger = logging.getLogger("ding")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(level)
+    if logging.getLogger().handlers or logger.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("[%(asctime)s][%(levelname)s] %(message)s", "%m-%d %H:%M:%S"))
+    logger.addHandler(handler)
+
+
+def pretty_print(result: Mapping[str, Any], direct_print: bool = True) -> str:
+    """A nested dict as indented ``key: value`` lines; entries that are None are left out.
+
+    Args:
+        result: what JSON can hold (raises ``TypeError`` else).
+        direct_print: also write the text to standard output.
+    """
+    plain = json.loads(json.dumps({key: value for key, value in result.items() if value is not None}))
+    text = "\n".join(_yaml_lines(plain, 0)) + "\n"
+    if direct_print:
+        sys.stdout.write(text + "\n")
+    return text
+
+
+def _yaml_lines(value: Any, depth: int) -> list[str]:
+    pad = "  " * depth
+    if isinstance(value, dict) and value:
+        lines: list[str] = []
+        for key, item in value.items():
+            if isinstance(item, (dict, list)) and item:
+                lines += [f"{pad}{key}:", *_yaml_lines(item, depth + 1)]
+            else:
+                lines.append(f"{pad}{key}: {_scalar(item)}")
+        return lines
+    if isinstance(value, list) and value:
+        lines = []
+        for item in value:
+            if isinstance(item, (dict, list)) and item:
+                inner = _yaml_lines(item, depth + 1)
+                lines += [f"{pad}- {inner[0].lstrip()}", *inner[1:]]
+            else:
+                lines.append(f"{pad}- {_scalar(item)}")
+        return lines
+    return [pad + _scalar(value)]
+
+
+def _scalar(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,86 @@
+"""A tensorboard writer that all nodes of a parallel run share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any, ClassVar, Protocol
+
+from ding.utils._tb_writer import LazyWriter
+
+log = logging.getLogger(__name__)
+_EVENT = "distributed_writer"
+
+
+class Router(Protocol):
+    """What the writer needs of the router of a parallel run (``ding.framework.Parallel``)."""
+
+    is_active: bool
+
+    def on(self, event: str, fn: Any) -> Any:
+        """Call ``fn`` when ``event`` arrives."""
+
+    def emit(self, event: str, *args: Any, **kwargs: Any) -> Any:
+        """Send ``event`` to the other nodes."""
+
+
+class DistributedWriter(LazyWriter):
+    """A ``LazyWriter`` of which only one node writes; the others send it their ``add_*`` calls.
+
+    ``get_instance(...)`` keeps the first writer that is made as the root of the process.
+    """
+
+    root: ClassVar[DistributedWriter | None] = None
+    _root_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, logdir: str | None = None, **kwargs: Any) -> None:
+        super().__init__(logdir, **kwargs)
+        self._router: Router | None = None
+        self._is_writer = False
+
+    @classmethod
+    def get_instance(cls, *args: Any, **kwargs: Any) -> DistributedWriter | None:
+        """With arguments: a new writer, which becomes the root if there is none. Without: the root or None."""
+        if not args and not kwargs:
+            return cls.root
+        writer = cls(*args, **kwargs)
+        with cls._root_lock:
+            if cls.root is None:
+                cls.root = writer
+            else:
+                log.warning("the root writer stays the one of %r, %r is another one", cls.root.logdir, writer.logdir)
+        return writer
+
+    @classmethod
+    def reset_root(cls) -> None:
+        """Close and forget the root, so that the next ``get_instance(logdir)`` makes a new one."""
+        with cls._root_lock:
+            root, cls.root = cls.root, None
+        if root is not None:
+            root.close()
+
+    def plugin(self, router: Router, is_writer: bool = False) -> DistributedWriter:
+        """Join the nodes of ``router``: those that are not the writer send their calls to the one that is."""
+        if router.is_active:
+            self._router = router
+            self._is_writer = is_writer
+            if is_writer:
+                router.on(_EVENT, self._on_event)
+        return self
+
+    def initialize(self) -> None:
+        """Make the file now."""
+        self._opened()
+
+    def _add(self, fn_name: str, *args: Any, **kwargs: Any) -> None:
+        if self._router is not None and not self._is_writer:
+            self._router.emit(_EVENT, fn_name, *args, **kwargs)
+        else:
+            super()._add(fn_name, *args, **kwargs)
+
+    def _on_event(self, fn_name: str, *args: Any, **kwargs: Any) -> None:
+        # The name comes from another process: nothing but the add_* methods may be reached by it.
+        if not (isinstance(fn_name, str) and fn_name.startswith("add_")):
+            log.warning("a node asked the writer for %r, which is not an add_* method", fn_name)
+            return
+        super()._add(fn_name, *args, **kwargs)

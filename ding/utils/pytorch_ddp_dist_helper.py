@@ -1,0 +1,243 @@
+"""Data parallel training with ``torch.distributed``, on CUDA (nccl) or on the CPU (gloo).
+
+Without an initialised process group every function does what one process alone needs: rank 0 of 1, reductions that
+change nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import functools
+import logging
+import math
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+log = logging.getLogger(__name__)
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEFAULT_TIMEOUT = datetime.timedelta(seconds=60000)
+_async_handles: dict[str, Any] = {}
+
+
+def _is_initialized() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def get_rank() -> int:
+    """The rank of this process; 0 without a process group."""
+    return dist.get_rank() if _is_initialized() else 0
+
+
+def get_world_size() -> int:
+    """The number of processes; 1 without a process group."""
+    return dist.get_world_size() if _is_initialized() else 1
+
+
+def _device() -> torch.device:
+    """The device on which the process group exchanges tensors."""
+    if "nccl" in str(dist.get_backend()):
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
+def broadcast(value: torch.Tensor, rank: int) -> None:
+    """Copy the tensor of ``rank`` into ``value`` of every process, in place."""
+    if _is_initialized():
+        dist.broadcast(value, src=rank)
+
+
+def allreduce(x: torch.Tensor) -> None:
+    """Replace ``x`` by its mean over the processes, in place."""
+    if _is_initialized():
+        dist.all_reduce(x)
+        x.div_(get_world_size())
+
+
+def allreduce_with_indicator(grad: torch.Tensor, indicator: torch.Tensor) -> None:
+    """Replace ``grad`` by its sum over the processes divided by the sum of ``indicator`` (0 or 1 for each process).
+
+    Only the processes that have a gradient count. Where none has, the sum itself (zero) stays. ``indicator`` is not
+    changed.
+    """
+    count = indicator.clone()
+    if _is_initialized():
+        dist.all_reduce(grad)
+        dist.all_reduce(count)
+    grad.div_(count.clamp(min=1))
+
+
+def allreduce_async(name: str, x: torch.Tensor) -> None:
+    """Begin the mean of ``x`` over the processes, in place; ``synchronize`` waits for it.
+
+    Raises:
+        ValueError: a reduction of this name is still under way.
+    """
+    if name in _async_handles:
+        raise ValueError(f"the reduction {name!r} is under way; call synchronize() first")
+    if _is_initialized():
+        x.div_(get_world_size())
+        _async_handles[name] = dist.all_reduce(x, async_op=True)
+
+
+def synchronize() -> None:
+    """Wait for the reductions of ``allreduce_async`` (and for the CUDA device, if there is one in use)."""
+    while _async_handles:
+        _, handle = _async_handles.popitem()
+        handle.wait()
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def reduce_data(x: int | float | torch.Tensor, dst: int) -> Any:
+    """The sum over the processes; defined on process ``dst`` only. A tensor is changed in place and returned."""
+    return _with_tensor(x, lambda tensor: dist.reduce(tensor, dst))
+
+
+def allreduce_data(x: int | float | torch.Tensor, op: str) -> Any:
+    """The sum or the mean over the processes, on every process. A tensor is changed in place and returned.
+
+    Args:
+        x: a number (the result is one too) or a tensor.
+        op: ``'sum'`` or ``'avg'``. The mean of integers is a float, that of an integer tensor is rounded down.
+    """
+    if op not in ("sum", "avg"):
+        raise KeyError(f"op must be 'sum' or 'avg', got {op!r}")
+    result = _with_tensor(x, dist.all_reduce)
+    if op == "sum" or not _is_initialized():
+        return result
+    if isinstance(result, torch.Tensor) and not result.is_floating_point():
+        return result.div_(get_world_size(), rounding_mode="floor")
+    return result.div_(get_world_size()) if isinstance(result, torch.Tensor) else result / get_world_size()
+
+
+def _with_tensor(x: Any, exchange: Callable[[torch.Tensor], Any]) -> Any:
+    """Run ``exchange`` on ``x`` as a tensor on the group's device, and give the result back as what ``x`` was."""
+    if not isinstance(x, (int, float, torch.Tensor)):
+        raise TypeError(f"only numbers and tensors can be reduced, got a {type(x).__name__}")
+    if not _is_initialized():
+        return x
+    if isinstance(x, torch.Tensor):
+        moved = x.to(_device())
+        exchange(moved)
+        return x if moved is x else x.copy_(moved)
+    # Doubles are exact for the counts and durations that are sent this way.
+    tensor = torch.tensor([x], dtype=torch.int64 if isinstance(x, int) else torch.float64, device=_device())
+    exchange(tensor)
+    return tensor.item()
+
+
+def broadcast_object_list(object_list: list[Any], src: int, device: torch.device | None = None) -> None:
+    """Replace the elements of the list on every process by those of process ``src``.
+
+    torch pickles them. Only processes of the own group, started by the same user from the same program, take part.
+    """
+    if _is_initialized():
+        dist.broadcast_object_list(object_list, src, device=device)
+
+
+def dist_init(
+    backend: str = "nccl",
+    addr: str | None = None,
+    port: str | int | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    timeout: datetime.timedelta = _DEFAULT_TIMEOUT,
+) -> tuple[int, int]:
+    """Join the process group.
+
+    Args:
+        backend: ``'nccl'``, which becomes ``'gloo'`` on a machine without CUDA, or another one of torch.
+        addr: where rank 0 listens; else ``MASTER_ADDR``, else localhost.
+        port: its port; else ``MASTER_PORT``, else 10314.
+        rank: of this process; else ``SLURM_LOCALID`` or ``RANK``.
+        world_size: number of processes; else ``SLURM_NTASKS`` or ``WORLD_SIZE``.
+        timeout: of each operation of the group.
+
+    Returns:
+        ``(rank, world_size)``
+
+    Raises:
+        RuntimeError: the rank or the world size is told nowhere.
+    """
+    os.environ["MASTER_ADDR"] = addr or os.environ.get("MASTER_ADDR", "localhost")
+    os.environ["MASTER_PORT"] = str(port if port is not None else os.environ.get("MASTER_PORT", 10314))
+    rank = _from_env("rank", rank, "SLURM_LOCALID", "RANK")
+    world_size = _from_env("world_size", world_size, "SLURM_NTASKS", "WORLD_SIZE")
+    if backend == "nccl" and not torch.cuda.is_available():
+        log.info("there is no CUDA device, the processes exchange data with gloo instead of nccl")
+        backend = "gloo"
+    dist.init_process_group(backend=backend, rank=rank, world_size=world_size, timeout=timeout)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(rank % torch.cuda.device_count())
+    return get_rank(), get_world_size()
+
+
+def _from_env(what: str, value: int | None, *names: str) -> int:
+    if value is not None:
+        return value
+    for name in names:
+        if name in os.environ:
+            return int(os.environ[name])
+    raise RuntimeError(f"dist_init needs {what}: pass it, or set one of the environment variables {', '.join(names)}")
+
+
+def dist_finalize() -> None:
+    """Leave the process group, if there is one."""
+    if _is_initialized():
+        dist.destroy_process_group()
+
+
+class DDPContext:
+    """``with DDPContext(): ...`` joins the process group and leaves it again; the arguments are those of ``dist_init``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._kwargs = kwargs
+
+    def __enter__(self) -> DDPContext:
+        dist_init(**self._kwargs)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        dist_finalize()
+
+
+# The name of the same thing in scripts for other communication back ends.
+DistContext = DDPContext
+
+
+def dist_mode(func: F) -> F:
+    """Decorate a function so that it runs inside a ``DDPContext``."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with DDPContext():
+            return func(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def to_ddp_config(cfg: Any) -> Any:
+    """A copy of a compiled config in which each process has its share, rounded up.
+
+    Divided by the world size: ``policy.batch_size``, ``policy.learn.batch_size``, and ``n_sample`` and ``n_episode`` of
+    ``policy.collect``.
+    """
+    world_size = get_world_size()
+    cfg = copy.deepcopy(cfg)
+    policy = cfg["policy"]
+    for section, keys in ((policy, ("batch_size",)), (policy.get("learn"), ("batch_size",))):
+        _divide(section, keys, world_size)
+    _divide(policy.get("collect"), ("n_sample", "n_episode"), world_size)
+    return cfg
+
+
+def _divide(section: Any, keys: tuple[str, ...], by: int) -> None:
+    for key in keys:
+        if section is not None and section.get(key) is not None:
+            section[key] = math.ceil(section[key] / by)

@@ -1,0 +1,54 @@
+"""Frames of an env, and how many of them make a second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_DEFAULT_FPS = 30
+
+
+def _inner(env: Any) -> Any:
+    """The gymnasium-like env inside a ding env."""
+    inner = getattr(env, "_env", None)
+    return env if inner is None else inner
+
+
+def render_env(env: Any, render_mode: str = "rgb_array") -> np.ndarray:
+    """The current frame of a gymnasium env, uint8 ``[H, W, 3]``.
+
+    Raises:
+        ValueError: the env was made without this render mode, or gave no frame.
+    """
+    made_with = getattr(env, "render_mode", None)
+    if made_with != render_mode:
+        raise ValueError(f"the env was made with render_mode={made_with!r}, expected {render_mode!r}")
+    frame = env.render()
+    if frame is None:
+        raise ValueError(f"the env gave no frame for render_mode={render_mode!r}")
+    return np.asarray(frame)
+
+
+def render(env: Any, render_mode: str = "rgb_array") -> np.ndarray:
+    """The current frame of a ding env (or a gymnasium env), uint8 ``[H, W, 3]``. Raises like ``render_env``."""
+    return render_env(_inner(env), render_mode)
+
+
+def get_env_fps(env: Any) -> int:
+    """Frames per second as the env's metadata tell it, else 30."""
+    metadata = getattr(_inner(env), "metadata", None) or {}
+    for key in ("render_fps", "video.frames_per_second"):
+        if metadata.get(key) is not None:
+            return int(metadata[key])
+    return _DEFAULT_FPS
+
+
+def fps(env_manager: Any) -> int:
+    """Frames per second of the envs of a manager, told by its reference env."""
+    reference = getattr(env_manager, "env_ref", None)
+    if reference is None:
+        reference = getattr(env_manager, "_env_ref", None)
+    if reference is None:
+        raise AttributeError(f"{type(env_manager).__name__} has no reference env (env_ref)")
+    return get_env_fps(reference)

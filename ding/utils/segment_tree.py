@@ -1,0 +1,143 @@
+"""Trees over a fixed number of values that keep the sum, minimum or maximum of every range at hand.
+
+Everything is an array operation: values may be set and prefix sums looked up for one index or for many at once.
+Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ding.utils.default_helper import did_you_mean
+
+_OPERATIONS: dict[str, tuple[np.ufunc, float]] = {
+    "sum": (np.add, 0.0),
+    "min": (np.minimum, np.inf),
+    "max": (np.maximum, -np.inf),
+}
+
+
+class SegmentTree:
+    """A complete binary tree in one float64 array: node i has the children 2i and 2i + 1, leaf k is node capacity + k.
+
+    Args:
+        capacity: number of leaves, a power of two.
+        operation: ``'sum'``, ``'min'`` or ``'max'`` (or the builtin of that name).
+        neutral_element: what the leaves hold at first; by default 0, +inf or -inf.
+
+    Raises:
+        AssertionError: the capacity is not a power of two.
+        KeyError: the operation is another one.
+    """
+
+    def __init__(
+        self, capacity: int, operation: str | Callable[..., Any], neutral_element: float | None = None
+    ) -> None:
+        if capacity < 1 or capacity & (capacity - 1):
+            raise AssertionError(f"capacity must be a power of two, got {capacity}")
+        name = operation if isinstance(operation, str) else getattr(operation, "__name__", str(operation))
+        if name not in _OPERATIONS:
+            raise KeyError(f"unknown operation {name!r}.{did_you_mean(name, _OPERATIONS)}")
+        self.capacity = capacity
+        self.operation = name
+        self._combine, default = _OPERATIONS[name]
+        self.neutral_element = default if neutral_element is None else neutral_element
+        self.value = np.full(2 * capacity, self.neutral_element, dtype=np.float64)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        begin = self.capacity
+        while begin > 1:
+            children = self.value[begin : 2 * begin]
+            begin //= 2
+            self.value[begin : 2 * begin] = self._combine(children[0::2], children[1::2])
+
+    def _nodes(self, index: Any) -> np.ndarray:
+        index = np.asarray(index, dtype=np.int64)
+        if index.size and (index.min() < 0 or index.max() >= self.capacity):
+            raise IndexError(f"index {index} is outside of [0, {self.capacity})")
+        return index + self.capacity
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Set one leaf, or the leaves of an index array ``[K]`` (the last one wins where an index repeats)."""
+        nodes = self._nodes(index).reshape(-1)
+        self.value[nodes] = value
+        while nodes.size and nodes[0] > 1:
+            # All nodes are on the same level; sorting out repeats halves the work on every level.
+            nodes = np.unique(nodes >> 1) if nodes.size > 1 else nodes >> 1
+            self.value[nodes] = self._combine(self.value[2 * nodes], self.value[2 * nodes + 1])
+
+    def __getitem__(self, index: Any) -> Any:
+        """One leaf as a float, or the leaves of an index array as float64 ``[K]``."""
+        found = self.value[self._nodes(index)]
+        return float(found) if np.ndim(found) == 0 else found
+
+    def reduce(self, start: int = 0, end: int | None = None) -> float:
+        """The operation over the leaves ``[start, end)``; negative ends count from the capacity.
+
+        Raises:
+            AssertionError: the range is empty or outside of the tree.
+        """
+        end = self.capacity if end is None else end
+        if end < 0:
+            end += self.capacity
+        if not 0 <= start < end <= self.capacity:
+            raise AssertionError(f"need 0 <= start < end <= {self.capacity}, got start {start} and end {end}")
+        result = self.neutral_element
+        low, high = start + self.capacity, end + self.capacity
+        while low < high:
+            if low & 1:
+                result = self._combine(result, self.value[low])
+                low += 1
+            if high & 1:
+                high -= 1
+                result = self._combine(result, self.value[high])
+            low >>= 1
+            high >>= 1
+        return float(result)
+
+
+class SumSegmentTree(SegmentTree):
+    """Keeps sums of values >= 0, and finds the leaf at a point of the cumulative sum."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity, "sum")
+
+    def find_prefixsum_idx(self, prefixsum: Any, trust_caller: bool = True) -> Any:
+        """The smallest leaf whose cumulative sum (itself included) is above ``prefixsum``.
+
+        A leaf that is 0 is never found. A ``prefixsum`` at or above the total finds the last leaf above 0.
+
+        Args:
+            prefixsum: one number, or an array ``[K]`` for an int64 array ``[K]`` of leaves.
+            trust_caller: do not check the range of ``prefixsum``.
+
+        Raises:
+            AssertionError: ``prefixsum`` is outside of [0, total + 1e-5] and ``trust_caller`` is False.
+            ValueError: every leaf is 0.
+        """
+        mass = np.array(prefixsum, dtype=np.float64)
+        total = self.value[1]
+        if not trust_caller and not (np.all(mass >= 0) and np.all(mass <= total + 1e-5)):
+            raise AssertionError(f"prefixsum must be in [0, {total}], got {prefixsum}")
+        if not total > 0:
+            raise ValueError("every leaf of the tree is 0, there is none to find")
+        node = np.ones(mass.shape, dtype=np.int64)
+        while (int(node.flat[0]) if node.size else self.capacity) < self.capacity:
+            left = self.value[2 * node]
+            # The right side must hold something: rounding may leave a mass that is a little too large.
+            right = (mass >= left) & (self.value[2 * node + 1] > 0)
+            mass = np.where(right, mass - left, mass)
+            node = 2 * node + right
+        leaf = node - self.capacity
+        return int(leaf) if leaf.ndim == 0 else leaf
+
+
+class MinSegmentTree(SegmentTree):
+    """Keeps minima."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity, "min")

@@ -1,0 +1,90 @@
+"""Ports, addresses, ids, and a thread that hands its exception on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+_recent_ports: deque[int] = deque(maxlen=64)
+_ports_lock = threading.Lock()
+
+
+def get_ip() -> str:
+    """The address of this host, or the loopback address where it has none."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"
+
+
+def get_pid() -> int:
+    """The id of this process."""
+    return os.getpid()
+
+
+def get_task_uid() -> str:
+    """A new id, ``<uuid4>_<6 digits of the time>``; only letters, digits, ``-`` and ``_``."""
+    return f"{uuid.uuid4()}_{time.time_ns() // 1000 % 1_000_000:06d}"
+
+
+def find_free_port(host: str = "") -> int:
+    """A TCP port that is free on ``host`` right now; this process is not told the same one again for a while.
+
+    Another process may still take it before it is bound. Where that matters, bind port 0 and report what came of it.
+    """
+    for _ in range(2 * (_recent_ports.maxlen or 1)):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((host, 0))
+            except OSError as error:
+                if error.errno != errno.EADDRNOTAVAIL or host == "":
+                    raise
+                probe.bind(("", 0))  # the address of another host: the best this one can tell
+            port = int(probe.getsockname()[1])
+        with _ports_lock:
+            if port not in _recent_ports:
+                _recent_ports.append(port)
+                return port
+    raise OSError(errno.EADDRINUSE, f"found no free port on {host!r} that was not given out lately")
+
+
+class PropagatingThread(threading.Thread):
+    """A thread whose ``join`` returns the result of the target, or raises what the target raised."""
+
+    def __init__(
+        self,
+        group: None = None,
+        target: Callable[..., Any] | None = None,
+        name: str | None = None,
+        args: Iterable[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        daemon: bool | None = None,
+    ) -> None:
+        super().__init__(group=group, name=name, daemon=daemon)
+        self._call = (target, tuple(args), dict(kwargs or {}))
+        self.exc: BaseException | None = None
+        self.ret: Any = None
+
+    def run(self) -> None:
+        """Call the target and keep what comes of it."""
+        target, args, kwargs = self._call
+        try:
+            if target is not None:
+                self.ret = target(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - join raises it
+            self.exc = error
+
+    def join(self, timeout: float | None = None) -> Any:
+        """Wait at most ``timeout`` seconds. Returns None when the thread still runs then."""
+        super().join(timeout)
+        if self.exc is not None:
+            raise self.exc
+        return self.ret

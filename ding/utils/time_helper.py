@@ -1,0 +1,144 @@
+"""Timers and a watch dog."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+
+
+def _synchronize() -> None:
+    # is_initialized: before the first CUDA call there is nothing to wait for, and asking would start CUDA.
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+class EasyTimer:
+    """``with timer: ...`` and then ``timer.value``, in seconds.
+
+    Each timer has its own start, so timers may be nested and used in several threads (one timer in one at a time).
+
+    Args:
+        cuda: wait for the work on the CUDA device at both ends, if there is any. Use False in an inner loop.
+    """
+
+    def __init__(self, cuda: bool = True) -> None:
+        self._cuda = cuda
+        self._start = 0.0
+        self.value = 0.0
+
+    def __enter__(self) -> EasyTimer:
+        self.value = 0.0
+        if self._cuda:
+            _synchronize()
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._cuda:
+            _synchronize()
+        self.value = time.perf_counter() - self._start
+
+
+class TimeWrapperTime:
+    """Time spans on the wall clock; each thread has its own start."""
+
+    _local = threading.local()
+    _cuda = False
+
+    @classmethod
+    def start_time(cls) -> None:
+        """Begin a span in this thread."""
+        timer = EasyTimer(cls._cuda)
+        timer.__enter__()
+        cls._local.timer = timer
+
+    @classmethod
+    def end_time(cls) -> float:
+        """Seconds since ``start_time`` of this thread.
+
+        Raises:
+            RuntimeError: no span was begun.
+        """
+        timer = getattr(cls._local, "timer", None)
+        if timer is None:
+            raise RuntimeError("end_time was called before start_time in this thread")
+        timer.__exit__()
+        return timer.value
+
+    @classmethod
+    def wrapper(cls, fn: Callable[..., Any]) -> Callable[..., tuple[Any, float]]:
+        """``fn`` that returns ``(its result, seconds)``."""
+
+        def timed(*args: Any, **kwargs: Any) -> tuple[Any, float]:
+            with EasyTimer(cls._cuda) as timer:
+                result = fn(*args, **kwargs)
+            return result, timer.value
+
+        return timed
+
+
+class TimeWrapperCuda(TimeWrapperTime):
+    """The same, waiting for the CUDA device at both ends."""
+
+    _local = threading.local()
+    _cuda = True
+
+
+def build_time_helper(cfg: Any = None, wrapper_type: str | None = None) -> type[TimeWrapperTime]:
+    """The time wrapper ``'time'`` or ``'cuda'``, named by ``wrapper_type`` or ``cfg.common.time_wrapper_type``.
+
+    Raises:
+        ValueError: neither argument is given.
+        KeyError: the name is another one.
+    """
+    if wrapper_type is None:
+        if cfg is None:
+            raise ValueError("build_time_helper needs cfg or wrapper_type")
+        wrapper_type = cfg.common.time_wrapper_type
+    if wrapper_type == "time":
+        return TimeWrapperTime
+    if wrapper_type == "cuda":
+        return TimeWrapperCuda if torch.cuda.is_available() else TimeWrapperTime
+    raise KeyError(f"wrapper_type must be 'time' or 'cuda', got {wrapper_type!r}")
+
+
+class WatchDog:
+    """Raises ``TimeoutError`` in the main thread when ``stop`` does not come in time. Uses ``SIGALRM``.
+
+    Args:
+        timeout: seconds, above 0.
+    """
+
+    def __init__(self, timeout: float = 1) -> None:
+        if timeout <= 0:
+            raise ValueError(f"timeout must be above 0 seconds, got {timeout}")
+        self._timeout = timeout
+        self._old_handler: Any = None
+
+    def start(self) -> None:
+        """Begin to watch. Raises ``ValueError`` outside the main thread."""
+        self._old_handler = signal.signal(signal.SIGALRM, self._bark)
+        signal.setitimer(signal.ITIMER_REAL, self._timeout)
+
+    def stop(self) -> None:
+        """Stop watching and give the signal back to who had it."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._old_handler is not None:
+            signal.signal(signal.SIGALRM, self._old_handler)
+            self._old_handler = None
+
+    def _bark(self, signum: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"the watched code took longer than {self._timeout} s")
+
+    def __enter__(self) -> WatchDog:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()

@@ -1,0 +1,71 @@
+"""Actions on their way from a policy to an env."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+
+def to_env_action(action: Any, space: Any) -> Any:
+    """``action`` in the form that an env with this action space takes.
+
+    Python ints pass; 0-d arrays, and int64 arrays ``(1,)`` for a space that is not an array space, become ints;
+    tensors become
+    arrays; dicts and tuples are converted by entry.
+
+    Raises:
+        TypeError: the action is none of these.
+    """
+    if isinstance(action, (int, np.integer)):
+        return int(action)
+    if isinstance(action, Mapping):
+        inner = space.spaces if isinstance(space, spaces.Dict) else {}
+        return {key: to_env_action(value, inner.get(key)) for key, value in action.items()}
+    array_space = isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary))
+    if isinstance(action, (tuple, list)) and not array_space:
+        parts = space.spaces if isinstance(space, spaces.Tuple) else [None] * len(action)
+        return tuple(to_env_action(value, part) for value, part in zip(action, parts))
+    if hasattr(action, "detach"):
+        action = action.detach().cpu().numpy()
+    if isinstance(action, (float, tuple, list)):
+        action = np.asarray(action)
+    if not isinstance(action, (np.ndarray, np.generic)):
+        raise TypeError(f"an action must be an int, an array, a tensor, a dict or a tuple, not {type(action).__name__}")
+    return _from_array(np.asarray(action), space)
+
+
+def _from_array(action: np.ndarray, space: Any) -> Any:
+    if isinstance(space, spaces.Discrete):
+        if action.size != 1:
+            raise TypeError(f"a discrete action must be a single int, found an array of shape {action.shape}")
+        return int(action.item())
+    if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return action
+    if action.ndim == 0 or (action.shape == (1,) and action.dtype == np.int64):
+        return action.item()
+    return action
+
+
+def scale_action(action: Any, space: Any) -> Any:
+    """Clip to [-1, 1] and map affinely to the bounds of each Box of the space; other parts pass unchanged."""
+    if isinstance(space, spaces.Dict):
+        return {key: scale_action(value, space.spaces[key]) for key, value in action.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(scale_action(value, part) for value, part in zip(action, space.spaces))
+    if not isinstance(space, spaces.Box):
+        return action
+    clipped = np.clip(np.asarray(action, dtype=np.float32), -1.0, 1.0)
+    scaled = space.low + (clipped + 1.0) * 0.5 * (space.high - space.low)
+    return scaled.astype(space.dtype, copy=False)
+
+
+def from_sample(sample: Any) -> Any:
+    """A sample of an action space in the form that policies use: ints become int64 ``(1,)``, dict values arrays."""
+    if isinstance(sample, (int, np.integer)):
+        return np.array([sample], dtype=np.int64)
+    if isinstance(sample, Mapping):
+        return {key: from_sample(value) for key, value in sample.items()}
+    if isinstance(sample, tuple):
+        return tuple(from_sample(value) for value in sample)
+    return sample

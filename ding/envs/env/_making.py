@@ -1,0 +1,88 @@
+"""Building gymnasium envs by id, and around given ones."""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import load_env_creator
+
+from ding.envs.env.default_wrapper import get_default_wrappers
+from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
+from ding.utils import import_module, require_extra
+
+# Packages that register envs with gymnasium when asked: (part of the id, module, extra).
+_LATE_REGISTRATIONS = (("ALE/", "ale_py", "atari"), ("NoFrameskip", "ale_py", "atari"))
+
+
+def make_gym_env(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """``gymnasium.make`` without its per-step checks; it can render to arrays where the env is able to.
+
+    Raises:
+        ValueError: no env of that id is registered.
+        ImportError: the env needs a package that is not installed; the message names the extra.
+    """
+    spec = find_spec(env_id)
+    # The callers keep to reset-before-step by themselves, so the guards would only cost time at every step.
+    spec.disable_env_checker = True
+    spec.order_enforce = False
+    if "render_mode" not in kwargs and "rgb_array" in _render_modes(spec):
+        kwargs["render_mode"] = "rgb_array"
+    return gymnasium.make(spec, **kwargs)
+
+
+def find_spec(env_id: str) -> Any:
+    """A copy of the spec of a gymnasium env; ``package.module:Env-v0`` imports the module first.
+
+    Raises:
+        ValueError: no env of that id is registered.
+        ImportError: the package that registers it is not installed.
+    """
+    module, _, name = env_id.rpartition(":")
+    if module:
+        import_module([module])
+    for part, package, extra in _LATE_REGISTRATIONS:
+        if part in name and name not in gymnasium.registry:
+            gymnasium.register_envs(require_extra(package, extra))
+    try:
+        return deepcopy(gymnasium.spec(name))
+    except gymnasium.error.Error as error:
+        near = difflib.get_close_matches(name, gymnasium.registry, n=3)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise ValueError(f"env.env_id {env_id!r} is no registered gymnasium env.{hint}") from error
+
+
+def _render_modes(spec: Any) -> Any:
+    creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+    return (getattr(creator, "metadata", None) or {}).get("render_modes", ())
+
+
+def as_gymnasium(env: Any) -> Any:
+    """``env`` itself when it is known to speak the gymnasium API, else a wrapper that makes it."""
+    if isinstance(env, GymToGymnasiumWrapper):
+        return env
+    innermost = env.unwrapped if isinstance(env, gymnasium.Env) else None
+    if innermost is not None and (innermost.spec is not None or isinstance(innermost, GymToGymnasiumWrapper)):
+        return env
+    # An env class that was ported by changing only its import still steps with 4 fields: let each result tell.
+    return GymToGymnasiumWrapper(env)
+
+
+def apply_wrappers(
+    env: Any, wrappers: "str | Sequence[Mapping[str, Any] | Callable[[Any], Any]]", env_id: str | None, caller: str
+) -> Any:
+    """Wrap ``env`` in a named list of wrappers, or in each of a list of configs and callables, innermost first.
+
+    Raises:
+        TypeError: an item is neither a config nor a callable.
+    """
+    items = get_default_wrappers(wrappers, env_id, caller) if isinstance(wrappers, str) else wrappers
+    for item in items:
+        if isinstance(item, Mapping):
+            env = create_env_wrapper(env, item)
+        elif callable(item):
+            env = item(env)
+        else:
+            raise TypeError(f"an item of env.env_wrapper must be a config or a callable, not {type(item).__name__}")
+    return env

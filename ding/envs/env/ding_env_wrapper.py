@@ -1,0 +1,280 @@
+"""``DingEnvWrapper``: any gymnasium env, or env of the old gym API, as a :class:`~ding.envs.BaseEnv`."""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from easydict import EasyDict
+
+from ding.data import BaseEnvTimestep
+from ding.envs.env._actions import from_sample, scale_action, to_env_action
+from ding.envs.env._making import apply_wrappers, as_gymnasium, make_gym_env
+from ding.envs.env._obs import cast_obs, float32_space
+from ding.envs.env.base_env import BaseEnv, copy_cfg
+from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
+from ding.envs.env_wrappers._video import RecordEpisodes
+from ding.utils import ENV_REGISTRY
+
+REWARD_FLOOR = -10.0
+
+
+class FastStep(NamedTuple):
+    """How a manager may step an env without a timestep being made for each step.
+
+    Attributes:
+        step: action -> ``(obs, reward, terminated, truncated, info)``.
+        sums_return: the manager shall add ``eval_episode_return`` to the info of a finished episode.
+    """
+
+    step: Callable[[Any], tuple[Any, Any, bool, bool, dict[str, Any]]]
+    sums_return: bool
+
+
+@ENV_REGISTRY.register("gymnasium")
+class DingEnvWrapper(BaseEnv):
+    """An env for the workers around a gymnasium env.
+
+    A step ends the episode (``done``) when it terminates or truncates; in the second case the info has
+    ``TimeLimit.truncated=True``. Rewards are float32 ``(1,)``, float observations float32.
+
+    Args:
+        env: the env, or ``None`` to build one from ``cfg.env_id`` when it is first needed.
+        cfg: ``env_id``; ``env_kwargs`` for its construction; ``env_wrapper``, a list name (see
+            :func:`get_default_wrappers`) or a list of configs and callables; ``act_scale``, whether actions in [-1,
+            1] are
+            scaled to the bounds of the action space; ``rew_clip``, whether rewards below -10 are raised to -10.
+        seed_api: whether seeds reach the env at all.
+        caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` makes an evaluator env.
+        is_gymnasium: accepted for compatibility; the API of ``env`` is found out.
+
+    Raises:
+        ValueError: neither ``env`` nor ``cfg.env_id``.
+    """
+
+    config: dict[str, Any] = {
+        "env_id": None,
+        "env_kwargs": {},
+        "env_wrapper": "default",
+        "act_scale": False,
+        "rew_clip": False,
+    }
+
+    @classmethod
+    def default_config(cls) -> EasyDict:
+        """A fresh copy of the default config, with ``cfg_type``."""
+        cfg = EasyDict(deepcopy(cls.config))
+        cfg.cfg_type = cls.__name__ + "Dict"
+        return cfg
+
+    def __init__(
+        self,
+        env: Any = None,
+        cfg: Any = None,
+        seed_api: bool = True,
+        caller: str = "collector",
+        is_gymnasium: bool = False,
+    ) -> None:
+        if isinstance(env, Mapping) and cfg is None:
+            env, cfg = None, env
+        # Wrapper callables may hold things that cannot be copied, so the config is copied one level deep only.
+        self._cfg = EasyDict({**deepcopy(DingEnvWrapper.config), **(cfg or {})})
+        self._env_id: str | None = self._cfg.env_id
+        if env is None and self._env_id is None:
+            raise ValueError("DingEnvWrapper needs an env or env.env_id")
+        self._builds_env = env is None
+        self._seed_api = seed_api
+        self._caller = "evaluator" if self._cfg.get("is_train", True) is False else caller
+        self._act_scale = bool(self._cfg.act_scale)
+        self._rew_clip = bool(self._cfg.rew_clip)
+        self._seed: int | None = None
+        self._dynamic_seed = True
+        self._seed_waits = False
+        self._replay_path: str | None = None
+        self._in_episode = False
+        self._raw_env = None if env is None else as_gymnasium(env)
+        self._env: Any = None
+        self._observation_space: Any = None
+        self._action_space: Any = None
+        self._reward_space: Any = None
+        if self._raw_env is not None:
+            self._build()
+
+    # spaces
+
+    @property
+    def observation_space(self) -> Any:  # type: ignore[override]
+        """Observation space, its float64 parts as float32."""
+        self._built()
+        return self._observation_space
+
+    @property
+    def action_space(self) -> Any:  # type: ignore[override]
+        """Action space of the env."""
+        self._built()
+        return self._action_space
+
+    @property
+    def reward_space(self) -> Any:  # type: ignore[override]
+        """Box ``(1,)`` with the bounds that the env names, else without bounds."""
+        self._built()
+        return self._reward_space
+
+    @property
+    def spec(self) -> Any:  # type: ignore[override]
+        """Spec of the gymnasium env inside."""
+        return self._built().spec
+
+    @property
+    def unwrapped(self) -> Any:
+        """The innermost env."""
+        return self._built().unwrapped
+
+    def _built(self) -> Any:
+        if self._env is None:
+            self._build()
+        return self._env
+
+    def _build(self) -> None:
+        if self._raw_env is None:
+            assert self._env_id is not None
+            self._raw_env = make_gym_env(self._env_id, **self._cfg.env_kwargs)
+        env = apply_wrappers(self._raw_env, self._cfg.env_wrapper, self._env_id, self._caller)
+        self._env = env
+        self._observation_space = float32_space(env.observation_space)
+        self._action_space = env.action_space
+        self._action_space.seed(0 if self._seed is None else self._seed)
+        low, high = getattr(self._raw_env.unwrapped, "reward_range", (-np.inf, np.inf))
+        self._reward_space = gymnasium.spaces.Box(low, high, (1,), np.float32)
+
+    # episodes
+
+    def seed(self, seed: int, dynamic_seed: bool = True) -> None:
+        """Seed the env from the next reset on.
+
+        Args:
+            seed: the seed.
+            dynamic_seed: seed once, so that the episodes differ; else every episode starts from ``seed``.
+        """
+        self._seed = int(seed)
+        self._dynamic_seed = dynamic_seed
+        self._seed_waits = True
+        if self._env is not None:
+            self._action_space.seed(self._seed)
+
+    def reset(self, **kwargs: Any) -> Any:
+        """Start an episode and return its first observation.
+
+        Args:
+            kwargs: ``options`` for the env's own reset.
+        """
+        env = self._built()
+        if self._replay_path is not None:
+            env = self._env = RecordEpisodes(env, self._replay_path, self._replay_prefix())
+            self._replay_path = None
+        if self._seed_api and self._seed is not None and (self._seed_waits or not self._dynamic_seed):
+            kwargs.setdefault("seed", self._seed)
+        self._seed_waits = False
+        obs, _ = env.reset(**kwargs)
+        self._in_episode = True
+        return cast_obs(obs, self._observation_space)
+
+    def step(self, action: Any) -> BaseEnvTimestep:  # type: ignore[override]
+        """Do one step; see :meth:`BaseEnv.step`.
+
+        Args:
+            action: an int, an array, a tensor, or a dict or tuple of them, as the action space asks for.
+
+        Raises:
+            TypeError: an action of another type.
+            RuntimeError: there was no reset before.
+        """
+        if not self._in_episode:
+            raise RuntimeError("step() before reset()")
+        obs, reward, terminated, truncated, info = self._env.step(self._env_action(action))
+        obs = cast_obs(obs, self._observation_space)
+        if truncated and not terminated:
+            info["TimeLimit.truncated"] = True
+        reward = np.asarray(reward, dtype=np.float32).reshape(-1)
+        if self._rew_clip:
+            reward = np.maximum(reward, np.float32(REWARD_FLOOR))
+        return BaseEnvTimestep(obs, reward, bool(terminated or truncated), info)
+
+    def _env_action(self, action: Any) -> Any:
+        action = to_env_action(action, self._action_space)
+        return scale_action(action, self._action_space) if self._act_scale else action
+
+    def fast_step(self) -> "FastStep | None":
+        """How a manager may step the current episode directly; ``None`` when a subclass has its own :meth:`step`."""
+        if type(self).step is not DingEnvWrapper.step:
+            return None
+        # The manager sums the returns of all its envs at once, so this wrapper is passed by where it is the outermost.
+        sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self._rew_clip
+        step = self._env.env.step if sums_return else self._env.step
+        if isinstance(self._action_space, gymnasium.spaces.Discrete) and not self._rew_clip:
+            return FastStep(step, sums_return)
+        return FastStep(self._converting(step), sums_return)
+
+    def _converting(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        convert = self._env_action
+        if not self._rew_clip:
+            return lambda action: step(convert(action))
+
+        def clipped(action: Any) -> Any:
+            obs, reward, terminated, truncated, info = step(convert(action))
+            return obs, np.maximum(reward, REWARD_FLOOR), terminated, truncated, info
+
+        return clipped
+
+    def random_action(self) -> Any:
+        """A sample of the action space; ints become int64 ``(1,)``."""
+        return from_sample(self.action_space.sample())
+
+    # the rest
+
+    def render(self) -> Any:
+        """The current frame, uint8 ``[H, W, 3]``."""
+        return self._built().render()
+
+    def close(self) -> None:
+        """Close the env inside; an env made from ``env_id`` is built anew when it is needed again."""
+        env, self._env = self._env, None
+        self._in_episode = False
+        if self._builds_env:
+            self._raw_env = None
+        if env is not None:
+            env.close()
+
+    def enable_save_replay(self, replay_path: "str | None" = None) -> None:
+        """Save a video of each episode from the next reset on, below ``replay_path`` (default ``./video``).
+
+        Raises:
+            ValueError: (at that reset) the env does not render to arrays.
+        """
+        self._replay_path = "./video" if replay_path is None else replay_path
+
+    def _replay_prefix(self) -> str:
+        return (self._env_id or "rl-video").replace("/", "-").replace(":", "-")
+
+    def clone(self, caller: str = "collector") -> "DingEnvWrapper":
+        """Another env of the same kind.
+
+        Raises:
+            TypeError: the env inside was given as an object and cannot be copied.
+        """
+        raw = None if self._builds_env else deepcopy(self._raw_env)
+        return type(self)(raw, self._cfg, self._seed_api, caller)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._env_id or self._raw_env!r})"
+
+    @staticmethod
+    def create_collector_env_cfg(cfg: Any) -> list[Any]:
+        """One config per collector env, with ``is_train=True``."""
+        return copy_cfg(cfg, "collector_env_num", is_train=True)
+
+    @staticmethod
+    def create_evaluator_env_cfg(cfg: Any) -> list[Any]:
+        """One config per evaluator env, with ``is_train=False``."""
+        return copy_cfg(cfg, "evaluator_env_num", is_train=False)

@@ -1,0 +1,130 @@
+"""Videos of episodes."""
+
+import importlib.util
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ding.envs.env_wrappers._episode import AnyWrapper, Reset, Step
+from ding.utils import require_extra
+
+logger = logging.getLogger(__name__)
+DEFAULT_FPS = 30
+
+
+class VideoWriter:
+    """Write RGB frames to an mp4 file as they come; the file appears under its name when it is whole.
+
+    Args:
+        path: the file; its folder is made.
+        fps: frames per second.
+
+    Raises:
+        ImportError: neither imageio with ffmpeg nor OpenCV is installed.
+    """
+
+    def __init__(self, path: Path, fps: float) -> None:
+        self.path = path
+        self.fps = fps
+        self._partial = path.with_name(f".{path.stem}.partial{path.suffix}")
+        self._sink: Any = None
+        self._use_imageio = importlib.util.find_spec("imageio_ffmpeg") is not None
+        if not self._use_imageio and importlib.util.find_spec("cv2") is None:
+            require_extra("imageio_ffmpeg", "video")
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def add(self, frame: np.ndarray) -> None:
+        """Append a frame, uint8 ``[H, W, 3]``."""
+        if self._sink is None:
+            self._open(frame)
+        if self._use_imageio:
+            self._sink.append_data(frame)
+        else:
+            self._sink.write(np.ascontiguousarray(frame[..., ::-1]))
+
+    def close(self) -> None:
+        """Finish the file; without a frame there is none."""
+        if self._sink is None:
+            return
+        if self._use_imageio:
+            self._sink.close()
+        else:
+            self._sink.release()
+        self._sink = None
+        os.replace(self._partial, self.path)
+
+    def _open(self, frame: np.ndarray) -> None:
+        if self._use_imageio:
+            imageio = require_extra("imageio", "video")
+            self._sink = imageio.get_writer(str(self._partial), fps=self.fps, macro_block_size=1)
+            return
+        cv2 = require_extra("cv2", "atari")
+        code = cv2.VideoWriter_fourcc(*"mp4v")
+        height, width = frame.shape[:2]
+        self._sink = cv2.VideoWriter(str(self._partial), code, self.fps, (width, height))
+        if not self._sink.isOpened():
+            raise OSError(f"OpenCV cannot write {self.path}; install imageio with: pip install 'ding[video]'")
+
+
+class RecordEpisodes(AnyWrapper):
+    """Write one video per episode: ``<folder>/<prefix>-episode-<k>.mp4``.
+
+    Raises:
+        ValueError: the env does not render to arrays.
+    """
+
+    def __init__(self, env: Any, folder: "str | Path", prefix: str = "rl-video") -> None:
+        super().__init__(env)
+        if env.render_mode != "rgb_array":
+            raise ValueError(
+                f"saving replays needs an env with render_mode 'rgb_array', this one has {env.render_mode!r}"
+            )
+        self.folder = Path(folder)
+        self.prefix = prefix
+        self.paths: list[Path] = []
+        self._writer: VideoWriter | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Finish the last video and begin the next one."""
+        self._finish()
+        result = self.env.reset(seed=seed, options=options)
+        fps = float((self.env.metadata or {}).get("render_fps", DEFAULT_FPS))
+        self._writer = VideoWriter(self._next_path(), fps)
+        self._frame()
+        return result
+
+    def step(self, action: Any) -> Step:
+        """Step and record."""
+        result = self.env.step(action)
+        self._frame()
+        if result[2] or result[3]:
+            self._finish()
+        return result
+
+    def close(self) -> None:
+        """Finish the video and close the env."""
+        self._finish()
+        self.env.close()
+
+    def _next_path(self) -> Path:
+        number = len(self.paths)
+        path = self.folder / f"{self.prefix}-episode-{number}.mp4"
+        # Several envs may share a folder: none overwrites the video of another.
+        while path.exists():
+            number += 1
+            path = self.folder / f"{self.prefix}-episode-{number}.mp4"
+        return path
+
+    def _frame(self) -> None:
+        if self._writer is not None:
+            self._writer.add(np.asarray(self.env.render(), dtype=np.uint8))
+
+    def _finish(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self.paths.append(self._writer.path)
+            logger.info("saved replay %s", self._writer.path)
+            self._writer = None

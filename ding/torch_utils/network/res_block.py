@@ -1,0 +1,84 @@
+"""Residual blocks (arXiv:1512.03385)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ding.torch_utils.network._blocks import conv2d_block, fc_block
+from ding.torch_utils.network.run_layers import run_layers
+
+_RES_TYPES = ("basic", "bottleneck", "downsample")
+
+
+class ResBlock(nn.Module):
+    """Convolutions with a skip connection; the activation comes after the sum.
+
+    Arguments:
+        res_type: ``basic`` (3x3, 3x3), ``bottleneck`` (1x1, 3x3, 1x1) or ``downsample`` (3x3 with stride 2, 3x3, and
+            a 3x3 projection with stride 2 on the skip path, so the image gets half its size).
+        out_channels: ``in_channels`` unless given; another number needs ``downsample``.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        activation: nn.Module = nn.ReLU(),  # noqa: B008 - stateless, and part of the public signature
+        norm_type: str | None = "BN",
+        res_type: str = "basic",
+        bias: bool = True,
+        out_channels: int | None = None,
+    ) -> None:
+        super().__init__()
+        if res_type not in _RES_TYPES:
+            raise ValueError(f"res_type must be one of {_RES_TYPES}, got {res_type!r}")
+        out = in_channels if out_channels is None else out_channels
+        if out != in_channels and res_type != "downsample":
+            raise ValueError(f"res_type={res_type!r} keeps the channels: out_channels={out}, in_channels={in_channels}")
+        self.act = activation
+        self.res_type = res_type
+
+        def block(width_in: int, kernel: int, stride: int, act: nn.Module | None) -> nn.Sequential:
+            padding = kernel // 2
+            return conv2d_block(width_in, out, kernel, stride, padding, activation=act, norm_type=norm_type, bias=bias)
+
+        if res_type == "basic":
+            self.conv1 = block(in_channels, 3, 1, activation)
+            self.conv2 = block(out, 3, 1, None)
+        elif res_type == "bottleneck":
+            self.conv1 = block(in_channels, 1, 1, activation)
+            self.conv2 = block(out, 3, 1, activation)
+            self.conv3 = block(out, 1, 1, None)
+        else:
+            self.conv1 = block(in_channels, 3, 2, activation)
+            self.conv2 = block(out, 3, 1, None)
+            self.conv3 = block(in_channels, 3, 2, None)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[B, C, H, W]`` in; the same shape out, or ``[B, out, ceil(H/2), ceil(W/2)]`` for ``downsample``."""
+        y = self.conv2(self.conv1(x))
+        if self.res_type == "bottleneck":
+            y = self.conv3(y)
+        skip = self.conv3(x) if self.res_type == "downsample" else x
+        return self.act(y + skip)
+
+
+class ResFCBlock(nn.Module):
+    """Two linear layers with a skip connection over ``[B, in_channels]``; the activation comes after the sum."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        activation: nn.Module = nn.ReLU(),  # noqa: B008 - stateless, and part of the public signature
+        norm_type: str | None = "BN",
+        dropout: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.act = activation
+        probability = 0.5 if dropout is None else dropout
+        self.fc1 = fc_block(in_channels, in_channels, activation, norm_type, dropout is not None, probability)
+        self.fc2 = fc_block(in_channels, in_channels, None, norm_type, dropout is not None, probability)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[B, in_channels]`` in and out."""
+        return self.act(run_layers((self.fc1, self.fc2), x) + x)

@@ -1,0 +1,192 @@
+"""The hooks that come with the learner.
+
+Exceptions::
+
+    HookConfigError (ValueError)      a hook config that cannot be understood
+    └── UnknownHookError (KeyError)   a hook type that is not registered
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ding.utils.file_helper import read_file, save_file
+
+
+class HookConfigError(ValueError):
+    """A hook config that cannot be understood."""
+
+
+class UnknownHookError(HookConfigError, KeyError):
+    """A hook type that is not registered. ``str()`` is the plain message, without the quotes of ``KeyError``."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Hook(ABC):
+    """Something that is called at a certain point of a run.
+
+    Args:
+        name: name of the hook.
+        priority: hooks of lower priority run first; ``>= 0``.
+
+    Raises:
+        AssertionError: negative priority.
+    """
+
+    def __init__(self, name: str, priority: float, **kwargs: Any) -> None:
+        if priority < 0:
+            raise AssertionError(f"hook {name!r}: priority must be 0 or more, got {priority}")
+        self._name = name
+        self._priority = priority
+
+    @property
+    def name(self) -> str:
+        """Name of the hook."""
+        return self._name
+
+    @property
+    def priority(self) -> float:
+        """Hooks of lower priority run first."""
+        return self._priority
+
+    @abstractmethod
+    def __call__(self, engine: Any) -> Any:
+        """Do the work; ``engine`` is the learner."""
+
+
+class LearnerHook(Hook):
+    """A hook of the learner.
+
+    Args:
+        position: one of :attr:`positions`.
+        args, kwargs: ``name`` and ``priority`` of :class:`Hook`.
+
+    Raises:
+        AssertionError: unknown position.
+    """
+
+    positions: ClassVar[list[str]] = ["before_run", "after_run", "before_iter", "after_iter"]
+
+    def __init__(self, *args: Any, position: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if position not in self.positions:
+            raise AssertionError(f"hook {self.name!r}: position must be one of {self.positions}, got {position!r}")
+        self._position = position
+
+    @property
+    def position(self) -> str:
+        """Where in the run the hook is called."""
+        return self._position
+
+
+class LoadCkptHook(LearnerHook):
+    """Load a checkpoint: policy, train iteration and env step.
+
+    ``ext_args``: ``load_path``, the file; ``''`` loads nothing.
+    """
+
+    def __init__(self, *args: Any, ext_args: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "load_path" not in ext_args:
+            raise HookConfigError(f"hook {self.name!r}: ext_args needs the key 'load_path'")
+        self._load_path = ext_args["load_path"]
+
+    def __call__(self, engine: Any) -> None:
+        if not self._load_path:
+            return
+        state = dict(read_file(self._load_path))
+        if "last_iter" in state:
+            engine.last_iter.update(state.pop("last_iter"))
+        if "last_step" in state:
+            engine.collector_envstep = state.pop("last_step")
+        engine.policy.load_state_dict(state)
+        engine.info(f"{engine.instance_name} loaded the checkpoint {self._load_path}")
+
+
+class SaveCkptHook(LearnerHook):
+    """Save a checkpoint of the policy and of the counters ``last_iter`` and ``last_step``, on rank 0.
+
+    It lies in ``./<exp_name>/ckpt`` (``ckpt_<instance_name>`` when that is not ``learner``) and is called
+    ``engine.ckpt_name``, or ``iteration_<train_iter>.pth.tar`` when that is ``None``.
+
+    ``ext_args``: ``freq``, in train iterations (default 1).
+    """
+
+    def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._freq = checked_freq(self.name, ext_args)
+
+    def __call__(self, engine: Any) -> None:
+        if engine.rank == 0 and engine.last_iter.val % self._freq == 0:
+            save_learner_checkpoint(engine)
+
+
+def save_learner_checkpoint(engine: Any) -> str:
+    """Write the learner's checkpoint, whole or not at all, and return its path."""
+    suffix = "" if engine.instance_name == "learner" else f"_{engine.instance_name}"
+    folder = os.path.join(".", engine.exp_name, f"ckpt{suffix}")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, engine.ckpt_name or f"iteration_{engine.last_iter.val}.pth.tar")
+    state = dict(engine.policy.state_dict())
+    state.update(last_iter=engine.last_iter.val, last_step=engine.collector_envstep)
+    save_file(path, state)
+    engine.info(f"{engine.instance_name} saved the checkpoint {path}")
+    return path
+
+
+class LogShowHook(LearnerHook):
+    """Keep the moving averages, and show them every ``freq`` iterations as text and as tensorboard values.
+
+    Scalars go to ``<instance>_iter/<name>_avg`` (x: train iteration) and ``<instance>_step/<name>_avg`` (x: env step);
+    ``[scalars]`` values to ``<instance>_iter/<name>/<key>``, ``[histogram]`` values to ``<instance>/<name>``.
+
+    ``ext_args``: ``freq``, in train iterations (default 1).
+    """
+
+    def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._freq = checked_freq(self.name, ext_args)
+
+    def __call__(self, engine: Any) -> None:
+        buffers = engine.log_buffer
+        if engine.rank == 0 or not engine.only_monitor_rank0:
+            # dict.items: as they were put in, without waiting for a device.
+            engine.monitor.record_known(dict.items(buffers["scalar"]))
+            engine.monitor.time.step()
+            if engine.last_iter.val % self._freq == 0:
+                self._show(engine)
+        for buffer in buffers.values():
+            buffer.clear()
+
+    def _show(self, engine: Any) -> None:
+        train_iter = engine.last_iter.val
+        averages = {f"{name}_avg": engine.monitor.avg[name]() for name in engine.policy.monitor_vars()}
+        engine.info(
+            f"training iteration {train_iter} of {engine.instance_name}" + engine.logger.get_tabulate_vars_hor(averages)
+        )
+        writer, instance = engine.tb_logger, engine.instance_name
+        for name, value in averages.items():
+            writer.add_scalar(f"{instance}_iter/{name}", value, train_iter)
+            writer.add_scalar(f"{instance}_step/{name}", value, engine.collector_envstep)
+        for name, group in engine.log_buffer["scalars"].items():
+            for key, value in group.items():
+                writer.add_scalar(f"{instance}_iter/{name}/{key}", value, train_iter)
+        for name, values in engine.log_buffer["histogram"].items():
+            writer.add_histogram(f"{instance}/{name}", values, train_iter)
+
+
+def checked_freq(hook_name: str, ext_args: Mapping[str, Any] | None) -> int:
+    """``ext_args['freq']``, default 1.
+
+    Raises:
+        HookConfigError: it is not a positive whole number.
+    """
+    freq = (ext_args or {}).get("freq", 1)
+    if isinstance(freq, float) and freq.is_integer():
+        freq = int(freq)
+    if not isinstance(freq, int) or freq < 1:
+        raise HookConfigError(f"hook {hook_name!r}: freq must be a whole number of iterations from 1 on, got {freq!r}")
+    return int(freq)

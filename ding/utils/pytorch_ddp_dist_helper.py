@@ -194,7 +194,7 @@ def dist_finalize() -> None:
 
 
 class DDPContext:
-    """``with DDPContext(): ...`` joins the process group and leaves it again; the arguments are those of ``dist_init``."""
+    """``with DDPContext(): ...`` joins the process group and leaves it; takes the arguments of ``dist_init``."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs

@@ -1,0 +1,213 @@
+"""Stack samples to a batch, and cut a batch to samples.
+
+B is the number of samples, T the number of steps of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+_IGNORE_PREFIX = ("collate_ignore",)
+_STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
+
+
+def _is_namedtuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def _stack_arrays(batch: Sequence[np.ndarray]) -> torch.Tensor:
+    if batch[0].dtype.kind not in "biufc":
+        raise TypeError(f"cannot collate arrays of dtype {batch[0].dtype}; expected numbers")
+    return torch.from_numpy(np.stack(batch))
+
+
+def default_collate(batch: Sequence, cat_1dim: bool = True, ignore_prefix: Sequence[str] = _IGNORE_PREFIX) -> Any:
+    """Stack B samples of one structure along a new first axis.
+
+    Tensors and arrays become tensors ``[B, ...]`` of their dtype; Python floats float32 ``[B]``, ints int64 ``[B]``,
+    bools bool ``[B]``; texts a list; dicts a dict with the keys of the first; named tuples one of batches; other
+    lists and tuples a list of batches.
+
+    Args:
+        batch: B samples, at least one.
+        cat_1dim: samples of shape ``(1,)`` become ``[B]`` and not ``[B, 1]``.
+        ignore_prefix: values of dict keys that begin so are kept as a list.
+
+    Raises:
+        TypeError: samples of a type that has no batch, ``None`` included.
+        RuntimeError, ValueError: shapes that differ.
+    """
+    if len(batch) == 0:
+        raise ValueError("cannot collate an empty batch")
+    elem = batch[0]
+    if isinstance(elem, torch.Tensor):
+        return torch.cat(list(batch)) if cat_1dim and elem.shape == (1,) else torch.stack(list(batch))
+    if isinstance(elem, np.ndarray):
+        stacked = _stack_arrays(batch)
+        return stacked.squeeze(1) if cat_1dim and elem.shape == (1,) else stacked
+    if isinstance(elem, (np.generic, bool, int, float)):
+        return _collate_numbers(batch, elem)
+    if isinstance(elem, (str, bytes)):
+        return list(batch)
+    if isinstance(elem, Mapping):
+        prefixes = tuple(ignore_prefix)
+        return {
+            key: [sample[key] for sample in batch]
+            if isinstance(key, str) and key.startswith(prefixes)
+            else _with_key(key, default_collate, [sample[key] for sample in batch], cat_1dim, ignore_prefix)
+            for key in elem
+        }
+    if isinstance(elem, Sequence):
+        if any(len(sample) != len(elem) for sample in batch):
+            raise ValueError(f"cannot collate sequences of different lengths: {sorted({len(s) for s in batch})}")
+        parts = [default_collate(part, cat_1dim, ignore_prefix) for part in zip(*batch)]
+        return type(elem)(*parts) if _is_namedtuple(elem) else parts
+    raise TypeError(
+        f"cannot collate samples of type {type(elem).__name__}; "
+        "expected tensors, arrays, numbers, texts, and dicts, lists or tuples of them"
+    )
+
+
+def _with_key(key: Any, collate: Callable[..., Any], *args: Any) -> Any:
+    """Call ``collate``, and add to what it raises which key the samples are from."""
+    try:
+        return collate(*args)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise type(error)(f"key {key!r}: {error}") from error
+
+
+def _collate_numbers(batch: Sequence, elem: Any) -> torch.Tensor:
+    if isinstance(elem, np.generic):
+        return torch.as_tensor(np.asarray(batch))
+    if isinstance(elem, bool):
+        return torch.tensor(batch, dtype=torch.bool)
+    if isinstance(elem, int) and not any(isinstance(value, float) for value in batch):
+        return torch.tensor(batch, dtype=torch.int64)
+    return torch.tensor(batch, dtype=torch.float32)
+
+
+def default_decollate(batch: Any, ignore: Sequence[str] = _STATE_KEYS) -> Any:
+    """Cut a batch to a list of B samples.
+
+    A tensor ``[B, ...]`` gives B tensors ``[...]`` that share its memory, ``[B]`` gives tensors ``(1,)``; a dict gives
+    B dicts, a list or tuple B tuples; a distribution gives B times None.
+
+    Args:
+        batch: tensors ``[B, ...]`` or ``[B]`` in dicts, lists and tuples.
+        ignore: dict keys whose values are lists of B entries already.
+
+    Raises:
+        TypeError: a leaf of another type.
+    """
+    if isinstance(batch, torch.Tensor):
+        return list(batch.split(1)) if batch.dim() == 1 else list(batch.unbind(0))
+    if isinstance(batch, Mapping):
+        parts = {key: value if key in ignore else default_decollate(value, ignore) for key, value in batch.items()}
+        if not parts:
+            return []
+        return [dict(zip(parts, values)) for values in zip(*parts.values())]
+    if isinstance(batch, torch.distributions.Distribution):
+        return [None] * batch.batch_shape[0]
+    if isinstance(batch, (list, tuple)):
+        return list(zip(*(default_decollate(part, ignore) for part in batch)))
+    raise TypeError(f"cannot decollate a {type(batch).__name__}; expected tensors in dicts, lists and tuples")
+
+
+def timestep_collate(batch: Sequence) -> dict[str, Any]:
+    """Stack B pieces of trajectories to tensors ``[T, B, ...]``.
+
+    Args:
+        batch: B dicts whose values are lists of T steps, or B lists of T dicts. Values that are no lists are stacked
+            like ``default_collate`` does. The samples are left as they are.
+
+    Returns:
+        a dict of ``[T, B, ...]``; samples of shape ``(1,)`` become ``[T, B]``. ``prev_state`` is a list of T tuples of
+        the B states, which are not stacked because the first of them are often None.
+
+    Raises:
+        ValueError: the pieces have different lengths.
+        TypeError: neither dicts nor lists were given.
+    """
+    if len(batch) == 0:
+        raise ValueError("cannot collate an empty batch")
+    if isinstance(batch[0], Mapping):
+        return {key: _time_major(key, [sample[key] for sample in batch]) for key in batch[0]}
+    if isinstance(batch[0], (list, tuple)) and batch[0] and isinstance(batch[0][0], Mapping):
+        return {key: _time_major(key, [[step[key] for step in piece] for piece in batch]) for key in batch[0][0]}
+    raise TypeError(f"timestep_collate takes dicts of lists or lists of dicts, got a {type(batch[0]).__name__}")
+
+
+def _time_major(key: str, pieces: list) -> Any:
+    """B pieces of T steps -> ``[T, B, ...]``, in one stack."""
+    if not isinstance(pieces[0], (list, tuple)):
+        return _with_key(key, default_collate, pieces)
+    lengths = {len(piece) for piece in pieces}
+    if len(lengths) != 1:
+        raise ValueError(f"key {key!r}: the pieces have different lengths {sorted(lengths)}")
+    steps = list(zip(*pieces))
+    if key == "prev_state" or not steps:
+        return steps
+    size = (len(steps), len(pieces))
+    return _unflatten(_with_key(key, default_collate, [value for step in steps for value in step]), size)
+
+
+def _unflatten(value: Any, size: tuple[int, int]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.reshape(*size, *value.shape[1:])
+    if isinstance(value, Mapping):
+        return {key: _unflatten(item, size) for key, item in value.items()}
+    if _is_namedtuple(value):
+        return type(value)(*(_unflatten(item, size) for item in value))
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        return [value[start : start + size[1]] for start in range(0, len(value), size[1])]
+    return [_unflatten(item, size) for item in value]
+
+
+def diff_shape_collate(batch: Sequence) -> Any:
+    """Like ``default_collate``, but what cannot be stacked stays a list: unequal shapes, and batches with a None.
+
+    Samples of shape ``(1,)`` become ``[B, 1]``.
+    """
+    if len(batch) == 0:
+        raise ValueError("cannot collate an empty batch")
+    if any(sample is None for sample in batch):
+        return list(batch)
+    elem = batch[0]
+    if isinstance(elem, (torch.Tensor, np.ndarray)):
+        if any(sample.shape != elem.shape for sample in batch):
+            return [torch.as_tensor(sample) for sample in batch]
+        return torch.stack(list(batch)) if isinstance(elem, torch.Tensor) else _stack_arrays(batch)
+    if isinstance(elem, (np.generic, bool, int, float)):
+        return _collate_numbers(batch, elem)
+    if isinstance(elem, Mapping):
+        return {key: _with_key(key, diff_shape_collate, [sample[key] for sample in batch]) for key in elem}
+    if isinstance(elem, (list, tuple)):
+        parts = [diff_shape_collate(part) for part in zip(*batch)]
+        return type(elem)(*parts) if _is_namedtuple(elem) else parts
+    raise TypeError(f"cannot collate samples of type {type(elem).__name__}")
+
+
+def ttorch_collate(x: Sequence, json: bool = False, cat_1dim: bool = True) -> Any:
+    """Stack B trees (nested dicts of tensors) along a new first axis.
+
+    Args:
+        x: the trees.
+        json: kept for callers of the original, which had another kind of tree too; the result is always plain dicts.
+        cat_1dim: leaves ``[B, 1]`` become ``[B]``.
+    """
+
+    def stack(samples: Sequence) -> Any:
+        elem = samples[0]
+        if isinstance(elem, Mapping):
+            return {key: _with_key(key, stack, [sample[key] for sample in samples]) for key in elem}
+        stacked = default_collate(samples, cat_1dim=False)
+        one_wide = isinstance(stacked, torch.Tensor) and stacked.dim() == 2 and stacked.shape[1] == 1
+        return stacked.squeeze(1) if cat_1dim and one_wide else stacked
+
+    if len(x) == 0:
+        raise ValueError("cannot collate an empty batch")
+    return stack(x)

@@ -1,0 +1,50 @@
+"""From columns of observations to a network and from its output back to columns."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data import EnvBatch
+
+
+def forward_columns(model: Any, data: EnvBatch, device: "torch.device | str", **kwargs: Any) -> EnvBatch:
+    """Run ``model`` without gradients on the observations of N environments.
+
+    Args:
+        model: a (wrapped) network; ``forward(obs, **kwargs)`` gives a dict.
+        data: observation columns, arrays or tensors of any dtype; the network sees float32 ``[N, ...]``.
+        device: where the network is.
+        kwargs: passed on, such as ``eps``.
+
+    Returns:
+        The outputs as columns on the CPU, ``action`` as ``[N, 1]`` for one discrete action.
+    """
+    with torch.no_grad():
+        output = model.forward(float_columns(data.columns, device), **kwargs)
+    return EnvBatch.trusted(data.env_ids, {key: _output_column(value) for key, value in output.items()})
+
+
+def float_columns(columns: Any, device: "torch.device | str") -> Any:
+    """Observation columns as float32 tensors on ``device``; memory is shared where nothing has to change."""
+    if isinstance(columns, dict):
+        return {key: float_columns(value, device) for key, value in columns.items()}
+    if isinstance(columns, np.ndarray):
+        # torch warns about read-only memory, which an env manager may hand out.
+        columns = torch.from_numpy(columns if columns.flags.writeable else columns.copy())
+    elif isinstance(columns, list):
+        columns = torch.as_tensor(np.asarray(columns, dtype=np.float32))
+    return columns.to(device=device, dtype=torch.float32)
+
+
+def _output_column(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu()
+        return value.unsqueeze(1) if value.ndim == 1 else value
+    if isinstance(value, dict):
+        return {key: _output_column(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
+        # One tensor [N, ...] per head: a row is the list of what each head says.
+        heads = [_output_column(head) for head in value]
+        return [list(row) for row in zip(*(head.unbind(0) for head in heads))]
+    return value

@@ -1,0 +1,38 @@
+"""Exceptions of :mod:`ding.policy`.
+
+::
+
+    PolicyError
+    ├── PolicyConfigError (RuntimeError)            a config key that does not fit, or keys that contradict each other
+    ├── PolicyUsageError (AssertionError)           an argument outside the public contract of the original API
+    ├── PolicyDataError (ValueError)                a batch whose fields do not fit the algorithm
+    ├── PolicyStateError (KeyError)                 a state dict with missing or unknown keys
+    └── PolicyAttributeError (NotImplementedError)  ``get_attribute`` of a name the policy does not have
+"""
+
+
+class PolicyError(Exception):
+    """Base class of the errors of :mod:`ding.policy`."""
+
+
+class PolicyConfigError(PolicyError, RuntimeError):
+    """A config key that does not fit, or keys that contradict each other."""
+
+
+class PolicyUsageError(PolicyError, AssertionError):
+    """An argument outside the public contract (the original API promises an ``AssertionError``)."""
+
+
+class PolicyDataError(PolicyError, ValueError):
+    """A batch whose fields or shapes do not fit the algorithm."""
+
+
+class PolicyStateError(PolicyError, KeyError):
+    """A state dict with missing or unknown keys. ``str()`` is the plain message, without the quotes of ``KeyError``."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class PolicyAttributeError(PolicyError, NotImplementedError):
+    """``get_attribute`` of a name that the policy does not have."""

@@ -1,0 +1,96 @@
+"""Random policies, for filling a buffer before the first update."""
+
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data import EnvBatch, batched
+from ding.policy._action_sampling import ActionSampler, is_space
+from ding.policy.errors import PolicyUsageError
+
+
+class RandomPolicy:
+    """Uniform random actions of one action space.
+
+    Its randomness comes from a generator of its own that is seeded from torch's: a seeded run is reproducible, and the
+    generator of the space is left alone.
+
+    Args:
+        action_space: a space of gymnasium or the old gym, a list of spaces (one per agent) or a dict space.
+    """
+
+    def __init__(self, action_space: Any) -> None:
+        seed = int(torch.randint(2**62, ()))
+        self._space = action_space
+        self._sampler = ActionSampler(action_space, np.random.default_rng(seed))
+
+    @batched
+    def forward(self, data: EnvBatch, *args: Any, **kwargs: Any) -> EnvBatch:
+        """``{env_id: obs}`` -> ``{env_id: {'action': ...}}``; other arguments are ignored.
+
+        ``action`` is int64 ``(1,)`` for ``Discrete``, a list of int64 ``(1,)`` for ``MultiDiscrete``, ``[agents]`` for
+        a list of spaces (with a ``logit`` ``[agents, actions]``), else a tensor of the space's shape. An
+        ``action_mask`` in the observation is obeyed.
+        """
+        columns = data.columns
+        mask = columns.get("action_mask") if isinstance(columns, dict) else None
+        several = isinstance(self._space, (list, tuple))
+        output: dict[str, Any] = {}
+        if mask is not None and (several or is_space(self._space, "Discrete")):
+            mask = torch.as_tensor(mask)
+            output["action"] = self._sampler.sample_masked(mask)
+            if several:
+                output["logit"] = torch.zeros(mask.shape).masked_fill_(mask <= 0, -1e8)
+            else:
+                output["action"] = output["action"].reshape(len(data), -1)
+        else:
+            output["action"] = self._sampler.sample(len(data))
+            if several and is_space(self._space[0], "Discrete"):
+                output["logit"] = torch.ones(len(data), len(self._space), int(self._space[0].n))
+        return EnvBatch(data.env_ids, output)
+
+
+class PolicyFactory:
+    """Makes policies that are not learned."""
+
+    random_collect_function = namedtuple(
+        "random_collect_function", ["forward", "process_transition", "get_train_sample", "reset", "get_attribute"]
+    )
+
+    @staticmethod
+    def get_random_policy(policy: Any, action_space: Any = None, forward_fn: Callable[..., Any] | None = None) -> Any:
+        """The collect mode ``policy`` with random actions in place of its own.
+
+        Args:
+            policy: a ``collect_function``; everything but ``forward`` and ``reset`` delegates to it.
+            action_space: where the actions come from.
+            forward_fn: draws the actions itself, in place of ``action_space``.
+
+        Raises:
+            PolicyUsageError: neither an action space nor a function was given (an ``AssertionError``).
+        """
+        if action_space is None and forward_fn is None:
+            raise PolicyUsageError("a random policy needs an action_space or a forward_fn, both are None")
+        return PolicyFactory.random_collect_function(
+            forward_fn if forward_fn is not None else RandomPolicy(action_space).forward,
+            policy.process_transition,
+            policy.get_train_sample,
+            _reset_nothing,
+            policy.get_attribute,
+        )
+
+
+def _reset_nothing(data_id: list[int] | None = None) -> None:
+    """A random policy has no state."""
+
+
+def get_random_policy(cfg: Any, policy: Any, env: Any) -> Any:
+    """A random policy over ``env.action_space``, or ``policy`` itself where its training data holds its own outputs
+    (``cfg.policy.transition_with_policy_data``).
+    """
+    if cfg.policy.get("transition_with_policy_data", False):
+        return policy
+    return PolicyFactory.get_random_policy(policy, action_space=env.action_space)

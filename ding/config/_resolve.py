@@ -16,6 +16,7 @@ from easydict import EasyDict
 
 from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError, did_you_mean
 from ding.utils import import_module, registries
+from ding.utils.registry import _Lazy
 
 _HOMES = {
     "env": "ding.envs",
@@ -72,7 +73,11 @@ def registered(registry: str, name: str, where: str) -> type:
 
 def name_of(registry: str, cls: type) -> str | None:
     """Return the name under which exactly ``cls`` is registered, or None."""
-    return next((name for name, entry in registries[registry].items() if entry is cls), None)
+    # The raw entries: the registry's own `items` would import every lazy one.
+    for name, entry in dict.items(registries[registry]):
+        if entry is cls or (isinstance(entry, _Lazy) and entry.names(cls)):
+            return name
+    return None
 
 
 def defaults_of(cls: Any, where: str) -> EasyDict:

@@ -7,7 +7,7 @@ the create config sets (types), the user's main config.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def compile_config(
     collector: type | None = None,
     evaluator: type | None = None,
     buffer: Any = None,
-    env: type | None = None,
+    env: Callable[..., Any] | None = None,
     reward_model: type | None = None,
     world_model: type | None = None,
     seed: int = 0,
@@ -165,8 +165,8 @@ def _completed(create_cfg: Mapping[str, Any]) -> EasyDict:
 
 
 def _auto_classes(
-    create: EasyDict, env: type | None, env_manager: type | None, policy: type | None
-) -> tuple[type | None, type, type]:
+    create: EasyDict, env: Callable[..., Any] | None, env_manager: type | None, policy: type | None
+) -> tuple[Callable[..., Any] | None, type, type]:
     if env is None and "env" in create:
         env = class_of("env", create.env, "create_config.env")
     elif "env" not in create:

@@ -1,0 +1,174 @@
+"""What the modes of the command line do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.utils import nearest
+
+# Modes of the original command line that this version does not have.
+_NOT_BUILT = (
+    "serial_onpolicy",
+    "serial_sqil",
+    "serial_dqfd",
+    "serial_trex",
+    "serial_trex_onpolicy",
+    "serial_reward_model",
+    "serial_gail",
+    "serial_offline",
+    "serial_ngu",
+    "parallel",
+    "dist",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the command line, as far as a mode reads them."""
+
+    config: str | None
+    seeds: tuple[int, ...]
+    env: str | None
+    policy: str | None
+    exp_name: str | None
+    train_iter: int
+    env_step: int
+    load_path: str | None
+    replay_path: str | None
+    quiet: bool
+    strict: bool
+    echo: Callable[[str], Any]
+
+
+def run_mode(mode: str, options: Options) -> None:
+    """Run one mode to its end.
+
+    Raises:
+        ConfigError: The mode is unknown or not built, or the config or an option is wrong.
+    """
+    modes = {"serial": _serial, "eval": _eval}
+    if mode in _NOT_BUILT:
+        raise ConfigValueError(f"-m {mode}: this version does not have that mode; it has {', '.join(modes)}")
+    if mode not in modes:
+        near = nearest(mode, [*modes, *_NOT_BUILT])
+        hint = f"; did you mean {near!r}?" if near else f"; known are {', '.join(modes)}"
+        raise ConfigValueError(f"-m {mode}: there is no such mode{hint}")
+    modes[mode](options)
+
+
+def _serial(options: Options) -> None:
+    from ding.entry._progress import make_view
+    from ding.entry.serial_entry import serial_pipeline
+
+    path = _config_path(options)
+    seeds = _seeds(options, path)
+    for seed in seeds:
+        main, create = _load(path)
+        _name_experiment(main, options, path, seed, several=len(seeds) > 1)
+        if options.load_path is not None:
+            _resume(main, options)
+        serial_pipeline(
+            (main, create),
+            seed=seed,
+            max_train_iter=options.train_iter,
+            max_env_step=options.env_step,
+            view=make_view(options.quiet),
+            strict=options.strict,
+        )
+
+
+def _eval(options: Options) -> None:
+    from ding.entry._progress import console_lines
+    from ding.entry.application_entry import eval as evaluate
+
+    path = _config_path(options)
+    returns = {}
+    seeds = _seeds(options, path)
+    for seed in seeds:
+        main, create = _load(path)
+        _name_experiment(main, options, path, seed, several=len(seeds) > 1)
+        with console_lines():
+            returns[str(seed)] = evaluate(
+                (main, create), seed=seed, load_path=options.load_path, replay_path=options.replay_path
+            )
+        options.echo(f"seed {seed}: return {returns[str(seed)]:.2f}")
+    if len(returns) > 1:
+        options.echo(f"mean over {len(returns)} seeds: {sum(returns.values()) / len(returns):.2f}")
+
+
+def _config_path(options: Options) -> Path:
+    if options.config is not None:
+        return Path(options.config)
+    if options.env is None or options.policy is None:
+        raise ConfigValueError("which config? give -c FILE, or -e ENV and -p POLICY for one of configs/")
+    import ding
+
+    name = f"{options.env}_{options.policy}_config.py"
+    roots = (Path.cwd(), Path(ding.__file__).resolve().parents[1])
+    for root in roots:
+        path = root / "configs" / options.env / name
+        if path.is_file():
+            return path
+    raise ConfigValueError(f"-e {options.env} -p {options.policy}: there is no configs/{options.env}/{name}")
+
+
+def _load(path: Path) -> tuple[EasyDict, EasyDict]:
+    from ding.entry.serial_entry import load_input
+
+    return load_input(path)
+
+
+def _seeds(options: Options, path: Path) -> Sequence[int]:
+    """The seeds asked for; else the one in the config, which a saved config has; else 0."""
+    if options.seeds:
+        return options.seeds
+    main, _ = _load(path)
+    return [int(main.get("seed", 0))]
+
+
+def _name_experiment(main: EasyDict, options: Options, path: Path, seed: int, several: bool) -> None:
+    if several:
+        main.exp_name = f"{options.exp_name or path.stem + '_result'}/seed{seed}"
+    elif options.exp_name is not None:
+        main.exp_name = options.exp_name
+
+
+def _resume(main: EasyDict, options: Options) -> None:
+    """Make a run go on from a checkpoint, in the experiment folder that the checkpoint lies in."""
+    checkpoint = Path(str(options.load_path))
+    if not checkpoint.is_file():
+        raise ConfigValueError(f"--load-path: there is no checkpoint {checkpoint}")
+    learn = main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict())
+    learn.resume_training = True
+    learn.setdefault("learner", EasyDict()).setdefault("hook", EasyDict()).load_ckpt_before_run = str(checkpoint)
+    if options.exp_name is None and checkpoint.parent.name == "ckpt":
+        main.exp_name = str(checkpoint.parent.parent)
+
+
+def registry_text(name: str) -> str:
+    """Return the aliases of a registry, one per line: ``alias file#line``.
+
+    Raises:
+        ConfigValueError: There is no such registry.
+    """
+    import importlib
+
+    from ding.utils import registries
+
+    if name not in registries:
+        near = nearest(name, registries)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise ConfigValueError(f"-q {name}: there is no such registry{hint}; known are {', '.join(registries)}")
+    for package in ("ding.envs", "ding.model", "ding.policy", "ding.worker"):
+        importlib.import_module(package)
+    details = registries[name].query_details()
+    width = max((len(alias) for alias in details), default=0)
+    lines = [f"{alias:<{width}}  {file}#{line}" for alias, (file, line) in sorted(details.items())]
+    return "\n".join(lines) if lines else f"the registry {json.dumps(name)} is empty"

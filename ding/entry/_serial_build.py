@@ -1,0 +1,111 @@
+"""From a compiled config to the parts of a serial run, and their orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.envs import create_env_manager, get_vec_env_setting
+from ding.policy import create_policy
+from ding.utils import get_rank, set_pkg_seed
+from ding.utils._tb_writer import LazyWriter
+from ding.worker import (
+    BaseLearner,
+    BaseSerialCommander,
+    create_buffer,
+    create_serial_collector,
+    create_serial_evaluator,
+)
+
+EnvSetting = tuple[Callable[..., Any], Sequence[Any], Sequence[Any]]
+
+
+@dataclass
+class SerialParts:
+    """What a serial loop works with. Close it through the context manager that made it."""
+
+    cfg: EasyDict
+    policy: Any
+    learner: Any
+    collector: Any
+    evaluator: Any
+    buffer: Any
+    commander: Any
+    collector_env: Any
+    evaluator_env: Any
+
+
+@contextlib.contextmanager
+def serial_parts(
+    cfg: EasyDict, env_setting: EnvSetting | None = None, model: Any = None, dynamic_seed: bool = True
+) -> Iterator[SerialParts]:
+    """Build envs, policy and workers, and close what was built when the block ends, in whatever way it ends.
+
+    Args:
+        cfg: A compiled config.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``; from ``cfg.env`` when not given.
+        model: The network; the policy's default when not given.
+        dynamic_seed: Whether each reset of a collector env draws a new seed.
+
+    Raises:
+        ConfigValueError: The policy asks for several buffers, which a serial run does not have.
+    """
+    if cfg.policy.other.replay_buffer.get("multi_buffer", False):
+        raise ConfigValueError("policy.other.replay_buffer.multi_buffer: serial_pipeline works with one buffer")
+    with contextlib.ExitStack() as ends:
+        collector_env, evaluator_env = _create_envs(cfg, env_setting, dynamic_seed, ends)
+        set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
+        policy = create_policy(cfg.policy, model=model, enable_field=["learn", "collect", "eval", "command"])
+        writer = LazyWriter(os.path.join(f"./{cfg.exp_name}", "log", "serial")) if get_rank() == 0 else None
+        if writer is not None:
+            ends.callback(writer.close)
+        common = {"tb_logger": writer, "exp_name": cfg.exp_name}
+        learner = BaseLearner(cfg.policy.learn.learner, policy.learn_mode, **common)
+        ends.callback(learner.close)
+        collector = create_serial_collector(
+            cfg.policy.collect.collector, env=collector_env, policy=policy.collect_mode, **common
+        )
+        ends.callback(collector.close)
+        evaluator = create_serial_evaluator(
+            cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common
+        )
+        ends.callback(evaluator.close)
+        buffer = create_buffer(cfg.policy.other.replay_buffer, **common)
+        ends.callback(buffer.close)
+        commander = BaseSerialCommander(
+            cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode
+        )
+        yield SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, collector_env, evaluator_env)
+
+
+def env_managers(
+    cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True, evaluate: bool = True
+) -> tuple[Any, Any]:
+    """Return the collector's and the evaluator's env manager, None for the one that is not wanted."""
+    if env_setting is None:
+        env_fn, collector_cfgs, evaluator_cfgs = get_vec_env_setting(cfg.env, collect=collect, eval_=evaluate)
+    else:
+        env_fn, collector_cfgs, evaluator_cfgs = env_setting
+    managers = [
+        create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs]) if wanted else None
+        for wanted, cfgs in ((collect, collector_cfgs), (evaluate, evaluator_cfgs))
+    ]
+    return managers[0], managers[1]
+
+
+def _create_envs(
+    cfg: EasyDict, env_setting: EnvSetting | None, dynamic_seed: bool, ends: contextlib.ExitStack
+) -> tuple[Any, Any]:
+    collector_env, evaluator_env = env_managers(cfg, env_setting)
+    ends.callback(collector_env.close)
+    ends.callback(evaluator_env.close)
+    collector_env.seed(cfg.seed, dynamic_seed=dynamic_seed)
+    evaluator_env.seed(cfg.seed, dynamic_seed=False)
+    return collector_env, evaluator_env

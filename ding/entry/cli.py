@@ -1,0 +1,134 @@
+"""The command `ding`.
+
+Exit codes: 0 it worked; 1 an error in code that the library calls (an env, a policy), with its traceback; 2 a wrong
+option or config, with one sentence; 128 + n stopped by signal n.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ding import __DESCRIPTION__, __version__
+from ding.config.errors import ConfigError
+
+
+class _Mistake(click.ClickException):
+    """What the user can put right; shown as one sentence."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"ding: {self.format_message()}", err=True)
+
+
+class _Number(click.ParamType):
+    """A count that may be written as 1000, 1e3 or 1_000."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = float(value)
+            if number < 0 or number != int(number):
+                raise ValueError(value)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a whole number of at least 0", param, ctx)
+        return int(number)
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(f"ding {__version__}\n{__DESCRIPTION__}")
+        ctx.exit()
+
+
+def _print_registry(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value and not ctx.resilient_parsing:
+        from ding.entry._cli_modes import registry_text
+
+        try:
+            click.echo(registry_text(value))
+        except ConfigError as error:
+            raise _Mistake(str(error)) from error
+        ctx.exit()
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-v",
+    "--version",
+    is_flag=True,
+    callback=_print_version,
+    expose_value=False,
+    is_eager=True,
+    help="Show the version.",
+)
+@click.option(
+    "-q",
+    "--query-registry",
+    metavar="NAME",
+    callback=_print_registry,
+    expose_value=False,
+    is_eager=True,
+    help="List a registry: each name with the file and line that registers it.",
+)
+@click.option("-m", "--mode", help="serial (train) or eval.")
+@click.option("-c", "--config", metavar="FILE", help="The config file.")
+@click.option("-s", "--seed", type=int, multiple=True, help="Seed; several are run one after another. Default: 0.")
+@click.option("-e", "--env", metavar="ENV", help="Without -c: the env of a config in configs/.")
+@click.option("-p", "--policy", metavar="POLICY", help="Without -c: the policy of a config in configs/.")
+@click.option("--exp-name", metavar="DIR", help="The experiment folder, instead of the config's exp_name.")
+@click.option("--train-iter", type=_Number(), default=int(1e8), help="Stop after this many train iterations.")
+@click.option("--env-step", type=_Number(), default=int(1e8), help="Stop after this many env steps.")
+@click.option("--load-path", metavar="FILE", help="Checkpoint to go on from (serial) or to evaluate (eval).")
+@click.option("--replay-path", metavar="DIR", help="eval: write videos of the episodes into this folder.")
+@click.option("--quiet", is_flag=True, help="Plain lines instead of the live view.")
+@click.option("--strict", is_flag=True, help="A config key that looks misspelt is an error.")
+@click.pass_context
+def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: Any) -> None:
+    """Train and evaluate reinforcement-learning agents.
+
+    \b
+    ding -m serial -c configs/cartpole/cartpole_dqn_config.py -s 0
+    ding -m eval -c FILE --load-path EXP/ckpt/ckpt_best.pth.tar
+    ding plot EXP
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if mode is None:
+        raise _Mistake("which mode? give -m serial or -m eval, or a command such as plot; -h shows all options")
+    from ding.entry._cli_modes import Options, run_mode
+
+    try:
+        run_mode(mode, Options(seeds=seed, echo=click.echo, **options))
+    except ConfigError as error:
+        raise _Mistake(str(error)) from error
+
+
+@cli.command("plot")
+@click.argument("exp_dir", nargs=-1, required=True)
+@click.option("-o", "--out", metavar="PNG", default="learning_curve.png", show_default=True, help="The picture.")
+@click.option("--tag", default="evaluator_step/reward_mean", show_default=True, help="The scalar to draw.")
+def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
+    """Draw learning curves: mean and spread over the runs (seeds) of each experiment.
+
+    EXP_DIR is an experiment folder, or a folder that holds several.
+    """
+    from ding.entry._plot import plot
+
+    try:
+        click.echo(str(plot(exp_dir, out, tag)))
+    except (ConfigError, ImportError) as error:
+        raise _Mistake(str(error)) from error
+
+
+def main() -> None:
+    """Run the command line; the console script `ding`."""
+    sys.exit(cli())
+
+
+if __name__ == "__main__":
+    main()

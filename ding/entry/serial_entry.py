@@ -1,0 +1,140 @@
+"""`serial_pipeline`: one process, one loop."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config import ConfigValueError, compile_config, read_config
+from ding.entry._progress import UNBOUNDED, ProgressView, console_lines, make_view
+from ding.entry._serial_build import EnvSetting, SerialParts, serial_parts
+from ding.entry._serial_loop import SerialLoop, SerialResult
+from ding.entry._signals import RunInterrupted, StopSignals
+from ding.utils import get_rank
+from ding.utils.file_helper import atomic_write
+
+InputConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
+
+
+def serial_pipeline(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: Any = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    dynamic_seed: bool = True,
+    *,
+    view: ProgressView | None = None,
+    strict: bool = False,
+) -> Any:
+    """Train an off-policy algorithm and return its policy.
+
+    The run ends when the mean evaluation return reaches ``env.stop_value`` or a limit is reached. It leaves the
+    experiment folder of the config: configs, ``ckpt/``, ``log/`` and ``result.json``. Ctrl-C and SIGTERM checkpoint,
+    close everything, and say how to go on.
+
+    Args:
+        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: Seeds python, numpy, torch and the envs.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
+        model: The network; the policy's default when not given.
+        max_train_iter: Limit of train iterations.
+        max_env_step: Limit of env steps.
+        dynamic_seed: Whether each reset of a collector env draws a new seed.
+        view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
+        strict: A config key that looks misspelt is an error instead of a warning.
+
+    Raises:
+        ConfigError: The config is wrong; see `ding.config.errors`.
+        RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
+    """
+    main, create = load_input(input_cfg)
+    create.policy.type = create.policy.type.removesuffix("_command") + "_command"
+    resumes = bool(main.get("policy", {}).get("learn", {}).get("resume_training", False))
+    view = make_view() if view is None else view
+    with console_lines(), StopSignals() as signals:
+        cfg = compile_config(
+            main,
+            seed=seed,
+            env=None if env_setting is None else env_setting[0],
+            auto=True,
+            create_cfg=create,
+            renew_dir=not resumes,
+            # The config the run began with stays as it is.
+            save_path="resumed_config.py" if resumes else "total_config.py",
+            strict=strict,
+        )
+        with serial_parts(cfg, env_setting, model, dynamic_seed) as parts:
+            loop = SerialLoop(parts, max_train_iter, max_env_step, view, signals)
+            _run(loop, parts, view, signals, {"--train-iter": max_train_iter, "--env-step": max_env_step})
+            return parts.policy
+
+
+def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
+    """Return copies of ``(main_config, create_config)``.
+
+    Raises:
+        ConfigError: The file is wrong, or the pair is not one, or the create config names no policy.
+    """
+    if isinstance(input_cfg, (str, os.PathLike)):
+        main, create = read_config(input_cfg)
+    elif isinstance(input_cfg, Sequence) and len(input_cfg) == 2:
+        main, create = (EasyDict(deepcopy(one)) for one in input_cfg)
+    else:
+        raise ConfigValueError("the config must be a path or a pair (main_config, create_config)")
+    if not isinstance(create.get("policy", EasyDict()).get("type"), str):
+        raise ConfigValueError("create_config.policy.type is missing: it must be the name of a registered policy")
+    return main, create
+
+
+def _run(
+    loop: SerialLoop, parts: SerialParts, view: ProgressView, signals: StopSignals, limits: dict[str, int]
+) -> None:
+    sentence = "ended by an error"
+    try:
+        result = loop.run()
+        if signals.requested is not None:
+            checkpoint = _checkpoint(parts)
+            sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, limits)}"
+            raise RunInterrupted(signals.requested, checkpoint)
+        sentence = _describe(result)
+        if get_rank() == 0:
+            _write_result(result, Path(parts.cfg.exp_name) / "result.json")
+    finally:
+        view.finish(loop.progress, sentence)
+
+
+def _write_result(result: SerialResult, path: Path) -> None:
+    # The original writes a pickle, which runs code when it is read.
+    with atomic_write(path) as file:
+        file.write(json.dumps(result.as_dict(), indent=2).encode())
+
+
+def _describe(result: SerialResult) -> str:
+    value = "no evaluation" if result.eval_value is None else f"return {result.eval_value:.2f}"
+    end = "solved" if result.stop else "reached its limit"
+    return f"{end}: {value} after {result.env_step} env steps and {result.train_iter} train iterations"
+
+
+def _checkpoint(parts: SerialParts) -> str:
+    learner = parts.learner
+    learner.collector_envstep = parts.collector.envstep
+    name = f"iteration_{learner.train_iter}.pth.tar"
+    learner.save_checkpoint(name)
+    return os.path.join(parts.cfg.exp_name, "ckpt", name)
+
+
+def _resume_line(cfg: EasyDict, checkpoint: str, limits: dict[str, int]) -> str:
+    words = ["ding", "-m", "serial", "-c", os.path.join(cfg.exp_name, "total_config.py"), "-s", str(cfg.seed)]
+    for option, limit in limits.items():
+        if limit < UNBOUNDED:
+            words += [option, str(int(limit))]
+    return shlex.join([*words, "--load-path", checkpoint])

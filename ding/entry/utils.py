@@ -1,0 +1,69 @@
+"""Steps that several pipelines share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ding.config import ConfigValueError
+from ding.policy import PolicyFactory
+
+
+def random_collect(
+    policy_cfg: Any,
+    policy: Any,
+    collector: Any,
+    collector_env: Any,
+    commander: Any,
+    replay_buffer: Any,
+    postprocess_data_fn: Callable[[Any], Any] | None = None,
+) -> None:
+    """Fill the buffer with ``policy_cfg.random_collect_size`` samples (or episodes) before training.
+
+    The actions are random samples of ``collector_env.action_space``; with ``policy_cfg.transition_with_policy_data``
+    they are the policy's own, because its transitions need what its network puts out. The env steps count in
+    ``collector.envstep``, the samples are pushed as collected at env step 0.
+
+    Args:
+        policy_cfg: ``cfg.policy`` of a compiled config.
+        policy: The policy; its collect mode is back in the collector afterwards, also after an error.
+        collector, collector_env, commander, replay_buffer: The workers.
+        postprocess_data_fn: Applied to the samples before they are pushed.
+
+    Raises:
+        ConfigValueError: ``random_collect_size`` is not positive (an `AssertionError`, too).
+    """
+    size = policy_cfg.get("random_collect_size", 0)
+    if not size > 0:
+        raise ConfigValueError(f"policy.random_collect_size must be positive, got {size!r}")
+    if policy_cfg.get("transition_with_policy_data", False):
+        collector.reset_policy(policy.collect_mode)
+    else:
+        collector.reset_policy(PolicyFactory.get_random_policy(policy.collect_mode, collector_env.action_space))
+    try:
+        kwargs = commander.step()
+        if policy_cfg.collect.collector.type == "episode":
+            data = collector.collect(n_episode=size, policy_kwargs=kwargs)
+        else:
+            data = collector.collect(
+                n_sample=size, random_collect=True, record_random_collect=False, policy_kwargs=kwargs
+            )
+    finally:
+        collector.reset_policy(policy.collect_mode)
+    if postprocess_data_fn is not None:
+        data = postprocess_data_fn(data)
+    replay_buffer.push(data, cur_collector_envstep=0)
+
+
+def mark_not_expert(ori_data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Set ``is_expert = 0`` in every sample, in place, and return the list."""
+    for sample in ori_data:
+        sample["is_expert"] = 0
+    return ori_data
+
+
+def mark_warm_up(ori_data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Set ``warm_up = True`` in every sample, in place, and return the list."""
+    for sample in ori_data:
+        sample["warm_up"] = True
+    return ori_data

@@ -1,5 +1,6 @@
 """Floor 1: registries, logging, timers, files, distributed helpers and collate. Imports nothing else of ding."""
 
+from ding.utils.bfs_helper import get_vi_sequence
 from ding.utils.collection_helper import iter_mapping
 from ding.utils.compression_helper import (
     CloudPickleWrapper,
@@ -50,6 +51,9 @@ from ding.utils.import_helper import (
 from ding.utils.lock_helper import FcntlContext, LockContext, LockContextType, get_file_lock, get_rw_file_lock
 from ding.utils.log_helper import LoggerFactory, TextLogger, build_logger, init_console, pretty_print
 from ding.utils.log_writer_helper import DistributedWriter, Router
+from ding.utils.memory_helper import SimpleMemoryProfiler
+from ding.utils.normalizer_helper import DatasetNormalizer
+from ding.utils.profiler_helper import Profiler, register_profiler, write_profile
 from ding.utils.pytorch_ddp_dist_helper import (
     DDPContext,
     DistContext,
@@ -122,6 +126,7 @@ __all__ = [
     "WORLD_MODEL_REGISTRY",
     "CloudPickleWrapper",
     "DDPContext",
+    "DatasetNormalizer",
     "DistContext",
     "DistributedWriter",
     "DuplicateNameError",
@@ -132,6 +137,7 @@ __all__ = [
     "LockContextType",
     "LoggerFactory",
     "MinSegmentTree",
+    "Profiler",
     "PropagatingThread",
     "Registry",
     "Router",
@@ -139,6 +145,7 @@ __all__ = [
     "Scheduler",
     "SegmentTree",
     "SequenceType",
+    "SimpleMemoryProfiler",
     "SingletonMetaclass",
     "SumSegmentTree",
     "Tensor",
@@ -180,6 +187,7 @@ __all__ = [
     "get_rw_file_lock",
     "get_shape0",
     "get_task_uid",
+    "get_vi_sequence",
     "get_world_size",
     "import_module",
     "init_console",
@@ -197,6 +205,7 @@ __all__ = [
     "pretty_print",
     "read_file",
     "reduce_data",
+    "register_profiler",
     "registries",
     "remove_file",
     "remove_illegal_item",
@@ -214,6 +223,7 @@ __all__ = [
     "try_import_mc",
     "try_import_redis",
     "try_import_rediscluster",
+    "write_profile",
     "zlib_data_compressor",
     "zlib_data_decompressor",
 ]

@@ -77,6 +77,8 @@ def _with_key(key: Any, collate: Callable[..., Any], *args: Any) -> Any:
     try:
         return collate(*args)
     except (TypeError, ValueError, RuntimeError) as error:
+        if type(error) not in (TypeError, ValueError, RuntimeError):
+            raise  # a subclass may take other arguments, or be caught by its own name
         raise type(error)(f"key {key!r}: {error}") from error
 
 

@@ -1,0 +1,53 @@
+"""The steps of value iteration in a maze, as breadth-first search from the goal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# Action -> (dx, dy) of the move it makes.
+_MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
+
+
+def get_vi_sequence(env: Any, observation: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """The maps of best actions as they spread from the goal, and the best path.
+
+    Args:
+        env: a maze with ``size`` (W), ``n_action``, ``target_location`` ``(x, y)`` and ``nav_map`` ``[W][W]``, in which
+            ``'x'`` is a wall.
+        observation: ``[W, W, C]``; the last channel is 1 where the agent is.
+
+    Returns:
+        the maps, int32 ``[L, W, W]``, one per distance up to that of the agent, ``n_action`` where nothing is known
+        yet; and the actions that lead from the agent to the goal (empty when it cannot be reached).
+
+    Raises:
+        ValueError: the observation does not show exactly one agent.
+    """
+    agents = np.argwhere(np.asarray(observation)[..., -1] == 1)
+    if len(agents) != 1:
+        raise ValueError(f"the observation must show one agent, it shows {len(agents)}")
+    start = tuple(int(i) for i in agents[0])
+    target = tuple(int(i) for i in env.target_location)
+    best = np.full((env.size, env.size), env.n_action, dtype=np.int32)
+    reached, frontier, maps = {target}, [target], []
+    while frontier and start not in reached:
+        following = []
+        for x, y in frontier:
+            for action, (dx, dy) in enumerate(_MOVES):
+                cell = (x - dx, y - dy)  # from where this action leads to (x, y)
+                inside = 0 <= cell[0] < env.size and 0 <= cell[1] < env.size
+                if inside and cell not in reached and env.nav_map[cell[0]][cell[1]] != "x":
+                    best[cell] = action
+                    reached.add(cell)
+                    following.append(cell)
+        frontier = following
+        maps.append(best.copy())
+    path: list[int] = []
+    cell = start
+    while start in reached and cell != target:
+        path.append(int(best[cell]))
+        dx, dy = _MOVES[path[-1]]
+        cell = (cell[0] + dx, cell[1] + dy)
+    return np.array(maps, dtype=np.int32).reshape(-1, env.size, env.size), path

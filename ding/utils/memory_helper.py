@@ -1,0 +1,89 @@
+"""How much memory a model, its gradients, its optimizer and its activations take."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+log = logging.getLogger(__name__)
+_MIB = 1024 * 1024
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+
+
+class SimpleMemoryProfiler:
+    """Writes ``memory.log``: bytes by parameter, and after each step the totals by kind.
+
+    Activations are the outputs of the leaf modules in the forward passes since the step before; what autograd keeps
+    besides is not counted. Call ``step`` after ``optimizer.step()`` and before ``zero_grad``.
+
+    Args:
+        model: what is measured.
+        optimizer: its optimizer.
+        log_folder: folder of the log; made if missing.
+        total_steps: after so many steps the hooks are removed and ``step`` does nothing more.
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, log_folder: str, total_steps: int = 5
+    ) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._remaining = total_steps
+        self._activation_bytes = 0
+        os.makedirs(log_folder, exist_ok=True)
+        self.log_path = os.path.join(log_folder, "memory.log")
+        self._hooks = [
+            module.register_forward_hook(self._count_output)
+            for module in model.modules()
+            if next(module.children(), None) is None
+        ]
+        lines = [f"{_bytes(p) / _MIB:10.3f} MiB  {name} {tuple(p.shape)}" for name, p in model.named_parameters()]
+        self._append(["parameters:", *lines])
+
+    def _count_output(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self._activation_bytes += sum(map(_bytes, _tensors(output)))
+
+    def totals(self) -> dict[str, int]:
+        """Bytes of ``parameter``, ``gradient``, ``optimizer`` and ``activation`` now."""
+        parameters = list(self._model.parameters())
+        return {
+            "parameter": sum(map(_bytes, parameters)),
+            "gradient": sum(_bytes(p.grad) for p in parameters if p.grad is not None),
+            "optimizer": sum(_bytes(t) for state in self._optimizer.state.values() for t in _tensors(state)),
+            "activation": self._activation_bytes,
+        }
+
+    def step(self) -> None:
+        """Write the totals of this step."""
+        if self._remaining <= 0:
+            return
+        self._remaining -= 1
+        self._append(["step:", *(f"{size / _MIB:10.3f} MiB  {kind}" for kind, size in self.totals().items())])
+        self._activation_bytes = 0
+        if self._remaining == 0:
+            for hook in self._hooks:
+                hook.remove()
+            log.info("the memory profile is complete: %s", self.log_path)
+
+    def _append(self, lines: list[str]) -> None:
+        with open(self.log_path, "a", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")

@@ -1,0 +1,150 @@
+"""Normalise the fields of a data set, and undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ding.utils.default_helper import did_you_mean
+
+_MIN_SPREAD = 1e-8
+
+
+class Normalizer:
+    """Base of the normalisers of one field. Maps ``[..., d]`` to ``[..., d]``.
+
+    Args:
+        x: the values of the field, ``[N, d]``.
+    """
+
+    def __init__(self, x: np.ndarray) -> None:
+        self.X = np.asarray(x, dtype=np.float32)
+        self.mins = self.X.min(axis=0)
+        self.maxs = self.X.max(axis=0)
+
+    def normalize(self, x: np.ndarray) -> np.ndarray:
+        """Raw values -> normalised ones."""
+        raise NotImplementedError
+
+    def unnormalize(self, x: np.ndarray) -> np.ndarray:
+        """The inverse of ``normalize``."""
+        raise NotImplementedError
+
+
+class GaussianNormalizer(Normalizer):
+    """To mean 0 and standard deviation 1; a constant column only has its mean taken off."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        super().__init__(x)
+        self.means = self.X.mean(axis=0)
+        stds = self.X.std(axis=0)
+        self.stds = np.where(stds > _MIN_SPREAD, stds, 1.0).astype(np.float32)
+
+    def normalize(self, x: np.ndarray) -> np.ndarray:
+        return (x - self.means) / self.stds
+
+    def unnormalize(self, x: np.ndarray) -> np.ndarray:
+        return x * self.stds + self.means
+
+
+class LimitsNormalizer(Normalizer):
+    """To [-1, 1] by minimum and maximum; a constant column becomes 0."""
+
+    def _spread(self) -> np.ndarray:
+        spread = self.maxs - self.mins
+        return np.where(spread > _MIN_SPREAD, spread, 1.0)
+
+    def normalize(self, x: np.ndarray) -> np.ndarray:
+        scaled = 2 * (x - self.mins) / self._spread() - 1
+        return np.where(self.maxs - self.mins > _MIN_SPREAD, scaled, x - self.mins)
+
+    def unnormalize(self, x: np.ndarray) -> np.ndarray:
+        """Values are clipped to [-1, 1] first."""
+        clipped = np.clip(x, -1, 1)
+        raw = (clipped + 1) / 2 * self._spread() + self.mins
+        return np.where(self.maxs - self.mins > _MIN_SPREAD, raw, clipped + self.mins)
+
+
+class CDFNormalizer(Normalizer):
+    """To [-1, 1] by the empirical distribution of each column, so that the result is spread evenly."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        super().__init__(x)
+        self._tables = []
+        for column in self.X.T:
+            quantiles, counts = np.unique(column, return_counts=True)
+            self._tables.append((quantiles, np.cumsum(counts) / column.size))
+
+    def _per_column(self, x: np.ndarray, inverse: bool) -> np.ndarray:
+        x = np.asarray(x, dtype=np.float32)
+        columns = []
+        for index, (quantiles, probabilities) in enumerate(self._tables):
+            column = x[..., index]
+            if inverse:
+                columns.append(np.interp((np.clip(column, -1, 1) + 1) / 2, probabilities, quantiles))
+            else:
+                columns.append(2 * np.interp(column, quantiles, probabilities) - 1)
+        return np.stack(columns, axis=-1).astype(np.float32)
+
+    def normalize(self, x: np.ndarray) -> np.ndarray:
+        return self._per_column(x, inverse=False)
+
+    def unnormalize(self, x: np.ndarray) -> np.ndarray:
+        return self._per_column(x, inverse=True)
+
+
+_NORMALIZERS: dict[str, type[Normalizer]] = {
+    cls.__name__: cls for cls in (GaussianNormalizer, LimitsNormalizer, CDFNormalizer)
+}
+
+
+def flatten(dataset: Mapping[str, Any], path_lengths: Sequence[int]) -> dict[str, np.ndarray]:
+    """Padded episodes to rows: ``[E, max_length, d]`` -> ``[sum(path_lengths), d]`` for each field."""
+    return {
+        key: np.concatenate([episode[:length] for episode, length in zip(values, path_lengths)], axis=0)
+        for key, values in dataset.items()
+    }
+
+
+class DatasetNormalizer:
+    """One normaliser for each field of a data set.
+
+    Args:
+        dataset: field -> ``[N, d]``, or ``[E, max_length, d]`` together with ``path_lengths``. Fields of other shapes
+            are left out.
+        normalizer: the class, or its name: ``'GaussianNormalizer'``, ``'LimitsNormalizer'``, ``'CDFNormalizer'``.
+        path_lengths: length of each episode.
+    """
+
+    def __init__(
+        self,
+        dataset: Mapping[str, Any],
+        normalizer: str | type[Normalizer],
+        path_lengths: Sequence[int] | None = None,
+    ) -> None:
+        if isinstance(normalizer, str):
+            if normalizer not in _NORMALIZERS:
+                raise KeyError(f"unknown normalizer {normalizer!r}.{did_you_mean(normalizer, _NORMALIZERS)}")
+            normalizer = _NORMALIZERS[normalizer]
+        rows = flatten(dataset, path_lengths) if path_lengths is not None else dataset
+        self.normalizers = {key: normalizer(value) for key, value in rows.items() if np.ndim(value) == 2}
+        self.observation_dim = rows["observations"].shape[1] if "observations" in self.normalizers else None
+        self.action_dim = rows["actions"].shape[1] if "actions" in self.normalizers else None
+
+    def _of(self, key: str) -> Normalizer:
+        if key not in self.normalizers:
+            raise KeyError(f"no normalizer for the field {key!r}.{did_you_mean(key, self.normalizers)}")
+        return self.normalizers[key]
+
+    def __call__(self, x: np.ndarray, key: str) -> np.ndarray:
+        return self.normalize(x, key)
+
+    def normalize(self, x: np.ndarray, key: str) -> np.ndarray:
+        """Raw values ``[..., d]`` of the field ``key`` -> normalised ones."""
+        return self._of(key).normalize(x)
+
+    def unnormalize(self, x: np.ndarray, key: str) -> np.ndarray:
+        """The inverse of ``normalize``."""
+        return self._of(key).unnormalize(x)

@@ -1,0 +1,135 @@
+"""Bookkeeping of an evaluation: which env has played how many episodes, and how they went."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+
+class VectorEvalMonitor:
+    """Gives each env its share of the episodes, so that envs with short episodes are not over-represented.
+
+    Env ``i`` plays ``n_episode // env_num`` episodes, the first ``n_episode % env_num`` envs one more. What an env
+    reports after its share is ignored.
+
+    Args:
+        env_num: number of envs.
+        n_episode: number of episodes.
+
+    Raises:
+        AssertionError: fewer episodes than envs.
+    """
+
+    def __init__(self, env_num: int, n_episode: int) -> None:
+        if n_episode < env_num:
+            raise AssertionError(
+                f"n_episode ({n_episode}) must be at least env_num ({env_num}); "
+                "lower env.evaluator_env_num or raise env.n_evaluator_episode"
+            )
+        share, rest = divmod(n_episode, env_num)
+        self._quota = [share + 1 if env_id < rest else share for env_id in range(env_num)]
+        self._returns: list[list[float]] = [[] for _ in range(env_num)]
+        self._infos: list[list[Any]] = [[] for _ in range(env_num)]
+        self._frames: list[list[list[np.ndarray]]] = [[[] for _ in range(quota)] for quota in self._quota]
+        self._missing = n_episode
+
+    def is_finished(self) -> bool:
+        """Whether every env has played its share."""
+        return self._missing == 0
+
+    def is_full(self, env_id: int) -> bool:
+        """Whether this env has played its share."""
+        return len(self._returns[env_id]) >= self._quota[env_id]
+
+    def update_reward(self, env_id: int, reward: Any) -> None:
+        """Note the return of a finished episode: a number, or an array or tensor with one element."""
+        if self.is_full(env_id):
+            return
+        self._returns[env_id].append(reward.item() if hasattr(reward, "item") else reward)
+        self._missing -= 1
+
+    def update_info(self, env_id: int, info: Any) -> None:
+        """Note the info of a finished episode; tensors and arrays become numbers or lists."""
+        if len(self._infos[env_id]) < self._quota[env_id]:
+            self._infos[env_id].append(plain_values(info))
+
+    def update_video(self, imgs: Mapping[int, np.ndarray]) -> None:
+        """Append a frame ``[H, W, C]`` to the current episode of each of these envs."""
+        for env_id, frame in imgs.items():
+            if not self.is_full(env_id):
+                self._frames[env_id][len(self._returns[env_id])].append(frame)
+
+    def drop_video(self, env_id: int) -> None:
+        """Forget the frames of the current episode of an env, which will not be finished."""
+        if not self.is_full(env_id):
+            self._frames[env_id][len(self._returns[env_id])].clear()
+
+    def get_episode_return(self) -> list[float]:
+        """The returns of all episodes, env by env."""
+        return [value for per_env in self._returns for value in per_env]
+
+    def get_latest_reward(self, env_id: int) -> float:
+        """The return of the last episode of an env."""
+        return self._returns[env_id][-1]
+
+    def get_current_episode(self) -> int:
+        """Number of episodes noted so far."""
+        return sum(len(per_env) for per_env in self._returns)
+
+    def get_episode_info(self) -> dict[str, Any] | None:
+        """The infos of all episodes, env by env, as a dict of lists, plus ``<key>_mean`` for numbers.
+
+        ``None`` when there are none. The keys are those of the first info.
+        """
+        infos = [info for per_env in self._infos for info in per_env]
+        if not infos:
+            return None
+        columns = {key: [info[key] for info in infos if key in info] for key in infos[0]}
+        means = {
+            f"{key}_mean": float(np.mean(values))
+            for key, values in columns.items()
+            if isinstance(values[0], (int, float))
+        }
+        return {**columns, **means}
+
+    def get_video(self) -> np.ndarray:
+        """Frames of the worst, median and best episodes: uint8 ``[N, T, C, H, W]``.
+
+        One or two episodes give all of them, three give worst, median and best, more give worst, two medians and best.
+        Shorter ones repeat their last frame.
+
+        Raises:
+            ValueError: there are no frames.
+        """
+        episodes = [
+            (value, frames)
+            for values, videos in zip(self._returns, self._frames)
+            for value, frames in zip(values, videos)
+            if frames
+        ]
+        if not episodes:
+            raise ValueError("no frames were noted for any finished episode")
+        episodes.sort(key=lambda episode: episode[0])
+        middle = (len(episodes) - 1) // 2
+        if len(episodes) <= 3:
+            picked = list(range(len(episodes)))
+        else:
+            picked = [0, middle, middle + 1, len(episodes) - 1]
+        videos = [np.stack([np.moveaxis(frame, -1, 0) for frame in episodes[i][1]]) for i in picked]
+        longest = max(len(video) for video in videos)
+        return np.stack([np.concatenate([video, video[-1:].repeat(longest - len(video), 0)]) for video in videos])
+
+
+def plain_values(value: Any) -> Any:
+    """Numbers and lists in place of arrays and tensors; those with one element become a number."""
+    if isinstance(value, Mapping):
+        return {key: plain_values(item) for key, item in value.items()}
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        size = value.numel() if isinstance(value, torch.Tensor) else value.size
+        return value.item() if size == 1 else value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [plain_values(item) for item in value]
+    return value

@@ -1,0 +1,146 @@
+"""The evaluator that plays episodes with one policy."""
+
+import importlib.util
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ding.torch_utils import to_item
+from ding.utils import SERIAL_EVALUATOR_REGISTRY, one_time_warning
+from ding.utils.render_helper import fps
+from ding.worker.collector._eval_monitor import VectorEvalMonitor
+from ding.worker.collector._eval_runner import SoloRunner, episode_return_of
+from ding.worker.collector._evaluator_base import SerialEvaluatorBase
+
+
+@SERIAL_EVALUATOR_REGISTRY.register("interaction")
+class InteractionSerialEvaluator(SerialEvaluatorBase):
+    """Plays ``n_episode`` episodes with a policy, reports their returns and keeps the best checkpoint.
+
+    Each env plays its share of the episodes and is not stepped any more afterwards. In a distributed run rank 0 plays
+    and tells the others the result.
+    """
+
+    config = {
+        # Train iterations between two evaluations.
+        "eval_freq": 1000,
+        # Videos in tensorboard: distance between two, counted in 'train_iter' or 'envstep'; -1 for none.
+        "render": {"render_freq": -1, "mode": "train_iter"},
+        # Where envs save a figure at the end of each episode (`enable_save_figure`); None for nowhere.
+        "figure_path": None,
+        # First train iteration at which reaching stop_value ends the training.
+        "stop_from_iter": 1,
+    }
+
+    _last_render_iter = -1
+
+    def reset(self, _policy: Any = None, _env: Any = None) -> None:
+        """As :meth:`SerialEvaluatorBase.reset`; also forgets when the last video was made."""
+        super().reset(_policy, _env)
+        self._last_render_iter = -1
+
+    def eval(
+        self,
+        save_ckpt_fn: Callable[[str], Any] | None = None,
+        train_iter: int = -1,
+        envstep: int = -1,
+        n_episode: int | None = None,
+        force_render: bool = False,
+        policy_kwargs: dict[str, Any] | None = None,
+    ) -> tuple[bool, dict[str, Any]]:
+        """Play ``n_episode`` episodes.
+
+        Args:
+            save_ckpt_fn: called with ``'ckpt_best.pth.tar'`` when the mean return is the best so far.
+            train_iter: train iterations of the policy so far.
+            envstep: env steps of the collector so far.
+            n_episode: number of episodes, at least the number of envs; ``None``: the one of the config.
+            force_render: make a video whatever ``render_freq`` says.
+            policy_kwargs: keyword arguments of ``policy.forward``.
+
+        Returns:
+            ``(stop_flag, episode_info)``: whether the mean return reaches ``stop_value``, and a dict of lists with one
+            entry per episode (``eval_episode_return`` and what else the envs report as ``episode_info``), plus
+            ``<key>_mean`` for numbers.
+
+        Raises:
+            AssertionError: ``n_episode`` is unknown, or smaller than the number of envs.
+            RuntimeError: there is no env manager or no policy.
+            EvaluationError: an env reports only abnormal episodes.
+            KeyError: an env ends an episode without ``info['eval_episode_return']``.
+        """
+        stop = False
+        info: dict[str, Any] = {}
+        if self._rank == 0:
+            stop, info = self._eval(save_ckpt_fn, train_iter, envstep, n_episode, force_render, policy_kwargs or {})
+        return self._share(stop, info)
+
+    def _eval(
+        self,
+        save_ckpt_fn: Callable[[str], Any] | None,
+        train_iter: int,
+        envstep: int,
+        n_episode: int | None,
+        force_render: bool,
+        policy_kwargs: dict[str, Any],
+    ) -> tuple[bool, dict[str, Any]]:
+        monitor = self._new_monitor(n_episode)
+        render = force_render or self._should_render(train_iter, envstep)
+        start = time.perf_counter()
+        num_env_steps = self._play(monitor, render, policy_kwargs)
+        duration_s = time.perf_counter() - start
+        result = self._report(monitor, train_iter, envstep, num_env_steps, duration_s)
+        if render:
+            self._write_video(monitor, train_iter, envstep)
+        stop = self._judge(result["reward_mean"], save_ckpt_fn, train_iter)
+        return stop, to_item(monitor.get_episode_info() or {})
+
+    def _play(self, monitor: VectorEvalMonitor, render: bool, policy_kwargs: dict[str, Any]) -> int:
+        """Play until every env has had its share; returns the number of env steps."""
+        self._env.reset()
+        self._policy.reset()
+        runner = SoloRunner(self._env, self._policy, monitor, policy_kwargs)
+        while not monitor.is_finished():
+            if render:
+                monitor.update_video(self._env.ready_imgs)
+            for env_id, info in runner.step():
+                self._note_episode(env_id, info, monitor)
+                runner.finished(env_id)
+        return runner.num_env_steps
+
+    def _note_episode(self, env_id: int, info: Mapping[str, Any], monitor: VectorEvalMonitor) -> None:
+        episode_return = episode_return_of(info, env_id)
+        if self._cfg.get("figure_path") is not None:
+            self._env.enable_save_figure(env_id, self._cfg.figure_path)
+        monitor.update_info(env_id, {"eval_episode_return": episode_return, **info.get("episode_info", {})})
+        monitor.update_reward(env_id, episode_return)
+        self._log_episode(env_id, monitor)
+
+    # ------------------------------------------------------------------ video
+
+    def _should_render(self, train_iter: int, envstep: int) -> bool:
+        render = self._cfg.get("render", {})
+        freq = render.get("render_freq", -1)
+        now = self._render_time(train_iter, envstep)
+        if freq == -1 or now - self._last_render_iter < freq:
+            return False
+        self._last_render_iter = now
+        return True
+
+    def _render_time(self, train_iter: int, envstep: int) -> int:
+        mode = self._cfg.get("render", {}).get("mode", "train_iter")
+        if mode not in ("train_iter", "envstep"):
+            raise ValueError(f"evaluator.render.mode must be 'train_iter' or 'envstep', got {mode!r}")
+        return train_iter if mode == "train_iter" else envstep
+
+    def _write_video(self, monitor: VectorEvalMonitor, train_iter: int, envstep: int) -> None:
+        if importlib.util.find_spec("moviepy") is None:
+            one_time_warning("no video is written to tensorboard: it needs the package moviepy")
+            return
+        mode = self._cfg.get("render", {}).get("mode", "train_iter")
+        self._tb_logger.add_video(
+            f"{self._instance_name}_{mode}/",
+            monitor.get_video(),
+            self._render_time(train_iter, envstep),
+            fps(self._env),
+        )

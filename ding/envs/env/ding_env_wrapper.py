@@ -145,6 +145,8 @@ class DingEnvWrapper(BaseEnv):
         self._observation_space = float32_space(env.observation_space)
         self._action_space = env.action_space
         self._action_space.seed(0 if self._seed is None else self._seed)
+        self.render_mode = env.render_mode
+        self.metadata = env.metadata
         low, high = getattr(self._raw_env.unwrapped, "reward_range", (-np.inf, np.inf))
         self._reward_space = gymnasium.spaces.Box(low, high, (1,), np.float32)
 
@@ -212,20 +214,22 @@ class DingEnvWrapper(BaseEnv):
         # The manager sums the returns of all its envs at once, so this wrapper is passed by where it is the outermost.
         sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self._rew_clip
         step = self._env.env.step if sums_return else self._env.step
-        if isinstance(self._action_space, gymnasium.spaces.Discrete) and not self._rew_clip:
+        discrete = isinstance(self._action_space, gymnasium.spaces.Discrete)
+        plain_obs = isinstance(self._observation_space, gymnasium.spaces.Box)
+        if discrete and plain_obs and not self._rew_clip:
             return FastStep(step, sums_return)
         return FastStep(self._converting(step), sums_return)
 
     def _converting(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        convert = self._env_action
-        if not self._rew_clip:
-            return lambda action: step(convert(action))
+        convert, rew_clip, space = self._env_action, self._rew_clip, self._observation_space
 
-        def clipped(action: Any) -> Any:
+        def converted(action: Any) -> Any:
             obs, reward, terminated, truncated, info = step(convert(action))
-            return obs, np.maximum(reward, REWARD_FLOOR), terminated, truncated, info
+            if rew_clip:
+                reward = np.maximum(reward, REWARD_FLOOR)
+            return cast_obs(obs, space), reward, terminated, truncated, info
 
-        return clipped
+        return converted
 
     def random_action(self) -> Any:
         """A sample of the action space; ints become int64 ``(1,)``."""

@@ -185,7 +185,7 @@ def test_attributes_at_the_top_of_the_config_win():
 
 
 def test_model_must_be_a_module():
-    with pytest.raises(RuntimeError, match=r"torch.nn.Module, found dict"):
+    with pytest.raises(RuntimeError, match=r"torch\.nn\.Module, found dict"):
         _Toy(_Toy.default_config(), model={})
 
 
@@ -195,7 +195,7 @@ def test_a_policy_without_default_model_says_so():
 
 
 def test_bad_num_threads():
-    with pytest.raises(PolicyConfigError, match="policy.num_threads"):
+    with pytest.raises(PolicyConfigError, match=r"policy\.num_threads"):
         _policy(num_threads=0)
 
 
@@ -237,7 +237,7 @@ def test_create_policy_by_type():
 def test_unknown_policy_type():
     with pytest.raises(KeyError, match="Did you mean 'dqn'"):
         create_policy(EasyDict(type="dqnn"))
-    with pytest.raises(PolicyConfigError, match=r"policy.type is missing"):
+    with pytest.raises(PolicyConfigError, match=r"policy\.type is missing"):
         get_policy_cls(EasyDict(learn={}))
 
 

@@ -1,0 +1,83 @@
+"""Gradients of several processes meet in one place."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from ding.policy._distributed import average_gradients, broadcast_module, rank, world_size
+
+_SCRIPT = """
+    import json, sys
+    import torch
+    import torch.distributed as dist
+    from ding.policy import DQNPolicy
+    from ding.policy._distributed import average_gradients
+    from ding.utils import deep_merge_dicts
+
+    rank, folder = int(sys.argv[1]), sys.argv[2]
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+
+    first, second, third = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
+    first.grad = torch.full((2,), float(rank + 1))
+    if rank == 1:
+        second.grad = torch.full((2,), 5.0)
+    average_gradients([first, second, third])
+    grads = [None if p.grad is None else p.grad.tolist() for p in (first, second, third)]
+
+    torch.manual_seed(rank)
+    cfg = deep_merge_dicts(
+        DQNPolicy.default_config(), {"multi_gpu": True, "model": {"obs_shape": 4, "action_shape": 2}}
+    )
+    policy = DQNPolicy(cfg)
+    checksums = []
+    for step in range(4):
+        torch.manual_seed(100 * rank + step)
+        samples = [
+            {"obs": torch.randn(4), "next_obs": torch.randn(4), "action": torch.tensor([i % 2]),
+             "reward": torch.randn(1), "done": False}
+            for i in range(4)
+        ]
+        checksums.append(sum(float(p.detach().abs().sum()) for p in policy._model.parameters()))
+        policy.learn_mode.forward(samples)
+    with open(f"{folder}/rank{rank}.json", "w") as f:
+        json.dump({"grads": grads, "checksums": checksums}, f)
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without distributed")
+def test_replicas_stay_equal(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(_SCRIPT))
+    processes = []
+    try:
+        for number in range(2):
+            with open(tmp_path / f"log{number}.txt", "w") as log:
+                command = [sys.executable, str(script), str(number), str(tmp_path)]
+                processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT))
+        for number, process in enumerate(processes):
+            assert process.wait(timeout=100) == 0, (tmp_path / f"log{number}.txt").read_text()
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    left, right = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
+    # The mean over both, the value of the only rank that has one, and none where nobody has one.
+    assert left["grads"] == right["grads"] == [[1.5, 1.5], [5.0, 5.0], None]
+    assert left["checksums"] == right["checksums"]
+    assert len(set(left["checksums"])) == 4
+
+
+def test_alone_nothing_changes():
+    model = torch.nn.Linear(2, 2)
+    model.weight.grad = torch.ones(2, 2)
+    average_gradients(model.parameters())
+    broadcast_module(model)
+    assert model.weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert (world_size(), rank()) == (1, 0)

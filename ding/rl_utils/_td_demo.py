@@ -1,0 +1,119 @@
+"""TD errors for learning from demonstrations (DQfD; Hester et al. 2018, arXiv:1704.03732)."""
+
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from ding.rl_utils._td_common import MSE, align, bootstrap, elementwise, select, td_target
+from ding.rl_utils.value_rescale import value_inv_transform, value_transform
+
+Gamma = float | Sequence[torch.Tensor]
+Transform = Callable[[torch.Tensor], torch.Tensor]
+DqfdResult = tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+
+dqfd_nstep_td_data = namedtuple(
+    "dqfd_nstep_td_data",
+    [
+        "q",
+        "next_n_q",
+        "action",
+        "next_n_action",
+        "reward",
+        "done",
+        "done_one_step",
+        "weight",
+        "new_n_q_one_step",
+        "next_n_action_one_step",
+        "is_expert",
+    ],
+)
+
+
+def _identity(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def _supervised_margin(q: torch.Tensor, action: torch.Tensor, is_expert: torch.Tensor, margin: float) -> torch.Tensor:
+    """How far another action, handicapped by ``margin``, beats the expert's; 0 for samples of the agent."""
+    handicap = torch.full_like(q, margin).scatter_(-1, action.unsqueeze(-1), 0.0)
+    return is_expert * ((q + handicap).amax(-1) - select(q, action))
+
+
+def _dqfd(
+    data: tuple,
+    gamma: Gamma,
+    scales: tuple[float, float, float],
+    margin: float,
+    nstep: int,
+    cum_reward: bool,
+    value_gamma: float | torch.Tensor | None,
+    criterion: nn.Module,
+    transforms: tuple[Transform, Transform],
+) -> DqfdResult:
+    q, next_n_q, action, next_n_action, reward, done, done_one_step, weight, next_q, next_action, is_expert = data
+    forth, back = transforms
+    taken = select(q, action)
+    with torch.no_grad():
+        next_value = back(select(next_n_q, next_n_action))
+        target = forth(td_target(reward, next_value, done, gamma, nstep, cum_reward, value_gamma))
+        first_gamma = gamma if isinstance(gamma, float) else gamma[0]
+        first_reward = reward if cum_reward else reward[0]
+        one_step_target = forth(bootstrap(first_reward, back(select(next_q, next_action)), done_one_step, first_gamma))
+    n_step = elementwise(criterion, taken, target)
+    one_step = elementwise(criterion, taken, one_step_target)
+    supervised = _supervised_margin(q, action, is_expert, margin)
+    parts = [scale * part for scale, part in zip(scales, (n_step, one_step, supervised))]
+    loss = sum(parts[1:], parts[0])
+    if weight is not None:
+        loss = loss * align(weight, loss.dim())
+    priority = sum((part.abs() for part in parts[1:]), parts[0].abs())
+    return loss.mean(), priority, (n_step.mean(), one_step.mean(), supervised.mean())
+
+
+def dqfd_nstep_td_error(
+    data: tuple,
+    gamma: Gamma,
+    lambda_n_step_td: float,
+    lambda_supervised_loss: float,
+    margin_function: float,
+    lambda_one_step_td: float = 1.0,
+    nstep: int = 1,
+    cum_reward: bool = False,
+    value_gamma: float | torch.Tensor | None = None,
+    criterion: nn.Module = MSE,
+) -> DqfdResult:
+    """Weighted sum of the n-step loss, the one-step loss and the large-margin loss towards the expert's action.
+
+    ``data``: ``dqfd_nstep_td_data``; q values ``[B, N]``, reward ``[n, B]``, the rest ``[B]``; the one-step part uses
+    the first reward row. ``margin_function`` is the handicap of actions that the expert did not take.
+
+    Returns ``(loss, sum of the absolute scaled parts [B], means of the three unscaled parts)``.
+    """
+    scales = (lambda_n_step_td, lambda_one_step_td, lambda_supervised_loss)
+    transforms = (_identity, _identity)
+    return _dqfd(data, gamma, scales, margin_function, nstep, cum_reward, value_gamma, criterion, transforms)
+
+
+def dqfd_nstep_td_error_with_rescale(
+    data: tuple,
+    gamma: Gamma,
+    lambda_n_step_td: float,
+    lambda_supervised_loss: float,
+    lambda_one_step_td: float,
+    margin_function: float,
+    nstep: int = 1,
+    cum_reward: bool = False,
+    value_gamma: float | torch.Tensor | None = None,
+    criterion: nn.Module = MSE,
+    trans_fn: Transform = value_transform,
+    inv_trans_fn: Transform = value_inv_transform,
+) -> DqfdResult:
+    """:func:`dqfd_nstep_td_error` for values learned under ``trans_fn``.
+
+    The public positional order differs from it: here ``lambda_one_step_td`` precedes ``margin_function``.
+    """
+    scales = (lambda_n_step_td, lambda_one_step_td, lambda_supervised_loss)
+    transforms = (trans_fn, inv_trans_fn)
+    return _dqfd(data, gamma, scales, margin_function, nstep, cum_reward, value_gamma, criterion, transforms)

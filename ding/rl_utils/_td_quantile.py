@@ -1,0 +1,115 @@
+"""Quantile TD errors: QR-DQN, IQN, FQF."""
+
+from collections import namedtuple
+from collections.abc import Sequence
+
+import torch
+
+from ding.rl_utils._td_common import td_target, weighted_mean
+
+Gamma = float | Sequence[torch.Tensor]
+ValueGamma = float | torch.Tensor | None
+LossAndPerSample = tuple[torch.Tensor, torch.Tensor]
+
+qrdqn_nstep_td_data = namedtuple(
+    "qrdqn_nstep_td_data", ["q", "next_n_q", "action", "next_n_action", "reward", "done", "tau", "weight"]
+)
+iqn_nstep_td_data = namedtuple(
+    "iqn_nstep_td_data",
+    ["q", "next_n_q", "action", "next_n_action", "reward", "done", "replay_quantiles", "weight"],
+)
+fqf_nstep_td_data = namedtuple(
+    "fqf_nstep_td_data",
+    ["q", "next_n_q", "action", "next_n_action", "reward", "done", "quantiles_hats", "weight"],
+)
+
+
+def evaluate_quantile_at_action(q_s: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+    """``q_s`` ``[B, M, N]`` at ``actions`` ``[B]``, giving ``[B, M, 1]``."""
+    return q_s.gather(-1, actions[:, None, None].expand(-1, q_s.shape[1], 1))
+
+
+def _huber(delta: torch.Tensor, kappa: float) -> torch.Tensor:
+    size = delta.abs()
+    return torch.where(size <= kappa, 0.5 * delta.square(), kappa * (size - 0.5 * kappa))
+
+
+def _asymmetric(tau: torch.Tensor, below: torch.Tensor, delta: torch.Tensor, kappa: float) -> torch.Tensor:
+    """Quantile Huber loss ``[B, M, M']`` of ``delta``; ``tau`` ``[B, M, 1]``, ``below`` where the target is below."""
+    return (tau - below.to(delta.dtype)).abs() * _huber(delta, kappa) / kappa
+
+
+def qrdqn_nstep_td_error(data: tuple, gamma: Gamma, nstep: int = 1, value_gamma: ValueGamma = None) -> LossAndPerSample:
+    """Quantile regression (Dabney et al. 2018a, arXiv:1710.10044): ``(loss, per-sample [B])``.
+
+    ``data``: ``qrdqn_nstep_td_data``; q and next_n_q ``[B, N, M]`` with M quantiles, tau ``[B, M, 1]`` (or ``[M, 1]``),
+    action ``[B]``, reward ``[n, B]``, done and weight ``[B]``. Sum over target quantiles, mean over predicted ones.
+    """
+    q, next_n_q, action, next_n_action, reward, done, tau, weight = data
+    prediction = evaluate_quantile_at_action(q.transpose(1, 2), action)
+    with torch.no_grad():
+        next_value = evaluate_quantile_at_action(next_n_q.transpose(1, 2), next_n_action).squeeze(-1)
+        target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
+    delta = target.unsqueeze(1) - prediction
+    per_sample = _asymmetric(tau, delta <= 0, delta, 1.0).sum(-1).mean(1)
+    return weighted_mean(per_sample, weight), per_sample
+
+
+def iqn_nstep_td_error(
+    data: tuple, gamma: Gamma, nstep: int = 1, kappa: float = 1.0, value_gamma: ValueGamma = None
+) -> LossAndPerSample:
+    """Implicit quantiles (Dabney et al. 2018b, arXiv:1806.06923): ``(loss, per-sample [B])``.
+
+    ``data``: ``iqn_nstep_td_data``; q ``[M, B, N]`` at the fractions replay_quantiles ``[M * B, 1]`` (M-major),
+    next_n_q ``[M', B, N]``, action ``[B]``, reward ``[n, B]``, done and weight ``[B]``. ``kappa`` is the Huber
+    threshold. Sum over predicted quantiles, mean over target ones.
+    """
+    q, next_n_q, action, next_n_action, reward, done, replay_quantiles, weight = data
+    prediction = evaluate_quantile_at_action(q.transpose(0, 1), action)
+    with torch.no_grad():
+        next_value = evaluate_quantile_at_action(next_n_q.transpose(0, 1), next_n_action).squeeze(-1)
+        target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
+    tau = replay_quantiles.view(q.shape[0], q.shape[1]).t().unsqueeze(-1)
+    delta = target.unsqueeze(1) - prediction
+    per_sample = _asymmetric(tau, delta < 0, delta, kappa).sum(1).mean(-1)
+    return weighted_mean(per_sample, weight), per_sample
+
+
+def fqf_nstep_td_error(
+    data: tuple, gamma: Gamma, nstep: int = 1, kappa: float = 1.0, value_gamma: ValueGamma = None
+) -> LossAndPerSample:
+    """Quantile part of FQF (Yang et al. 2019, arXiv:1911.02140): ``(loss, per-sample [B])``.
+
+    ``data``: ``fqf_nstep_td_data``; q ``[B, M, N]`` at the fractions quantiles_hats ``[B, M]``, next_n_q ``[B, M',
+    N]``, the rest as for :func:`iqn_nstep_td_error`.
+    """
+    q, next_n_q, action, next_n_action, reward, done, quantiles_hats, weight = data
+    prediction = evaluate_quantile_at_action(q, action)
+    with torch.no_grad():
+        next_value = evaluate_quantile_at_action(next_n_q, next_n_action).squeeze(-1)
+        target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
+    delta = target.unsqueeze(1) - prediction
+    per_sample = _asymmetric(quantiles_hats.unsqueeze(-1), delta < 0, delta, kappa).sum(1).mean(-1)
+    return weighted_mean(per_sample, weight), per_sample
+
+
+def fqf_calculate_fraction_loss(
+    q_tau_i: torch.Tensor, q_value: torch.Tensor, quantiles: torch.Tensor, actions: torch.Tensor
+) -> torch.Tensor:
+    """Fraction part of FQF: a 0-d loss whose gradient in ``quantiles`` is that of the Wasserstein distance.
+
+    Args:
+        q_tau_i: values at the inner fractions, ``[B, M - 1, N]``; no gradient flows into it.
+        q_value: values at the midpoints, ``[B, M, N]``; no gradient flows into it.
+        quantiles: the fractions from 0 to 1, ``[B, M + 1]``.
+        actions: int64 ``[B]``.
+    """
+    with torch.no_grad():
+        inner = evaluate_quantile_at_action(q_tau_i, actions).squeeze(-1)
+        middle = evaluate_quantile_at_action(q_value, actions).squeeze(-1)
+        # The estimate need not be monotone in the fraction: a crossing turns the sign.
+        rises = inner > torch.cat([middle[:, :1], inner[:, :-1]], dim=1)
+        stays_below = inner < torch.cat([inner[:, 1:], middle[:, -1:]], dim=1)
+        left, right = inner - middle[:, :-1], inner - middle[:, 1:]
+        gradient = torch.where(rises, left, -left) + torch.where(stays_below, right, -right)
+    return (gradient * quantiles[:, 1:-1]).sum(1).mean()

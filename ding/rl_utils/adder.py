@@ -1,0 +1,233 @@
+"""From collected transitions to train samples: n-step data, advantages, unrolled sequences.
+
+Each function takes a list of transition dicts, which it changes in place and returns, or a batch with ``columns`` and
+``lengths`` (:class:`ding.data.TransitionBatch`), which it leaves alone: the result is a new batch that shares what did
+not change. ``lengths`` are the lengths of the trajectory pieces of which the batch consists.
+"""
+
+import copy
+from collections.abc import Mapping, MutableSequence, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.rl_utils._adder_columns import nstep_columns, piece_ends
+from ding.rl_utils.gae import gae, gae_data
+
+Transition = dict[str, Any]
+
+_LAST_FN_TYPES = ("last", "drop", "null_padding")
+# Nested data that belongs to one step: it is not turned into a dict of lists.
+_UNSPLIT_KEYS = ("prev_state",)
+
+
+def is_columnar(data: Any) -> bool:
+    """Whether ``data`` is a batch of columns and not a list of transitions."""
+    return hasattr(data, "columns") and hasattr(data, "lengths")
+
+
+def _discounts(gamma: float, nstep: int, correct_terminate_gamma: bool, reference_tail: bool) -> np.ndarray:
+    """Float64 ``[n + 2]``: the discount of the bootstrap value for 0..n steps left, and for more than n."""
+    discounts = np.full(nstep + 2, gamma**nstep)
+    if correct_terminate_gamma:
+        for left in range(1, nstep + 1):
+            discounts[left] = gamma ** (left - 1 if reference_tail else left)
+    return discounts
+
+
+def get_nstep_return_data(
+    data: Any,
+    nstep: int,
+    cum_reward: bool = False,
+    correct_terminate_gamma: bool = True,
+    gamma: float = 0.99,
+    reference_tail: bool = False,
+) -> Any:
+    """Let every transition look n steps ahead; ``nstep=1`` returns ``data`` unchanged.
+
+    Transition i of a piece of ``len`` gets ``next_obs`` = obs of i + n, ``reward`` = the n rewards concatenated
+    ``(n,)`` (``cum_reward``: their discounted sum), ``done`` of i + n - 1 and ``value_gamma`` = ``gamma^n``. Where
+    fewer than n steps follow: next_obs and done of the last one, rewards padded with zeros and ``value_gamma =
+    gamma^(len - i)``, the discount of the bootstrap value that far ahead (``correct_terminate_gamma=False``:
+    ``gamma^n``).
+
+    Args:
+        data: list of transitions of one piece with ``obs``, ``reward``, ``done`` (and ``next_obs``), or a batch.
+        reference_tail: use DI-engine's ``gamma^(len - i - 1)`` for the last n transitions of a piece.
+
+    Raises ``ValueError`` for ``nstep < 1``.
+    """
+    if nstep < 1:
+        raise ValueError(f"nstep must be at least 1, got {nstep}")
+    if nstep == 1 or not len(data):
+        return data
+    discounts = _discounts(gamma, nstep, correct_terminate_gamma, reference_tail)
+    if is_columnar(data):
+        columns = data.columns
+        ends = piece_ends(len(data), data.lengths)
+        changed = nstep_columns(columns, ends, nstep, cum_reward, gamma, discounts)
+        return type(data)({**columns, **changed}, lengths=data.lengths)
+    rewards = _row_rewards([item["reward"] for item in data], nstep, cum_reward, gamma)
+    dones = [item["done"] for item in data]
+    last_next_obs = data[-1].get("next_obs")
+    length = len(data)
+    for i, item in enumerate(data):
+        if "next_obs" in item:
+            item["next_obs"] = data[i + nstep]["obs"] if i + nstep < length else last_next_obs
+        item["reward"] = rewards[i]
+        item["done"] = dones[min(i + nstep, length) - 1]
+        item["value_gamma"] = float(discounts[min(length - i, nstep + 1)])
+    return data
+
+
+def _row_rewards(rewards: list[Any], nstep: int, cum_reward: bool, gamma: float) -> list[Any]:
+    """For each row the n rewards from it on, joined or summed; zeros stand for those past the end."""
+    padded = rewards + [rewards[-1] * 0] * (nstep - 1)
+    if cum_reward:
+        totals = []
+        for i in range(len(rewards)):
+            total = padded[i]
+            for offset in range(1, nstep):
+                total = total + (gamma**offset) * padded[i + offset]
+            totals.append(total)
+        return totals
+    if isinstance(rewards[0], torch.Tensor):
+        vectors = [reward.reshape(1) if reward.dim() == 0 else reward for reward in padded]
+        return [torch.cat(vectors[i : i + nstep]) for i in range(len(rewards))]
+    arrays = [np.atleast_1d(reward) for reward in padded]
+    return [np.concatenate(arrays[i : i + nstep]) for i in range(len(rewards))]
+
+
+def get_gae(data: Any, last_value: torch.Tensor, gamma: float, gae_lambda: float, cuda: bool) -> Any:
+    """Add ``adv`` (see :func:`ding.rl_utils.gae.gae`, without a done mask inside the piece) to every transition.
+
+    Args:
+        data: list of transitions of one piece with ``value`` and ``reward`` tensors, or a batch.
+        last_value: value of the state after the last transition, of the shape of one ``value``; for a batch one per
+            piece, ``[S, ...]``.
+        cuda: compute on the GPU. The advantages come back on the CPU.
+    """
+    if is_columnar(data):
+        columns = data.columns
+        adv = _piecewise_gae(columns["value"], columns["reward"], data.lengths, last_value, gamma, gae_lambda, cuda)
+        return type(data)({**columns, "adv": adv}, lengths=data.lengths)
+    value = torch.stack([torch.as_tensor(item["value"]) for item in data])
+    reward = torch.stack([torch.as_tensor(item["reward"]) for item in data])
+    last_value = torch.as_tensor(last_value).reshape(1, *value.shape[1:])
+    adv = _piecewise_gae(value, reward, None, last_value, gamma, gae_lambda, cuda)
+    for item, advantage in zip(data, adv.unbind(0)):
+        item["adv"] = advantage
+    return data
+
+
+def _piecewise_gae(
+    value: torch.Tensor,
+    reward: torch.Tensor,
+    lengths: np.ndarray | None,
+    last_value: torch.Tensor,
+    gamma: float,
+    gae_lambda: float,
+    cuda: bool,
+) -> torch.Tensor:
+    last_rows = np.unique(piece_ends(len(value), lengths)) - 1
+    next_value = torch.roll(value, -1, 0)
+    next_value[torch.from_numpy(last_rows)] = torch.as_tensor(last_value, dtype=value.dtype).reshape(
+        len(last_rows), *value.shape[1:]
+    )
+    if reward.dim() == value.dim() + 1:
+        reward = reward.squeeze(-1)
+    flag = torch.zeros_like(reward)
+    flag[torch.from_numpy(last_rows)] = 1
+    if cuda:
+        value, next_value, reward, flag = (tensor.cuda() for tensor in (value, next_value, reward, flag))
+    return gae(gae_data(value, next_value, reward, None, flag), gamma, gae_lambda).cpu()
+
+
+def get_gae_with_default_last_value(
+    data: MutableSequence[Transition], done: bool, gamma: float, gae_lambda: float, cuda: bool
+) -> Any:
+    """:func:`get_gae` for a list or deque of one piece that carries its own last value.
+
+    When the piece is ``done`` the value after it is zero; otherwise the last transition is taken out of ``data`` and
+    its value is used.
+    """
+    last_value = torch.zeros_like(data[-1]["value"]) if done else data.pop()["value"]
+    return get_gae(data, last_value, gamma, gae_lambda, cuda)
+
+
+def get_train_sample(
+    data: Any, unroll_len: int, last_fn_type: str = "last", null_transition: Transition | None = None
+) -> Any:
+    """Cut each piece into sequences of ``unroll_len`` steps; ``unroll_len=1`` returns ``data`` unchanged.
+
+    What is left over at the end of a piece is filled up by ``last_fn_type``: ``'last'`` with the steps before it
+    (padding when the whole piece is too short), ``'null_padding'`` with copies that have ``null=True``, ``done=True``,
+    zero ``obs``, ``action``, ``reward`` and ``value_gamma`` (or with ``null_transition``), ``'drop'`` not at all.
+
+    Returns a list of dicts of lists (nested dicts too, except ``prev_state``), or a batch of such rows for a batch.
+    Raises ``ValueError`` for ``unroll_len < 1`` and for another ``last_fn_type``.
+    """
+    if last_fn_type not in _LAST_FN_TYPES:
+        near = get_close_matches(str(last_fn_type), _LAST_FN_TYPES, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"last_fn_type={last_fn_type!r} is unknown, expected {', '.join(_LAST_FN_TYPES)}{hint}")
+    if unroll_len < 1:
+        raise ValueError(f"unroll_len must be at least 1, got {unroll_len}")
+    if unroll_len == 1:
+        return data
+    if not is_columnar(data):
+        return _unroll(list(data), unroll_len, last_fn_type, null_transition)
+    # Sequences have no flat column form: rows from here on.
+    rows = list(data)
+    samples: list[Transition] = []
+    start = 0
+    for length in [len(rows)] if data.lengths is None else data.lengths.tolist():
+        samples += _unroll(rows[start : start + length], unroll_len, last_fn_type, null_transition)
+        start += length
+    return type(data).from_rows(samples)
+
+
+def _unroll(
+    data: list[Transition], unroll_len: int, last_fn_type: str, null_transition: Transition | None
+) -> list[Transition]:
+    pieces = [data[i : i + unroll_len] for i in range(0, len(data), unroll_len)]
+    missing = -len(data) % unroll_len
+    if missing:
+        rest = pieces.pop()
+        if last_fn_type == "last" and pieces:
+            # Copies, because a step must not be shared between two samples.
+            pieces.append([*copy.deepcopy(pieces[-1][-missing:]), *rest])
+        elif last_fn_type != "drop":
+            template = _null_like(rest[0]) if null_transition is None else null_transition
+            pieces.append([*rest, *(copy.deepcopy(template) for _ in range(missing))])
+    return [_time_lists(piece) for piece in pieces]
+
+
+def _null_like(transition: Transition) -> Transition:
+    null = {**transition, "null": True, "done": True}
+    for key in ("obs", "action", "reward"):
+        if key in transition:
+            null[key] = _zeros_like(transition[key])
+    if "value_gamma" in transition:
+        null["value_gamma"] = 0.0
+    return null
+
+
+def _zeros_like(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _zeros_like(item) for key, item in value.items()}
+    if isinstance(value, torch.Tensor):
+        return torch.zeros_like(value)
+    return np.zeros_like(value) if isinstance(value, np.ndarray) else value * 0
+
+
+def _time_lists(steps: Sequence[Mapping[str, Any]]) -> Transition:
+    """List of dicts to dict of lists, by the keys of the first step."""
+    result: Transition = {}
+    for key, first in steps[0].items():
+        values = [step[key] for step in steps]
+        nested = isinstance(first, Mapping) and key not in _UNSPLIT_KEYS
+        result[key] = _time_lists(values) if nested else values
+    return result

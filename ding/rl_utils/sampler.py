@@ -1,0 +1,68 @@
+"""Callables that turn a policy's output into an action.
+
+A distribution's parameters are a mapping (or an object with attributes) with ``mu`` and ``sigma``; a hybrid output has
+``action_type`` (logits) and ``action_args`` (parameters of a distribution).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from easydict import EasyDict
+from torch.distributions import Categorical, Independent, Normal
+
+
+def _part(output: Any, name: str) -> Any:
+    return output[name] if isinstance(output, Mapping) else getattr(output, name)
+
+
+def _reparameterized(output: Any) -> torch.Tensor:
+    return Independent(Normal(_part(output, "mu"), _part(output, "sigma")), 1).rsample()
+
+
+class ArgmaxSampler:
+    """Logits ``[*S, N]`` to the most likely class, int64 ``[*S]``."""
+
+    def __call__(self, logit: torch.Tensor) -> torch.Tensor:
+        return logit.argmax(dim=-1)
+
+
+class MultinomialSampler:
+    """Logits ``[*S, N]`` to a sampled class, int64 ``[*S]``."""
+
+    def __call__(self, logit: torch.Tensor) -> torch.Tensor:
+        return Categorical(logits=logit).sample()
+
+
+class MuSampler:
+    """The mean of a distribution, ``[*S, D]``."""
+
+    def __call__(self, logit: Any) -> torch.Tensor:
+        return _part(logit, "mu")
+
+
+class ReparameterizationSampler:
+    """A normal sample ``[*S, D]`` with gradients to ``mu`` and ``sigma``."""
+
+    def __call__(self, logit: Any) -> torch.Tensor:
+        return _reparameterized(logit)
+
+
+class HybridStochasticSampler:
+    """``action_type`` sampled from its logits, ``action_args`` from their normal distribution."""
+
+    def __call__(self, logit: Any) -> EasyDict:
+        return EasyDict(
+            action_type=Categorical(logits=_part(logit, "action_type")).sample(),
+            action_args=_reparameterized(_part(logit, "action_args")),
+        )
+
+
+class HybridDeterminsticSampler:
+    """The most likely ``action_type`` and the mean of ``action_args`` (the class name is the public spelling)."""
+
+    def __call__(self, logit: Any) -> EasyDict:
+        return EasyDict(
+            action_type=_part(logit, "action_type").argmax(dim=-1),
+            action_args=_part(_part(logit, "action_args"), "mu"),
+        )

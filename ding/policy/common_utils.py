@@ -9,8 +9,9 @@ import torch
 from ding.data import TimestepBatch, TransitionBatch
 from ding.data.columns import stack_rows
 from ding.data.env_batch import is_truncated
+from ding.policy._forward import is_there
 from ding.policy.errors import PolicyDataError, PolicyUsageError
-from ding.torch_utils import NoiseLinearLayer
+from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils.data import default_collate
 
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
@@ -81,7 +82,9 @@ def _to_tensor(column: Any, device: "torch.device | str") -> Any:
         return _to_device(default_collate(column), device)
     if column.dtype == torch.float64:
         column = column.float()
-    return column.to(device, non_blocking=True).contiguous()
+    if not is_there(column, device):
+        column = column.to(device, non_blocking=True)
+    return column.contiguous()
 
 
 def _is_numeric(item: Any) -> bool:

@@ -12,7 +12,8 @@ from ding.policy._target_update import num_steps, target_update_rule
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import default_preprocess_learn, transition_done
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
-from ding.torch_utils import Adam, NoiseLinearLayer
+from ding.torch_utils import Adam
+from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils import POLICY_REGISTRY
 
 
@@ -83,7 +84,7 @@ class DQNPolicy(Policy):
         cfg = self._cfg
         self._priority = cfg.priority
         self._priority_IS_weight = cfg.priority_IS_weight
-        self._gamma, self._nstep = cfg.discount_factor, cfg.nstep
+        self._gamma, self._nstep = float(cfg.discount_factor), cfg.nstep
         self._optimizer = Adam(self._model.parameters(), lr=cfg.learn.learning_rate)
         rule, kwargs = target_update_rule(cfg.learn, DQNPolicy.config["learn"], self._reference_numerics)
         self._target_model = model_wrap(
@@ -215,7 +216,7 @@ class DQNPolicy(Policy):
 
     def _init_collect(self) -> None:
         self._unroll_len = self._cfg.collect.unroll_len
-        self._gamma, self._nstep = self._cfg.discount_factor, self._cfg.nstep
+        self._gamma, self._nstep = float(self._cfg.discount_factor), self._cfg.nstep
         self._collect_model = model_wrap(self._model, wrapper_name="eps_greedy_sample")
         self._collect_noise = _noise_layers(self._model) if self._cfg.noisy_net else []
         self._collect_model.reset()

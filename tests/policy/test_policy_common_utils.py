@@ -158,7 +158,7 @@ def test_time_limits_are_not_terminal_unless_asked_for():
 
 
 def test_set_noise_mode():
-    from ding.torch_utils import NoiseLinearLayer
+    from ding.torch_utils.network import NoiseLinearLayer
 
     module = torch.nn.Sequential(NoiseLinearLayer(2, 2), torch.nn.Linear(2, 2), NoiseLinearLayer(2, 2))
     set_noise_mode(module, True)

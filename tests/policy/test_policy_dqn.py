@@ -517,3 +517,29 @@ def test_default_config_is_the_documented_one():
     assert cfg.collect == {"n_sample": 8, "unroll_len": 1}
     assert cfg.other.eps == {"type": "exp", "start": 0.95, "end": 0.1, "decay": 10000}
     assert cfg.other.replay_buffer == {"replay_buffer_size": 10000}
+
+
+def test_several_discrete_actions_at_once():
+    policy = make_policy(model_cfg={"action_shape": [2, 3]}, nstep=2)
+    batch = EnvBatch(np.arange(5), np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32))
+    out = policy.collect_mode.forward(batch, eps=0.5)
+    assert len(out[0]["action"]) == 2
+    assert [tuple(part.shape) for part in out[0]["action"]] == [(1,), (1,)]
+    assert [tuple(part.shape) for part in out[0]["logit"]] == [(2,), (3,)]
+    samples = [
+        {
+            "obs": wave((4,), i),
+            "next_obs": wave((4,), i + 1),
+            "action": out[i]["action"],
+            "reward": torch.ones(2),
+            "done": False,
+            "value_gamma": 0.9,
+        }
+        for i in range(5)
+    ]
+    before = sum_abs(policy._model)
+    learned = policy.learn_mode.forward(samples)
+    assert len(learned["priority"]) == 5
+    # The loss is the mean over the heads, whose squared errors the priority averages.
+    assert learned["total_loss"] == pytest.approx(np.mean(np.square(learned["priority"])), rel=1e-4)
+    assert sum_abs(policy._model) != before

@@ -34,7 +34,7 @@ class LiveView:
     def evaluated(self, progress: Progress) -> None:
         return None
 
-    def finish(self, progress: Progress, sentence: str) -> None:
+    def finish(self, progress: Progress, sentence: str, ok: bool) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -107,8 +107,8 @@ class ProgressView(Protocol):
     def evaluated(self, progress: Progress) -> None:
         """An evaluation is over; ``progress.last_return`` is its mean return."""
 
-    def finish(self, progress: Progress, sentence: str) -> None:
-        """The run is over, for whatever reason; ``sentence`` says how it ended. Called once, also after an error."""
+    def finish(self, progress: Progress, sentence: str, ok: bool) -> None:
+        """The run is over; ``sentence`` says how it ended, ``ok`` whether by itself. Called once, also after errors."""
 
 
 class PlainView:
@@ -132,8 +132,8 @@ class PlainView:
         shown = "-" if progress.last_return is None else f"{progress.last_return:.2f}"
         self._line(progress, f"return {shown}, ")
 
-    def finish(self, progress: Progress, sentence: str) -> None:
-        logger.info("%s: %s", progress.exp_name, sentence)
+    def finish(self, progress: Progress, sentence: str, ok: bool) -> None:
+        logger.log(logging.INFO if ok else logging.WARNING, "%s: %s", progress.exp_name, sentence)
 
     def _line(self, progress: Progress, head: str) -> None:
         now_s = progress.clock()
@@ -160,12 +160,24 @@ class _OwnLines(logging.Filter):
         return record.levelno >= logging.WARNING or record.name.startswith("ding.")
 
 
-class console_lines:
-    """Context manager: show the library's lines on ``stream``, unless the application set up logging itself."""
+class _StderrHandler(logging.StreamHandler):
+    """Writes to what ``sys.stderr`` is at that moment: the live view puts a stream of its own there."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value: TextIO) -> None:
+        """The stream is not a choice."""
+
+
+class console_lines:
+    """Context manager: show the library's lines on standard error, unless the application set up logging itself."""
+
+    def __init__(self) -> None:
         self._logger = logging.getLogger("ding")
-        self._handler = logging.StreamHandler(stream or sys.stderr)
+        self._handler = _StderrHandler()
         self._handler.setFormatter(logging.Formatter("[%(asctime)s] %(message)s", "%H:%M:%S"))
         self._handler.addFilter(_OwnLines())
         self._level: int | None = None

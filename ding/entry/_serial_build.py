@@ -69,7 +69,7 @@ def serial_parts(
         common = {"tb_logger": writer, "exp_name": cfg.exp_name}
         learner = BaseLearner(cfg.policy.learn.learner, policy.learn_mode, **common)
         ends.callback(learner.close)
-        collector = create_serial_collector(
+        collector: Any = create_serial_collector(
             cfg.policy.collect.collector, env=collector_env, policy=policy.collect_mode, **common
         )
         ends.callback(collector.close)

@@ -106,6 +106,9 @@ def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: 
         run_mode(mode, Options(seeds=seed, echo=click.echo, **options))
     except ConfigError as error:
         raise _Mistake(str(error)) from error
+    except KeyboardInterrupt:
+        # Before a run has its own handlers; click would make it exit code 1.
+        ctx.exit(130)
 
 
 @cli.command("plot")

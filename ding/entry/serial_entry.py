@@ -86,7 +86,7 @@ def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
     """
     if isinstance(input_cfg, (str, os.PathLike)):
         main, create = read_config(input_cfg)
-    elif isinstance(input_cfg, Sequence) and len(input_cfg) == 2:
+    elif isinstance(input_cfg, Sequence) and [isinstance(one, Mapping) for one in input_cfg] == [True, True]:
         main, create = (EasyDict(deepcopy(one)) for one in input_cfg)
     else:
         raise ConfigValueError("the config must be a path or a pair (main_config, create_config)")
@@ -98,18 +98,18 @@ def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
 def _run(
     loop: SerialLoop, parts: SerialParts, view: ProgressView, signals: StopSignals, limits: dict[str, int]
 ) -> None:
-    sentence = "ended by an error"
+    sentence, ok = "ended by an error", False
     try:
         result = loop.run()
         if signals.requested is not None:
             checkpoint = _checkpoint(parts)
             sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, limits)}"
             raise RunInterrupted(signals.requested, checkpoint)
-        sentence = _describe(result)
         if get_rank() == 0:
             _write_result(result, Path(parts.cfg.exp_name) / "result.json")
+        sentence, ok = _describe(result), True
     finally:
-        view.finish(loop.progress, sentence)
+        view.finish(loop.progress, sentence, ok)
 
 
 def _write_result(result: SerialResult, path: Path) -> None:

@@ -28,8 +28,8 @@ def get_vi_sequence(env: Any, observation: np.ndarray) -> tuple[np.ndarray, list
     agents = np.argwhere(np.asarray(observation)[..., -1] == 1)
     if len(agents) != 1:
         raise ValueError(f"the observation must show one agent, it shows {len(agents)}")
-    start = tuple(int(i) for i in agents[0])
-    target = tuple(int(i) for i in env.target_location)
+    start = (int(agents[0][0]), int(agents[0][1]))
+    target = (int(env.target_location[0]), int(env.target_location[1]))
     best = np.full((env.size, env.size), env.n_action, dtype=np.int32)
     reached, frontier, maps = {target}, [target], []
     while frontier and start not in reached:

@@ -253,5 +253,5 @@ class RunningMeanStd:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
         self._count = float(state["count"])
-        self._mean = np.array(state["mean"], dtype=np.float64)
-        self._var = np.array(state["var"], dtype=np.float64)
+        self._mean = torch.as_tensor(state["mean"], dtype=torch.float64).cpu().numpy().copy()
+        self._var = torch.as_tensor(state["var"], dtype=torch.float64).cpu().numpy().copy()

@@ -11,7 +11,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.utils import nearest
+from ding.utils import UnknownNameError, nearest
 
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
@@ -60,7 +60,18 @@ def run_mode(mode: str, options: Options) -> None:
         near = nearest(mode, [*modes, *_NOT_BUILT])
         hint = f"; did you mean {near!r}?" if near else f"; known are {', '.join(modes)}"
         raise ConfigValueError(f"-m {mode}: there is no such mode{hint}")
-    modes[mode](options)
+    try:
+        modes[mode](options)
+    except _config_mistakes() as error:
+        raise ConfigValueError(str(error)) from error
+
+
+def _config_mistakes() -> tuple[type[Exception], ...]:
+    """What other packages raise for a config value that only they can judge."""
+    from ding.policy.errors import PolicyConfigError
+    from ding.worker.learner.learner_hook import HookConfigError
+
+    return UnknownNameError, PolicyConfigError, HookConfigError
 
 
 def _serial(options: Options) -> None:

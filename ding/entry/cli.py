@@ -131,7 +131,3 @@ def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
 def main() -> None:
     """Run the command line; the console script `ding`."""
     sys.exit(cli())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,5 @@
+"""``python -m ding.entry``: the command `ding` where its script is not on the path."""
+
+from ding.entry.cli import main
+
+main()

@@ -1,5 +1,6 @@
 """Floor 1: registries, logging, timers, files, distributed helpers and collate. Imports nothing else of ding."""
 
+from ding.utils._tb_writer import LazyWriter
 from ding.utils.bfs_helper import get_vi_sequence
 from ding.utils.collection_helper import iter_mapping
 from ding.utils.compression_helper import (
@@ -132,6 +133,7 @@ __all__ = [
     "DuplicateNameError",
     "EasyTimer",
     "FcntlContext",
+    "LazyWriter",
     "LimitedSpaceContainer",
     "LockContext",
     "LockContextType",

@@ -188,6 +188,13 @@ class Registry(dict):
         except TypeError:
             log.error("%s: %r takes %s%s", self.name, name, getattr(factory, "__name__", factory), signature)
 
+    def name_of(self, obj: Any) -> str | None:
+        """The first name under which ``obj`` is registered, or None. Imports nothing."""
+        for name, entry in dict.items(self):
+            if entry is obj or (isinstance(entry, _Lazy) and entry.names(obj)):
+                return name
+        return None
+
     def query(self) -> Iterable[str]:
         """The registered names."""
         return self.keys()

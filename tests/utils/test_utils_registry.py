@@ -100,7 +100,10 @@ def test_lazy_entries_are_imported_on_demand(tmp_path, monkeypatch):
 
 
 def test_a_lazy_entry_yields_to_the_class_it_stands_for_only():
-    registry = make(self=f"{__name__}:LazyTarget")
+    registry = make(other=int, self=f"{__name__}:LazyTarget")
+    assert registry.name_of(LazyTarget) == "self"
+    assert registry.name_of(int) == "other"
+    assert registry.name_of(float) is None
     registry.register("self", LazyTarget)
     assert registry["self"] is LazyTarget
     registry = make(self=f"{__name__}:LazyTarget")

@@ -1,0 +1,287 @@
+"""Worker processes as one thing to wait for: orders go out, events come back.
+
+The engine knows nothing of episodes, seeds or retries; it turns everything that can happen to a worker into an
+:class:`Event`. All of it runs in the thread that calls it.
+
+Every order is answered by exactly one event: done, failed, out of time, or lost with its process. An order that is
+given to a process that died meanwhile is answered as well, at the next :meth:`WorkerEngine.poll`.
+"""
+
+import math
+import multiprocessing
+import os
+import select
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ding.envs.env_manager._shm_columns import SharedColumns
+from ding.envs.env_manager._subprocess_process import WorkerProcess, close_all, kill_all
+from ding.envs.env_manager._subprocess_protocol import (
+    COMPLETION,
+    STEP,
+    Command,
+    Failure,
+    Flag,
+    Message,
+    PickledByValue,
+)
+
+# Every engine of this process: a forked worker closes the ends that it inherits from them.
+_LIVE: "weakref.WeakSet[WorkerEngine]" = weakref.WeakSet()
+READ_BYTES = COMPLETION.size * 4096
+
+
+class Event(NamedTuple):
+    """The answer to one order.
+
+    Attributes:
+        command: what was ordered; ``IDLE`` when an env was lost that nothing was asked of.
+        env_id: the env.
+        flags: bits of :class:`Flag`.
+        payload: a :class:`Failure` with ``Flag.FAILED``, else what the worker sent with ``Flag.PAYLOAD``.
+    """
+
+    command: Command
+    env_id: int
+    flags: int
+    payload: Any
+
+
+class Timeouts(NamedTuple):
+    """Seconds that one command may take, ``None`` for no limit."""
+
+    build: float | None
+    reset: float | None
+    step: float | None
+
+    def of(self, command: Command) -> float | None:
+        """The limit of a command."""
+        if command is Command.STEP:
+            return self.step
+        return self.reset if command is Command.RESET else self.build
+
+
+class WorkerEngine:
+    """Runs env functions in worker processes.
+
+    Args:
+        env_fns: one per env.
+        context: start method, ``fork``, ``spawn`` or ``forkserver``.
+        envs_per_worker: how many envs share a process.
+        timeouts: see :class:`Timeouts`.
+    """
+
+    def __init__(
+        self, env_fns: list[Callable[[], Any]], context: str, envs_per_worker: int, timeouts: Timeouts
+    ) -> None:
+        self._context = multiprocessing.get_context(context)
+        self._timeouts = timeouts
+        self._shared: dict[str, SharedColumns] = {}
+        ids = range(len(env_fns))
+        self._groups = [list(ids[i : i + envs_per_worker]) for i in ids[::envs_per_worker]]
+        self._workers = [
+            WorkerProcess(self._context, group, [PickledByValue(env_fns[i]) for i in group]) for group in self._groups
+        ]
+        self._worker_of = [self._workers[i // envs_per_worker] for i in ids]
+        self._frames = [bytes([STEP, i % envs_per_worker]) for i in ids]
+        self._by_sentinel: dict[int, WorkerProcess] = {}
+        self._completions, self._completions_in = self._context.Pipe(duplex=False)
+        self._completions_fd = self._completions.fileno()
+        os.set_blocking(self._completions_fd, False)
+        self._poller = select.poll()
+        self._poller.register(self._completions_fd, select.POLLIN)
+        self._finalizer = weakref.finalize(self, kill_all, self._workers, os.getpid())
+        _LIVE.add(self)
+
+    # life
+
+    def start(self) -> None:
+        """Start all workers; a ``BUILD`` event per env follows."""
+        for worker in self._workers:
+            self._start(worker)
+
+    def restart(self, env_id: int) -> list[int]:
+        """End the worker of an env, start it anew, and return the ids of its envs; ``BUILD`` events follow."""
+        worker = self._worker_of[env_id]
+        if worker.alive:
+            self._forget(worker)
+            worker.kill()
+            worker.bury()
+        self._start(worker)
+        return worker.env_ids
+
+    def _start(self, worker: WorkerProcess) -> None:
+        worker.start(self._completions_in, close_inherited)
+        self._by_sentinel[worker.sentinel] = worker
+        self._poller.register(worker.sentinel, select.POLLIN)
+        self._set_deadline(worker)
+        for key, shared in self._shared.items():
+            worker.attach(key, shared)
+
+    def _forget(self, worker: WorkerProcess) -> None:
+        self._poller.unregister(worker.sentinel)
+        del self._by_sentinel[worker.sentinel]
+
+    def close(self, grace_s: float) -> None:
+        """End all workers: ask them, wait ``grace_s`` seconds, kill the rest. Frees memory and descriptors."""
+        close_all(self._workers, grace_s)
+        self._finalizer.detach()
+        _LIVE.discard(self)
+        self._by_sentinel.clear()
+        self._completions.close()
+        self._completions_in.close()
+        for shared in self._shared.values():
+            shared.close()
+        self._shared.clear()
+
+    def close_inherited(self) -> None:
+        """In a forked child: close the ends that are the parent's alone."""
+        self._completions.close()
+        for worker in self._workers:
+            worker.hang_up()
+
+    def is_alive(self, env_id: int) -> bool:
+        """Whether the process of this env runs, as far as is known."""
+        return self._worker_of[env_id].alive
+
+    def neighbours(self, env_id: int) -> list[int]:
+        """Ids of the envs in the same process, itself included."""
+        return self._worker_of[env_id].env_ids
+
+    # orders
+
+    def attach(self, key: str, shared: SharedColumns) -> None:
+        """Share memory with all workers, those started later too."""
+        old = self._shared.get(key)
+        self._shared[key] = shared
+        for worker in self._workers:
+            if worker.alive:
+                worker.attach(key, shared)
+        if old is not None:
+            old.close()
+
+    def reset(self, env_id: int, replay_path: str | None, seed: tuple[Any, ...] | None, kwargs: dict[str, Any]) -> None:
+        """Order a reset, after seeding and recording if asked for."""
+        self._order(Command.RESET, env_id, Message("reset", (env_id, replay_path, seed, kwargs)))
+
+    def call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> None:
+        """Order an attribute (``args`` is ``None``) or the result of a method."""
+        self._order(Command.CALL, env_id, Message("call", (env_id, name, args)))
+
+    def step_object(self, env_id: int, action: Any) -> None:
+        """Order a step with an action that has no fixed array form."""
+        self._order(Command.STEP, env_id, Message("step", (env_id, action)))
+
+    def step(self, env_ids: Iterable[int]) -> None:
+        """Order steps; the actions lie in the shared memory ``actions``."""
+        timed = self._timeouts.step is not None
+        for env_id in env_ids:
+            worker = self._worker_of[env_id]
+            worker.pending.append((Command.STEP, env_id))
+            if worker.alive:
+                worker.send_frame(self._frames[env_id])
+            if timed and len(worker.pending) == 1:
+                self._set_deadline(worker)
+
+    def _order(self, command: Command, env_id: int, message: Message) -> None:
+        worker = self._worker_of[env_id]
+        worker.pending.append((command, env_id))
+        if worker.alive:
+            worker.send(message)
+        if len(worker.pending) == 1:
+            self._set_deadline(worker)
+
+    def _set_deadline(self, worker: WorkerProcess) -> None:
+        limit = self._timeouts.of(worker.pending[0][0]) if worker.pending else None
+        worker.deadline = None if limit is None else time.monotonic() + limit
+
+    # events
+
+    def poll(self, timeout_s: float | None) -> list[Event]:
+        """Wait until something happened or ``timeout_s`` is over, and return what did."""
+        events: list[Event] = []
+        self._answer_for_dead(events)
+        died = []
+        for fd, _ in self._poller.poll(0 if events else self._wait_ms(timeout_s)):
+            if fd == self._completions_fd:
+                self._drain(events)
+            else:
+                died.append(self._by_sentinel[fd])
+        for worker in died:
+            self._drain(events)  # what it finished before it died
+            self._lost(worker, "crashed", events)
+        self._check_deadlines(events)
+        return events
+
+    def _wait_ms(self, timeout_s: float | None) -> float | None:
+        deadlines = [worker.deadline for worker in self._workers if worker.deadline is not None]
+        if deadlines:
+            left = max(0.0, min(deadlines) - time.monotonic())
+            timeout_s = left if timeout_s is None else min(timeout_s, left)
+        return None if timeout_s is None else math.ceil(timeout_s * 1000.0)
+
+    def _drain(self, events: list[Event]) -> None:
+        try:
+            data = os.read(self._completions_fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        for env_id, generation, command, flags in COMPLETION.iter_unpack(data):
+            worker = self._worker_of[env_id]
+            if worker.generation != generation or not worker.alive:
+                continue
+            payload = None
+            if flags:
+                try:
+                    payload = worker.conn.recv()
+                except (EOFError, ConnectionResetError):
+                    continue  # died while it told; its sentinel says so
+                except Exception as error:  # noqa: BLE001 - a class of the env that cannot be rebuilt here
+                    flags, payload = Flag.FAILED, Failure(f"its answer cannot be unpickled: {error!r}")
+            worker.pending.popleft()
+            if worker.deadline is not None or worker.pending:
+                self._set_deadline(worker)
+            events.append(Event(Command(command), env_id, flags, payload))
+
+    def _check_deadlines(self, events: list[Event]) -> None:
+        for worker in self._workers:
+            if worker.deadline is not None and time.monotonic() >= worker.deadline:
+                self._lost(worker, "timeout", events)
+
+    def _answer_for_dead(self, events: list[Event]) -> None:
+        for worker in self._workers:
+            if not worker.alive:
+                failure = Failure("its process is gone", "", "crashed")
+                while worker.pending:
+                    command, env_id = worker.pending.popleft()
+                    events.append(Event(command, env_id, Flag.FAILED, failure))
+
+    def _lost(self, worker: WorkerProcess, reason: str, events: list[Event]) -> None:
+        """Bury a worker and tell what that means for each of its envs."""
+        self._forget(worker)
+        pending = list(worker.pending)
+        if reason == "timeout":
+            command, env_id = pending[0]
+            limit = self._timeouts.of(command)
+            text = worker.end_hanging()
+            failure = Failure(f"no answer to {command.name.lower()} within {limit} s", text, reason)
+            pending = pending[1:]
+            events.append(Event(command, env_id, Flag.FAILED, failure))
+            told = {env_id}
+        else:
+            cause, text = worker.bury()
+            failure = Failure(f"its process died ({cause})", text, reason)
+            told = set()
+        failure = failure._replace(reason="crashed")
+        for command, env_id in pending:
+            told.add(env_id)
+            events.append(Event(command, env_id, Flag.FAILED, failure))
+        idle = [env_id for env_id in worker.env_ids if env_id not in told]
+        events.extend(Event(Command.IDLE, env_id, Flag.FAILED, failure) for env_id in idle)
+
+
+def close_inherited() -> None:
+    """In a forked worker: close what belongs to the parent, so that the end of the parent is seen by all."""
+    for engine in list(_LIVE):
+        engine.close_inherited()

@@ -1,0 +1,224 @@
+"""The parent's view of one worker process: how it is started, given orders and ended."""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from ding.envs.env_manager._shm_columns import SharedColumns
+from ding.envs.env_manager._subprocess_protocol import (
+    CLOSE_FRAME,
+    Command,
+    Message,
+    PickledByValue,
+    send_message,
+)
+from ding.envs.env_manager._subprocess_worker import DUMP_SIGNAL, WorkerSetup, worker_main
+
+# Seconds that a hanging worker gets to write down where it hangs.
+DUMP_GRACE_S = 1.0
+CRASH_LOG_BYTES = 1 << 16
+
+
+class WorkerProcess:
+    """One worker process, its pipe and the commands that it has not answered yet.
+
+    Attributes:
+        env_ids: ids of the envs that it runs.
+        pending: commands not yet answered, in order.
+        deadline: monotonic time by which the first of them must be answered, ``None`` for no limit.
+        generation: how often this worker was started before; completions of earlier ones are void.
+    """
+
+    def __init__(self, context: BaseContext, env_ids: list[int], env_fns: list[PickledByValue]) -> None:
+        self.env_ids = env_ids
+        self.pending: deque[tuple[Command, int]] = deque()
+        self.deadline: float | None = None
+        self.generation = -1
+        self.alive = False
+        self._context: Any = context
+        self._env_fns = env_fns
+        self._process: Any = None
+        self._conn: Connection | None = None
+        self._crash_log: Any = None
+
+    @property
+    def process(self) -> Any:
+        """The ``multiprocessing`` process."""
+        return self._process
+
+    @property
+    def conn(self) -> Connection:
+        """The parent's end of the pipe."""
+        if self._conn is None:
+            raise OSError("the worker has no pipe: it is not running")
+        return self._conn
+
+    @property
+    def sentinel(self) -> int:
+        """Descriptor that becomes readable when the process ends."""
+        return int(self._process.sentinel)
+
+    # life
+
+    def start(self, completions: Connection, close_inherited: Callable[[], None]) -> None:
+        """Start the process and order it to build its envs.
+
+        Raises:
+            TypeError, AttributeError, PicklingError: the env functions cannot be sent (not with the start method fork).
+        """
+        self.generation += 1
+        forked = self._context.get_start_method() == "fork"
+        parent_conn, child_conn = self._context.Pipe(duplex=True)
+        self._conn = parent_conn
+        self._crash_log = tempfile.TemporaryFile()  # noqa: SIM115 - kept until the process was buried
+        setup = WorkerSetup(
+            env_ids=self.env_ids,
+            generation=self.generation,
+            env_fns=self._env_fns,
+            conn=child_conn,
+            completions=completions,
+            parent_pid=os.getpid(),
+            # The kernel ties the child to the thread that starts it, so only the main thread may ask for that.
+            die_with_parent=self._context.get_start_method() != "forkserver" and _is_main_thread(),
+        )
+        args = (setup, close_inherited) if forked else (setup,)
+        self._process = self._context.Process(target=worker_main, args=args, daemon=True, name=f"env-{self.env_ids[0]}")
+        try:
+            self._start_process(forked)
+        except BaseException:
+            parent_conn.close()
+            self._conn = None
+            raise
+        finally:
+            child_conn.close()
+        self.alive = True
+        self.pending.clear()
+        self.send(Message("crash_log"), handle=self._crash_log.fileno())
+        self.send(Message("build"))
+        self.pending.extend((Command.BUILD, env_id) for env_id in self.env_ids)
+
+    def _start_process(self, forked: bool) -> None:
+        with warnings.catch_warnings():
+            if forked:
+                # Python 3.12 warns of threads at any fork. The child enters none of the parent's thread pools.
+                warnings.simplefilter("ignore", DeprecationWarning)
+            self._process.start()
+
+    def kill(self, sig: int = signal.SIGKILL) -> None:
+        """Send a signal; a process that is gone already is fine."""
+        if self.alive and self._process.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, sig)
+
+    def end_hanging(self) -> str:
+        """Kill a worker that does not answer. Returns the traceback of where it hangs, as far as it could write it."""
+        self.kill(DUMP_SIGNAL)
+        if not wait_readable([self.sentinel], DUMP_GRACE_S):
+            self.kill()
+        return self.bury()[1]
+
+    def bury(self) -> tuple[str, str]:
+        """Reap the ended (or just killed) process and free what belonged to it.
+
+        Returns:
+            How it ended, in words, and what it wrote to its crash log.
+        """
+        self._process.join()
+        cause = describe_exit(self._process.exitcode)
+        text = os.pread(self._crash_log.fileno(), CRASH_LOG_BYTES, 0).decode("utf-8", "replace")
+        self._crash_log.close()
+        self._process.close()
+        self.hang_up()
+        self.alive = False
+        self.pending.clear()
+        self.deadline = None
+        return cause, text
+
+    def hang_up(self) -> None:
+        """Close the parent's end of the pipe: the worker ends when it next reads or writes."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    # orders
+
+    def send(self, message: Message, handle: int | None = None) -> None:
+        """Send an order, with a descriptor if it takes one. A worker that is gone is told of by its sentinel."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            send_message(self.conn, message)
+            if handle is not None:
+                reduction.send_handle(self.conn, handle, self._process.pid)
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a frame without arguments."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.conn.send_bytes(frame)
+
+    def attach(self, key: str, shared: SharedColumns) -> None:
+        """Hand over shared memory."""
+        self.send(Message("attach", (key, shared.schema, shared.num_rows)), handle=shared.fd)
+
+    def ask_to_close(self) -> None:
+        """Order the worker to close its envs and end."""
+        if self.alive:
+            self.send_frame(CLOSE_FRAME)
+            # Frees a worker that waits for us to read a long answer.
+            self.hang_up()
+
+
+def close_all(workers: list[WorkerProcess], grace_s: float) -> None:
+    """End all workers: ask, wait ``grace_s`` seconds together, kill the rest, reap."""
+    for worker in workers:
+        worker.ask_to_close()
+    deadline = time.monotonic() + grace_s
+    for worker in workers:
+        if worker.alive and not wait_readable([worker.sentinel], deadline - time.monotonic()):
+            worker.kill()
+    for worker in workers:
+        if worker.alive:
+            worker.bury()
+
+
+def kill_all(workers: list[WorkerProcess], owner_pid: int) -> None:
+    """Last resort, when a manager is collected or the interpreter ends without ``close``."""
+    if os.getpid() != owner_pid:
+        return
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        if worker.alive:
+            worker.bury()
+
+
+def wait_readable(fds: list[int], timeout_s: float) -> bool:
+    """Wait until one of the descriptors is readable; whether one was in time."""
+    poller = select.poll()
+    for fd in fds:
+        poller.register(fd, select.POLLIN)
+    return bool(poller.poll(max(0.0, timeout_s) * 1000.0))
+
+
+def describe_exit(code: int | None) -> str:
+    """An exit code in words."""
+    if code is not None and code < 0:
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+    return f"exit code {code}"
+
+
+def _is_main_thread() -> bool:
+    return sys.platform == "linux" and threading.current_thread() is threading.main_thread()

@@ -1,0 +1,99 @@
+"""What an env manager and its worker processes say to each other.
+
+Three channels per worker:
+
+* a duplex pipe. The parent sends ``STEP`` frames (one byte ``STEP``, then one byte per env: its index in the worker)
+and
+  messages (one frame ``MESSAGE``, then a pickled :class:`Message`; descriptors follow where a message says so). The
+  worker
+  sends the payloads that completions announce. Both ends are made by the parent and reach nobody but its own child.
+* one completion pipe that all workers of a manager share. Each finished command is one record of 8 bytes, which is
+written
+  atomically (POSIX ``PIPE_BUF``), so that the parent waits in one place.
+* shared memory for everything of fixed shape (``_shm_columns``). A worker writes the rows of its envs before it tells
+that it
+  has; the parent writes the action of an env before it orders the step, and reads a row only while the env is idle.
+
+A worker does its commands in order, and answers each with exactly one completion.
+"""
+
+import pickle
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import cloudpickle  # type: ignore[import-untyped]
+
+STEP = 1
+MESSAGE = 2
+CLOSE = 3
+MESSAGE_FRAME = bytes([MESSAGE])
+CLOSE_FRAME = bytes([CLOSE])
+
+# env id, generation of the worker, kind, flags
+COMPLETION = struct.Struct("<IHBB")
+
+
+class Command(IntEnum):
+    """What a worker can be told to do with one env."""
+
+    BUILD = 0
+    RESET = 1
+    STEP = 2
+    CALL = 3
+    # Nothing was asked of the env, but its process is gone.
+    IDLE = 4
+
+
+class Flag(IntEnum):
+    """Bits of a completion."""
+
+    # A payload follows on the pipe of the worker: an info dict, an answer or a failure.
+    PAYLOAD = 1
+    # The result is the payload and not in shared memory.
+    OBJECT = 2
+    # The command failed; the payload is a Failure.
+    FAILED = 4
+
+
+class Failure(NamedTuple):
+    """Why a command failed.
+
+    Attributes:
+        summary: ``Type: message`` of the exception, or what is wrong with the data.
+        traceback: text of the traceback in the worker, may be empty.
+        reason: ``raised``, ``data`` (a wrong shape or dtype was returned), ``timeout`` or ``crashed``.
+    """
+
+    summary: str
+    traceback: str = ""
+    reason: str = "raised"
+
+
+class Message(NamedTuple):
+    """An order with arguments. ``name`` is ``crash_log``, ``build``, ``attach``, ``reset``, ``step`` or ``call``."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+
+
+class PickledByValue:
+    """An env function on its way to the process's own child: by cloudpickle where the start method pickles at all."""
+
+    def __init__(self, fn: Callable[[], Any]) -> None:
+        self.fn = fn
+
+    def __getstate__(self) -> bytes:
+        return cloudpickle.dumps(self.fn)
+
+    def __setstate__(self, state: bytes) -> None:
+        self.fn = cloudpickle.loads(state)
+
+
+def send_message(conn: Connection, message: Message) -> None:
+    """Send an order. Plain pickle: multiprocessing's own reductions would put tensors into named shared memory."""
+    payload = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    conn.send_bytes(MESSAGE_FRAME)
+    conn.send_bytes(payload)

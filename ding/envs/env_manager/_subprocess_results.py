@@ -1,0 +1,195 @@
+"""Where the parent keeps what its envs returned, until it is handed out as batches."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
+from ding.data.columns import Columns, iter_leaves, take
+from ding.envs.env_manager._obs_check import has_nan
+from ding.envs.env_manager._shm_columns import LeafSpec, RowSchema, SharedColumns
+
+
+class ResultStore:
+    """The last observation and timestep of each env.
+
+    They lie in shared memory when all observations have one schema, else in dicts. In the first case the final
+    observation of an episode and the first one of the next have rows of their own, so that an env can be reset before
+    its last step was handed out.
+
+    Args:
+        env_num: number of envs.
+        copy: hand out copies; without it, whole batches are views that change with the next step.
+    """
+
+    def __init__(self, env_num: int, copy: bool) -> None:
+        self._env_num = env_num
+        self._copy = copy
+        self._all_ids = list(range(env_num))
+        self._infos: dict[int, dict[str, Any]] = {}
+        self._obs_objects: dict[int, Any] = {}
+        self._step_objects: dict[int, BaseEnvTimestep] = {}
+        self._fresh = np.zeros(env_num, dtype=np.bool_)
+        self._any_fresh = False
+        self._shared: SharedColumns | None = None
+        self._obs: Columns
+        self._reset_obs: Columns
+        self._reward: np.ndarray
+        self._done: np.ndarray
+        self._truncated: np.ndarray
+
+    @property
+    def shared(self) -> bool:
+        """Whether the results lie in shared memory."""
+        return self._shared is not None
+
+    def share(self, reward_shape: tuple[int, ...]) -> SharedColumns | None:
+        """Move the first observations of all envs into new shared memory.
+
+        Returns:
+            The memory for the workers, or ``None`` when the observations do not all have one schema of fixed shape.
+        """
+        schemas = {RowSchema.of(self._obs_objects[env_id]) for env_id in self._all_ids}
+        schema = schemas.pop()
+        if schemas or schema is None:
+            return None
+        flags = [LeafSpec(("done",), "scalar", "|b1", ()), LeafSpec(("truncated",), "scalar", "|b1", ())]
+        reward = LeafSpec(("reward",), "array", "<f4", reward_shape)
+        rest = RowSchema((reward, *flags))
+        shared = SharedColumns(schema.prefixed("obs").joined(schema.prefixed("reset_obs"), rest), self._env_num)
+        writer = shared.writer("reset_obs")
+        for env_id in self._all_ids:
+            writer.write(env_id, self._obs_objects[env_id])
+        self._obs_objects.clear()
+        self._set_fresh(self._all_ids, True)
+        self._obs, self._reset_obs = shared.columns("obs"), shared.columns("reset_obs")
+        self._reward, self._done = shared.array("reward"), shared.array("done")
+        self._truncated = shared.array("truncated")
+        self._shared = shared
+        return shared
+
+    # what the workers answered
+
+    def note_reset(self, env_id: int, is_object: bool, obs: Any) -> None:
+        """An env was reset; its observation is ``obs`` or lies in shared memory."""
+        if is_object:
+            self._obs_objects[env_id] = obs
+        else:
+            self._set_fresh([env_id], True)
+
+    def note_step(self, env_id: int, is_object: bool, payload: Any) -> tuple[bool, dict[str, Any]]:
+        """An env was stepped; ``payload`` is its timestep, or the info of the one in shared memory.
+
+        Returns:
+            ``done`` and the info.
+        """
+        if is_object:
+            timestep = BaseEnvTimestep(*payload)
+            self._step_objects[env_id] = timestep
+            self._obs_objects[env_id] = timestep.obs
+            return bool(timestep.done), timestep.info
+        if self._fresh[env_id]:
+            self._set_fresh([env_id], False)
+        if payload:
+            self._infos[env_id] = payload
+        return bool(self._done[env_id]), payload or {}
+
+    def note_failure(self, env_id: int, info: dict[str, Any]) -> None:
+        """A step failed: its timestep has the observation before it, no reward, and this info."""
+        if self._shared is None:
+            obs, reward = self._obs_objects[env_id], np.zeros(1, dtype=np.float32)
+            self._step_objects[env_id] = BaseEnvTimestep(obs, reward, False, info)
+            return
+        # The worker is idle or dead, so its rows may be written here.
+        if self._fresh[env_id]:
+            self._overwrite(self._obs, self._reset_obs, np.array([env_id]), np.array([env_id]))
+            self._set_fresh([env_id], False)
+        self._reward[env_id] = 0.0
+        self._done[env_id] = self._truncated[env_id] = False
+        self._infos[env_id] = info
+
+    def goes_on(self, env_id: int) -> bool:
+        """Whether the episode of an env goes on after its step that was not handed out yet."""
+        timestep = self._step_objects.get(env_id)
+        return not (self._done[env_id] if timestep is None else timestep.done)
+
+    def forget(self, env_id: int) -> None:
+        """Drop the timestep of an env that nobody will ask for."""
+        self._infos.pop(env_id, None)
+        self._step_objects.pop(env_id, None)
+
+    def _set_fresh(self, env_ids: list[int], value: bool) -> None:
+        self._fresh[env_ids] = value
+        self._any_fresh = value or bool(self._fresh.any())
+
+    # what is handed out
+
+    def observations(self, env_ids: Sequence[int], ids: np.ndarray) -> EnvBatch:
+        """The current observations: after a reset the first one of the episode, else the one of the last step."""
+        if self._shared is None:
+            return EnvBatch.from_dict({env_id: self._obs_objects[env_id] for env_id in env_ids})
+        if self._any_fresh and self._fresh[ids].any():
+            return EnvBatch.trusted(ids, self._mixed(ids, self._fresh[ids]))
+        return EnvBatch.trusted(ids, self._rows(self._obs, ids))
+
+    def timesteps(self, env_ids: Sequence[int], replaced: set[int]) -> TimestepBatch:
+        """The timesteps of these envs, which are forgotten.
+
+        Args:
+            env_ids: envs that answered a step.
+            replaced: envs whose final observation is replaced by the first one of the next episode.
+        """
+        if self._shared is None:
+            return TimestepBatch.from_dict({env_id: self._object_step(env_id, replaced) for env_id in env_ids})
+        ids = np.array(env_ids, dtype=np.int64)
+        obs = self._rows(self._obs, ids) if not replaced else self._mixed(ids, np.isin(ids, list(replaced)))
+        done, truncated = self._done[ids], self._truncated[ids]
+        return TimestepBatch.trusted_timesteps(
+            ids, obs, self._rows(self._reward, ids), done, truncated, self._take_infos(env_ids, truncated)
+        )
+
+    def _take_infos(self, env_ids: Sequence[int], truncated: np.ndarray) -> dict[int, dict[str, Any]]:
+        infos: dict[int, dict[str, Any]] = {}
+        if self._infos:
+            for position, env_id in enumerate(env_ids):
+                info = self._infos.pop(env_id, None)
+                if info is not None:
+                    infos[position] = info
+        for position in truncated.nonzero()[0].tolist():
+            infos.setdefault(position, {"TimeLimit.truncated": True})
+        return infos
+
+    def _object_step(self, env_id: int, replaced: set[int]) -> BaseEnvTimestep:
+        timestep = self._step_objects.pop(env_id)
+        return timestep._replace(obs=self._obs_objects[env_id]) if env_id in replaced else timestep
+
+    def _rows(self, columns: Any, ids: np.ndarray) -> Any:
+        if not self._copy and len(ids) == self._env_num and (np.diff(ids) == 1).all():
+            return take(columns, slice(0, self._env_num))
+        return take(columns, ids)
+
+    def _mixed(self, ids: np.ndarray, from_reset: np.ndarray) -> Columns:
+        positions = from_reset.nonzero()[0]
+        rows = take(self._obs, ids)
+        self._overwrite(rows, self._reset_obs, positions, ids[positions])
+        return rows
+
+    def _overwrite(self, rows: Any, source: Any, positions: np.ndarray, ids: np.ndarray) -> None:
+        if isinstance(rows, dict):
+            for key, column in rows.items():
+                self._overwrite(column, source[key], positions, ids)
+        else:
+            rows[positions] = source[ids]
+
+
+def find_nan(columns: Columns) -> int | None:
+    """Position of a row that holds NaN, ``None`` when there is none."""
+    for _, leaf in iter_leaves(columns):
+        if isinstance(leaf, list):
+            continue
+        array = leaf.numpy() if isinstance(leaf, torch.Tensor) else leaf
+        if has_nan(array):
+            return int(np.flatnonzero(np.isnan(array).reshape(len(array), -1).any(axis=1))[0])
+    return None

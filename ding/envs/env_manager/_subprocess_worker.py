@@ -1,0 +1,315 @@
+"""The process that runs one or more envs of a subprocess env manager."""
+
+import ctypes
+import faulthandler
+import logging
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ding.data.env_batch import is_truncated
+from ding.envs.env.ding_env_wrapper import FastStep
+from ding.envs.env_manager._errors import describe, traceback_text
+from ding.envs.env_manager._shm_columns import RowSchema, RowWriter, SharedColumns
+from ding.envs.env_manager._subprocess_protocol import (
+    COMPLETION,
+    MESSAGE,
+    STEP,
+    Command,
+    Failure,
+    Flag,
+    Message,
+    PickledByValue,
+)
+
+logger = logging.getLogger(__name__)
+
+PR_SET_PDEATHSIG = 1
+# Ends a worker that hangs, after the traceback of its threads was written to the crash log.
+DUMP_SIGNAL = signal.SIGUSR2
+
+
+@dataclass
+class WorkerSetup:
+    """What a worker needs to start.
+
+    Attributes:
+        env_ids: ids of its envs.
+        generation: how often this worker was started before.
+        env_fns: what builds the envs, in order of ``env_ids``.
+        conn: the worker's end of its pipe.
+        completions: write end of the completion pipe.
+        parent_pid: process id of the manager.
+        die_with_parent: let the kernel kill the worker when the thread that started it ends.
+    """
+
+    env_ids: list[int]
+    generation: int
+    env_fns: list[PickledByValue]
+    conn: Connection
+    completions: Connection
+    parent_pid: int
+    die_with_parent: bool
+
+
+class DataProblem(Exception):
+    """What an env returned does not fit what it returned first."""
+
+
+def worker_main(setup: WorkerSetup, inherited: Callable[[], None] | None = None) -> None:
+    """Entry point of the process.
+
+    Args:
+        setup: see :class:`WorkerSetup`.
+        inherited: closes what a forked child inherits and must not keep open.
+    """
+    # Ctrl-C is the parent's business: it closes its workers. Its other handlers must not run here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if inherited is not None:
+        inherited()
+    _bind_life_to_parent(setup)
+    _use_one_thread()
+    EnvWorker(setup).run()
+
+
+def _bind_life_to_parent(setup: WorkerSetup) -> None:
+    if setup.die_with_parent and sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != setup.parent_pid:
+            os._exit(1)  # it ended before the kernel was told
+        return
+    threading.Thread(target=_exit_with, args=(setup.parent_pid,), name="parent-watch", daemon=True).start()
+
+
+def _exit_with(parent_pid: int) -> None:
+    """Wait for the end of the parent, then end at once. Needed where the kernel cannot do it and an env may hang."""
+    parent = multiprocessing.parent_process()
+    poller = select.poll()
+    try:
+        poller.register(os.pidfd_open(parent_pid), select.POLLIN)
+    except (AttributeError, OSError):
+        if parent is None:
+            return
+        poller.register(parent.sentinel, select.POLLIN)
+    poller.poll()
+    os._exit(1)
+
+
+def _use_one_thread() -> None:
+    """Envs share the cores already, and a forked child must not enter the parent's thread pools."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+    cv2 = sys.modules.get("cv2")
+    if cv2 is not None:
+        cv2.setNumThreads(0)
+
+
+class EnvWorker:
+    """Runs the commands of the parent; see ``_subprocess_protocol`` for who says what."""
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        self._setup = setup
+        self._conn = setup.conn
+        self._completions = setup.completions.fileno()
+        self._envs: dict[int, Any] = {}
+        self._fast: dict[int, FastStep | None] = {}
+        self._returns: dict[int, float] = {}
+        self._results: SharedColumns | None = None
+        self._actions: SharedColumns | None = None
+        self._obs: RowWriter
+        self._reset_obs: RowWriter
+        self._action: RowWriter
+        self._discrete_actions: np.ndarray | None = None
+        self._reward: np.ndarray
+        self._done: np.ndarray
+        self._truncated: np.ndarray
+
+    def run(self) -> None:
+        """Serve until told to close or until the parent is gone, then close the envs."""
+        try:
+            while self._serve(self._conn.recv_bytes()):
+                pass
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            # The parent is gone, or has given this worker up.
+            logger.debug("env worker %s lost its parent", self._setup.env_ids)
+        finally:
+            self._close_envs()
+
+    def _serve(self, frame: bytes) -> bool:
+        if frame[0] == STEP:
+            env_ids = self._setup.env_ids
+            for position in frame[1:]:
+                env_id = env_ids[position]
+                self._attempt(Command.STEP, env_id, self._step_shared, env_id)
+            return True
+        if frame[0] == MESSAGE:
+            message: Message = self._conn.recv()
+            getattr(self, f"_on_{message.name}")(*message.args)
+            return True
+        return False
+
+    def _close_envs(self) -> None:
+        for env_id, env in self._envs.items():
+            try:
+                env.close()
+            except Exception:
+                logger.exception("env %d raised while closing", env_id)
+
+    # orders with arguments
+
+    def _on_attach(self, key: str, schema: RowSchema, num_rows: int) -> None:
+        shared = SharedColumns(schema, num_rows, reduction.recv_handle(self._conn))
+        if key == "actions":
+            self._actions = shared
+            self._action = shared.writer("action")
+            array = shared.arrays[0]
+            one_number = len(shared.arrays) == 1 and array[0].size == 1
+            discrete = all(isinstance(env.action_space, gymnasium.spaces.Discrete) for env in self._envs.values())
+            self._discrete_actions = array if one_number and discrete else None
+            return
+        self._results = shared
+        self._obs = shared.writer("obs")
+        self._reset_obs = shared.writer("reset_obs")
+        self._reward = shared.array("reward")
+        self._done = shared.array("done")
+        self._truncated = shared.array("truncated")
+
+    def _on_crash_log(self) -> None:
+        # The file outlives the process: the parent reads there why it died.
+        log = os.fdopen(reduction.recv_handle(self._conn), "wb")
+        faulthandler.enable(log)
+        signal.signal(DUMP_SIGNAL, signal.SIG_DFL)
+        faulthandler.register(DUMP_SIGNAL, log, all_threads=True, chain=True)
+        self._crash_log = log
+
+    def _on_build(self) -> None:
+        for env_id, env_fn in zip(self._setup.env_ids, self._setup.env_fns):
+            self._attempt(Command.BUILD, env_id, self._build, env_id, env_fn)
+
+    def _on_reset(self, env_id: int, *args: Any) -> None:
+        self._attempt(Command.RESET, env_id, self._reset, env_id, *args)
+
+    def _on_step(self, env_id: int, action: Any) -> None:
+        self._attempt(Command.STEP, env_id, self._step, env_id, action)
+
+    def _on_call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> None:
+        self._attempt(Command.CALL, env_id, self._call, env_id, name, args)
+
+    # commands
+
+    def _attempt(self, command: Command, env_id: int, run: Callable[..., tuple[int, Any]], *args: Any) -> None:
+        """Run a command and tell its result. Whatever an env raises, ``SystemExit`` too, is told to the parent."""
+        try:
+            flags, payload = run(*args)
+            frame = pickle.dumps(payload, pickle.HIGHEST_PROTOCOL) if flags & Flag.PAYLOAD else b""
+        except DataProblem as problem:
+            flags, frame = self._failure(Failure(str(problem), "", "data"))
+        except BaseException as error:  # noqa: BLE001 - it is reported, not swallowed
+            flags, frame = self._failure(Failure(describe(error), traceback_text(error)))
+        os.write(self._completions, COMPLETION.pack(env_id, self._setup.generation, command, flags))
+        if flags & Flag.PAYLOAD:
+            # After the completion: a payload larger than the pipe waits for the parent to read.
+            self._conn.send_bytes(frame)
+
+    @staticmethod
+    def _failure(failure: Failure) -> tuple[int, bytes]:
+        return Flag.PAYLOAD | Flag.FAILED, pickle.dumps(failure, pickle.HIGHEST_PROTOCOL)
+
+    def _build(self, env_id: int, env_fn: PickledByValue) -> tuple[int, Any]:
+        self._envs[env_id] = env_fn.fn()
+        return 0, None
+
+    def _reset(
+        self, env_id: int, replay_path: str | None, seed: tuple[Any, ...] | None, kwargs: dict[str, Any]
+    ) -> tuple[int, Any]:
+        env = self._envs.get(env_id)
+        if env is None:
+            # Building it failed before.
+            position = self._setup.env_ids.index(env_id)
+            env = self._envs[env_id] = self._setup.env_fns[position].fn()
+        if replay_path is not None:
+            env.enable_save_replay(replay_path)
+        if seed is not None:
+            env.seed(*seed)
+        obs = env.reset(**kwargs)
+        self._fast[env_id] = env.fast_step() if hasattr(env, "fast_step") else None
+        self._returns[env_id] = 0.0
+        if self._results is None:
+            return Flag.PAYLOAD | Flag.OBJECT, obs
+        problem = self._reset_obs.write(env_id, obs)
+        if problem is not None:
+            raise DataProblem(f"the observation of reset does not fit: {problem}")
+        return 0, None
+
+    def _step_shared(self, env_id: int) -> tuple[int, Any]:
+        fast = self._fast[env_id]
+        if fast is None:
+            return self._step_classic(env_id, self._action.read(env_id))
+        if self._discrete_actions is not None:
+            return self._step_fast(env_id, fast, self._discrete_actions[env_id].item())
+        return self._step_fast(env_id, fast, self._action.read(env_id))
+
+    def _step(self, env_id: int, action: Any) -> tuple[int, Any]:
+        if self._results is None:
+            return Flag.PAYLOAD | Flag.OBJECT, tuple(self._envs[env_id].step(action))
+        fast = self._fast[env_id]
+        if fast is None:
+            return self._step_classic(env_id, action)
+        if isinstance(self._envs[env_id].action_space, gymnasium.spaces.Discrete):
+            action = int(np.asarray(action).item())
+        return self._step_fast(env_id, fast, action)
+
+    def _step_fast(self, env_id: int, fast: FastStep, action: Any) -> tuple[int, Any]:
+        """A step past the wrapper; what it would add to the info is added here."""
+        obs, reward, terminated, truncated, info = fast.step(action)
+        done = terminated or truncated
+        cut = bool(truncated and not terminated)
+        if fast.sums_return:
+            self._returns[env_id] += float(reward)
+            if done:
+                info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
+        if cut:
+            info["TimeLimit.truncated"] = True
+        return self._write_step(env_id, obs, reward, done, cut, info)
+
+    def _step_classic(self, env_id: int, action: Any) -> tuple[int, Any]:
+        obs, reward, done, info = self._envs[env_id].step(action)
+        return self._write_step(env_id, obs, reward, done, is_truncated(info), info)
+
+    def _write_step(
+        self, env_id: int, obs: Any, reward: Any, done: bool, truncated: bool, info: dict[str, Any]
+    ) -> tuple[int, Any]:
+        problem = self._obs.write(env_id, obs)
+        if problem is not None:
+            raise DataProblem(f"the observation of step does not fit: {problem}")
+        self._write_reward(env_id, reward)
+        self._done[env_id] = done
+        self._truncated[env_id] = truncated
+        # What the truncated flag says already is not sent again.
+        return (Flag.PAYLOAD, info) if len(info) > truncated else (0, None)
+
+    def _write_reward(self, env_id: int, reward: Any) -> None:
+        if not isinstance(reward, (float, int)):
+            shape, expected = np.shape(reward), self._reward.shape[1:]
+            if shape != expected and (shape or expected != (1,)):
+                raise DataProblem(f"the reward has shape {shape}, expected {expected} as in env.reward_space")
+        self._reward[env_id] = reward
+
+    def _call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> tuple[int, Any]:
+        if args is None:
+            return Flag.PAYLOAD, getattr(self._envs[env_id], name, None)
+        return Flag.PAYLOAD, getattr(self._envs[env_id], name)(*args)

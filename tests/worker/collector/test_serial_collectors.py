@@ -212,10 +212,11 @@ def test_pieces_survive_a_change_of_policy() -> None:
         collector = make_collector(SampleSerialCollector, make_env(4, 9), first)
         collector.collect(1)
         assert collector.envstep == 6
-        collector.collect(4)
+        collector.collect(6)
         assert collector.envstep == 8
         collector.reset_policy(second.collect_mode)
-        assert identify(collector.collect(5, drop_extra=False), [4, 9])[-3:] == [(0, 3), (0, 4), (0, 5)]
+        # Env 1 had stored step 3 of its episode under the first policy.
+        assert identify(collector.collect(5, drop_extra=False), [4, 9])[:3] == [(0, 3), (0, 4), (0, 5)]
 
 
 def test_logs_and_tags(tmp_path) -> None:

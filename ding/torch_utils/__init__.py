@@ -30,6 +30,8 @@ from ding.torch_utils.loss import (
 from ding.torch_utils.lr_scheduler import cos_lr_scheduler
 from ding.torch_utils.math_helper import cov
 from ding.torch_utils.metric import hamming_distance, levenshtein_distance
+from ding.torch_utils.network import *  # noqa: F403 - the package defines its own __all__
+from ding.torch_utils.network import __all__ as _network_names
 from ding.torch_utils.nn_test_helper import is_differentiable
 from ding.torch_utils.optimizer_helper import (
     Adam,
@@ -87,3 +89,4 @@ __all__ = [
     "unsqueeze_repeat",
     "zeros_like",
 ]
+__all__ += _network_names

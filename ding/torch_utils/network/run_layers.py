@@ -28,7 +28,7 @@ _OUT_OF_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
     nn.Tanh: torch.tanh,
     nn.Sigmoid: torch.sigmoid,
 }
-_CONTAINERS = (nn.Sequential, nn.ModuleList)
+_LINEAR, _SEQUENTIAL, _linear = nn.Linear, nn.Sequential, F.linear  # each attribute look-up counts here
 
 
 def has_hooks(layer: nn.Module) -> bool:
@@ -74,17 +74,26 @@ def _run(layers: Iterable[nn.Module], x: torch.Tensor, owned: bool) -> tuple[tor
     """The body of ``run_layers``; ``owned`` tells whether ``x`` is a product made here, which may be overwritten."""
     for layer in layers:
         kind = type(layer)
-        if has_hooks(layer):
+        state = layer.__dict__
+        # This is ``has_hooks``, written out: the call would cost as much as the test.
+        if (
+            state["_forward_hooks"]
+            or state["_forward_pre_hooks"]
+            or state["_backward_hooks"]
+            or state["_backward_pre_hooks"]
+            or "forward" in state
+        ):
             x, owned = layer(x), False
-        elif kind is nn.Linear:
-            parameters = layer.__dict__["_parameters"]
-            x, owned = F.linear(x, parameters["weight"], parameters["bias"]), True
-        elif kind in _IN_PLACE:
-            may_overwrite = owned or getattr(layer, "inplace", False)
+        elif kind is _LINEAR:
+            parameters = state["_parameters"]
+            x = _linear(x, parameters["weight"], parameters["bias"])
+            owned = True
+        elif kind in _OUT_OF_PLACE:
             # Its result is what its own backward pass reads, so the next activation must not overwrite it.
-            x, owned = (_IN_PLACE if may_overwrite else _OUT_OF_PLACE)[kind](x), False
-        elif kind is nn.Sequential:
-            x, owned = _run(layer.__dict__["_modules"].values(), x, owned)
+            x = (_IN_PLACE if owned or state.get("inplace") else _OUT_OF_PLACE)[kind](x)
+            owned = False
+        elif kind is _SEQUENTIAL:
+            x, owned = _run(state["_modules"].values(), x, owned)
         elif kind is not nn.Identity:
             x, owned = layer(x), False
     return x, owned

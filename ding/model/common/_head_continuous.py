@@ -1,0 +1,195 @@
+"""Heads of continuous outputs: actions, values, parameters of a normal distribution."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from ding.model.common._head_discrete import RELU
+from ding.model.common._shapes import as_shape
+from ding.torch_utils.network.nn_module import MLP, conv1d_block
+from ding.torch_utils.network.popart import PopArt
+from ding.torch_utils.network.run_layers import run_layers
+
+_SIGMA_TYPES = ("fixed", "independent", "conditioned", "happo")
+_LOG_SIGMA_RANGE = (-20.0, 2.0)
+
+
+def _width(output_size: int | Sequence[int]) -> int:
+    size = as_shape(output_size, "output_size")
+    if not isinstance(size, int):
+        raise ValueError(f"output_size must have one axis, got {output_size!r}")
+    return size
+
+
+class RegressionHead(nn.Module):
+    """One number per output.
+
+    State: ``main`` hidden layers, ``last`` output layer.
+
+    Arguments:
+        input_size: features of the input.
+        output_size: number of outputs.
+        layer_num: number of hidden layers.
+        final_tanh: squash the outputs into ``[-1, 1]``.
+        hidden_size: width of the hidden layers; ``input_size`` unless given.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int | Sequence[int],
+        layer_num: int = 2,
+        final_tanh: bool = False,
+        activation: nn.Module | None = RELU,
+        norm_type: str | None = None,
+        hidden_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        hidden = input_size if hidden_size is None else hidden_size
+        self.main = MLP(input_size, hidden, hidden, layer_num, activation=activation, norm_type=norm_type)
+        self.last = nn.Linear(hidden, _width(output_size))
+        self.final_tanh = final_tanh
+        if final_tanh:
+            self.tanh = nn.Tanh()
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Features ``[B, input_size]`` to ``pred`` ``[B, output_size]``, or ``[B]`` for a single output."""
+        x = run_layers((self.main, self.last), x)
+        if self.final_tanh:
+            x = self.tanh(x)
+        return {"pred": x.squeeze(-1) if x.shape[-1] == 1 and x.dim() > 1 else x}
+
+
+class ReparameterizationHead(nn.Module):
+    """Mean and deviation of a normal distribution per output.
+
+    State: ``main`` hidden layers, ``mu``, and ``log_sigma_param`` ``[1, output_size]`` or ``log_sigma_layer``.
+
+    Arguments:
+        sigma_type: ``fixed`` (the constant ``fixed_sigma_value``), ``independent`` (a parameter), ``conditioned`` (a
+            layer over the features; log sigma in ``[-20, 2]``) or ``happo`` (half the sigmoid of a parameter).
+        bound_type: ``tanh`` to squash ``mu`` into ``[-1, 1]``, or None.
+        hidden_size: width of the hidden layers; ``input_size`` unless given.
+    """
+
+    sigma: torch.Tensor
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int | Sequence[int],
+        layer_num: int = 2,
+        sigma_type: str | None = None,
+        fixed_sigma_value: float = 1.0,
+        activation: nn.Module | None = RELU,
+        norm_type: str | None = None,
+        bound_type: str | None = None,
+        hidden_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        if sigma_type not in _SIGMA_TYPES:
+            raise ValueError(f"sigma_type must be one of {_SIGMA_TYPES}, got {sigma_type!r}")
+        if bound_type not in ("tanh", None):
+            raise ValueError(f"bound_type must be 'tanh' or None, got {bound_type!r}")
+        hidden, size = input_size if hidden_size is None else hidden_size, _width(output_size)
+        self.sigma_type = sigma_type
+        self.bound_type = bound_type
+        self.main = MLP(input_size, hidden, hidden, layer_num, activation=activation, norm_type=norm_type)
+        self.mu = nn.Linear(hidden, size)
+        if sigma_type == "fixed":
+            self.register_buffer("sigma", torch.full((1, size), float(fixed_sigma_value)), persistent=False)
+        elif sigma_type == "independent":
+            self.log_sigma_param = nn.Parameter(torch.zeros(1, size))
+        elif sigma_type == "conditioned":
+            self.log_sigma_layer = nn.Linear(hidden, size)
+        else:
+            self.log_sigma_param = nn.Parameter(torch.ones(1, size))
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Features ``[B, input_size]`` to ``mu`` and ``sigma``, each ``[B, output_size]``."""
+        x = run_layers((self.main,), x)
+        mu = self.mu(x)
+        if self.bound_type == "tanh":
+            mu = torch.tanh(mu)
+        return {"mu": mu, "sigma": self._sigma(x).expand_as(mu)}
+
+    def _sigma(self, x: torch.Tensor) -> torch.Tensor:
+        if self.sigma_type == "fixed":
+            return self.sigma
+        if self.sigma_type == "independent":
+            return self.log_sigma_param.exp()
+        if self.sigma_type == "conditioned":
+            return self.log_sigma_layer(x).clamp(*_LOG_SIGMA_RANGE).exp()
+        return 0.5 * torch.sigmoid(self.log_sigma_param)
+
+
+class PopArtVHead(nn.Module):
+    """A value head whose output layer is ``PopArt``.
+
+    State: ``popart`` and the same storage again as ``Q.1``; hidden layers ``Q.0``.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        output_size: int,
+        layer_num: int = 1,
+        activation: nn.Module | None = RELU,
+        norm_type: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.popart = PopArt(hidden_size, output_size)
+        hidden = MLP(hidden_size, hidden_size, hidden_size, layer_num, activation=activation, norm_type=norm_type)
+        self.Q = nn.Sequential(hidden, self.popart)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Features ``[B, hidden_size]`` to ``pred`` (normalised) and ``unnormalized_pred``, each ``[B]`` for one
+        output.
+        """
+        return self.Q(x)
+
+
+class EnsembleHead(nn.Module):
+    """Independent networks of one shape, computed together as grouped convolutions (EDAC, arXiv:2110.01548).
+
+    State: ``pred.i.0`` with weight ``[ensemble_num * out, in, 1]``.
+
+    Arguments:
+        input_size, hidden_size, output_size: widths of one network.
+        layer_num: number of hidden layers.
+        ensemble_num: number of networks.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        hidden_size: int,
+        layer_num: int,
+        ensemble_num: int,
+        activation: nn.Module | None = RELU,
+        norm_type: str | None = None,
+    ) -> None:
+        super().__init__()
+        widths = [input_size, *[hidden_size] * layer_num]
+        layers = [
+            conv1d_block(
+                width_in * ensemble_num,
+                width_out * ensemble_num,
+                kernel_size=1,
+                groups=ensemble_num,
+                activation=activation,
+                norm_type=norm_type,
+            )
+            for width_in, width_out in itertools.pairwise(widths)
+        ]
+        layers.append(conv1d_block(widths[-1] * ensemble_num, output_size * ensemble_num, 1, groups=ensemble_num))
+        self.pred = nn.Sequential(*layers)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Inputs ``[B, ensemble_num * input_size, 1]`` to ``pred`` ``[B, ensemble_num * output_size]``."""
+        return {"pred": self.pred(x).squeeze(-1)}

@@ -1,0 +1,122 @@
+"""The recurrent Q network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ding.model.common.head import DiscreteHead, DuelingHead
+from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, make_encoder, make_head
+from ding.torch_utils.network.rnn import get_lstm
+from ding.utils import MODEL_REGISTRY
+
+
+@MODEL_REGISTRY.register("drqn")
+class DRQN(nn.Module):
+    """Q values over histories of observations (DRQN, arXiv:1507.06527; R2D2).
+
+    State: ``encoder``, ``rnn``, ``head``.
+
+    Arguments:
+        lstm_type: ``normal``, ``pytorch`` or ``gru``, see ``get_lstm``.
+        res_link: add the features of the encoder to the output of the recurrent layer. Others as in ``DQN``.
+    """
+
+    def __init__(
+        self,
+        obs_shape: Any,
+        action_shape: int | Sequence[int],
+        encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
+        dueling: bool = True,
+        head_hidden_size: int | None = None,
+        head_layer_num: int = 1,
+        lstm_type: str = "normal",
+        activation: nn.Module | None = nn.ReLU(),  # noqa: B008 - stateless, and part of the public signature
+        norm_type: str | None = None,
+        res_link: bool = False,
+    ) -> None:
+        super().__init__()
+        width = encoder_hidden_size_list[-1]
+        self.encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
+        self.rnn = get_lstm(lstm_type, input_size=width, hidden_size=width)
+        self.res_link = res_link
+        self.head = make_head(
+            DuelingHead if dueling else DiscreteHead,
+            action_shape,
+            encoder_hidden_size_list,
+            head_hidden_size,
+            layer_num=head_layer_num,
+            activation=activation,
+            norm_type=norm_type,
+        )
+
+    def forward(
+        self,
+        inputs: Mapping[str, Any],
+        inference: bool = False,
+        saved_state_timesteps: Collection[int] | None = None,
+    ) -> dict[str, Any]:
+        """Q values of one step (``inference``) or of a sequence.
+
+        Arguments:
+            inputs: ``obs`` ``[B, *obs_shape]`` in inference, else ``[T, B, *obs_shape]``; ``prev_state``: None, a
+                pair or dict of ``h`` and ``c``, or a list of one state (None, dict or pair) per row.
+            saved_state_timesteps: numbers of steps after which the state is wanted.
+
+        Returns:
+            ``logit`` ``[B, N]`` or ``[T, B, N]``; ``next_state``: a list of ``{'h', 'c'}``, each ``[1, 1, H]``, per
+            row. For a sequence also ``hidden_state`` ``[T, B, H]`` (every h) and, if asked for, ``saved_state``, a
+            list of such lists.
+        """
+        if inference:
+            features = self.encoder(inputs["obs"])
+            out, next_state = self.rnn(features.unsqueeze(0), inputs["prev_state"])
+            out = out.squeeze(0)
+            output = self.head(out + features if self.res_link else out)
+            output["next_state"] = next_state
+            return output
+        return self._forward_sequence(inputs["obs"], inputs["prev_state"], saved_state_timesteps)
+
+    def _forward_sequence(self, obs: Any, state: Any, saved_timesteps: Collection[int] | None) -> dict[str, Any]:
+        steps, batch_size = _leading_axes(obs)
+        features = self.encoder(_map_tensors(obs, lambda x: x.flatten(0, 1))).reshape(steps, batch_size, -1)
+        outputs, hidden, saved = [], [], []
+        for step in range(steps):
+            out, state = self.rnn(features[step : step + 1], state, list_next_state=False)
+            outputs.append(out)
+            hidden.append(state["h"])
+            if saved_timesteps is not None and step + 1 in saved_timesteps:
+                saved.append(_per_row(state))
+        rnn_out = torch.cat(outputs)
+        rows = (rnn_out + features if self.res_link else rnn_out).flatten(0, 1)
+        output = {
+            key: _map_tensors(value, lambda x: x.reshape(steps, batch_size, *x.shape[1:]))
+            for key, value in self.head(rows).items()
+        }
+        output.update(next_state=_per_row(state), hidden_state=torch.cat(hidden))
+        if saved_timesteps is not None:
+            output["saved_state"] = saved
+        return output
+
+
+def _leading_axes(obs: Any) -> tuple[int, int]:
+    first = obs
+    while isinstance(first, Mapping):
+        first = next(iter(first.values()))
+    return first.shape[0], first.shape[1]
+
+
+def _map_tensors(value: Any, fn: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _map_tensors(item, fn) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_map_tensors(item, fn) for item in value]
+    return fn(value)
+
+
+def _per_row(state: Mapping[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
+    """One ``{'h', 'c'}`` per row of the batch from a state of ``[layers, B, H]``."""
+    return [{"h": h, "c": c} for h, c in zip(state["h"].split(1, dim=1), state["c"].split(1, dim=1))]

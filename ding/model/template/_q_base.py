@@ -1,0 +1,118 @@
+"""What the Q models share: an encoder by the shape of the observation, a head, and the forms of an observation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ding.model.common._shapes import as_shape, is_mapping, output_sizes
+from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder
+from ding.model.common.head import MultiHead
+
+OBSERVATION, ACTION_MASK = "observation", "action_mask"
+DEFAULT_HIDDEN_SIZES = (128, 128, 64)
+
+
+def make_encoder(
+    obs_shape: Any,
+    hidden_size_list: Sequence[int],
+    activation: nn.Module | None,
+    norm_type: str | None,
+    dropout: float | None = None,
+) -> nn.Module:
+    """The encoder of ``obs_shape``: ``FCEncoder`` for one axis, ``ConvEncoder`` for three, ``DictEncoder`` for a
+    mapping.
+
+    Raises:
+        RuntimeError: another number of axes.
+    """
+    if is_mapping(obs_shape):
+        return DictEncoder(obs_shape, hidden_size_list, activation, norm_type, dropout)
+    shape = as_shape(obs_shape, "obs_shape")
+    if isinstance(shape, int):
+        return FCEncoder(shape, hidden_size_list, activation=activation, norm_type=norm_type, dropout=dropout)
+    if len(shape) == 3:
+        return ConvEncoder(shape, hidden_size_list, activation=activation, norm_type=norm_type)
+    raise RuntimeError(
+        f"no encoder for obs_shape={obs_shape!r}: one axis, three axes (C, H, W) or a mapping of such are supported; "
+        "build a model of your own for others"
+    )
+
+
+def make_head(
+    head_cls: Callable[..., nn.Module],
+    action_shape: Any,
+    hidden_size_list: Sequence[int],
+    head_hidden_size: int | None,
+    **head_kwargs: Any,
+) -> nn.Module:
+    """The head over the last of ``hidden_size_list``; a ``MultiHead`` for several ``action_shape`` entries.
+
+    Raises:
+        ValueError: ``head_hidden_size``, which is the width of what the head reads, is not the width of the encoder.
+    """
+    width = hidden_size_list[-1]
+    if head_hidden_size is not None and head_hidden_size != width:
+        raise ValueError(
+            f"head_hidden_size must equal the last entry of encoder_hidden_size_list ({width}), which the head reads; "
+            f"got head_hidden_size={head_hidden_size}, encoder_hidden_size_list={list(hidden_size_list)}"
+        )
+    sizes = output_sizes(action_shape)
+    if isinstance(sizes, list):
+        return MultiHead(head_cls, width, sizes, **head_kwargs)
+    return head_cls(width, sizes, **head_kwargs)
+
+
+class QModel(nn.Module):
+    """Base of the Q models: ``forward`` encodes the observation and runs the head.
+
+    An observation is a tensor, a dict ``{'observation': ..., 'action_mask': ...}`` whose mask is passed through to
+    the output, or, for a model with a mapping as ``obs_shape``, a dict of its names (which may have an
+    ``action_mask`` beside them).
+    """
+
+    encoder: nn.Module
+    head: nn.Module
+
+    def forward(self, x: Any) -> dict[str, Any]:
+        """Observation ``[B, *obs_shape]`` (or a dict as above) to the outputs of the head, and ``action_mask`` if
+        there was one.
+        """
+        modules = self.__dict__["_modules"]
+        if isinstance(x, torch.Tensor):
+            return modules["head"](self.encode(x))
+        observation, action_mask = self.split_observation(x)
+        output = modules["head"](self.encode(observation))
+        if action_mask is not None:
+            output[ACTION_MASK] = action_mask
+        return output
+
+    def encode(self, observation: Any) -> torch.Tensor:
+        """Features of an observation without its mask. Integers (pixels) are converted to the precision of the model."""
+        if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
+            observation = observation.to(next(self.parameters()).dtype)
+        return self.__dict__["_modules"]["encoder"](observation)
+
+    def split_observation(self, x: Any) -> tuple[Any, torch.Tensor | None]:
+        """The observation and the action mask (None without one) of ``x``.
+
+        Raises:
+            TypeError: ``x`` is neither a tensor nor a mapping.
+            KeyError: a mapping without the key ``observation`` for a model that takes tensors.
+        """
+        if isinstance(x, torch.Tensor):
+            return x, None
+        if not isinstance(x, Mapping):
+            raise TypeError(f"{type(self).__name__} takes a tensor or a dict of tensors, got {type(x).__name__}")
+        if OBSERVATION in x and not (isinstance(self.encoder, DictEncoder) and OBSERVATION in self.encoder.names):
+            return x[OBSERVATION], x.get(ACTION_MASK)
+        if isinstance(self.encoder, DictEncoder):
+            mask = None if ACTION_MASK in self.encoder.names else x.get(ACTION_MASK)
+            return x, mask
+        raise KeyError(
+            f"{type(self).__name__} was built for a tensor observation; a dict must hold it under {OBSERVATION!r} "
+            f"(and may hold {ACTION_MASK!r}), got the keys {sorted(x)}"
+        )

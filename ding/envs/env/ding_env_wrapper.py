@@ -101,6 +101,41 @@ class DingEnvWrapper(BaseEnv):
         if self._raw_env is not None:
             self._build()
 
+    # what managers ask about the config
+
+    @property
+    def env_id(self) -> str | None:
+        """Id that the env is made from, ``None`` for an env that was given."""
+        return self._env_id if self._builds_env else None
+
+    @property
+    def env_kwargs(self) -> dict[str, Any]:
+        """Arguments of the construction."""
+        return dict(self._cfg.env_kwargs)
+
+    @property
+    def act_scale(self) -> bool:
+        """Whether actions in [-1, 1] are scaled to the action space."""
+        return self._act_scale
+
+    @property
+    def rew_clip(self) -> bool:
+        """Whether rewards below -10 are raised to -10."""
+        return self._rew_clip
+
+    @property
+    def wraps_plainly(self) -> bool:
+        """Whether no wrapper but the summing of the return is asked for."""
+        wrappers = self._cfg.env_wrapper
+        names = [item.get("type") if isinstance(item, Mapping) else item for item in wrappers]
+        return wrappers in ("default", "mujoco_default") or names in ([], ["eval_episode_return"])
+
+    @property
+    def gym_env(self) -> Any:
+        """The gymnasium env with its wrappers, without the outermost one if that only sums the return."""
+        env = self._built()
+        return env.env if type(env) is EvalEpisodeReturnWrapper else env
+
     # spaces
 
     @property

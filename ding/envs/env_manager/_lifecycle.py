@@ -183,6 +183,10 @@ class EnvLifecycle:
             self.last_seeds[env_id] = int(sequence.generate_state(1)[0] & 0x7FFFFFFF)
         return self._seed_args(env_id)
 
+    def static_seed(self, env_id: int) -> int | None:
+        """The seed that every episode of this env starts from, ``None`` when its seed is dynamic or missing."""
+        return self.last_seeds[env_id] if self._dynamic[env_id] is False else None
+
     def _seed_args(self, env_id: int) -> tuple[Any, ...]:
         seed, dynamic = self.last_seeds[env_id], self._dynamic[env_id]
         return (seed,) if dynamic is None else (seed, dynamic)

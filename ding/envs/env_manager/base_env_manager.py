@@ -14,10 +14,12 @@ from ding.envs.env_manager._errors import (
     EnvTimeoutError,
 )
 from ding.envs.env_manager._lifecycle import EnvState
+from ding.envs.env_manager._v2 import ListStepMixin
 from ding.utils import ENV_MANAGER_REGISTRY, import_module
 
 __all__ = [
     "BaseEnvManager",
+    "BaseEnvManagerV2",
     "EnvCrashedError",
     "EnvDataError",
     "EnvManagerError",
@@ -28,6 +30,17 @@ __all__ = [
     "create_env_manager",
     "get_env_manager_cls",
 ]
+
+
+@ENV_MANAGER_REGISTRY.register("base_v2")
+class BaseEnvManagerV2(ListStepMixin, BaseEnvManager):
+    """:class:`BaseEnvManager` in the second form: stacked observations out, a list of actions in, a list of trees out.
+
+    ``ready_batch`` and ``step_batch`` speak columns here too.
+    """
+
+    ready_batch = BaseEnvManager.ready_batch
+    step_batch = BaseEnvManager.step_batch
 
 
 def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[Callable[[], Any]]) -> Any:

@@ -1,0 +1,131 @@
+"""Small functions that envs share: scaling of actions, encodings of numbers, pictures."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.torch_utils import one_hot
+from ding.utils import require_extra
+
+
+def num_first_one_hot(x: torch.Tensor, num: int) -> torch.Tensor:
+    """One-hot ``[B, num]`` of int64 ``[B]``."""
+    return one_hot(x, num, num_first=True)
+
+
+def sqrt_one_hot(v: torch.Tensor, max_val: int) -> torch.Tensor:
+    """One-hot of the floor of the square root: float32 ``[B, int(sqrt(max_val)) + 1]`` for ``v`` ``[B]`` in [0,
+    max_val].
+    """
+    num = int(math.sqrt(max_val)) + 1
+    return one_hot(torch.floor(torch.sqrt(v.float())).long(), num)
+
+
+def div_one_hot(v: torch.Tensor, max_val: int, ratio: int) -> torch.Tensor:
+    """One-hot of ``floor(v / ratio)``: float32 ``[B, int(max_val / ratio) + 1]`` for ``v`` ``[B]`` in [0, max_val]."""
+    num = int(max_val / ratio) + 1
+    return one_hot(torch.floor(v.float() / ratio).long(), num)
+
+
+def div_func(inputs: torch.Tensor, other: float, unsqueeze_dim: int = 1) -> torch.Tensor:
+    """``inputs / other`` as float32, with a new axis at ``unsqueeze_dim``."""
+    return (inputs.float() / other).unsqueeze(unsqueeze_dim)
+
+
+def clip_one_hot(v: torch.Tensor, num: int) -> torch.Tensor:
+    """One-hot ``[B, num]`` of ``v`` ``[B]`` clipped to [0, num - 1]."""
+    return one_hot(v.clamp(0, num - 1), num)
+
+
+def reorder_one_hot(v: torch.Tensor, dictionary: dict[int, int], num: int, transform: Any = None) -> torch.Tensor:
+    """One-hot ``[B, num]`` of the values that ``dictionary`` gives to ``v`` ``[B]``.
+
+    Args:
+        v: int64 ``[B]``.
+        dictionary: value -> class.
+        num: number of classes.
+        transform: another table that is applied first: an array or list with ``transform[value]``.
+
+    Raises:
+        KeyError: a value that ``dictionary`` does not have.
+    """
+    values = [int(transform[int(value)]) if transform is not None else int(value) for value in v]
+    return one_hot(torch.tensor([dictionary[value] for value in values], dtype=torch.long), num)
+
+
+def reorder_boolean_vector(
+    v: Sequence[int], dictionary: dict[int, int], num: int, transform: Any = None
+) -> torch.Tensor:
+    """Float32 ``[num]`` with ones at the classes of the values in ``v``; see :func:`reorder_one_hot`."""
+    result = torch.zeros(num)
+    for value in v:
+        result[dictionary[int(transform[int(value)]) if transform is not None else int(value)]] = 1.0
+    return result
+
+
+def affine_transform(
+    data: Any,
+    action_clip: bool = True,
+    alpha: float | None = None,
+    beta: float | None = None,
+    min_val: float | None = None,
+    max_val: float | None = None,
+) -> Any:
+    """Map values in [-1, 1] affinely: to [min_val, max_val], or to ``data * alpha + beta``.
+
+    Args:
+        data: number, array or tensor.
+        action_clip: whether to clip to [-1, 1] before.
+        alpha: factor.
+        beta: offset, 0 when missing.
+        min_val: lower bound of the result.
+        max_val: upper bound of the result.
+
+    Raises:
+        ValueError: neither ``alpha`` nor both bounds.
+    """
+    if action_clip:
+        data = data.clamp(-1, 1) if isinstance(data, torch.Tensor) else np.clip(data, -1, 1)
+    if min_val is not None and max_val is not None:
+        alpha = (max_val - min_val) / 2
+        beta = (max_val + min_val) / 2
+    if alpha is None:
+        raise ValueError("affine_transform needs alpha, or both min_val and max_val")
+    return data * alpha + (0.0 if beta is None else beta)
+
+
+def batch_binary_encode(x: torch.Tensor, bit_num: int) -> torch.Tensor:
+    """The ``bit_num`` low bits of non-negative ints ``[B]``, highest first, float32 ``[B, bit_num]``."""
+    shifts = torch.arange(bit_num - 1, -1, -1, device=x.device)
+    return ((x.long().unsqueeze(-1) >> shifts) & 1).float()
+
+
+def get_postion_vector(x: Any) -> torch.Tensor:
+    """Sine and cosine position encoding of a number over 64 values, float32 ``[64]`` (Vaswani et al. 2017)."""
+    exponents = torch.arange(64) // 2 * 2 / 64
+    angles = float(x) / torch.pow(torch.tensor(10000.0), exponents)
+    vector = torch.empty(64)
+    vector[0::2] = torch.sin(angles[0::2])
+    vector[1::2] = torch.cos(angles[1::2])
+    return vector
+
+
+def save_frames_as_gif(frames: Sequence[np.ndarray], path: str, fps: float = 30.0) -> None:
+    """Write RGB frames, uint8 ``[H, W, 3]`` each, to a GIF file; its folder is made.
+
+    Raises:
+        ValueError: there are no frames.
+        ImportError: imageio is missing.
+    """
+    if not len(frames):
+        raise ValueError("a GIF needs at least one frame")
+    imageio: Any = require_extra("imageio", "video")
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.stem}.partial.gif")
+    imageio.mimsave(str(partial), [np.asarray(frame, dtype=np.uint8) for frame in frames], duration=1000.0 / fps)
+    partial.replace(target)

@@ -1,0 +1,191 @@
+"""Checks that a new env keeps to the contract of :class:`~ding.envs.BaseEnv`; for use in the tests of that env."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ding.envs.env.base_env import BaseEnv
+
+logger = logging.getLogger(__name__)
+
+__all__ = [
+    "check_all",
+    "check_array_space",
+    "check_different_memory",
+    "check_obs_deepcopy",
+    "check_reset",
+    "check_space_dtype",
+    "check_step",
+    "demonstrate_correct_procedure",
+]
+
+PASSES = 3
+STEPS = 10
+
+
+def _require(condition: bool, message: str) -> None:
+    # The contract of these checks is AssertionError; raised by hand it also works under ``python -O``.
+    if not condition:
+        raise AssertionError(message)
+
+
+def check_space_dtype(env: BaseEnv) -> None:
+    """Observation and reward spaces hold float32 (or integers), a continuous action space float32.
+
+    Raises:
+        AssertionError: a space has another dtype.
+    """
+    for name in ("observation_space", "reward_space", "action_space"):
+        for path, space in _boxes(getattr(env, name), name):
+            if space.dtype.kind == "f":
+                _require(space.dtype == np.float32, f"{path} has dtype {space.dtype}, expected float32")
+
+
+def _boxes(space: Any, path: str) -> list[tuple[str, Any]]:
+    if isinstance(space, spaces.Dict):
+        return [item for name, part in space.spaces.items() for item in _boxes(part, f"{path}[{name!r}]")]
+    if isinstance(space, spaces.Tuple):
+        return [item for i, part in enumerate(space.spaces) for item in _boxes(part, f"{path}[{i}]")]
+    return [(path, space)] if isinstance(space, spaces.Box) else []
+
+
+def check_array_space(data: Any, space: Any, name: str) -> None:
+    """An array (or dict or sequence of arrays) has the type, dtype and shape of its space and lies within its bounds.
+
+    Raises:
+        AssertionError: it does not.
+        TypeError: the data is no array, dict or sequence.
+    """
+    if isinstance(data, np.ndarray):
+        if isinstance(space, (list, tuple)):
+            space = space[0]
+        _require(data.dtype == space.dtype, f"{name} has dtype {data.dtype}, its space {space.dtype}")
+        shape = space.shape if space.shape else (1,)
+        _require(data.shape in (tuple(space.shape), tuple(shape)), f"{name} has shape {data.shape}, its space {shape}")
+        if isinstance(space, spaces.Box):
+            _require(bool((space.low <= data).all()), f"{name} is below the lower bound of its space: {data}")
+            _require(bool((data <= space.high).all()), f"{name} is above the upper bound of its space: {data}")
+        else:
+            value = data.item() if data.size == 1 else data
+            _require(space.contains(value), f"{name} {data} is not in its space {space}")
+    elif isinstance(data, Mapping):
+        for key, value in data.items():
+            check_array_space(value, space[key], f"{name}[{key!r}]")
+    elif isinstance(data, Sequence) and not isinstance(data, str):
+        for i, value in enumerate(data):
+            check_array_space(value, space[i], f"{name}[{i}]")
+    else:
+        raise TypeError(f"{name} must be an array, a dict or a sequence of them, not {type(data).__name__}")
+
+
+def check_reset(env: BaseEnv) -> None:
+    """``reset`` returns an observation of its space.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    check_array_space(env.reset(), env.observation_space, "obs")
+
+
+def check_step(env: BaseEnv) -> None:
+    """Steps return observations and rewards of their spaces, and episodes end with an evaluation return.
+
+    Raises:
+        AssertionError: they do not.
+    """
+    for _ in range(PASSES):
+        env.reset()
+        while True:
+            timestep = env.step(env.random_action())
+            for data, space, name in zip(timestep[:2], (env.observation_space, env.reward_space), ("obs", "reward")):
+                check_array_space(data, space, name)
+            if timestep.done:
+                found = "eval_episode_return" in timestep.info
+                _require(found, "the info of the last step of an episode has no 'eval_episode_return'")
+                break
+
+
+def check_different_memory(array1: Any, array2: Any, step_times: int) -> None:
+    """Two observations do not share memory.
+
+    Raises:
+        AssertionError: they do, or they are of different kinds.
+    """
+    _require(type(array1) is type(array2), f"step {step_times}: {type(array1)} and {type(array2)} differ")
+    if isinstance(array1, np.ndarray):
+        shared = np.may_share_memory(array1, array2)
+        _require(not shared, f"the observations of steps {step_times - 1} and {step_times} share memory; return a copy")
+    elif isinstance(array1, Mapping):
+        _require(array1.keys() == array2.keys(), f"step {step_times}: observations with different keys")
+        for key in array1:
+            check_different_memory(array1[key], array2[key], step_times)
+    elif isinstance(array1, Sequence) and not isinstance(array1, str):
+        _require(len(array1) == len(array2), f"step {step_times}: observations with different lengths")
+        for one, two in zip(array1, array2):
+            check_different_memory(one, two, step_times)
+    else:
+        raise TypeError(f"an observation must consist of arrays, dicts and sequences, not {type(array1).__name__}")
+
+
+def check_obs_deepcopy(env: BaseEnv) -> None:
+    """Each step returns an observation in memory of its own.
+
+    Raises:
+        AssertionError: two steps in a row share memory.
+    """
+    last = env.reset()
+    for step_times in range(1, STEPS + 1):
+        before = deepcopy(last)
+        timestep = env.step(env.random_action())
+        check_different_memory(last, timestep.obs, step_times)
+        _require(_equal(before, last), f"step {step_times} changed the observation of the step before")
+        last = timestep.obs if not timestep.done else env.reset()
+
+
+def _equal(one: Any, two: Any) -> bool:
+    if isinstance(one, Mapping):
+        return all(_equal(one[key], two[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return all(_equal(a, b) for a, b in zip(one, two))
+    return np.array_equal(one, two)
+
+
+def check_all(env: BaseEnv) -> None:
+    """All checks of this module, with a reset first so that lazily built envs know their spaces.
+
+    Raises:
+        AssertionError: a check failed.
+    """
+    env.seed(0)
+    env.reset()
+    check_space_dtype(env)
+    check_reset(env)
+    check_step(env)
+    check_obs_deepcopy(env)
+
+
+def demonstrate_correct_procedure(env_fn: Callable[[dict[str, Any]], BaseEnv]) -> None:
+    """Go through the life of an env in the order that managers use, and check its static and dynamic seeds.
+
+    Args:
+        env_fn: config -> env.
+
+    Raises:
+        AssertionError: equal static seeds give different first observations, or dynamic ones equal episodes.
+    """
+    firsts = []
+    for dynamic in (False, False, True, True):
+        env = env_fn({})
+        env.seed(4, dynamic_seed=dynamic)
+        firsts.append([env.reset(), env.reset()])
+        env.step(env.random_action())
+        env.close()
+    static_a, static_b, dynamic_a, dynamic_b = firsts
+    _require(_equal(static_a[0], static_a[1]), "a static seed must start every episode in the same state")
+    _require(_equal(static_a[0], static_b[0]), "the same static seed must give the same episode")
+    _require(_equal(dynamic_a, dynamic_b), "the same dynamic seed must give the same series of episodes")
+    logger.info("reset, seed, step and close of %s follow the contract", type(env).__name__)

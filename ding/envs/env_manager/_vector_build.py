@@ -1,0 +1,106 @@
+"""Making a ``gymnasium.vector`` env out of the env functions of a config."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+
+from ding.envs.env._making import find_spec
+from ding.envs.env.ding_env_wrapper import DingEnvWrapper
+from ding.utils import did_you_mean
+
+MODES = ("vector_entry_point", "sync", "async")
+
+
+def build_vector_env(env_fn: Sequence[Callable[[], Any]], ref: Any, mode: str | None, shared_memory: bool) -> VectorEnv:
+    """A vector env with one env per function.
+
+    Args:
+        env_fn: the env functions: :class:`DingEnvWrapper`, gymnasium envs, or one that makes a whole ``VectorEnv``.
+        ref: what the first of them made.
+        mode: ``vector_entry_point`` (the vectorised env registered for ``env_id``), ``sync``, ``async``, or ``None``
+            for the
+            first where there is one and it can be used, else ``sync``.
+        shared_memory: whether ``async`` passes observations through shared memory.
+
+    Raises:
+        ValueError: an unknown mode, or envs that the mode cannot serve.
+        TypeError: envs that are no gymnasium envs.
+    """
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"env.manager.vectorization_mode {mode!r} is unknown.{did_you_mean(mode, MODES)}")
+    if isinstance(ref, VectorEnv):
+        return _given(env_fn, ref, mode)
+    if isinstance(ref, DingEnvWrapper):
+        obstacle = _entry_point_obstacle(ref)
+        if mode == "vector_entry_point" and obstacle:
+            raise ValueError(f"env.manager.vectorization_mode 'vector_entry_point' cannot be used: {obstacle}")
+        if mode == "vector_entry_point" or (mode is None and not obstacle):
+            return _by_entry_point(ref, len(env_fn))
+        # A partial over module functions can be sent to the processes of an async vector env.
+        env_fn = [partial(_inner_env, fn) for fn in env_fn]
+    elif not isinstance(ref, gymnasium.Env) or not hasattr(ref, "spec"):
+        raise TypeError(f"env manager 'gym_vector' needs gymnasium envs, not {type(ref).__name__}")
+    elif mode == "vector_entry_point":
+        raise ValueError("env.manager.vectorization_mode 'vector_entry_point' needs envs that are made from env.env_id")
+    if mode == "async":
+        return AsyncVectorEnv(env_fn, shared_memory=shared_memory, autoreset_mode=AutoresetMode.DISABLED)
+    return SyncVectorEnv(env_fn, autoreset_mode=AutoresetMode.DISABLED)
+
+
+def _given(env_fn: Sequence[Callable[[], Any]], ref: VectorEnv, mode: str | None) -> VectorEnv:
+    if mode is not None:
+        raise ValueError(
+            f"env.manager.vectorization_mode {mode!r} is for single envs; the env function makes a VectorEnv"
+        )
+    if len(env_fn) not in (1, ref.num_envs):
+        raise ValueError(f"{len(env_fn)} env functions, but the first made a VectorEnv of {ref.num_envs} envs")
+    return ref
+
+
+def _inner_env(fn: Callable[[], DingEnvWrapper]) -> Any:
+    return fn().gym_env
+
+
+def _entry_point_obstacle(ref: DingEnvWrapper) -> str:
+    env_id = ref.env_id
+    if env_id is None:
+        return "the envs are not made from env.env_id"
+    if find_spec(env_id).vector_entry_point is None:
+        return f"{env_id} has no vectorised form"
+    if not ref.wraps_plainly:
+        return "env.env_wrapper asks for wrappers around single envs"
+    return ""
+
+
+def _by_entry_point(ref: DingEnvWrapper, num_envs: int) -> VectorEnv:
+    spec = find_spec(str(ref.env_id))
+    kwargs = dict(ref.env_kwargs)
+    return gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
+
+
+def row_resetter(venv: VectorEnv) -> Callable[[np.ndarray], Any] | None:
+    """A function that resets the rows of a mask and returns all observations, for an env that has or allows one.
+
+    An env offers it as its method ``reset_rows(mask)``. gymnasium's vectorised CartPole has none, but its rows are
+    independent
+    columns of one state array.
+    """
+    if hasattr(venv, "reset_rows"):
+        return venv.reset_rows
+    from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+
+    if type(venv) is CartPoleVectorEnv:
+        return partial(_reset_cartpole_rows, venv)
+    return None
+
+
+def _reset_cartpole_rows(venv: Any, mask: np.ndarray) -> np.ndarray:
+    rows = np.flatnonzero(mask)
+    venv.state[:, rows] = venv.np_random.uniform(venv.low, venv.high, size=(4, len(rows)))
+    venv.steps[rows] = 0
+    venv.prev_done[rows] = False
+    return venv.state.T.astype(np.float32)

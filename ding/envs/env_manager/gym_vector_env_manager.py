@@ -1,0 +1,437 @@
+"""``GymVectorEnvManager``: any ``gymnasium.vector`` env as an env manager."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+
+from ding.data import EnvBatch, TimestepBatch
+from ding.data.columns import Columns, map_leaves, take
+from ding.envs.env._actions import scale_action
+from ding.envs.env._obs import float32_space
+from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
+from ding.envs.env_manager._alarm import time_limit
+from ding.envs.env_manager._errors import (
+    EnvDataError,
+    EnvStepError,
+    EnvTimeoutError,
+    describe,
+    reset_failed,
+    traceback_text,
+)
+from ding.envs.env_manager._lifecycle import EnvState, ResetParam
+from ding.envs.env_manager._manager_base import EnvManagerBase
+from ding.envs.env_manager._obs_check import has_nan
+from ding.envs.env_manager._vector_build import build_vector_env, row_resetter
+from ding.utils import ENV_MANAGER_REGISTRY
+
+
+@ENV_MANAGER_REGISTRY.register("gym_vector")
+class GymVectorEnvManager(EnvManagerBase):
+    """All envs behind one ``gymnasium.vector`` env, with no Python per env but for finished episodes.
+
+    A vector env steps all its envs together, so :meth:`step` wants an action for each env in ``ready_obs``. How
+    finished envs
+    are reset depends on the autoreset mode of the vector env:
+
+    * SAME_STEP: it has reset them by itself; the final observation is taken from its info.
+    * DISABLED (what this manager builds): they are reset at once by ``reset(options={'reset_mask': ...})``.
+    * NEXT_STEP: the vector env spends a step on the reset. A vector env with a method ``reset_rows(mask)`` (and
+    gymnasium's
+      CartPole) is reset at once through it. Else a finished env is missing from ``ready_obs`` for one step, and what
+      the vector
+      env returns for it in that step is its first observation and no transition.
+
+    The infos of single envs are handed on for finished episodes only. ``info['eval_episode_return']`` is float32
+    ``(1,)``.
+
+    Args:
+        env_fn: see :func:`build_vector_env`; either one function per env, or one that makes a ``VectorEnv``.
+        cfg: manager config; ``vectorization_mode`` picks how the vector env is made.
+    """
+
+    config: dict[str, Any] = {
+        "shared_memory": False,
+        "episode_num": math.inf,
+        "vectorization_mode": None,
+        "max_retry": 1,
+        "retry_type": "reset",
+        "auto_reset": True,
+        "step_timeout": None,
+        "reset_timeout": None,
+        "retry_waiting_time": 0.1,
+        "check_data": True,
+    }
+
+    def __init__(self, env_fn: Sequence[Callable[[], Any]], cfg: Any = None) -> None:
+        super().__init__(env_fn, cfg)
+        if not self._auto_reset:
+            raise ValueError("env.manager.auto_reset must be True for 'gym_vector': a vector env resets by itself")
+        if isinstance(self._env_ref, VectorEnv):
+            self._set_env_num(self._env_ref.num_envs)
+        self._check_data = bool(self._cfg.check_data)
+        self._venv: Any = None
+        self._obs: Columns | None = None
+        self._ready: EnvBatch | None = None
+        self._last_actions: Any = None
+
+    def _set_env_num(self, env_num: int) -> None:
+        from ding.envs.env_manager._lifecycle import EnvLifecycle
+
+        self._env_num = env_num
+        self._life = EnvLifecycle(env_num, self._episode_num)
+
+    def _read_spaces(self) -> None:
+        ref = self._env_ref
+        if isinstance(ref, VectorEnv):
+            self._observation_space = float32_space(ref.single_observation_space)
+            self._action_space = ref.single_action_space
+        else:
+            self._observation_space = float32_space(ref.observation_space)
+            self._action_space = ref.action_space
+        self._reward_space = getattr(ref, "reward_space", gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32))
+        settings = isinstance(ref, DingEnvWrapper)
+        self._act_scale = settings and ref.act_scale
+        self._rew_clip = settings and ref.rew_clip
+
+    # life
+
+    def launch(self, reset_param: ResetParam = None) -> None:
+        """Build the vector env and reset it.
+
+        Args:
+            reset_param: must be ``None``, or hold ``None`` for each env.
+
+        Raises:
+            AssertionError: the manager is open.
+            ValueError: reset arguments for single envs.
+            EnvResetError: the vector env cannot be reset.
+        """
+        self._check_reset_param(reset_param)
+        self._open()
+        self._closed = False
+        self._life.mark_all(EnvState.INIT)
+        self.reset(reset_param)
+
+    def _open(self) -> None:
+        if isinstance(self._env_ref, VectorEnv) and self._venv is not None:
+            # The one that the function made has been closed.
+            self._env_ref = self._env_fn[0]()
+        mode, shared_memory = self._cfg.vectorization_mode, self._cfg.shared_memory
+        self._venv = build_vector_env(self._env_fn, self._env_ref, mode, shared_memory)
+        self._mode = self._venv.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        self._reset_rows = row_resetter(self._venv) if self._mode is AutoresetMode.NEXT_STEP else None
+        # Vector envs that hand out one and the same array have to be copied from.
+        self._reuses_obs = getattr(self._venv, "copy", True) is False
+        self._returns = np.zeros(self._env_num, dtype=np.float64)
+
+    def reset(self, reset_param: ResetParam = None) -> None:
+        """Reset all envs, or those that ``reset_param`` names (where the vector env can).
+
+        Raises:
+            AssertionError: the manager is closed.
+            ValueError: reset arguments for single envs, or a vector env that can only be reset as a whole.
+            EnvResetError: the vector env cannot be reset.
+        """
+        self._check_open()
+        if reset_param is not None and any(reset_param.values()):
+            raise ValueError("env manager 'gym_vector' takes no reset arguments for single envs")
+        env_ids = self._life.remember_reset(reset_param)
+        if len(env_ids) == self._env_num:
+            self._obs = self._whole_reset()
+            self._life.mark_all(EnvState.RUN)
+            self._returns[:] = 0.0
+        else:
+            mask = np.zeros(self._env_num, dtype=np.bool_)
+            mask[env_ids] = True
+            self._obs = self._masked_reset(mask)
+            for env_id in env_ids:
+                self._life.mark(env_id, EnvState.RUN)
+            self._returns[mask] = 0.0
+        self._ready = None
+
+    def _whole_reset(self) -> Columns:
+        for attempt in range(self._max_retry + 1):
+            try:
+                if attempt and self._retry_type == "renew":
+                    self._venv.close()
+                    self._open()
+                with time_limit(self._reset_timeout, lambda: self._timeout("reset", self._reset_timeout)):
+                    return self._cast(self._seeded_reset())
+            except Exception as error:
+                if attempt == self._max_retry:
+                    self.close()
+                    raise reset_failed(0, self._max_retry, error, self._life.last_seeds[0]) from error
+        raise AssertionError("unreachable")
+
+    def _seeded_reset(self) -> Any:
+        waiting = [self._life.take_seed(env_id) for env_id in range(self._env_num)]
+        if not any(waiting):
+            return self._venv.reset()[0]
+        seeds = [None if args is None else args[0] for args in waiting]
+        if isinstance(self._venv.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
+            return self._venv.reset(seed=seeds)[0]
+        try:
+            return self._venv.reset(seed=seeds)[0]
+        except (TypeError, ValueError, gymnasium.error.Error):
+            # One generator for all envs: a seed that depends on each of theirs.
+            mixed = np.random.SeedSequence([abs(seed or 0) for seed in seeds]).generate_state(1)[0]
+            return self._venv.reset(seed=int(mixed & 0x7FFFFFFF))[0]
+
+    def _masked_reset(self, mask: np.ndarray) -> Columns:
+        if self._reset_rows is not None:
+            return self._cast(self._reset_rows(mask))
+        if self._mode is AutoresetMode.DISABLED:
+            seeds = [self._life.static_seed(env_id) for env_id in range(self._env_num)]
+            seed = None if all(value is None for value in seeds) else seeds
+            return self._cast(self._venv.reset(seed=seed, options={"reset_mask": mask.copy()})[0])
+        raise ValueError(f"a vector env with autoreset mode {self._mode.name} can only be reset as a whole")
+
+    def close(self) -> None:
+        """Close the vector env. May be called more than once."""
+        if self._closed:
+            return
+        self._closed = True
+        self._venv.close()
+        if self._env_ref is not self._venv:
+            self._env_ref.close()
+        self._life.mark_all(EnvState.VOID)
+        self._obs = self._ready = None
+
+    # steps
+
+    @property
+    def ready_obs(self) -> EnvBatch:
+        """Observations of the envs that wait for an action: an ``EnvBatch`` env id -> observation."""
+        if self._ready is None:
+            ready = self._life.ready_array
+            if self._obs is None or not len(ready):
+                return EnvBatch.from_dict({})
+            columns = self._obs if len(ready) == self._env_num else take(self._obs, ready)
+            self._ready = EnvBatch.trusted(ready, columns)
+        return self._ready
+
+    ready_batch = ready_obs
+
+    @property
+    def ready_imgs(self) -> dict[int, Any]:
+        """Rendered frames of the envs that wait for an action."""
+        frames = self._venv.render()
+        return {env_id: frames[env_id] for env_id in self._life.ready_ids}
+
+    def step(self, actions: "EnvBatch | Mapping[int, Any]") -> TimestepBatch:
+        """Do one step in all envs of ``ready_obs``.
+
+        Args:
+            actions: env id -> action, for each env in ``ready_obs``.
+
+        Returns:
+            ``TimestepBatch`` of these envs.
+
+        Raises:
+            AssertionError: the manager is closed, or the ids are not those of ``ready_obs``.
+            EnvManagerError: the vector env failed; the manager is closed then.
+        """
+        self._check_open()
+        batch = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions)
+        batch = self._in_ready_order(batch)
+        ready = self._life.ready_array
+        everyone = len(ready) == self._env_num
+        venv_actions = self._venv_actions(batch.columns, ready, everyone)
+        try:
+            with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
+                obs, reward, terminated, truncated, infos = self._venv.step(venv_actions)
+        except Exception as error:
+            self.close()
+            if isinstance(error, EnvTimeoutError):
+                raise
+            raise EnvStepError(f"the vector env raised: {describe(error)}", original=traceback_text(error)) from error
+        columns = self._cast(obs)
+        reward, terminated, truncated = np.asarray(reward), np.asarray(terminated), np.asarray(truncated)
+        self._check(columns, reward)
+        self._last_actions = venv_actions
+        if everyone:
+            return self._finish(ready, columns, reward, terminated, truncated, infos)
+        return self._finish_some(ready, columns, reward, terminated, truncated, infos)
+
+    step_batch = step
+
+    def _in_ready_order(self, batch: EnvBatch) -> EnvBatch:
+        ready = self._life.ready_array
+        if batch.env_ids is ready or np.array_equal(batch.env_ids, ready):
+            return batch
+        if sorted(batch.env_ids.tolist()) != self._life.ready_ids:
+            missing = sorted(set(self._life.ready_ids) - set(batch.env_ids.tolist()))
+            extra = sorted(set(batch.env_ids.tolist()) - set(self._life.ready_ids))
+            raise AssertionError(
+                f"a vector env steps all its ready envs together: actions missing for {missing}, not ready are {extra}"
+            )
+        return batch.take(np.argsort(batch.env_ids))
+
+    def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> Any:
+        actions = map_leaves(_as_array, columns)
+        if not everyone:
+            # The others get the action of a ready env, which is valid at least; nobody looks at what it does.
+            rows = np.zeros(self._env_num, dtype=np.int64)
+            rows[ready] = np.arange(len(ready))
+            actions = take(actions, rows)
+        space = self._action_space
+        if isinstance(space, gymnasium.spaces.Discrete):
+            return np.asarray(actions).reshape(-1)
+        if self._act_scale:
+            return scale_action(actions, space)
+        if isinstance(space, gymnasium.spaces.Box) and isinstance(actions, np.ndarray):
+            return actions.astype(space.dtype, copy=False).reshape(self._env_num, *space.shape)
+        return actions
+
+    def _finish(
+        self, ready: np.ndarray, obs: Columns, reward: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
+    ) -> TimestepBatch:
+        done = terminated | truncated
+        if self._rew_clip:
+            reward = np.maximum(reward, REWARD_FLOOR)
+        self._returns += reward
+        self._ready = None
+        self._obs = obs
+        row_infos: dict[int, dict[str, Any]] = {}
+        cut = truncated
+        if np.count_nonzero(done):
+            cut = truncated & ~terminated
+            if self._mode is AutoresetMode.SAME_STEP:
+                obs = self._with_final_obs(obs, infos, done)
+            row_infos = self._end_episodes(np.flatnonzero(done).tolist(), cut, infos)
+            if self._mode is AutoresetMode.DISABLED or self._reset_rows is not None:
+                self._obs = self._masked_reset(done)
+            self._wake_if_idle()
+        column = np.asarray(reward, dtype=np.float32).reshape(-1, 1)
+        return TimestepBatch.trusted_timesteps(ready, obs, column, done, cut, row_infos)
+
+    def _finish_some(
+        self, ready: np.ndarray, obs: Columns, reward: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
+    ) -> TimestepBatch:
+        """A step in which some envs were DONE already or spent it on their reset."""
+        for env_id, state in enumerate(self._life.states):
+            if state is EnvState.RESET:
+                self._life.mark(env_id, EnvState.RUN)
+                self._returns[env_id] = -float(reward[env_id])
+        whole = self._finish(ready, obs, reward, terminated, truncated, infos)
+        part = TimestepBatch.trusted_timesteps(
+            np.arange(self._env_num), whole.obs, whole.reward, whole.done, whole.truncated, whole.infos
+        )
+        return part.take(ready)
+
+    def _end_episodes(self, env_ids: list[int], cut: np.ndarray, infos: dict[str, Any]) -> dict[int, dict[str, Any]]:
+        resets_later = self._mode is AutoresetMode.NEXT_STEP and self._reset_rows is None
+        source = infos.get("final_info", infos) if self._mode is AutoresetMode.SAME_STEP else infos
+        row_infos = {}
+        for env_id in env_ids:
+            info = _row_info(source, env_id)
+            info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
+            if cut[env_id]:
+                info["TimeLimit.truncated"] = True
+            row_infos[env_id] = info
+            self._returns[env_id] = 0.0
+            if self._life.states[env_id] is EnvState.DONE:
+                continue
+            if not self._life.count_episode(env_id):
+                self._life.mark(env_id, EnvState.DONE)
+            elif resets_later:
+                self._life.mark(env_id, EnvState.RESET)
+        return row_infos
+
+    def _wake_if_idle(self) -> None:
+        """When every unfinished env waits for the step that resets it, do that step."""
+        life = self._life
+        if life.ready_ids or EnvState.RESET not in life.states:
+            return
+        obs, _, _, _, _ = self._venv.step(self._last_actions)
+        self._obs = self._cast(obs)
+        for env_id, state in enumerate(life.states):
+            if state is EnvState.RESET:
+                life.mark(env_id, EnvState.RUN)
+
+    def _with_final_obs(self, obs: Columns, infos: dict[str, Any], done: np.ndarray) -> Columns:
+        if "final_obs" not in infos:
+            raise EnvDataError("a vector env with autoreset mode SAME_STEP must put 'final_obs' into its infos")
+        final = infos["final_obs"]
+        rows = np.flatnonzero(done)
+        if isinstance(obs, dict):
+            return {name: _replaced(column, rows, [final[row][name] for row in rows]) for name, column in obs.items()}
+        return _replaced(obs, rows, [final[row] for row in rows])
+
+    # data
+
+    def _cast(self, obs: Any) -> Columns:
+        return _cast_columns(obs, self._observation_space, self._reuses_obs)
+
+    def _check(self, columns: Columns, reward: Any) -> None:
+        if not self._check_data:
+            return
+        if has_nan(reward):
+            self._complain(int(np.flatnonzero(np.isnan(reward))[0]), "NaN in the reward")
+        parts = columns.items() if isinstance(columns, dict) else (("observation", columns),)
+        for name, part in parts:
+            if isinstance(part, np.ndarray) and has_nan(part):
+                bad = np.isnan(part).reshape(len(part), -1).any(axis=1)
+                self._complain(int(np.flatnonzero(bad)[0]), f"NaN in {name}")
+
+    def _complain(self, env_id: int, what: str) -> None:
+        self.close()
+        raise EnvDataError(f"Env {env_id} returned bad data: {what}", env_id, self._life.last_seeds[env_id])
+
+    def _timeout(self, call: str, seconds: float) -> EnvTimeoutError:
+        return EnvTimeoutError(f"the vector env's {call} took longer than {call}_timeout={seconds} s")
+
+    # the rest
+
+    def enable_save_replay(self, replay_path: "list[str] | str") -> None:
+        """Not possible: a vector env does not render its envs one by one. Use the manager ``base`` for replays."""
+        raise NotImplementedError("env manager 'gym_vector' cannot save replays; evaluate with the manager 'base'")
+
+    def _collect_attribute(self, name: str) -> list[Any]:
+        if hasattr(self._venv, "get_attr"):
+            return list(self._venv.get_attr(name))
+        return [getattr(self._venv, name)] * self._env_num
+
+
+def _as_array(leaf: Any) -> np.ndarray:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach().cpu().numpy()
+    return np.asarray(leaf)
+
+
+def _replaced(column: Any, rows: np.ndarray, values: list[Any]) -> Any:
+    column = column.copy()
+    column[rows] = np.stack(values)
+    return column
+
+
+def _cast_columns(obs: Any, space: Any, copy: bool) -> Columns:
+    if isinstance(obs, np.ndarray) and obs.dtype != object:
+        if isinstance(space, gymnasium.spaces.Box) and obs.dtype != space.dtype:
+            return obs.astype(space.dtype)
+        return obs.copy() if copy else obs
+    if isinstance(obs, dict) and isinstance(space, gymnasium.spaces.Dict):
+        return {name: _cast_columns(value, space.spaces[name], copy) for name, value in obs.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return list(zip(*obs))
+    if hasattr(obs, "__array__") and not isinstance(obs, np.ndarray):
+        return _cast_columns(np.asarray(obs), space, copy)
+    return list(obs)
+
+
+def _row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
+    """The info of one env out of the infos of a vector env, where ``_key`` masks the envs that have ``key``."""
+    found: dict[str, Any] = {}
+    for key, value in infos.items():
+        if key.startswith("_") or key in ("final_obs", "final_info"):
+            continue
+        mask = infos.get(f"_{key}")
+        if mask is not None and not mask[row]:
+            continue
+        found[key] = _row_info(value, row) if isinstance(value, dict) else value[row]
+    return found

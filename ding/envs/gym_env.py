@@ -1,0 +1,18 @@
+"""A registered gymnasium env in one call."""
+
+from typing import Any
+
+from ding.envs.env._making import make_gym_env
+from ding.envs.env.ding_env_wrapper import DingEnvWrapper
+
+
+def env(cfg: Any, seed_api: bool = True, caller: str = "collector", **kwargs: Any) -> DingEnvWrapper:
+    """A :class:`DingEnvWrapper` around the env of ``cfg.env_id``.
+
+    Args:
+        cfg: config with ``env_id`` and the keys of :class:`DingEnvWrapper`.
+        seed_api: whether seeds reach the env.
+        caller: ``collector`` or ``evaluator``.
+        kwargs: for the construction of the env.
+    """
+    return DingEnvWrapper(make_gym_env(cfg["env_id"], **kwargs), cfg, seed_api, caller)

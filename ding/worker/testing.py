@@ -1,6 +1,7 @@
-"""Test doubles for workers: policies without a network that say what they were asked.
+"""Test doubles for workers: policies without a network and env managers without envs, which say what they were asked.
 
-:class:`ScriptedPolicy` speaks the classic per-env dicts, :class:`BatchedScriptedPolicy` the same in columns.
+:class:`ScriptedPolicy` speaks the classic per-env dicts, :class:`BatchedScriptedPolicy` the same in columns;
+:class:`ScriptedEnvManager` either.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.data import EnvBatch, batched
+from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, batched
 
 
 class LearnMode(NamedTuple):
@@ -262,3 +263,120 @@ class BatchedScriptedPolicy(ScriptedPolicy):
     @batched
     def _forward_learn(self, data: Any, **kwargs: Any) -> Any:
         return super()._forward_learn(data, **kwargs)
+
+
+class ScriptedEnvManager:
+    """An env manager whose episodes have lengths that are known beforehand.
+
+    Observation: float32 ``[env id, step]``, from step 0. Each step pays the reward 1, so the return of an episode is its
+    length. A finished env starts its next episode at once.
+
+    Args:
+        episode_lengths: for each env the lengths of its episodes, which are gone through in turn.
+        in_columns: speak :class:`~ding.data.EnvBatch` and ``TimestepBatch``; else plain dicts.
+        abnormal: ``(env id, episode)`` of episodes, counted from 0, whose last step is abnormal instead of done.
+        episode_info: fields that each finished episode reports as ``info['episode_info']``.
+        num_players: of a game: ``obs``, ``reward`` and ``info`` have one entry per player. Player ``i`` gets the reward
+            ``1 - 2 * i``.
+
+    Attributes:
+        actions: the actions of each env, as arrays.
+        resets: what ``reset`` was called with, from the launch on.
+        num_episodes: begun episodes of each env since the launch.
+    """
+
+    def __init__(
+        self,
+        episode_lengths: Sequence[Sequence[int]],
+        in_columns: bool = False,
+        abnormal: Sequence[tuple[int, int]] = (),
+        episode_info: dict[str, Any] | None = None,
+        num_players: int = 1,
+    ) -> None:
+        self._lengths = [list(lengths) for lengths in episode_lengths]
+        self._in_columns = in_columns
+        self._abnormal = set(abnormal)
+        self._episode_info = episode_info
+        self._num_players = num_players
+        self.env_num = len(self._lengths)
+        self.actions: dict[int, list[Any]] = {env_id: [] for env_id in range(self.env_num)}
+        self.resets: list[Any] = []
+        self.figures: list[tuple[int, str]] = []
+        self.num_episodes = [0] * self.env_num
+        self.closed = True
+        self._time = [0] * self.env_num
+        self._broken: set[int] = set()
+
+    def launch(self, reset_param: Any = None) -> None:
+        """Open the manager and reset all envs."""
+        if not self.closed:
+            raise AssertionError("launch() needs a closed env manager")
+        self.closed = False
+        self.reset(reset_param)
+
+    def reset(self, reset_param: Any = None) -> None:
+        """Begin a new episode in all envs, or in those that ``reset_param`` names."""
+        self.resets.append(reset_param)
+        for env_id in range(self.env_num) if reset_param is None else reset_param:
+            self._begin(env_id)
+
+    def _begin(self, env_id: int) -> None:
+        self._time[env_id] = 0
+        self.num_episodes[env_id] += 1
+        self._broken.discard(env_id)
+
+    def _obs(self, env_id: int) -> Any:
+        obs = np.array([env_id, self._time[env_id]], dtype=np.float32)
+        return obs if self._num_players == 1 else [obs + 100 * player for player in range(self._num_players)]
+
+    @property
+    def ready_obs(self) -> Any:
+        """Observations of the envs that wait for an action."""
+        ready = {env_id: self._obs(env_id) for env_id in range(self.env_num) if env_id not in self._broken}
+        return EnvBatch.from_dict(ready) if self._in_columns else ready
+
+    @property
+    def ready_imgs(self) -> dict[int, np.ndarray]:
+        """Frames uint8 ``[2, 3, 1]``, filled with the step."""
+        return {env_id: np.full((2, 3, 1), self._time[env_id], dtype=np.uint8) for env_id in self.ready_obs}
+
+    def step(self, actions: Mapping[int, Any]) -> Any:
+        """One step of each of the given envs."""
+        if not actions:
+            raise AssertionError("step() needs at least one action")
+        steps = {env_id: self._step(env_id, action) for env_id, action in dict(actions).items()}
+        return TimestepBatch.from_dict(steps) if self._in_columns else steps
+
+    def _step(self, env_id: int, action: Any) -> BaseEnvTimestep:
+        if env_id in self._broken:
+            raise AssertionError(f"env {env_id} needs a reset")
+        self.actions[env_id].append(action)
+        self._time[env_id] += 1
+        lengths, episode = self._lengths[env_id], self.num_episodes[env_id] - 1
+        obs, last = self._obs(env_id), self._time[env_id] >= lengths[episode % len(lengths)]
+        info: dict[str, Any] = {}
+        done = last and (env_id, episode) not in self._abnormal
+        if last and not done:
+            info["abnormal"] = True
+            self._broken.add(env_id)
+        if done:
+            info["eval_episode_return"] = float(self._time[env_id])
+            if self._episode_info is not None:
+                info["episode_info"] = dict(self._episode_info)
+            self._begin(env_id)
+        if self._num_players == 1:
+            return BaseEnvTimestep(obs, np.ones(1, dtype=np.float32), done, info)
+        signs = [1.0 - 2 * player for player in range(self._num_players)]
+        infos: Any = [
+            {**info, "eval_episode_return": sign * info["eval_episode_return"]} if done else dict(info)
+            for sign in signs
+        ]
+        return BaseEnvTimestep(obs, [np.array([sign], dtype=np.float32) for sign in signs], done, infos)
+
+    def enable_save_figure(self, env_id: int, figure_path: str) -> None:
+        """Note the call in ``figures``."""
+        self.figures.append((env_id, figure_path))
+
+    def close(self) -> None:
+        """Close the manager."""
+        self.closed = True

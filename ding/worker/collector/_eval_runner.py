@@ -45,16 +45,30 @@ class EvalRunner(ABC):
         self._monitor = monitor
         self._num_abnormal: dict[int, int] = {}
         self._retired: set[int] = set()
+        self._pending: set[int] = set()
         self.num_env_steps = 0
 
     def step(self) -> list[tuple[int, Any]]:
         """One vector step: ``(env id, info)`` of each episode that ended and counts."""
         obs = self._active(self._env.ready_obs)
+        if not len(obs) and not self._pending:
+            self._revive()
+            return []
         actions = self._act(obs) if len(obs) else {}
+        # An asynchronous manager may answer for an env in a later step than the one with its action.
+        self._pending.update(obs)
         timesteps = self._env.step(actions)
+        self._pending.difference_update(timesteps)
         if isinstance(timesteps, TimestepBatch):
             return self._read_batch(timesteps)
         return self._read_rows(timesteps)
+
+    def _revive(self) -> None:
+        """Reset the envs that have episodes to play but wait for nothing.
+
+        They are at the end of the manager's ``episode_num``, are not reset by it, or are still about to be.
+        """
+        self._env.reset({env_id: None for env_id in range(self._env.env_num) if not self._monitor.is_full(env_id)})
 
     def finished(self, env_id: int) -> None:
         """The episode of this env was noted: clear what the policies remember of it."""
@@ -119,6 +133,7 @@ class EvalRunner(ABC):
                 f"env {env_id} reported {count} abnormal episodes in a row; the evaluation cannot end"
             )
         self._num_abnormal[env_id] = count
+        self._pending.discard(env_id)
         self._env.reset({env_id: None})
         self._monitor.drop_video(env_id)
         for policy in self._policies:

@@ -268,8 +268,8 @@ class BatchedScriptedPolicy(ScriptedPolicy):
 class ScriptedEnvManager:
     """An env manager whose episodes have lengths that are known beforehand.
 
-    Observation: float32 ``[env id, step]``, from step 0. Each step pays the reward 1, so the return of an episode is its
-    length. A finished env starts its next episode at once.
+    Observation: float32 ``[env id, step]``, from step 0. Each step pays the reward 1, so the return of an episode is
+    its length. A finished env starts its next episode at once.
 
     Args:
         episode_lengths: for each env the lengths of its episodes, which are gone through in turn.

@@ -26,6 +26,9 @@ class EnvManagerBase(ABC):
         ValueError: no env functions, or a config value out of range.
     """
 
+    # Whether `step` wants an action for each env of `ready_obs`; else it takes any of them.
+    steps_together = False
+
     config: dict[str, Any] = {
         # Episodes per env after which it is DONE.
         "episode_num": math.inf,

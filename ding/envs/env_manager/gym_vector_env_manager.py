@@ -54,6 +54,8 @@ class GymVectorEnvManager(EnvManagerBase):
         cfg: manager config; ``vectorization_mode`` picks how the vector env is made.
     """
 
+    steps_together = True
+
     config: dict[str, Any] = {
         "shared_memory": False,
         "episode_num": math.inf,

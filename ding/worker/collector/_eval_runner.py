@@ -46,6 +46,8 @@ class EvalRunner(ABC):
         self._num_abnormal: dict[int, int] = {}
         self._retired: set[int] = set()
         self._pending: set[int] = set()
+        # Such a manager cannot leave out the envs that have played their share: what they do is ignored.
+        self._steps_together = bool(getattr(env, "steps_together", False))
         self.num_env_steps = 0
 
     def step(self) -> list[tuple[int, Any]]:
@@ -54,11 +56,11 @@ class EvalRunner(ABC):
         if not len(obs) and not self._pending:
             self._revive()
             return []
-        actions = self._act(obs) if len(obs) else {}
+        timesteps = self._env.step(self._act(obs) if len(obs) else {})
         # An asynchronous manager may answer for an env in a later step than the one with its action.
-        self._pending.update(obs)
-        timesteps = self._env.step(actions)
-        self._pending.difference_update(timesteps)
+        if self._pending or len(timesteps) != len(obs):
+            self._pending.update(obs)
+            self._pending.difference_update(timesteps)
         if isinstance(timesteps, TimestepBatch):
             return self._read_batch(timesteps)
         return self._read_rows(timesteps)
@@ -85,7 +87,7 @@ class EvalRunner(ABC):
     def _active(self, obs: Mapping[int, Any]) -> Mapping[int, Any]:
         """The observations of the envs that have not played their share."""
         retired = self._retired
-        if not retired:
+        if not retired or self._steps_together:
             return obs
         if not isinstance(obs, EnvBatch):
             return {env_id: value for env_id, value in obs.items() if env_id not in retired}
@@ -96,7 +98,7 @@ class EvalRunner(ABC):
         """Look at the flags of all envs at once, and only at the infos there are."""
         abnormal = {i for i, info in timesteps.infos.items() if is_abnormal(info)} if timesteps.infos else set()
         env_ids = timesteps.env_ids
-        if not abnormal and not timesteps.done.any():
+        if not abnormal and not np.count_nonzero(timesteps.done):
             self.num_env_steps += self._num_counted(env_ids)
             return []
         self.num_env_steps += self._num_counted(np.delete(env_ids, list(abnormal)))
@@ -108,7 +110,9 @@ class EvalRunner(ABC):
 
     def _num_counted(self, env_ids: np.ndarray) -> int:
         """How many of these envs have episodes to play (a manager may step the others along)."""
-        return sum(env_id not in self._retired for env_id in env_ids.tolist()) if self._retired else len(env_ids)
+        if not self._steps_together or not self._retired:
+            return len(env_ids)
+        return sum(env_id not in self._retired for env_id in env_ids.tolist())
 
     def _read_rows(self, timesteps: Mapping[int, Any]) -> list[tuple[int, Any]]:
         ended = []

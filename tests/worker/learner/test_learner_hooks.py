@@ -183,5 +183,5 @@ def test_log_reduce_averages_numbers_tensors_lists_and_dicts(two_ranks):
 def test_log_reduce_refuses_what_has_no_mean(two_ranks):
     buffer = new_log_buffer()
     buffer["scalar"]["name"] = "x"
-    with pytest.raises(TypeError, match="'scalar.name'.*str"):
+    with pytest.raises(TypeError, match=r"'scalar\.name'.*str"):
         LogReduceHook("log_reduce", 10, position="after_iter")(SimpleNamespace(log_buffer=buffer))

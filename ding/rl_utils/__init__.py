@@ -3,6 +3,17 @@
 from difflib import get_close_matches
 from typing import NoReturn
 
+from ding.rl_utils.a2c import (
+    a2c_data,
+    a2c_error,
+    a2c_error_continuous,
+    a2c_loss,
+)
+from ding.rl_utils.acer import (
+    acer_policy_error,
+    acer_trust_region_update,
+    acer_value_error,
+)
 from ding.rl_utils.adder import (
     get_gae,
     get_gae_with_default_last_value,
@@ -11,6 +22,11 @@ from ding.rl_utils.adder import (
 )
 from ding.rl_utils.beta_function import (
     beta_function_map,
+)
+from ding.rl_utils.coma import (
+    coma_data,
+    coma_error,
+    coma_loss,
 )
 from ding.rl_utils.exploration import (
     BaseNoise,
@@ -22,6 +38,45 @@ from ding.rl_utils.exploration import (
 from ding.rl_utils.gae import (
     gae,
     gae_data,
+)
+from ding.rl_utils.happo import (
+    happo_data,
+    happo_error,
+    happo_error_continuous,
+    happo_info,
+    happo_loss,
+    happo_policy_data,
+    happo_policy_error,
+    happo_policy_error_continuous,
+    happo_policy_loss,
+    happo_value_data,
+    happo_value_error,
+)
+from ding.rl_utils.isw import (
+    compute_importance_weights,
+)
+from ding.rl_utils.ppg import (
+    ppg_data,
+    ppg_joint_error,
+    ppg_joint_loss,
+)
+from ding.rl_utils.ppo import (
+    ppo_data,
+    ppo_data_continuous,
+    ppo_error,
+    ppo_error_continuous,
+    ppo_info,
+    ppo_loss,
+    ppo_policy_data,
+    ppo_policy_data_continuous,
+    ppo_policy_error,
+    ppo_policy_error_continuous,
+    ppo_policy_loss,
+    ppo_value_data,
+    ppo_value_error,
+)
+from ding.rl_utils.retrace import (
+    compute_q_retraces,
 )
 from ding.rl_utils.sampler import (
     ArgmaxSampler,
@@ -70,11 +125,24 @@ from ding.rl_utils.td import (
     v_nstep_td_data,
     v_nstep_td_error,
 )
+from ding.rl_utils.upgo import (
+    tb_cross_entropy,
+    upgo_loss,
+    upgo_returns,
+)
 from ding.rl_utils.value_rescale import (
     inv_symlog,
     symlog,
     value_inv_transform,
     value_transform,
+)
+from ding.rl_utils.vtrace import (
+    vtrace_advantage,
+    vtrace_data,
+    vtrace_error_continuous_action,
+    vtrace_error_discrete_action,
+    vtrace_loss,
+    vtrace_nstep_return,
 )
 
 __all__ = [
@@ -87,8 +155,20 @@ __all__ = [
     "MultinomialSampler",
     "OUNoise",
     "ReparameterizationSampler",
+    "a2c_data",
+    "a2c_error",
+    "a2c_error_continuous",
+    "a2c_loss",
+    "acer_policy_error",
+    "acer_trust_region_update",
+    "acer_value_error",
     "bdq_nstep_td_error",
     "beta_function_map",
+    "coma_data",
+    "coma_error",
+    "coma_loss",
+    "compute_importance_weights",
+    "compute_q_retraces",
     "create_noise_generator",
     "discount_cumsum",
     "dist_1step_td_data",
@@ -110,6 +190,17 @@ __all__ = [
     "get_gae_with_default_last_value",
     "get_nstep_return_data",
     "get_train_sample",
+    "happo_data",
+    "happo_error",
+    "happo_error_continuous",
+    "happo_info",
+    "happo_loss",
+    "happo_policy_data",
+    "happo_policy_error",
+    "happo_policy_error_continuous",
+    "happo_policy_loss",
+    "happo_value_data",
+    "happo_value_error",
     "inv_symlog",
     "iqn_nstep_td_data",
     "iqn_nstep_td_error",
@@ -118,6 +209,22 @@ __all__ = [
     "multistep_forward_view",
     "nstep_return",
     "nstep_return_data",
+    "ppg_data",
+    "ppg_joint_error",
+    "ppg_joint_loss",
+    "ppo_data",
+    "ppo_data_continuous",
+    "ppo_error",
+    "ppo_error_continuous",
+    "ppo_info",
+    "ppo_loss",
+    "ppo_policy_data",
+    "ppo_policy_data_continuous",
+    "ppo_policy_error",
+    "ppo_policy_error_continuous",
+    "ppo_policy_loss",
+    "ppo_value_data",
+    "ppo_value_error",
     "q_1step_td_data",
     "q_1step_td_error",
     "q_nstep_sql_td_error",
@@ -129,14 +236,23 @@ __all__ = [
     "qrdqn_nstep_td_data",
     "qrdqn_nstep_td_error",
     "symlog",
+    "tb_cross_entropy",
     "td_lambda_data",
     "td_lambda_error",
+    "upgo_loss",
+    "upgo_returns",
     "v_1step_td_data",
     "v_1step_td_error",
     "v_nstep_td_data",
     "v_nstep_td_error",
     "value_inv_transform",
     "value_transform",
+    "vtrace_advantage",
+    "vtrace_data",
+    "vtrace_error_continuous_action",
+    "vtrace_error_discrete_action",
+    "vtrace_loss",
+    "vtrace_nstep_return",
 ]
 
 

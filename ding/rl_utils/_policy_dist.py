@@ -1,0 +1,55 @@
+"""Log-probabilities and entropies of policies, by direct formulas: one or two torch calls, no argument checks."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+MuSigma = Mapping[str, torch.Tensor]
+
+
+class Categorical:
+    """Policy with logits ``[*S, N]``."""
+
+    def __init__(self, logit: torch.Tensor) -> None:
+        self.log_p = F.log_softmax(logit, dim=-1)
+
+    def log_prob(self, action: torch.Tensor) -> torch.Tensor:
+        """Log-probability ``[*S]`` of the actions, int64 ``[*S]``."""
+        return self.log_p.gather(-1, action.long().unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> torch.Tensor:
+        """Entropy ``[*S]`` in nats; a class of probability 0 adds 0."""
+        finite = self.log_p.clamp_min(torch.finfo(self.log_p.dtype).min)
+        return -(finite.exp() * finite).sum(-1)
+
+
+class DiagonalNormal:
+    """Policy with independent normal action dimensions: ``mu`` and ``sigma`` ``[*S, D]``."""
+
+    def __init__(self, mu_sigma: MuSigma) -> None:
+        self.mu, self.sigma = mu_sigma["mu"], mu_sigma["sigma"]
+
+    def log_prob(self, action: torch.Tensor) -> torch.Tensor:
+        """Log-density ``[*S]`` of the actions ``[*S, D]``."""
+        standard = (action - self.mu) / self.sigma
+        return (-0.5 * standard.square() - self.sigma.log() - _LOG_SQRT_2PI).sum(-1)
+
+    def entropy(self) -> torch.Tensor:
+        """Differential entropy ``[*S]`` in nats."""
+        return (0.5 + _LOG_SQRT_2PI + self.sigma.log()).expand_as(self.mu).sum(-1)
+
+
+def with_action_dim(mu_sigma: MuSigma) -> MuSigma:
+    """1-D parameters, as the collector stores them for one action dimension, get the trailing dimension back."""
+    if mu_sigma["mu"].dim() > 1:
+        return mu_sigma
+    return {key: mu_sigma[key].unsqueeze(-1) for key in ("mu", "sigma")}
+
+
+def weighted(value: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+    """``value`` times ``weight``; ``None`` counts as ones."""
+    return value if weight is None else value * weight

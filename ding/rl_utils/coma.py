@@ -1,0 +1,37 @@
+"""Counterfactual multi-agent policy gradients (Foerster et al. 2018, arXiv:1705.08926)."""
+
+from collections import namedtuple
+
+import torch
+import torch.nn.functional as F
+
+from ding.rl_utils._policy_dist import Categorical, weighted
+from ding.rl_utils._td_common import select
+from ding.rl_utils._td_value import generalized_lambda_returns
+
+coma_data = namedtuple("coma_data", ["logit", "action", "q_value", "target_q_value", "reward", "weight"])
+coma_loss = namedtuple("coma_loss", ["policy_loss", "q_value_loss", "entropy_loss"])
+
+
+def coma_error(data: tuple, gamma: float, lambda_: float) -> coma_loss:
+    """Policy, action value and entropy losses, each 0-d.
+
+    ``data``: ``coma_data``; logit, q_value and target_q_value ``[T, B, A, N]``, action int64 ``[T, B, A]``, reward
+    ``[T, B]`` shared by the agents, weight ``[T, B, A]`` or ``None``. The baseline of an agent is its expected value
+    over its own actions.
+    """
+    logit, action, q_value, target_q_value, reward, weight = data
+    policy = Categorical(logit)
+    q_taken = select(q_value, action)
+    with torch.no_grad():
+        baseline = (policy.log_p.exp() * q_value).sum(-1)
+        adv = q_taken - baseline
+        target_taken = select(target_q_value, action)
+        shared = reward.unsqueeze(-1).expand_as(target_taken)[:-1]
+        target = generalized_lambda_returns(target_taken, shared, gamma, lambda_)
+    q_error = F.mse_loss(q_taken[:-1], target, reduction="none")
+    return coma_loss(
+        -weighted(policy.log_prob(action) * adv, weight).mean(),
+        weighted(q_error, None if weight is None else weight[:-1]).mean(),
+        weighted(policy.entropy(), weight).mean(),
+    )

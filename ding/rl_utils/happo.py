@@ -1,0 +1,93 @@
+"""Heterogeneous-agent PPO (Kuba et al. 2022, arXiv:2109.11251): agent by agent, the surrogate scaled by ``factor``.
+
+``factor`` ``[B]`` or ``[B, 1]`` is the product of the ratios of the agents that were updated before.
+"""
+
+from collections import namedtuple
+
+import torch
+
+from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, weighted, with_action_dim
+from ding.rl_utils._surrogate import (
+    change_stats,
+    check_dual_clip,
+    clipped_surrogate,
+    clipped_value_loss,
+    policy_ratio,
+)
+
+happo_data = namedtuple(
+    "happo_data",
+    ["logit_new", "logit_old", "action", "value_new", "value_old", "adv", "return_", "weight", "factor"],
+)
+happo_policy_data = namedtuple("happo_policy_data", ["logit_new", "logit_old", "action", "adv", "weight", "factor"])
+happo_value_data = namedtuple("happo_value_data", ["value_new", "value_old", "return_", "weight"])
+happo_loss = namedtuple("happo_loss", ["policy_loss", "value_loss", "entropy_loss"])
+happo_policy_loss = namedtuple("happo_policy_loss", ["policy_loss", "entropy_loss"])
+happo_info = namedtuple("happo_info", ["approx_kl", "clipfrac"])
+
+Policy = Categorical | DiagonalNormal
+
+
+def _policy_terms(
+    new: Policy, old: Policy, data: tuple, clip_ratio: float, dual_clip: float | None
+) -> tuple[happo_policy_loss, happo_info]:
+    check_dual_clip(dual_clip)
+    _, _, action, adv, weight, factor = data
+    logp_new, logp_old = new.log_prob(action), old.log_prob(action)
+    ratio = policy_ratio(logp_new, logp_old, adv)
+    objective = clipped_surrogate(ratio, adv, clip_ratio, dual_clip) * factor.reshape(adv.shape)
+    entropy = weighted(new.entropy(), weight).mean()
+    loss = happo_policy_loss(-weighted(objective, weight).mean(), entropy)
+    return loss, happo_info(*change_stats(ratio, logp_new, logp_old, clip_ratio))
+
+
+def happo_policy_error(
+    data: tuple, clip_ratio: float = 0.2, dual_clip: float | None = None
+) -> tuple[happo_policy_loss, happo_info]:
+    """Clipped policy loss and entropy of a discrete policy.
+
+    ``data``: ``happo_policy_data``; logits ``[B, N]``, action int64 ``[B]``, adv and weight ``[B]``. Raises
+    ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1.
+    """
+    return _policy_terms(Categorical(data[0]), Categorical(data[1]), data, clip_ratio, dual_clip)
+
+
+def happo_policy_error_continuous(
+    data: tuple, clip_ratio: float = 0.2, dual_clip: float | None = None
+) -> tuple[happo_policy_loss, happo_info]:
+    """:func:`happo_policy_error` for mappings with mu and sigma ``[B, D]`` and actions ``[B, D]``."""
+    old = DiagonalNormal(with_action_dim(data[1]))
+    return _policy_terms(DiagonalNormal(data[0]), old, data, clip_ratio, dual_clip)
+
+
+def happo_value_error(data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
+    """Clipped value loss, 0-d. ``data``: ``happo_value_data``; all ``[B]``."""
+    value_new, value_old, return_, weight = data
+    return clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
+
+
+def _split(data: tuple) -> tuple[tuple, tuple]:
+    new, old, action, value_new, value_old, adv, return_, weight, factor = data
+    policy_data = happo_policy_data(new, old, action, adv, weight, factor)
+    return policy_data, happo_value_data(value_new, value_old, return_, weight)
+
+
+def happo_error(
+    data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
+) -> tuple[happo_loss, happo_info]:
+    """:func:`happo_policy_error` and :func:`happo_value_error` together. ``data``: ``happo_data``."""
+    policy_data, value_data = _split(data)
+    policy, info = happo_policy_error(policy_data, clip_ratio, dual_clip)
+    value = happo_value_error(value_data, clip_ratio, use_value_clip)
+    return happo_loss(policy.policy_loss, value, policy.entropy_loss), info
+
+
+def happo_error_continuous(
+    data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
+) -> tuple[happo_loss, happo_info]:
+    """:func:`happo_error` for mappings with mu and sigma ``[B, D]`` in the place of the logits."""
+    policy_data, value_data = _split(data)
+    policy, info = happo_policy_error_continuous(policy_data, clip_ratio, dual_clip)
+    value = happo_value_error(value_data, clip_ratio, use_value_clip)
+    return happo_loss(policy.policy_loss, value, policy.entropy_loss), info

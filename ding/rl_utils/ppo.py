@@ -1,0 +1,163 @@
+"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347); dual clip of Ye et al. 2020, arXiv:1912.09729.
+
+Notation: B batch, N actions, D action dimensions. ``weight=None`` counts as ones. ``logit_pretrained`` (or ``None``) is
+the output of a reference policy, towards which ``kl_div`` measures the distance.
+"""
+
+from collections import namedtuple
+
+import torch
+
+from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, weighted, with_action_dim
+from ding.rl_utils._surrogate import (
+    change_stats,
+    check_dual_clip,
+    clipped_surrogate,
+    clipped_value_loss,
+    kl_estimate,
+    policy_ratio,
+)
+
+ppo_data = namedtuple(
+    "ppo_data",
+    [
+        "logit_new",
+        "logit_old",
+        "action",
+        "value_new",
+        "value_old",
+        "adv",
+        "return_",
+        "weight",
+        "logit_pretrained",
+    ],
+)
+ppo_data_continuous = namedtuple(
+    "ppo_data_continuous",
+    [
+        "mu_sigma_new",
+        "mu_sigma_old",
+        "action",
+        "value_new",
+        "value_old",
+        "adv",
+        "return_",
+        "weight",
+        "logit_pretrained",
+    ],
+)
+ppo_policy_data = namedtuple(
+    "ppo_policy_data", ["logit_new", "logit_old", "action", "adv", "weight", "logit_pretrained"]
+)
+ppo_policy_data_continuous = namedtuple(
+    "ppo_policy_data_continuous", ["mu_sigma_new", "mu_sigma_old", "action", "adv", "weight", "logit_pretrained"]
+)
+ppo_value_data = namedtuple("ppo_value_data", ["value_new", "value_old", "return_", "weight"])
+ppo_loss = namedtuple("ppo_loss", ["policy_loss", "value_loss", "entropy_loss", "kl_div"])
+ppo_policy_loss = namedtuple("ppo_policy_loss", ["policy_loss", "entropy_loss", "kl_div"])
+ppo_info = namedtuple("ppo_info", ["approx_kl", "clipfrac"])
+
+Policy = Categorical | DiagonalNormal
+
+
+def _policy_terms(
+    new: Policy,
+    old: Policy,
+    pretrained: Policy | None,
+    data: tuple,
+    clip_ratio: float,
+    dual_clip: float | None,
+    kl_type: str,
+    entropy_bonus: bool = True,
+    dual_clip_both_signs: bool = False,
+) -> tuple[ppo_policy_loss, ppo_info]:
+    _, _, action, adv, weight, _ = data
+    logp_new, logp_old = new.log_prob(action), old.log_prob(action)
+    ratio = policy_ratio(logp_new, logp_old, adv)
+    objective = clipped_surrogate(ratio, adv, clip_ratio, dual_clip, dual_clip_both_signs)
+    zero = torch.zeros((), dtype=adv.dtype, device=adv.device)
+    entropy = zero
+    if entropy_bonus:
+        sample_entropy = new.entropy()
+        if sample_entropy.shape != adv.shape:
+            sample_entropy = sample_entropy.mean(dim=1)
+        entropy = weighted(sample_entropy, weight).mean()
+    kl_div = zero if pretrained is None else kl_estimate(logp_new - pretrained.log_prob(action), kl_type)
+    loss = ppo_policy_loss(-weighted(objective, weight).mean(), entropy, kl_div)
+    return loss, ppo_info(*change_stats(ratio, logp_new, logp_old, clip_ratio))
+
+
+def ppo_policy_error(
+    data: tuple,
+    clip_ratio: float = 0.2,
+    dual_clip: float | None = None,
+    entropy_bonus: bool = True,
+    kl_type: str = "k1",
+) -> tuple[ppo_policy_loss, ppo_info]:
+    """Clipped policy loss and entropy of a discrete policy.
+
+    ``data``: ``ppo_policy_data``; logits ``[B, N]``, action int64 ``[B]``, adv and weight ``[B]``. With more than one
+    action per sample (logits ``[B, M, N]``, action ``[B, M]``) ratio and entropy are averaged over them. ``dual_clip``
+    bounds the loss of very bad samples. Raises ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1.
+    """
+    check_dual_clip(dual_clip)
+    pretrained = None if data[5] is None else Categorical(data[5])
+    new, old = Categorical(data[0]), Categorical(data[1])
+    return _policy_terms(new, old, pretrained, data, clip_ratio, dual_clip, kl_type, entropy_bonus)
+
+
+def ppo_policy_error_continuous(
+    data: tuple,
+    clip_ratio: float = 0.2,
+    dual_clip: float | None = None,
+    kl_type: str = "k1",
+    reference_numerics: bool = False,
+) -> tuple[ppo_policy_loss, ppo_info]:
+    """Clipped policy loss and entropy of a policy of independent normals.
+
+    ``data``: ``ppo_policy_data_continuous``; the policies are mappings with mu and sigma ``[B, D]``, action ``[B, D]``,
+    adv and weight ``[B]``. ``reference_numerics`` applies ``dual_clip`` to positive advantages too, as DI-engine does.
+    """
+    check_dual_clip(dual_clip)
+    pretrained = None if data[5] is None else DiagonalNormal(with_action_dim(data[5]))
+    new, old = DiagonalNormal(data[0]), DiagonalNormal(with_action_dim(data[1]))
+    return _policy_terms(
+        new, old, pretrained, data, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics
+    )
+
+
+def ppo_value_error(data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
+    """Clipped value loss, 0-d. ``data``: ``ppo_value_data``; all ``[B]``."""
+    value_new, value_old, return_, weight = data
+    return clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
+
+
+def ppo_error(
+    data: tuple,
+    clip_ratio: float = 0.2,
+    use_value_clip: bool = True,
+    dual_clip: float | None = None,
+    kl_type: str = "k1",
+) -> tuple[ppo_loss, ppo_info]:
+    """:func:`ppo_policy_error` and :func:`ppo_value_error` together. ``data``: ``ppo_data``."""
+    logit_new, logit_old, action, value_new, value_old, adv, return_, weight, pretrained = data
+    policy_data = ppo_policy_data(logit_new, logit_old, action, adv, weight, pretrained)
+    policy, info = ppo_policy_error(policy_data, clip_ratio, dual_clip, kl_type=kl_type)
+    value = clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
+    return ppo_loss(policy.policy_loss, value, policy.entropy_loss, policy.kl_div), info
+
+
+def ppo_error_continuous(
+    data: tuple,
+    clip_ratio: float = 0.2,
+    use_value_clip: bool = True,
+    dual_clip: float | None = None,
+    kl_type: str = "k1",
+    reference_numerics: bool = False,
+) -> tuple[ppo_loss, ppo_info]:
+    """:func:`ppo_policy_error_continuous` and :func:`ppo_value_error` together. ``data``: ``ppo_data_continuous``."""
+    new, old, action, value_new, value_old, adv, return_, weight, pretrained = data
+    policy_data = ppo_policy_data_continuous(new, old, action, adv, weight, pretrained)
+    policy, info = ppo_policy_error_continuous(policy_data, clip_ratio, dual_clip, kl_type, reference_numerics)
+    value = clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
+    return ppo_loss(policy.policy_loss, value, policy.entropy_loss, policy.kl_div), info

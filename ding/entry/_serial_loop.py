@@ -64,7 +64,7 @@ class SerialLoop:
         stop_value = cfg.env.stop_value
         self._updates = int(cfg.policy.learn.update_per_collect)
         self._batch_size = parts.learner.policy.get_attribute("batch_size")
-        self._uses_priority = bool(parts.policy.get_attribute("priority"))
+        self._uses_priority = bool(parts.learner.policy.get_attribute("priority"))
         self.progress = Progress(
             exp_name=cfg.exp_name,
             max_env_step=max_env_step,

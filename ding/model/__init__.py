@@ -26,6 +26,7 @@ from ding.model.common import (
     independent_normal_dist,
 )
 from ding.model.template import BDQ, C51DQN, DQN, DRQN, FQF, IQN, QRDQN, RainbowDQN
+from ding.model.wrapper import IModelWrapper, model_wrap, register_wrapper, wrapper_name_map
 
 __all__ = [
     "BDQ",
@@ -47,6 +48,7 @@ __all__ = [
     "FQFHead",
     "GaussianFourierProjectionTimeEncoder",
     "IMPALAConvEncoder",
+    "IModelWrapper",
     "MultiHead",
     "PopArtVHead",
     "QRDQNHead",
@@ -59,4 +61,7 @@ __all__ = [
     "create_model",
     "head_cls_map",
     "independent_normal_dist",
+    "model_wrap",
+    "register_wrapper",
+    "wrapper_name_map",
 ]

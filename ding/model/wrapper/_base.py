@@ -1,0 +1,114 @@
+"""Wrappers of models: the interface, the plain wrapper, and the table of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from ding.utils import did_you_mean
+
+
+class IModelWrapper:
+    """Base of wrappers: adds something to ``forward`` and is the wrapped model in everything else.
+
+    Attributes that the wrapper lacks are those of what it wraps, so ``state_dict``, ``train``, ``parameters`` and so
+    on reach the module through any number of wrappers.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, key: str) -> Any:
+        # Copying asks for attributes before ``_model`` is there.
+        if key == "_model" or (key.startswith("__") and key.endswith("__")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
+        return getattr(self._model, key)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the wrapped model."""
+        return self._model.forward(*args, **kwargs)
+
+    def reset(self, data_id: list[int] | None = None, **kwargs: Any) -> None:
+        """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""
+        if hasattr(self._model, "reset"):
+            self._model.reset(data_id=data_id, **kwargs)
+
+    def info(self, attr_name: str) -> str:
+        """The class names from this wrapper down to the object that has ``attr_name``, separated by blanks.
+
+        Raises:
+            AttributeError: nothing in the chain has it.
+        """
+        names = [type(self).__name__]
+        item: Any = self
+        while attr_name not in dir(type(item)) and attr_name not in vars(item):
+            if not isinstance(item, IModelWrapper):
+                getattr(item, attr_name)  # a parameter or submodule, or the AttributeError that names it
+                break
+            item = item._model
+            names.append(type(item).__name__)
+        return " ".join(names)
+
+
+class BaseModelWrapper(IModelWrapper):
+    """The wrapper that every bare model gets first: changes nothing."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model; a module with its hooks."""
+        model = self._model
+        return model(*args, **kwargs) if isinstance(model, nn.Module) else model.forward(*args, **kwargs)
+
+
+class TeacherNetwork(IModelWrapper):
+    """Reserved name ``teacher``; cannot be built."""
+
+    def __init__(self, model: Any) -> None:
+        raise NotImplementedError("the model wrapper 'teacher' is not implemented")
+
+
+wrapper_name_map: dict[str, type[IModelWrapper]] = {"base": BaseModelWrapper, "teacher": TeacherNetwork}
+
+
+def register_wrapper(name: str, wrapper_type: type[IModelWrapper]) -> None:
+    """Make ``wrapper_type`` available to ``model_wrap`` as ``name``.
+
+    Raises:
+        TypeError: not a text and a subclass of ``IModelWrapper``.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a wrapper must be a string, got {name!r}")
+    if not (isinstance(wrapper_type, type) and issubclass(wrapper_type, IModelWrapper)):
+        raise TypeError(f"a wrapper must be a subclass of IModelWrapper, got {wrapper_type!r}")
+    wrapper_name_map[name] = wrapper_type
+
+
+def model_wrap(model: Any, wrapper_name: str | None = None, **kwargs: Any) -> Any:
+    """Wrap ``model`` by the wrapper ``wrapper_name``; a bare model gets the wrapper ``base`` first.
+
+    Arguments:
+        model: a module or a wrapped model; the module is shared and not copied.
+        kwargs: of the wrapper.
+
+    Raises:
+        TypeError: no wrapper has that name.
+    """
+    if wrapper_name not in wrapper_name_map:
+        raise TypeError(f"unknown model wrapper {wrapper_name!r}.{did_you_mean(wrapper_name, wrapper_name_map)}")
+    if not isinstance(model, IModelWrapper):
+        model = BaseModelWrapper(model)
+        if wrapper_name == "base":
+            return model
+    return wrapper_name_map[wrapper_name](model, **kwargs)
+
+
+def output_dict(output: Any, wrapper: IModelWrapper) -> dict[str, Any]:
+    """``output`` of the model, checked to be a dict.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(output, Mapping):
+        raise TypeError(f"{type(wrapper).__name__} needs a model whose output is a dict, got {type(output).__name__}")
+    return output if isinstance(output, dict) else dict(output)

@@ -1,0 +1,76 @@
+"""Wrappers for hybrid actions: a discrete type and continuous arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ding.model.wrapper._base import IModelWrapper, output_dict
+from ding.model.wrapper._eps_greedy import EpsGreedyMultinomialSampleWrapper, EpsGreedySampleWrapper
+from ding.model.wrapper._logits import greedy_action, softmax_action, split_heads
+from ding.model.wrapper._sampling import normal_sample
+
+
+def _hybrid_output(output: dict[str, Any], action_type: Any) -> dict[str, Any]:
+    if "action_args" not in output:
+        raise KeyError(f"a hybrid action needs 'action_args' in the output of the model, got {sorted(output)}")
+    action = {"action_type": action_type, "action_args": output["action_args"]}
+    return {"action": action, "logit": output["logit"]}
+
+
+class HybridArgmaxSampleWrapper(IModelWrapper):
+    """``hybrid_argmax_sample``: the output is ``logit`` and ``action``, a dict of the best ``action_type`` and the
+    ``action_args``.
+
+    An output without ``logit`` is passed through.
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and choose."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        if "logit" not in output:
+            return output
+        logits, masks, single = split_heads(output)
+        actions = [greedy_action(logit, mask) for logit, mask in zip(logits, masks)]
+        return _hybrid_output(output, actions[0] if single else actions)
+
+
+class HybridEpsGreedySampleWrapper(EpsGreedySampleWrapper):
+    """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output as of ``hybrid_argmax_sample``."""
+
+    def _output(self, output: dict[str, Any], action: Any) -> dict[str, Any]:
+        return _hybrid_output(output, action)
+
+
+class HybridEpsGreedyMultinomialSampleWrapper(EpsGreedyMultinomialSampleWrapper):
+    """``hybrid_eps_greedy_multinomial_sample``: ``eps_greedy_multinomial_sample`` for ``action_type``."""
+
+    def _output(self, output: dict[str, Any], action: Any) -> dict[str, Any]:
+        return _hybrid_output(output, action)
+
+
+class HybridReparamMultinomialSampleWrapper(IModelWrapper):
+    """``hybrid_reparam_multinomial_sample``: adds ``action``: a draw of ``softmax(logit['action_type'])`` and a
+    normal sample with
+    ``logit['action_args']`` (``mu``, ``sigma``)."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and draw; the sample has no gradient."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        logit = output["logit"]
+        action_type = softmax_action(logit["action_type"], output.get("action_mask"))
+        output["action"] = {"action_type": action_type, "action_args": normal_sample(logit["action_args"])}
+        return output
+
+
+class HybridDeterministicArgmaxSampleWrapper(IModelWrapper):
+    """``hybrid_deterministic_argmax_sample``: adds ``action``: the best ``action_type`` and the mean of the
+    arguments.
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and choose."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        logit = output["logit"]
+        action_type = greedy_action(logit["action_type"], output.get("action_mask"))
+        output["action"] = {"action_type": action_type, "action_args": logit["action_args"]["mu"]}
+        return output

@@ -1,0 +1,122 @@
+"""The wrapper of target networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from ding.model.wrapper._base import IModelWrapper
+
+_OPTIONS = {"assign": "freq", "momentum": "theta"}
+
+
+class TargetNetworkWrapper(IModelWrapper):
+    """``target``: a network that follows another one.
+
+    ``assign`` copies the weights at every ``freq``-th call of ``update``; ``momentum`` moves each parameter by the
+    share ``theta`` at every call and copies the buffers (statistics of normalisation, noise).
+
+    Arguments:
+        update_type: ``assign`` or ``momentum``.
+        update_kwargs: ``{'freq': n}``, n positive, or ``{'theta': t}``, t in ``[0, 1]``.
+
+    Raises:
+        ValueError: another type, or its option is missing or out of range.
+    """
+
+    def __init__(self, model: Any, update_type: str, update_kwargs: Mapping[str, Any]) -> None:
+        super().__init__(model)
+        if update_type not in _OPTIONS:
+            raise ValueError(f"update_type must be one of {sorted(_OPTIONS)}, got {update_type!r}")
+        option = _OPTIONS[update_type]
+        if option not in update_kwargs:
+            raise ValueError(f"update_kwargs of {update_type!r} needs {option!r}, got {dict(update_kwargs)}")
+        value = update_kwargs[option]
+        if update_type == "assign" and value < 1:
+            raise ValueError(f"update_kwargs['freq'] must be positive, got {value}")
+        if update_type == "momentum" and not 0 <= value <= 1:
+            raise ValueError(f"update_kwargs['theta'] must be in [0, 1], got {value}")
+        self._update_type = update_type
+        self._update_kwargs = dict(update_kwargs)
+        self._update_count = 0
+
+    def reset(self, *args: Any, target_update_count: int | None = None, **kwargs: Any) -> None:
+        """Set the counter of ``assign``, if given, and reset what is wrapped."""
+        if target_update_count is not None:
+            self._update_count = target_update_count
+        if hasattr(self._model, "reset"):
+            self._model.reset(*args, **kwargs)
+
+    def update(self, state_dict: Mapping[str, torch.Tensor], direct: bool = False) -> None:
+        """Follow the network whose state is ``state_dict``.
+
+        Arguments:
+            direct: copy it now and start counting anew.
+
+        Raises:
+            RuntimeError: the names or shapes are not those of this network.
+        """
+        if direct:
+            self._model.load_state_dict(state_dict, strict=True)
+            self._update_count = 0
+        elif self._update_type == "assign":
+            self._update_count += 1
+            if self._update_count % self._update_kwargs["freq"] == 0:
+                self._copy(state_dict)
+        else:
+            self._blend(state_dict, self._update_kwargs["theta"])
+
+    @torch.no_grad()
+    def _copy(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        own = self._model.state_dict()
+        if not _same_layout(own, state_dict):
+            self._model.load_state_dict(state_dict, strict=True)  # raises with the names that do not fit
+            return
+        _foreach_copy(list(own.values()), [state_dict[key] for key in own])
+
+    @torch.no_grad()
+    def _blend(self, state_dict: Mapping[str, torch.Tensor], theta: float) -> None:
+        own = self._model.state_dict(keep_vars=True)
+        if not _same_layout(own, state_dict):
+            self._model.load_state_dict(state_dict, strict=True)  # raises with the names that do not fit
+            return
+        parameters: list[torch.Tensor] = []
+        sources: list[torch.Tensor] = []
+        buffers: list[torch.Tensor] = []
+        buffer_sources: list[torch.Tensor] = []
+        seen: set[int] = set()  # a module that is registered twice has two names and one storage
+        for key, value in own.items():
+            if not isinstance(value, nn.Parameter):
+                buffers.append(value)
+                buffer_sources.append(state_dict[key])
+            elif id(value) not in seen:
+                seen.add(id(value))
+                parameters.append(value)
+                sources.append(_on_device_of(value, state_dict[key].detach()))
+        if parameters:
+            torch._foreach_mul_(parameters, 1 - theta)
+            torch._foreach_add_(parameters, sources, alpha=theta)
+        if buffers:
+            _foreach_copy(buffers, buffer_sources)
+
+
+def _same_layout(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both hold tensors of the same names and shapes."""
+    if own.keys() != other.keys():
+        return False
+    for key, value in own.items():
+        match = other[key]
+        if not isinstance(value, torch.Tensor) or not isinstance(match, torch.Tensor) or value.shape != match.shape:
+            return False
+    return True
+
+
+def _on_device_of(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    return source if source.device == target.device else source.to(target.device)
+
+
+def _foreach_copy(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
+    torch._foreach_copy_(targets, [_on_device_of(*pair) for pair in zip(targets, sources)])

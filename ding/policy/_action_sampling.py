@@ -92,10 +92,9 @@ class ActionSampler:
     def _box(self, space: Any, n: int) -> torch.Tensor:
         shape = (n, *space.shape)
         if np.issubdtype(space.dtype, np.integer):
-            values = self._rng.integers(
-                space.low.astype(np.int64), space.high.astype(np.int64), size=shape, endpoint=True
-            )
-            return torch.from_numpy(values.astype(space.dtype))
+            low, high = space.low.astype(np.int64), space.high.astype(np.int64)
+            whole = self._rng.integers(low, high, size=shape, endpoint=True)
+            return torch.from_numpy(whole.astype(space.dtype))
         below, above = np.isfinite(space.low), np.isfinite(space.high)
         if below.all() and above.all():
             values = self._rng.uniform(space.low, space.high, size=shape)

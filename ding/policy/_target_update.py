@@ -1,5 +1,6 @@
 """When and how the target network of a Q policy follows the learner."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -58,3 +59,29 @@ def num_steps(optimizer: torch.optim.Optimizer) -> int:
     """
     steps = [int(state["step"]) for state in optimizer.state.values() if "step" in state]
     return max(steps, default=0)
+
+
+class LazyState(Mapping[str, torch.Tensor]):
+    """The state dict of ``model``, built when somebody reads it.
+
+    A target network that is copied every so many updates ignores it most of the time, and building it costs more than
+    all other work around a small update.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._state: dict[str, torch.Tensor] | None = None
+
+    def _read(self) -> dict[str, torch.Tensor]:
+        if self._state is None:
+            self._state = self._model.state_dict()
+        return self._state
+
+    def __getitem__(self, key: str) -> torch.Tensor:
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())

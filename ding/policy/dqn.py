@@ -1,6 +1,7 @@
 """DQN: Q-learning with a replay buffer and a target network."""
 
 import copy
+import logging
 from typing import Any
 
 import torch
@@ -8,13 +9,15 @@ import torch
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.model import model_wrap
 from ding.policy._forward import float_columns, forward_columns
-from ding.policy._target_update import num_steps, target_update_rule
+from ding.policy._target_update import LazyState, num_steps, target_update_rule
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import default_preprocess_learn, transition_done
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
 from ding.torch_utils import Adam
 from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils import POLICY_REGISTRY
+
+log = logging.getLogger(__name__)
 
 
 @POLICY_REGISTRY.register("dqn")
@@ -93,6 +96,8 @@ class DQNPolicy(Policy):
         self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._target_noise = _noise_layers(self._target_model) if cfg.noisy_net else []
         self._learn_noise = _noise_layers(self._model) if cfg.noisy_net else []
+        if cfg.noisy_net and not self._learn_noise:
+            log.warning("policy.noisy_net=True has no effect: the model has no noise layers (policy.model.noise=True)")
         self._learn_model.reset()
         self._target_model.reset()
 
@@ -106,7 +111,7 @@ class DQNPolicy(Policy):
         self._prepare_networks()
         loss, error, q_value, target_q_value = self._td_error(self._preprocess(data))
         self._optimize(loss, self._optimizer, self._learn_model)
-        self._target_model.update(self._learn_model.state_dict())
+        self._target_model.update(LazyState(self._learn_model))
         # One transfer for all numbers: on a GPU each would wait for the device.
         numbers = torch.cat([torch.stack([loss.detach(), q_value.mean(), target_q_value.mean()]), error]).tolist()
         return {
@@ -130,6 +135,7 @@ class DQNPolicy(Policy):
             ``{'priority': [float] * B}``.
         """
         if update_target_model:
+            # Not ``update(direct=True)``: the rhythm of the regular copies shall not depend on this.
             self._target_model.load_state_dict(self._learn_model.state_dict(), strict=True)
         self._prepare_networks()
         with torch.no_grad():
@@ -217,7 +223,9 @@ class DQNPolicy(Policy):
     def _init_collect(self) -> None:
         self._unroll_len = self._cfg.collect.unroll_len
         self._gamma, self._nstep = float(self._cfg.discount_factor), self._cfg.nstep
-        self._collect_model = model_wrap(self._model, wrapper_name="eps_greedy_sample")
+        self._collect_model = model_wrap(
+            self._model, wrapper_name="eps_greedy_sample", reference_numerics=self._reference_numerics
+        )
         self._collect_noise = _noise_layers(self._model) if self._cfg.noisy_net else []
         self._collect_model.reset()
 

@@ -285,6 +285,21 @@ def test_epsilon_is_drawn_per_environment():
     assert abs(float((action == greedy).float().mean()) - 0.75) < 0.03
 
 
+def test_reference_numerics_draws_epsilon_once_for_all():
+    torch.manual_seed(0)
+    policy = make_policy(reference_numerics=True)
+    batch = EnvBatch(np.arange(64), np.ones((64, 4), np.float32))
+    greedy = int(policy.eval_mode.forward(batch)[0]["action"])
+    shares = {
+        float((policy.collect_mode.forward(batch, eps=0.5).columns["action"] == greedy).float().mean())
+        for _ in range(20)
+    }
+    # Either all rows are greedy or about half of them are.
+    assert 1.0 in shares
+    assert all(share == 1.0 or share < 0.8 for share in shares)
+    assert len(shares) > 1
+
+
 def test_modes_of_the_network():
     policy = make_policy()
     policy.learn_mode.forward(golden_batch())
@@ -407,6 +422,11 @@ def test_noisy_net():
     assert torch.equal(*greedy)
     assert not torch.equal(policy.collect_mode.forward(obs, eps=0.0)[0]["logit"], greedy[0])
     assert not torch.equal(*logits)
+
+
+def test_noisy_net_without_noise_layers_is_told(caplog):
+    make_policy(noisy_net=True)
+    assert "policy.noisy_net=True has no effect" in caplog.text
 
 
 def test_learning_resamples_the_noise_of_both_networks():

@@ -59,6 +59,7 @@ class SerialLoop:
         self._signals = signals
         self._returns: list[float] = []
         self._stop = False
+        self._trained = False
         cfg = parts.cfg
         # A metric evaluator has a dict here.
         stop_value = cfg.env.stop_value
@@ -135,13 +136,15 @@ class SerialLoop:
         for done in range(self._updates):
             batch = buffer.sample(self._batch_size, learner.train_iter)
             if batch is None:
-                if learner.train_iter > 0:
+                # Before the first update the buffer is simply not full enough yet, in a resumed run, too.
+                if self._trained:
                     logger.warning(
                         "the buffer gave no batch of %d after %d of %d updates of this pass; collecting on",
                         self._batch_size, done, self._updates,
                     )  # fmt: skip
                 return
             learner.train(batch, envstep)
+            self._trained = True
             if self._uses_priority:
                 buffer.update(learner.priority_info)
             if self._signals.requested is not None:

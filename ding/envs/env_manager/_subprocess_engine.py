@@ -20,7 +20,7 @@ from ding.envs.env_manager._shm_columns import SharedColumns
 from ding.envs.env_manager._subprocess_process import WorkerProcess, close_all, kill_all
 from ding.envs.env_manager._subprocess_protocol import (
     COMPLETION,
-    STEP,
+    FIRST_STEP,
     Command,
     Failure,
     Flag,
@@ -30,6 +30,8 @@ from ding.envs.env_manager._subprocess_protocol import (
 
 # Every engine of this process: a forked worker closes the ends that it inherits from them.
 _LIVE: "weakref.WeakSet[WorkerEngine]" = weakref.WeakSet()
+COMMANDS = tuple(Command)
+PLAIN_STEP = int(Command.STEP)
 READ_BYTES = COMPLETION.size * 4096
 
 
@@ -85,8 +87,11 @@ class WorkerEngine:
             WorkerProcess(self._context, group, [PickledByValue(env_fns[i]) for i in group]) for group in self._groups
         ]
         self._worker_of = [self._workers[i // envs_per_worker] for i in ids]
-        self._frames = [bytes([STEP, i % envs_per_worker]) for i in ids]
+        self._step_orders = [bytes([FIRST_STEP + i % envs_per_worker]) for i in ids]
         self._by_sentinel: dict[int, WorkerProcess] = {}
+        # When the oldest unanswered order of a worker is overdue, for workers that have a limit.
+        self._deadlines: dict[WorkerProcess, float] = {}
+        self._dead: set[WorkerProcess] = set()
         self._completions, self._completions_in = self._context.Pipe(duplex=False)
         self._completions_fd = self._completions.fileno()
         os.set_blocking(self._completions_fd, False)
@@ -114,6 +119,7 @@ class WorkerEngine:
 
     def _start(self, worker: WorkerProcess) -> None:
         worker.start(self._completions_in, close_inherited)
+        self._dead.discard(worker)
         self._by_sentinel[worker.sentinel] = worker
         self._poller.register(worker.sentinel, select.POLLIN)
         self._set_deadline(worker)
@@ -123,6 +129,8 @@ class WorkerEngine:
     def _forget(self, worker: WorkerProcess) -> None:
         self._poller.unregister(worker.sentinel)
         del self._by_sentinel[worker.sentinel]
+        self._deadlines.pop(worker, None)
+        self._dead.add(worker)
 
     def close(self, grace_s: float) -> None:
         """End all workers: ask them, wait ``grace_s`` seconds, kill the rest. Frees memory and descriptors."""
@@ -145,10 +153,6 @@ class WorkerEngine:
     def is_alive(self, env_id: int) -> bool:
         """Whether the process of this env runs, as far as is known."""
         return self._worker_of[env_id].alive
-
-    def neighbours(self, env_id: int) -> list[int]:
-        """Ids of the envs in the same process, itself included."""
-        return self._worker_of[env_id].env_ids
 
     # orders
 
@@ -181,7 +185,7 @@ class WorkerEngine:
             worker = self._worker_of[env_id]
             worker.pending.append((Command.STEP, env_id))
             if worker.alive:
-                worker.send_frame(self._frames[env_id])
+                worker.send_bytes(self._step_orders[env_id])
             if timed and len(worker.pending) == 1:
                 self._set_deadline(worker)
 
@@ -195,67 +199,88 @@ class WorkerEngine:
 
     def _set_deadline(self, worker: WorkerProcess) -> None:
         limit = self._timeouts.of(worker.pending[0][0]) if worker.pending else None
-        worker.deadline = None if limit is None else time.monotonic() + limit
+        if limit is None:
+            self._deadlines.pop(worker, None)
+        else:
+            self._deadlines[worker] = time.monotonic() + limit
 
     # events
 
-    def poll(self, timeout_s: float | None) -> list[Event]:
-        """Wait until something happened or ``timeout_s`` is over, and return what did."""
+    def poll(self, timeout_s: float | None, stepped: list[int]) -> list[Event]:
+        """Wait until something happened or ``timeout_s`` is over.
+
+        Args:
+            timeout_s: seconds, ``None`` for no limit but those of the orders.
+            stepped: takes the ids of the envs that did a step with nothing to say beside shared memory. These come
+                before the returned events.
+
+        Returns:
+            The other events.
+        """
         events: list[Event] = []
-        self._answer_for_dead(events)
+        if self._dead:
+            self._answer_for_dead(events)
         died = []
         for fd, _ in self._poller.poll(0 if events else self._wait_ms(timeout_s)):
             if fd == self._completions_fd:
-                self._drain(events)
+                self._drain(events, stepped)
             else:
                 died.append(self._by_sentinel[fd])
         for worker in died:
-            self._drain(events)  # what it finished before it died
+            self._drain(events, stepped)  # what it finished before it died
             self._lost(worker, "crashed", events)
-        self._check_deadlines(events)
+        if self._deadlines:
+            self._check_deadlines(events)
         return events
 
     def _wait_ms(self, timeout_s: float | None) -> float | None:
-        deadlines = [worker.deadline for worker in self._workers if worker.deadline is not None]
-        if deadlines:
-            left = max(0.0, min(deadlines) - time.monotonic())
+        if self._deadlines:
+            left = max(0.0, min(self._deadlines.values()) - time.monotonic())
             timeout_s = left if timeout_s is None else min(timeout_s, left)
         return None if timeout_s is None else math.ceil(timeout_s * 1000.0)
 
-    def _drain(self, events: list[Event]) -> None:
+    def _drain(self, events: list[Event], stepped: list[int]) -> None:
         try:
             data = os.read(self._completions_fd, READ_BYTES)
         except BlockingIOError:
             return
+        workers = self._worker_of
         for env_id, generation, command, flags in COMPLETION.iter_unpack(data):
-            worker = self._worker_of[env_id]
+            worker = workers[env_id]
             if worker.generation != generation or not worker.alive:
                 continue
-            payload = None
-            if flags:
-                try:
-                    payload = worker.conn.recv()
-                except (EOFError, ConnectionResetError):
-                    continue  # died while it told; its sentinel says so
-                except Exception as error:  # noqa: BLE001 - a class of the env that cannot be rebuilt here
-                    flags, payload = Flag.FAILED, Failure(f"its answer cannot be unpickled: {error!r}")
+            if flags or command != PLAIN_STEP:
+                event = self._receive(worker, COMMANDS[command], env_id, flags)
+                if event is None:
+                    continue
+                events.append(event)
+            else:
+                stepped.append(env_id)
             worker.pending.popleft()
-            if worker.deadline is not None or worker.pending:
+            if worker.pending or self._deadlines:
                 self._set_deadline(worker)
-            events.append(Event(Command(command), env_id, flags, payload))
+
+    def _receive(self, worker: WorkerProcess, command: Command, env_id: int, flags: int) -> Event | None:
+        if not flags:
+            return Event(command, env_id, 0, None)
+        try:
+            return Event(command, env_id, flags, worker.conn.recv())
+        except (EOFError, ConnectionResetError):
+            return None  # it died while it told; its sentinel says so
+        except Exception as error:  # noqa: BLE001 - a class of the env that cannot be rebuilt here
+            return Event(command, env_id, Flag.FAILED, Failure(f"its answer cannot be unpickled: {error!r}"))
 
     def _check_deadlines(self, events: list[Event]) -> None:
-        for worker in self._workers:
-            if worker.deadline is not None and time.monotonic() >= worker.deadline:
-                self._lost(worker, "timeout", events)
+        now = time.monotonic()
+        for worker in [worker for worker, deadline in self._deadlines.items() if deadline <= now]:
+            self._lost(worker, "timeout", events)
 
     def _answer_for_dead(self, events: list[Event]) -> None:
-        for worker in self._workers:
-            if not worker.alive:
-                failure = Failure("its process is gone", "", "crashed")
-                while worker.pending:
-                    command, env_id = worker.pending.popleft()
-                    events.append(Event(command, env_id, Flag.FAILED, failure))
+        failure = Failure("its process is gone", "", "crashed")
+        for worker in self._dead:
+            while worker.pending:
+                command, env_id = worker.pending.popleft()
+                events.append(Event(command, env_id, Flag.FAILED, failure))
 
     def _lost(self, worker: WorkerProcess, reason: str, events: list[Event]) -> None:
         """Bury a worker and tell what that means for each of its envs."""

@@ -21,7 +21,7 @@ from ding.envs.env_manager._errors import (
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
 from ding.envs.env_manager._manager_base import EnvManagerBase
 from ding.envs.env_manager._subprocess_engine import Event, Timeouts, WorkerEngine
-from ding.envs.env_manager._subprocess_protocol import Command, Failure, Flag
+from ding.envs.env_manager._subprocess_protocol import MAX_ENVS_PER_WORKER, Command, Failure, Flag
 from ding.envs.env_manager._subprocess_results import ResultStore
 from ding.utils import did_you_mean
 
@@ -72,8 +72,11 @@ class SubprocessManagerBase(EnvManagerBase):
                 f"env.manager.context {self._context!r} is not a start method."
                 f"{did_you_mean(self._context, START_METHODS)}"
             )
-        if not isinstance(self._envs_per_worker, int) or not 1 <= self._envs_per_worker <= 255:
-            raise ValueError(f"env.manager.envs_per_worker must be an int from 1 to 255, not {self._envs_per_worker!r}")
+        if not isinstance(self._envs_per_worker, int) or not 1 <= self._envs_per_worker <= MAX_ENVS_PER_WORKER:
+            raise ValueError(
+                f"env.manager.envs_per_worker must be an int from 1 to {MAX_ENVS_PER_WORKER}, "
+                f"not {self._envs_per_worker!r}"
+            )
 
     # life
 
@@ -167,7 +170,11 @@ class SubprocessManagerBase(EnvManagerBase):
         """Wait for events at most so long, and act on them."""
         if self._retry_at:
             timeout_s = self._retry_due(timeout_s)
-        for event in self._engine.poll(timeout_s):
+        stepped: list[int] = []
+        events = self._engine.poll(timeout_s, stepped)
+        if stepped:
+            self._on_plain_steps(stepped)
+        for event in events:
             if event.flags & Flag.FAILED:
                 self._on_failure(event)
             elif event.command == Command.STEP:
@@ -178,6 +185,14 @@ class SubprocessManagerBase(EnvManagerBase):
                 self._building.discard(event.env_id)
             else:
                 self._answers[event.env_id] = event.payload
+
+    def _on_plain_steps(self, env_ids: list[int]) -> None:
+        self._stepping.difference_update(env_ids)
+        self._answered.update(env_ids)
+        for env_id in self._store.note_plain_steps(env_ids):
+            if self._end_episode(env_id) and self._reset_inplace:
+                self._inplace.add(env_id)
+                self._answered.discard(env_id)
 
     def _on_step(self, event: Event) -> None:
         env_id = event.env_id

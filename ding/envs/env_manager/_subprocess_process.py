@@ -18,7 +18,7 @@ from typing import Any
 
 from ding.envs.env_manager._shm_columns import SharedColumns
 from ding.envs.env_manager._subprocess_protocol import (
-    CLOSE_FRAME,
+    CLOSE,
     Command,
     Message,
     PickledByValue,
@@ -37,20 +37,19 @@ class WorkerProcess:
     Attributes:
         env_ids: ids of the envs that it runs.
         pending: commands not yet answered, in order.
-        deadline: monotonic time by which the first of them must be answered, ``None`` for no limit.
         generation: how often this worker was started before; completions of earlier ones are void.
     """
 
     def __init__(self, context: BaseContext, env_ids: list[int], env_fns: list[PickledByValue]) -> None:
         self.env_ids = env_ids
         self.pending: deque[tuple[Command, int]] = deque()
-        self.deadline: float | None = None
         self.generation = -1
         self.alive = False
         self._context: Any = context
         self._env_fns = env_fns
         self._process: Any = None
         self._conn: Connection | None = None
+        self._fd = -1
         self._crash_log: Any = None
 
     @property
@@ -82,6 +81,7 @@ class WorkerProcess:
         forked = self._context.get_start_method() == "fork"
         parent_conn, child_conn = self._context.Pipe(duplex=True)
         self._conn = parent_conn
+        self._fd = parent_conn.fileno()
         self._crash_log = tempfile.TemporaryFile()  # noqa: SIM115 - kept until the process was buried
         setup = WorkerSetup(
             env_ids=self.env_ids,
@@ -143,7 +143,6 @@ class WorkerProcess:
         self.hang_up()
         self.alive = False
         self.pending.clear()
-        self.deadline = None
         return cause, text
 
     def hang_up(self) -> None:
@@ -151,6 +150,7 @@ class WorkerProcess:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+            self._fd = -1
 
     # orders
 
@@ -161,10 +161,12 @@ class WorkerProcess:
             if handle is not None:
                 reduction.send_handle(self.conn, handle, self._process.pid)
 
-    def send_frame(self, frame: bytes) -> None:
-        """Send a frame without arguments."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.conn.send_bytes(frame)
+    def send_bytes(self, orders: bytes) -> None:
+        """Send orders of one byte each."""
+        try:
+            os.write(self._fd, orders)
+        except (BrokenPipeError, ConnectionResetError):
+            return  # its sentinel tells
 
     def attach(self, key: str, shared: SharedColumns) -> None:
         """Hand over shared memory."""
@@ -173,7 +175,7 @@ class WorkerProcess:
     def ask_to_close(self) -> None:
         """Order the worker to close its envs and end."""
         if self.alive:
-            self.send_frame(CLOSE_FRAME)
+            self.send_bytes(bytes([CLOSE]))
             # Frees a worker that waits for us to read a long answer.
             self.hang_up()
 

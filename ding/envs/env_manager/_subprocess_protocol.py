@@ -2,21 +2,20 @@
 
 Three channels per worker:
 
-* a duplex pipe. The parent sends ``STEP`` frames (one byte ``STEP``, then one byte per env: its index in the worker)
-and
-  messages (one frame ``MESSAGE``, then a pickled :class:`Message`; descriptors follow where a message says so). The
-  worker
-  sends the payloads that completions announce. Both ends are made by the parent and reach nobody but its own child.
-* one completion pipe that all workers of a manager share. Each finished command is one record of 8 bytes, which is
-written
-  atomically (POSIX ``PIPE_BUF``), so that the parent waits in one place.
-* shared memory for everything of fixed shape (``_shm_columns``). A worker writes the rows of its envs before it tells
-that it
-  has; the parent writes the action of an env before it orders the step, and reads a row only while the env is idle.
+* A duplex pipe. The parent sends single bytes: ``CLOSE``, ``FIRST_STEP + position`` (step the env at this position in
+  the worker), or ``MESSAGE``, after which comes a pickled :class:`Message`, and a descriptor where the message says so.
+  The worker sends the payloads that completions announce. Both ends are made by the parent and reach nobody but its
+  own child.
+* One completion pipe that all workers of a manager share. Each finished command is one record of 8 bytes, which is
+  written atomically (POSIX ``PIPE_BUF``), so that the parent waits in one place.
+* Shared memory for everything of fixed shape (``_shm_columns``). A worker writes the rows of its envs before it tells
+  that it has; the parent writes the action of an env before it orders the step, and reads a row only while the env is
+  idle.
 
 A worker does its commands in order, and answers each with exactly one completion.
 """
 
+import os
 import pickle
 import struct
 from collections.abc import Callable
@@ -26,11 +25,10 @@ from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 
-STEP = 1
-MESSAGE = 2
-CLOSE = 3
-MESSAGE_FRAME = bytes([MESSAGE])
-CLOSE_FRAME = bytes([CLOSE])
+CLOSE = 0
+MESSAGE = 1
+FIRST_STEP = 2
+MAX_ENVS_PER_WORKER = 256 - FIRST_STEP
 
 # env id, generation of the worker, kind, flags
 COMPLETION = struct.Struct("<IHBB")
@@ -95,5 +93,5 @@ class PickledByValue:
 def send_message(conn: Connection, message: Message) -> None:
     """Send an order. Plain pickle: multiprocessing's own reductions would put tensors into named shared memory."""
     payload = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    conn.send_bytes(MESSAGE_FRAME)
+    os.write(conn.fileno(), bytes([MESSAGE]))
     conn.send_bytes(payload)

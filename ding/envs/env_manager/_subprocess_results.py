@@ -31,8 +31,11 @@ class ResultStore:
         self._infos: dict[int, dict[str, Any]] = {}
         self._obs_objects: dict[int, Any] = {}
         self._step_objects: dict[int, BaseEnvTimestep] = {}
-        self._fresh = np.zeros(env_num, dtype=np.bool_)
-        self._any_fresh = False
+        # Envs whose current observation is that of their reset.
+        self._fresh: set[int] = set()
+        # What was handed out last: the current observations of these envs, as long as they are not reset.
+        self._handed_ids: np.ndarray | None = None
+        self._handed_obs: Columns | None = None
         self._shared: SharedColumns | None = None
         self._obs: Columns
         self._reset_obs: Columns
@@ -63,7 +66,7 @@ class ResultStore:
         for env_id in self._all_ids:
             writer.write(env_id, self._obs_objects[env_id])
         self._obs_objects.clear()
-        self._set_fresh(self._all_ids, True)
+        self._fresh.update(self._all_ids)
         self._obs, self._reset_obs = shared.columns("obs"), shared.columns("reset_obs")
         self._reward, self._done = shared.array("reward"), shared.array("done")
         self._truncated = shared.array("truncated")
@@ -77,7 +80,14 @@ class ResultStore:
         if is_object:
             self._obs_objects[env_id] = obs
         else:
-            self._set_fresh([env_id], True)
+            self._fresh.add(env_id)
+
+    def note_plain_steps(self, env_ids: list[int]) -> list[int]:
+        """Envs were stepped and all about it lies in shared memory. Returns those whose episode ended."""
+        if self._fresh:
+            self._fresh.difference_update(env_ids)
+        done = self._done.item
+        return [env_id for env_id in env_ids if done(env_id)]
 
     def note_step(self, env_id: int, is_object: bool, payload: Any) -> tuple[bool, dict[str, Any]]:
         """An env was stepped; ``payload`` is its timestep, or the info of the one in shared memory.
@@ -90,8 +100,7 @@ class ResultStore:
             self._step_objects[env_id] = timestep
             self._obs_objects[env_id] = timestep.obs
             return bool(timestep.done), timestep.info
-        if self._fresh[env_id]:
-            self._set_fresh([env_id], False)
+        self._fresh.discard(env_id)
         if payload:
             self._infos[env_id] = payload
         return bool(self._done[env_id]), payload or {}
@@ -103,9 +112,9 @@ class ResultStore:
             self._step_objects[env_id] = BaseEnvTimestep(obs, reward, False, info)
             return
         # The worker is idle or dead, so its rows may be written here.
-        if self._fresh[env_id]:
+        if env_id in self._fresh:
             self._overwrite(self._obs, self._reset_obs, np.array([env_id]), np.array([env_id]))
-            self._set_fresh([env_id], False)
+            self._fresh.discard(env_id)
         self._reward[env_id] = 0.0
         self._done[env_id] = self._truncated[env_id] = False
         self._infos[env_id] = info
@@ -120,31 +129,32 @@ class ResultStore:
         self._infos.pop(env_id, None)
         self._step_objects.pop(env_id, None)
 
-    def _set_fresh(self, env_ids: list[int], value: bool) -> None:
-        self._fresh[env_ids] = value
-        self._any_fresh = value or bool(self._fresh.any())
-
     # what is handed out
 
     def observations(self, env_ids: Sequence[int], ids: np.ndarray) -> EnvBatch:
         """The current observations: after a reset the first one of the episode, else the one of the last step."""
         if self._shared is None:
             return EnvBatch.from_dict({env_id: self._obs_objects[env_id] for env_id in env_ids})
-        if self._any_fresh and self._fresh[ids].any():
-            return EnvBatch.trusted(ids, self._mixed(ids, self._fresh[ids]))
+        if self._fresh and not self._fresh.isdisjoint(env_ids):
+            from_reset = np.array([env_id in self._fresh for env_id in env_ids])
+            return EnvBatch.trusted(ids, self._mixed(ids, from_reset))
+        handed = self._handed_ids
+        if handed is not None and self._handed_obs is not None and (handed is ids or np.array_equal(handed, ids)):
+            return EnvBatch.trusted(ids, self._handed_obs)
         return EnvBatch.trusted(ids, self._rows(self._obs, ids))
 
-    def timesteps(self, env_ids: Sequence[int], replaced: set[int]) -> TimestepBatch:
-        """The timesteps of these envs, which are forgotten.
+    def timesteps(self, env_ids: Sequence[int], ids: np.ndarray, replaced: set[int]) -> TimestepBatch:
+        """The timesteps of these envs, which are forgotten. Their observations may be handed out again as current ones.
 
         Args:
             env_ids: envs that answered a step.
+            ids: the same, int64 ``[N]``.
             replaced: envs whose final observation is replaced by the first one of the next episode.
         """
         if self._shared is None:
             return TimestepBatch.from_dict({env_id: self._object_step(env_id, replaced) for env_id in env_ids})
-        ids = np.array(env_ids, dtype=np.int64)
         obs = self._rows(self._obs, ids) if not replaced else self._mixed(ids, np.isin(ids, list(replaced)))
+        self._handed_ids, self._handed_obs = (ids, obs) if not replaced else (None, None)
         done, truncated = self._done[ids], self._truncated[ids]
         return TimestepBatch.trusted_timesteps(
             ids, obs, self._rows(self._reward, ids), done, truncated, self._take_infos(env_ids, truncated)
@@ -157,7 +167,7 @@ class ResultStore:
                 info = self._infos.pop(env_id, None)
                 if info is not None:
                     infos[position] = info
-        for position in truncated.nonzero()[0].tolist():
+        for position in truncated.nonzero()[0].tolist() if truncated.any() else ():
             infos.setdefault(position, {"TimeLimit.truncated": True})
         return infos
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import faulthandler
+import gc
 import logging
 import multiprocessing
 import os
@@ -25,8 +26,8 @@ from ding.envs.env_manager._errors import describe, traceback_text
 from ding.envs.env_manager._shm_columns import RowSchema, RowWriter, SharedColumns
 from ding.envs.env_manager._subprocess_protocol import (
     COMPLETION,
+    FIRST_STEP,
     MESSAGE,
-    STEP,
     Command,
     Failure,
     Flag,
@@ -82,6 +83,7 @@ def worker_main(setup: WorkerSetup, inherited: Callable[[], None] | None = None)
         inherited()
     _bind_life_to_parent(setup)
     _use_one_thread()
+    gc.freeze()  # what was inherited is not the business of this process's collector
     EnvWorker(setup).run()
 
 
@@ -141,7 +143,7 @@ class EnvWorker:
     def run(self) -> None:
         """Serve until told to close or until the parent is gone, then close the envs."""
         try:
-            while self._serve(self._conn.recv_bytes()):
+            while self._serve(os.read(self._conn.fileno(), 1)):
                 pass
         except (EOFError, BrokenPipeError, ConnectionResetError):
             # The parent is gone, or has given this worker up.
@@ -149,14 +151,14 @@ class EnvWorker:
         finally:
             self._close_envs()
 
-    def _serve(self, frame: bytes) -> bool:
-        if frame[0] == STEP:
-            env_ids = self._setup.env_ids
-            for position in frame[1:]:
-                env_id = env_ids[position]
-                self._attempt(Command.STEP, env_id, self._step_shared, env_id)
+    def _serve(self, order: bytes) -> bool:
+        if not order:
+            return False  # the parent is gone
+        if order[0] >= FIRST_STEP:
+            env_id = self._setup.env_ids[order[0] - FIRST_STEP]
+            self._attempt(Command.STEP, env_id, self._step_shared, env_id)
             return True
-        if frame[0] == MESSAGE:
+        if order[0] == MESSAGE:
             message: Message = self._conn.recv()
             getattr(self, f"_on_{message.name}")(*message.args)
             return True
@@ -211,17 +213,17 @@ class EnvWorker:
 
     # commands
 
-    def _attempt(self, command: Command, env_id: int, run: Callable[..., tuple[int, Any]], *args: Any) -> None:
+    def _attempt(self, command: int, env_id: int, run: Callable[..., tuple[int, Any]], *args: Any) -> None:
         """Run a command and tell its result. Whatever an env raises, ``SystemExit`` too, is told to the parent."""
         try:
             flags, payload = run(*args)
-            frame = pickle.dumps(payload, pickle.HIGHEST_PROTOCOL) if flags & Flag.PAYLOAD else b""
+            frame = pickle.dumps(payload, pickle.HIGHEST_PROTOCOL) if flags else b""
         except DataProblem as problem:
             flags, frame = self._failure(Failure(str(problem), "", "data"))
         except BaseException as error:  # noqa: BLE001 - it is reported, not swallowed
             flags, frame = self._failure(Failure(describe(error), traceback_text(error)))
         os.write(self._completions, COMPLETION.pack(env_id, self._setup.generation, command, flags))
-        if flags & Flag.PAYLOAD:
+        if flags:
             # After the completion: a payload larger than the pipe waits for the parent to read.
             self._conn.send_bytes(frame)
 

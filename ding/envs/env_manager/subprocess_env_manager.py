@@ -9,7 +9,7 @@ small message to each worker and one back. The modules behind: ``_subprocess_wor
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,21 +43,19 @@ class _SteppingManager(SubprocessManagerBase):
         self._action_schema: RowSchema | None = None
         self._action_leaves: list[np.ndarray] = []
 
-    def _order_steps(self, actions: "Mapping[int, Any] | EnvBatch") -> list[int]:
-        """Send one action to each of these envs and return their ids."""
-        batch = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions)
+    def _order_steps(self, batch: EnvBatch, raw_tensors: bool) -> list[int]:
+        """Send one action to each of these envs and return their ids; ``raw_tensors`` reach the env as tensors."""
         env_ids: list[int] = batch.env_ids.tolist()
-        self._life.check_running(env_ids)
-        busy = self._stepping | self._answered
-        if busy and not busy.isdisjoint(env_ids):
-            raise AssertionError(
-                f"envs {sorted(busy & set(env_ids))} cannot be stepped: their last step is not handed out"
-            )
+        if batch.env_ids is not self._life.ready_array:
+            self._life.check_running(env_ids)
+        busy = self._stepping or self._answered or self._inplace
+        if busy and not (self._stepping | self._answered | self._inplace).isdisjoint(env_ids):
+            raise AssertionError(f"some of the envs {env_ids} cannot be stepped: their last step is not handed out")
         self._stepping.update(env_ids)
         if self._lost:
             batch = self._without_lost(batch)
         if len(batch):
-            self._send_actions(batch, raw_tensors=not isinstance(actions, EnvBatch))
+            self._send_actions(batch, raw_tensors)
         return env_ids
 
     def _without_lost(self, batch: EnvBatch) -> EnvBatch:
@@ -103,12 +101,12 @@ class _SteppingManager(SubprocessManagerBase):
         for array, (_, leaf) in zip(self._action_leaves, iter_leaves(columns)):
             array[ids] = _as_array(leaf)
 
-    def _hand_out(self, env_ids: Sequence[int]) -> TimestepBatch:
+    def _hand_out(self, env_ids: list[int], ids: np.ndarray) -> TimestepBatch:
         """The timesteps of envs that answered."""
         self._answered.difference_update(env_ids)
         replaced = self._inplace.intersection(env_ids) if self._inplace else set()
         self._inplace -= replaced
-        batch = self._store.timesteps(env_ids, replaced)
+        batch = self._store.timesteps(env_ids, ids, replaced)
         if not self._check_data:
             return batch
         for name, columns in (("observation", batch.obs), ("reward", batch.reward)):
@@ -222,11 +220,14 @@ class AsyncSubprocessEnvManager(_SteppingManager):
         """
         self._check_open()
         start = time.monotonic()
-        self._order_steps(actions)
+        batch = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions)
+        if len(batch):
+            self._order_steps(batch, raw_tensors=batch is not actions)
         if not (self._stepping or self._answered or self._inplace):
             raise ValueError("step() needs the action of at least one env: no step is under way")
         self._wait_for_some(start)
-        return self._hand_out(sorted(self._answered))
+        env_ids = sorted(self._answered)
+        return self._hand_out(env_ids, np.array(env_ids, dtype=np.int64))
 
     def _wait_for_some(self, start: float) -> None:
         waiting = len(self._stepping | self._answered | self._inplace)
@@ -281,12 +282,13 @@ class SyncSubprocessEnvManager(_SteppingManager):
             EnvManagerError: an env failed. The manager is closed.
         """
         self._check_open()
-        env_ids = self._order_steps(actions)
-        if not env_ids:
+        batch = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions)
+        if not len(batch):
             raise ValueError("step() needs the action of at least one env")
+        env_ids, ids = self._order_steps(batch, raw_tensors=batch is not actions), batch.env_ids
         while self._stepping or (self._inplace and not self._inplace <= self._answered):
             self._pump(None)
-        return self._hand_out(env_ids)
+        return self._hand_out(env_ids, ids)
 
 
 @ENV_MANAGER_REGISTRY.register("subprocess_v2")

@@ -89,10 +89,10 @@ def env_managers(
     cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True, evaluate: bool = True
 ) -> tuple[Any, Any]:
     """Return the collector's and the evaluator's env manager, None for the one that is not wanted."""
-    if env_setting is None:
-        env_fn, collector_cfgs, evaluator_cfgs = get_vec_env_setting(cfg.env, collect=collect, eval_=evaluate)
-    else:
-        env_fn, collector_cfgs, evaluator_cfgs = env_setting
+    setting: Any = env_setting
+    if setting is None:
+        setting = get_vec_env_setting(cfg.env, collect=collect, eval_=evaluate)
+    env_fn, collector_cfgs, evaluator_cfgs = setting
     managers = [
         create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs]) if wanted else None
         for wanted, cfgs in ((collect, collector_cfgs), (evaluate, evaluator_cfgs))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ding.entry._progress import Progress, ProgressView
+from ding.entry._run_state import load_run_state
 from ding.entry._serial_build import SerialParts
 from ding.entry._signals import StopNow, StopSignals
 from ding.entry.utils import random_collect
@@ -80,7 +81,7 @@ class SerialLoop:
         learner, collector = self._parts.learner, self._parts.collector
         learner.call_hook("before_run")
         if self._parts.cfg.policy.learn.get("resume_training", False):
-            collector.envstep = max(0, learner.collector_envstep)
+            self._resume()
         self.progress.begin(collector.envstep, learner.train_iter)
         self._view.start(self.progress)
         try:
@@ -96,6 +97,14 @@ class SerialLoop:
             learner.collector_envstep = collector.envstep
             learner.call_hook("after_run")
         return self._result()
+
+    def _resume(self) -> None:
+        """Go on from the checkpoint that the learner loaded."""
+        parts = self._parts
+        parts.collector.envstep = max(0, parts.learner.collector_envstep)
+        checkpoint = parts.cfg.policy.learn.learner.get("hook", {}).get("load_ckpt_before_run")
+        if checkpoint and load_run_state(checkpoint, parts.buffer):
+            logger.info("the replay buffer and the random generators are those of %s", checkpoint)
 
     def _at_limit(self) -> bool:
         progress = self.progress

@@ -14,6 +14,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.entry._progress import UNBOUNDED, ProgressView, console_lines, make_view
+from ding.entry._run_state import save_run_state
 from ding.entry._serial_build import EnvSetting, SerialParts, serial_parts
 from ding.entry._serial_loop import SerialLoop, SerialResult
 from ding.entry._signals import RunInterrupted, StopSignals
@@ -129,7 +130,10 @@ def _checkpoint(parts: SerialParts) -> str:
     learner.collector_envstep = parts.collector.envstep
     name = f"iteration_{learner.train_iter}.pth.tar"
     learner.save_checkpoint(name)
-    return os.path.join(parts.cfg.exp_name, "ckpt", name)
+    checkpoint = os.path.join(parts.cfg.exp_name, "ckpt", name)
+    if get_rank() == 0:
+        save_run_state(checkpoint, parts.buffer)
+    return checkpoint
 
 
 def _resume_line(cfg: EasyDict, checkpoint: str, limits: dict[str, int]) -> str:

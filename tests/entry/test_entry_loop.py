@@ -1,12 +1,17 @@
 """The loop, with workers that only write down what they are asked."""
 
 import os
+import random
 import signal
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
+from ding.entry._run_state import load_run_state, save_run_state
 from ding.entry._serial_build import SerialParts
 from ding.entry._serial_loop import SerialLoop
 from ding.entry._signals import StopSignals
@@ -92,6 +97,12 @@ class Recorder:
     def count(self):
         return 0
 
+    def save_data(self, path):
+        Path(path).write_text("the buffer")
+
+    def load_data(self, path):
+        self.log.append(Path(path).read_text())
+
     # view
     def start(self, progress):
         self.log.append("start")
@@ -145,6 +156,7 @@ def test_priorities_go_back_when_the_policy_has_them():
 def test_a_resumed_run_goes_on_counting():
     world = Recorder()
     world.cfg.policy.learn.resume_training = True
+    world.cfg.policy.learn.learner = {}
     world.collector_envstep, world.train_iter = 80, 7
     result = world.run(max_env_step=88)
     assert (result.env_step, result.train_iter) == (88, 9)
@@ -163,6 +175,24 @@ def test_a_signal_while_collecting_leaves_at_once():
     result = world.run()
     assert (result.env_step, result.train_iter) == (0, 0)
     assert world.log[-1].startswith("collect")
+
+
+def test_the_state_beside_a_checkpoint_is_taken_up(tmp_path):
+    checkpoint = tmp_path / "iteration_7.pth.tar"
+    world = Recorder()
+    assert not load_run_state(checkpoint, world)
+    random.seed(1)
+    np.random.seed(2)
+    torch.manual_seed(3)
+    np.random.randn()
+    save_run_state(checkpoint, world)
+    draws = [(random.random(), np.random.randn(), torch.rand(1).item()) for _ in range(2)]
+    assert draws[0] != draws[1]
+    world.cfg.policy.learn.resume_training = True
+    world.cfg.policy.learn.learner = {"hook": {"load_ckpt_before_run": str(checkpoint)}}
+    world.run(max_env_step=0)
+    assert world.log == ["before_run", "the buffer", "start", "after_run"]
+    assert (random.random(), np.random.randn(), torch.rand(1).item()) == draws[0]
 
 
 class RandomEnv:

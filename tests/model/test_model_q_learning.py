@@ -150,27 +150,6 @@ def test_state_dict_has_the_layout_of_the_reference(name):
     assert all(torch.equal(value, checkpoint[key]) for key, value in model.state_dict().items())
 
 
-def golden(model, scale=0.1):
-    """Fill every parameter as the golden vectors of the specification ask for."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.linspace(-scale, scale, parameter.numel()).reshape(parameter.shape))
-    return model
-
-
-def golden_rows(offset=0.0):
-    k = torch.arange(4, dtype=torch.float64)
-    return torch.stack([torch.sin(0.7 * k + 0.3 * i + offset) for i in range(4)]).float()
-
-
-@pytest.mark.parametrize(("cls", "q_value", "target_q_value"), [(DQN, 7.69252, 7.65497), (C51DQN, 8.44249, 8.43276)])
-def test_golden_values(cls, q_value, target_q_value):
-    model = golden(cls(4, 2))
-    with torch.no_grad():
-        assert model(golden_rows())["logit"].mean().item() == pytest.approx(q_value, rel=1e-4)
-        assert model(golden_rows(0.2))["logit"].mean().item() == pytest.approx(target_q_value, rel=1e-4)
-
-
 class TestForward:
     @pytest.mark.parametrize("batch", [1, 8, 64])
     @pytest.mark.parametrize("options", [{}, {"dueling": False}, {"norm_type": "LN", "dropout": 0.3}, {"noise": True}])

@@ -25,6 +25,7 @@ from ding.envs.env_manager import (
     SyncSubprocessEnvManager,
     create_env_manager,
     get_env_manager_cls,
+    setup_ding_env_manager,
 )
 from ding.envs.env_wrappers import (
     ActionRepeatWrapper,
@@ -103,5 +104,6 @@ __all__ = [
     "get_env_cls",
     "get_env_manager_cls",
     "get_vec_env_setting",
+    "setup_ding_env_manager",
     "update_shape",
 ]

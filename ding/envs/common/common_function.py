@@ -13,7 +13,7 @@ from ding.utils import require_extra
 
 
 def num_first_one_hot(x: torch.Tensor, num: int) -> torch.Tensor:
-    """One-hot ``[B, num]`` of int64 ``[B]``."""
+    """One-hot of int64 ``[B]`` with the classes first, ``[num, B]``."""
     return one_hot(x, num, num_first=True)
 
 

@@ -20,7 +20,11 @@ def float32_space(space: Any) -> Any:
 def cast_obs(obs: Any, space: Any) -> Any:
     """The observation as arrays, float32 where its space says so; dicts and tuples keep their form."""
     if isinstance(space, spaces.Box):
-        return np.asarray(obs, dtype=np.float32) if space.dtype == np.float32 else np.asarray(obs)
+        array = np.asarray(obs)
+        # What is no real number stays as it is, for the manager to complain about.
+        return (
+            array.astype(np.float32, copy=False) if space.dtype == np.float32 and array.dtype.kind in "fiub" else array
+        )
     if isinstance(space, spaces.Dict) and isinstance(obs, dict):
         return {name: cast_obs(value, space.spaces.get(name)) for name, value in obs.items()}
     if isinstance(space, spaces.Tuple) and isinstance(obs, (tuple, list)):

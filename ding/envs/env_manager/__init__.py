@@ -13,6 +13,7 @@ from ding.envs.env_manager.base_env_manager import (
     create_env_manager,
     get_env_manager_cls,
 )
+from ding.envs.env_manager.ding_env_manager import setup_ding_env_manager
 from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager
 from ding.envs.env_manager.subprocess_env_manager import (
     AsyncSubprocessEnvManager,
@@ -36,4 +37,5 @@ __all__ = [
     "SyncSubprocessEnvManager",
     "create_env_manager",
     "get_env_manager_cls",
+    "setup_ding_env_manager",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.envs.env._making import find_spec
+from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.utils import did_you_mean
 
@@ -42,7 +43,7 @@ def build_vector_env(env_fn: Sequence[Callable[[], Any]], ref: Any, mode: str | 
             return _by_entry_point(ref, len(env_fn))
         # A partial over module functions can be sent to the processes of an async vector env.
         env_fn = [partial(_inner_env, fn) for fn in env_fn]
-    elif not isinstance(ref, gymnasium.Env) or not hasattr(ref, "spec"):
+    elif not isinstance(ref, gymnasium.Env) or isinstance(ref, BaseEnv):
         raise TypeError(f"env manager 'gym_vector' needs gymnasium envs, not {type(ref).__name__}")
     elif mode == "vector_entry_point":
         raise ValueError("env.manager.vectorization_mode 'vector_entry_point' needs envs that are made from env.env_id")

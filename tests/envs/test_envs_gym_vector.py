@@ -1,0 +1,313 @@
+"""``GymVectorEnvManager`` over each kind of vector env and each autoreset mode."""
+
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from ding.data import EnvBatch
+from ding.envs import DingEnvWrapper, EnvDataError, EnvStepError, EnvTimeoutError, GymVectorEnvManager
+from ding.envs.testing import CountingEnv, CountingGymEnv
+
+LENGTHS = (2, 3)
+
+
+def counting_fns(lengths=LENGTHS, **settings):
+    return [partial(CountingGymEnv, episode_length=length, **settings) for length in lengths]
+
+
+def given(mode, lengths=LENGTHS, **settings):
+    """A manager around a vector env that the user made, with this autoreset mode."""
+    return GymVectorEnvManager([lambda: SyncVectorEnv(counting_fns(lengths, **settings), autoreset_mode=mode)])
+
+
+def act(manager):
+    return EnvBatch(manager.ready_obs.env_ids, torch.zeros(len(manager.ready_obs), 1, dtype=torch.int64))
+
+
+@pytest.fixture(params=["built", AutoresetMode.SAME_STEP, AutoresetMode.DISABLED], ids=str)
+def make(request):
+    if request.param == "built":
+        return lambda lengths=LENGTHS, **settings: GymVectorEnvManager(counting_fns(lengths, **settings))
+    return partial(given, request.param)
+
+
+class TestAtOnce:
+    """Modes in which every step is a transition of every env."""
+
+    def test_exact_numbers(self, make):
+        manager = make()
+        manager.launch()
+        assert manager.env_num == 2
+        seen = []
+        for _ in range(6):
+            ready = np.array(manager.ready_obs.columns)
+            steps = manager.step(act(manager))
+            seen.append((ready.tolist(), steps.obs.tolist(), steps.reward[:, 0].tolist(), steps.done.tolist()))
+        assert seen == [
+            ([[0, 0], [0, 0]], [[0, 1], [0, 1]], [1, 1], [False, False]),
+            ([[0, 1], [0, 1]], [[0, 2], [0, 2]], [2, 2], [True, False]),
+            ([[1, 0], [0, 2]], [[1, 1], [0, 3]], [1, 3], [False, True]),
+            ([[1, 1], [1, 0]], [[1, 2], [1, 1]], [2, 1], [True, False]),
+            ([[2, 0], [1, 1]], [[2, 1], [1, 2]], [1, 2], [False, False]),
+            ([[2, 1], [1, 2]], [[2, 2], [1, 3]], [2, 3], [True, True]),
+        ]
+        manager.close()
+
+    def test_returns_and_infos_of_finished_episodes(self, make):
+        manager = make(info_every_step=True)
+        manager.launch()
+        manager.step(act(manager))
+        steps = manager.step(act(manager))
+        assert list(steps.infos) == [0]
+        assert steps[0].info["eval_episode_return"].tolist() == [3.0]
+        assert steps[0].info["action"] == 0
+        assert "TimeLimit.truncated" not in steps[0].info
+        assert manager.step(act(manager))[1].info["eval_episode_return"].tolist() == [6.0]
+        manager.close()
+
+    def test_truncation_is_kept_apart(self, make):
+        manager = make(truncate=True)
+        manager.launch()
+        manager.step(act(manager))
+        steps = manager.step(act(manager))
+        assert steps.done.tolist() == [True, False]
+        assert steps.truncated.tolist() == [True, False]
+        assert steps[0].info["TimeLimit.truncated"] is True
+        manager.close()
+
+    def test_dict_observations(self, make):
+        manager = make(dict_obs=True)
+        manager.launch()
+        manager.step(act(manager))
+        steps = manager.step(act(manager))
+        assert steps.obs["count"].tolist() == [[0, 2], [0, 2]]
+        assert manager.ready_obs[0]["count"].tolist() == [1, 0]
+        manager.close()
+
+    def test_arrays_handed_out_are_not_written_to_later(self, make):
+        manager = make()
+        manager.launch()
+        seen = []
+        for _ in range(7):
+            obs = manager.ready_obs.columns
+            steps = manager.step(act(manager))
+            seen.append((obs, obs.copy(), steps.obs, steps.obs.copy()))
+        for obs, obs_then, final, final_then in seen:
+            np.testing.assert_array_equal(obs, obs_then)
+            np.testing.assert_array_equal(final, final_then)
+        manager.close()
+
+    def test_episode_num(self, make):
+        manager = make()
+        manager._episode_num = manager._life.episode_num = 1
+        manager.launch()
+        manager.step(act(manager))
+        manager.step(act(manager))
+        assert manager.ready_obs_id == [1]
+        steps = manager.step(act(manager))
+        assert list(steps) == [1]
+        assert steps.obs.tolist() == [[0, 3]]
+        assert manager.done
+        assert len(manager.ready_obs) == 0
+        manager.close()
+
+
+class TestNextStep:
+    def test_the_step_that_resets_is_no_transition(self):
+        manager = given(AutoresetMode.NEXT_STEP)
+        manager.launch()
+        seen = []
+        for _ in range(6):
+            ready = manager.ready_obs.to_dict()
+            steps = manager.step(act(manager))
+            seen.append(
+                (
+                    {i: obs.tolist() for i, obs in ready.items()},
+                    {i: (step.obs.tolist(), step.reward.tolist(), step.done) for i, step in steps.items()},
+                )
+            )
+        assert seen == [
+            ({0: [0, 0], 1: [0, 0]}, {0: ([0, 1], [1], False), 1: ([0, 1], [1], False)}),
+            ({0: [0, 1], 1: [0, 1]}, {0: ([0, 2], [2], True), 1: ([0, 2], [2], False)}),
+            ({1: [0, 2]}, {1: ([0, 3], [3], True)}),
+            ({0: [1, 0]}, {0: ([1, 1], [1], False)}),
+            ({0: [1, 1], 1: [1, 0]}, {0: ([1, 2], [2], True), 1: ([1, 1], [1], False)}),
+            ({1: [1, 1]}, {1: ([1, 2], [2], False)}),
+        ]
+        manager.close()
+
+    def test_returns_do_not_count_the_reset_step(self):
+        manager = given(AutoresetMode.NEXT_STEP)
+        manager.launch()
+        returns = []
+        for _ in range(12):
+            for env_id, step in manager.step(act(manager)).items():
+                if step.done:
+                    returns.append((env_id, step.info["eval_episode_return"].item()))
+        assert set(returns) == {(0, 3.0), (1, 6.0)}
+        manager.close()
+
+    def test_all_envs_finished_at_once(self):
+        manager = given(AutoresetMode.NEXT_STEP, lengths=(2, 2))
+        manager.launch()
+        for _ in range(2):
+            manager.step(act(manager))
+        assert np.asarray(manager.ready_obs.columns).tolist() == [[1, 0], [1, 0]]
+        manager.close()
+
+
+class TestCartPole:
+    def build(self, num=4, **manager):
+        fns = [partial(DingEnvWrapper, cfg={"env_id": "CartPole-v1"})] * num
+        return GymVectorEnvManager(fns, manager)
+
+    def test_vectorised_env_is_used_and_every_step_is_a_transition(self):
+        manager = self.build()
+        manager.seed(0)
+        manager.launch()
+        assert type(manager._venv).__name__ == "CartPoleVectorEnv"
+        lengths = np.zeros(4)
+        finished = 0
+        for _ in range(200):
+            before = np.array(manager.ready_obs.columns)
+            steps = manager.step(act(manager))
+            assert list(steps) == [0, 1, 2, 3]
+            # A transition moves the cart by at most its speed; the first observation of an episode would not.
+            np.testing.assert_allclose(steps.obs[:, 0], before[:, 0] + 0.02 * before[:, 1], rtol=0, atol=1e-6)
+            assert (steps.reward == 1.0).all()
+            lengths += 1
+            for i in np.flatnonzero(steps.done):
+                assert steps.infos[i]["eval_episode_return"].item() == lengths[i]
+                assert (np.abs(manager.ready_obs.columns[i]) <= 0.05).all()
+                lengths[i] = 0
+                finished += 1
+        assert finished > 40
+        manager.close()
+
+    def test_seeds_decide_the_run(self):
+        def first(seed):
+            manager = self.build()
+            manager.seed(seed)
+            manager.launch()
+            obs = np.array(manager.ready_obs.columns)
+            manager.close()
+            return obs
+
+        np.testing.assert_array_equal(first(1), first(1))
+        assert not np.array_equal(first(1), first([1, 2, 3, 5]))
+
+    def test_sync_mode_seeds_each_env_as_a_single_one(self):
+        manager = self.build(2, vectorization_mode="sync")
+        manager.seed([11, 22])
+        manager.launch()
+        for env_id, seed in enumerate((11, 22)):
+            single = gymnasium.make("CartPole-v1")
+            np.testing.assert_array_equal(manager.ready_obs[env_id], single.reset(seed=seed)[0])
+        manager.close()
+
+    def test_static_seeds_repeat_the_episode(self):
+        manager = self.build(2, vectorization_mode="sync")
+        manager.seed(5, dynamic_seed=False)
+        manager.launch()
+        first = np.array(manager.ready_obs.columns)
+        while not manager.step(act(manager)).done[0]:
+            pass
+        np.testing.assert_array_equal(manager.ready_obs[0], first[0])
+        manager.close()
+
+    def test_pendulum_actions_are_scaled(self):
+        cfg = {"env_id": "Pendulum-v1", "act_scale": True}
+        manager = GymVectorEnvManager([partial(DingEnvWrapper, cfg=cfg)] * 2)
+        manager.seed(0)
+        manager.launch()
+        steps = manager.step(EnvBatch(np.arange(2), torch.tensor([[0.5], [-1.0]])))
+        for env_id, torque in enumerate((1.0, -2.0)):
+            single = gymnasium.make("Pendulum-v1")
+            single.reset(seed=env_id)
+            obs, reward, *_ = single.step(np.array([torque], dtype=np.float32))
+            np.testing.assert_allclose(steps[env_id].obs, obs, rtol=1e-6)
+            np.testing.assert_allclose(steps[env_id].reward, [reward], rtol=1e-6)
+        manager.close()
+
+
+class TestMistakes:
+    def test_every_ready_env_needs_an_action(self):
+        manager = GymVectorEnvManager(counting_fns())
+        manager.launch()
+        with pytest.raises(AssertionError, match=r"missing for \[1\]"):
+            manager.step({0: 0})
+        manager.close()
+
+    def test_actions_in_another_order(self):
+        manager = GymVectorEnvManager(counting_fns())
+        manager.launch()
+        manager.step({1: 1, 0: 0})
+        assert [env.actions for env in manager._venv.envs] == [[0], [1]]
+        manager.close()
+
+    def test_unknown_mode_and_impossible_mode(self):
+        fns = [partial(DingEnvWrapper, cfg={"env_id": "Acrobot-v1"})]
+        with pytest.raises(ValueError, match=r"'asinc' is unknown.*async"):
+            GymVectorEnvManager(fns, {"vectorization_mode": "asinc"}).launch()
+        with pytest.raises(ValueError, match="Acrobot-v1 has no vectorised form"):
+            GymVectorEnvManager(fns, {"vectorization_mode": "vector_entry_point"}).launch()
+
+    def test_classic_envs_are_refused_by_name(self):
+        with pytest.raises(TypeError, match="not CountingEnv"):
+            GymVectorEnvManager([CountingEnv]).launch()
+
+    def test_reset_arguments_are_refused(self):
+        manager = GymVectorEnvManager(counting_fns())
+        with pytest.raises(ValueError, match="no reset arguments"):
+            manager.launch({0: {"task": 1}, 1: None})
+
+    def test_replays_are_refused(self):
+        with pytest.raises(NotImplementedError, match="manager 'base'"):
+            GymVectorEnvManager(counting_fns()).enable_save_replay("x")
+
+
+class TestFaults:
+    def test_a_failing_env(self):
+        manager = GymVectorEnvManager(counting_fns(fault={"kind": "raise", "step": 1}))
+        manager.launch()
+        with pytest.raises(EnvStepError, match="InjectedFault: episode 0, step 1"):
+            manager.step(act(manager))
+        assert manager.closed
+
+    def test_a_hanging_env(self):
+        manager = GymVectorEnvManager(counting_fns(fault={"kind": "hang", "step": 1}), {"step_timeout": 0.1})
+        manager.launch()
+        with pytest.raises(EnvTimeoutError, match=r"step_timeout=0\.1"):
+            manager.step(act(manager))
+
+    @pytest.mark.parametrize(("kind", "text"), [("nan", "NaN in observation"), ("nan_reward", "NaN in the reward")])
+    def test_nan(self, kind, text):
+        fns = counting_fns()
+        fns[1] = partial(CountingGymEnv, fault={"kind": kind, "step": 1})
+        manager = GymVectorEnvManager(fns)
+        manager.seed(30)
+        manager.launch()
+        with pytest.raises(EnvDataError, match=text) as caught:
+            manager.step(act(manager))
+        assert (caught.value.env_id, caught.value.seed) == (1, 31)
+
+    def test_a_reset_of_some_envs(self):
+        manager = GymVectorEnvManager(counting_fns())
+        manager.launch()
+        manager.step(act(manager))
+        manager.reset({1: None})
+        assert np.asarray(manager.ready_obs.columns).tolist() == [[0, 1], [1, 0]]
+        manager.close()
+
+    def test_close_and_launch_again(self):
+        manager = given(AutoresetMode.DISABLED)
+        manager.launch()
+        manager.close()
+        manager.close()
+        manager.launch()
+        assert len(manager.ready_obs) == 2
+        manager.close()

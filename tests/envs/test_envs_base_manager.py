@@ -1,4 +1,4 @@
-"""``BaseEnvManager`` and ``BaseEnvManagerV2``: data, episodes, seeds and faults, on envs whose every number is known."""
+"""``BaseEnvManager`` and its second form: data, episodes, seeds and faults, on envs with known numbers."""
 
 import math
 import signal

@@ -289,29 +289,40 @@ class TestNorms:
         np.testing.assert_allclose(obs, frames[0], rtol=1e-6)
         shown = [env.step(0)[0] for _ in range(60)]
         np.testing.assert_allclose(env.rms.mean, frames.mean(0), rtol=1e-2, atol=1e-2)
-        expected = [
-            "noop_reset",
-            "max_and_skip",
-            "warp_frame",
-            "scaled_float_frame",
-            "clip_reward",
-            "action_repeat",
-            "delay_reward",
-            "eval_episode_return",
-            "frame_stack",
-            "obs_transpose",
-            "obs_norm",
-            "static_obs_norm",
-            "reward_norm",
-            "ram",
-            "episodic_life",
-            "fire_reset",
-            "gym_hybrid_dict_action",
-            "obs_plus_prev_action_reward",
-            "reward_in_obs",
-        ]
+        standard = np.clip((frames[60] - frames.mean(0)) / frames.std(0), -3, 3)
+        np.testing.assert_allclose(shown[-1], standard, atol=0.02)
+        count = env.data_count
+        env.reset()
+        assert env.data_count == count + 1
 
-    assert set(expected) <= set(ENV_WRAPPER_REGISTRY.query())
+    def test_static_obs_norm(self):
+        env = StaticObsNormWrapper(Script([np.array([3.0, 100.0])]), [1.0, 0.0], [2.0, 1.0])
+        assert env.reset()[0].tolist() == [1.0, 3.0]
+
+    def test_reward_norm(self):
+        rewards = list(np.random.default_rng(1).normal(0, 5, 60))
+        env = RewardNormWrapper(Script(rewards=rewards), 0.9)
+        env.reset()
+        out = [env.step(0)[1] for _ in range(60)]
+        assert out[:30] == rewards[:30]
+        returns, total = [], 0.0
+        for reward in rewards:
+            total = total * 0.9 + reward
+            returns.append(total)
+        np.testing.assert_allclose(out[-1], rewards[-1] / np.std(returns), rtol=1e-3)
+        env.reset()
+        assert env.cum_reward == 0.0
+        assert env.data_count == 60
+
+
+def test_every_registered_name_of_the_reference_is_there():
+    names = {
+        *("noop_reset", "max_and_skip", "warp_frame", "scaled_float_frame", "clip_reward", "action_repeat"),
+        *("delay_reward", "eval_episode_return", "frame_stack", "obs_transpose", "obs_norm", "static_obs_norm"),
+        *("reward_norm", "ram", "episodic_life", "fire_reset", "gym_hybrid_dict_action", "reward_in_obs"),
+        "obs_plus_prev_action_reward",
+    }
+    assert names <= set(ENV_WRAPPER_REGISTRY.query())
 
 
 def test_create_env_wrapper():

@@ -91,7 +91,7 @@ class QModel(nn.Module):
         return output
 
     def encode(self, observation: Any) -> torch.Tensor:
-        """Features of an observation without its mask. Integers (pixels) are converted to the precision of the model."""
+        """Features of an observation without its mask. Integers (pixels) get the precision of the model."""
         if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
             observation = observation.to(next(self.parameters()).dtype)
         return self.__dict__["_modules"]["encoder"](observation)

@@ -35,7 +35,7 @@ class HybridArgmaxSampleWrapper(IModelWrapper):
 
 
 class HybridEpsGreedySampleWrapper(EpsGreedySampleWrapper):
-    """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output as of ``hybrid_argmax_sample``."""
+    """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output of ``hybrid_argmax_sample``."""
 
     def _output(self, output: dict[str, Any], action: Any) -> dict[str, Any]:
         return _hybrid_output(output, action)

@@ -11,7 +11,7 @@ from ding.torch_utils.network._blocks import fc_block
 
 
 class GatingType(enum.Enum):
-    """How ``VectorMerge`` weighs its inputs: not at all, by one gate per input, or by one gate per input and feature."""
+    """How ``VectorMerge`` weighs its inputs: not at all, by one gate per input, or by one per input and feature."""
 
     NONE = "none"
     GLOBAL = "global"

@@ -35,7 +35,7 @@ def eval(
         state_dict: The policy's state; read from ``load_path`` when not given.
         load_path: Checkpoint file; else ``policy.learn.learner.load_path``, else
             ``policy.learn.learner.hook.load_ckpt_before_run`` of the config.
-        replay_path: Folder for videos of the episodes; else ``env.replay_path`` of the config.
+        replay_path: Folder for videos of the episodes, one sub-folder per env; else ``env.replay_path`` of the config.
 
     Raises:
         ConfigError: The config is wrong, or no state to evaluate is given, or its file does not exist.
@@ -56,8 +56,7 @@ def eval(
         env.seed(cfg.seed, dynamic_seed=False)
         folder = replay_path or cfg.env.get("replay_path", None)
         if folder:
-            os.makedirs(folder, exist_ok=True)
-            env.enable_save_replay(folder)
+            env.enable_save_replay(_folder_per_env(folder, env.env_num))
         set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
         policy = create_policy(cfg.policy, model=model, enable_field=["eval"])
         policy.eval_mode.load_state_dict(state)
@@ -73,6 +72,14 @@ def eval(
     if "eval_episode_return" not in info:
         raise RuntimeError(f"the evaluator reports no eval_episode_return, only {sorted(info)}")
     return float(np.mean(info["eval_episode_return"]))
+
+
+def _folder_per_env(folder: str, env_num: int) -> list[str]:
+    """Make and return ``<folder>/env0``, ...: every env numbers its episodes from 0."""
+    folders = [os.path.join(folder, f"env{number}") for number in range(env_num)]
+    for one in folders:
+        os.makedirs(one, exist_ok=True)
+    return folders
 
 
 def _load_state(cfg: Any, load_path: str | None) -> dict[str, Any]:

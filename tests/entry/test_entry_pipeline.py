@@ -201,3 +201,12 @@ def test_the_config_solves_cartpole():
     assert result["stop"] is True
     assert result["eval_value"] >= 195
     assert read_config_directly("cartpole_dqn_seed0/total_config.py")["main_config"].seed == 0
+
+
+def test_eval_writes_videos(config):
+    pytest.importorskip("imageio_ffmpeg")
+    config[0].env.evaluator_env_num = config[0].env.n_evaluator_episode = 2
+    serial_pipeline(config, max_env_step=STEPS)
+    evaluate(config, load_path="e/ckpt/ckpt_best.pth.tar", replay_path="videos")
+    for number in range(2):
+        assert {file.suffix for file in Path(f"videos/env{number}").iterdir()} == {".mp4"}

@@ -77,6 +77,8 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def concat(cls, batches: Sequence["TransitionBatch"]) -> "TransitionBatch":
         """Concatenate batches; ``lengths`` are concatenated too when any part has them.
 
+        Columns are copied; row dicts that exist already are shared, as ``list + list`` does.
+
         Raises:
             SchemaError: no batch at all, or batches of different schemas; the message names the field.
         """

@@ -92,7 +92,8 @@ def test_any_sequence_of_operations_equals_the_same_on_a_list(program) -> None:
         if name == "slice":
             batch, model = batch[value], model[value]
         elif name == "take":
-            picks = [p % len(model) for p in value] if model else []
+            # Each row once: a concatenation copies columns, so that a row taken twice becomes two rows.
+            picks = list(dict.fromkeys(p % len(model) for p in value)) if model else []
             batch, model = batch[np.array(picks, dtype=np.int64)], [model[p] for p in picks]
         elif name == "mask":
             mask = np.arange(len(model)) % value == 0
@@ -249,6 +250,16 @@ def test_with_and_without_columns() -> None:
     assert list(more.without_columns("x", "nope").columns) == ["y"]
     with pytest.raises(SchemaError, match="'y' has 2 rows"):
         batch.with_columns(y=np.zeros(2))
+
+
+def test_a_row_taken_twice_is_one_row_and_a_concatenation_copies() -> None:
+    twice = make_batch(2)[[0, 0]]
+    twice[0]["collect_iter"] = 9
+    assert twice[1] is twice[0]
+    batch = make_batch(2)
+    both = batch + make_batch(1, 5)
+    both[0]["collect_iter"] = 9
+    assert batch[0]["collect_iter"] == 0
 
 
 def test_list_plus_batch_is_a_list() -> None:

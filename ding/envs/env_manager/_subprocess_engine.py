@@ -4,7 +4,8 @@ The engine knows nothing of episodes, seeds or retries; it turns everything that
 :class:`Event`. All of it runs in the thread that calls it.
 
 Every order is answered by exactly one event: done, failed, out of time, or lost with its process. An order that is
-given to a process that died meanwhile is answered as well, at the next :meth:`WorkerEngine.poll`.
+given to a process that died meanwhile is answered as well, at the next :meth:`WorkerEngine.poll`. The exception is
+:meth:`WorkerEngine.restart`.
 """
 
 import math
@@ -92,6 +93,7 @@ class WorkerEngine:
         # When the oldest unanswered order of a worker is overdue, for workers that have a limit.
         self._deadlines: dict[WorkerProcess, float] = {}
         self._dead: set[WorkerProcess] = set()
+        self._owed: list[Event] = []
         self._completions, self._completions_in = self._context.Pipe(duplex=False)
         self._completions_fd = self._completions.fileno()
         os.set_blocking(self._completions_fd, False)
@@ -108,8 +110,14 @@ class WorkerEngine:
             self._start(worker)
 
     def restart(self, env_id: int) -> list[int]:
-        """End the worker of an env, start it anew, and return the ids of its envs; ``BUILD`` events follow."""
+        """End the worker of an env, start it anew, and return the ids of its envs; ``BUILD`` events follow.
+
+        Steps and resets that the worker was at are not answered any more: the caller knows what it ends. Calls are.
+        """
         worker = self._worker_of[env_id]
+        failure = Failure("its process was started anew", "", "crashed")
+        calls = [other for command, other in worker.pending if command is Command.CALL]
+        self._owed.extend(Event(Command.CALL, other, Flag.FAILED, failure) for other in calls)
         if worker.alive:
             self._forget(worker)
             worker.kill()
@@ -217,7 +225,7 @@ class WorkerEngine:
         Returns:
             The other events.
         """
-        events: list[Event] = []
+        events, self._owed = self._owed, []
         if self._dead:
             self._answer_for_dead(events)
         died = []

@@ -5,6 +5,7 @@ A finished env is ordered to reset as soon as its step is seen, and resets while
 """
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -91,6 +92,7 @@ class SubprocessManagerBase(EnvManagerBase):
         self._forget_all()
         timeouts = Timeouts(self._connect_timeout, self._reset_timeout, self._step_timeout)
         self._engine = WorkerEngine(self._env_fn, self._context, self._envs_per_worker, timeouts)
+        self._owner_pid = os.getpid()
         self._closed = False
         self._life.mark_all(EnvState.INIT)
         try:
@@ -152,7 +154,11 @@ class SubprocessManagerBase(EnvManagerBase):
         if self._closed:
             return
         self._closed = True
+        if os.getpid() != self._owner_pid:
+            return  # a forked copy: the workers belong to the original
         self._engine.close(grace_s)
+        # The memory goes with the last array over it.
+        self._forget_all()
         self._life.mark_all(EnvState.VOID)
         try:
             self._env_ref.close()
@@ -329,7 +335,8 @@ class SubprocessManagerBase(EnvManagerBase):
         kinds = {"data": EnvDataError, "timeout": EnvTimeoutError, "crashed": EnvCrashedError}
         if failure.reason in kinds:
             return kinds[failure.reason](f"Env {env_id} {action}: {failure.summary}", env_id, seed, failure.traceback)
-        return EnvStepError(f"Env {env_id} {action} raised: {failure.summary}", env_id, seed, failure.traceback)
+        kind = EnvStepError if action == "step" else EnvManagerError
+        return kind(f"Env {env_id} {action} raised: {failure.summary}", env_id, seed, failure.traceback)
 
     def _give_up(self, error: EnvManagerError, cause: BaseException | None = None) -> NoReturn:
         """Close the manager and raise: after a fault nobody knows how far its env got."""
@@ -342,6 +349,8 @@ class SubprocessManagerBase(EnvManagerBase):
         """An attribute of some envs, or with ``args`` the results of a method."""
         self._check_open()
         wanted = list(env_ids)
+        # A reset that is under way may end with another process.
+        self._pump_while(lambda: bool(self._resetting))
         self._answers.clear()
         for env_id in wanted:
             self._engine.call(env_id, name, args)

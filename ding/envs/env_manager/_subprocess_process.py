@@ -98,8 +98,8 @@ class WorkerProcess:
         try:
             self._start_process(forked)
         except BaseException:
-            parent_conn.close()
-            self._conn = None
+            self.hang_up()
+            self._crash_log.close()
             raise
         finally:
             child_conn.close()

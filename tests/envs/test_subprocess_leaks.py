@@ -1,0 +1,260 @@
+"""No way of ending leaves a process, a descriptor or a shared-memory segment."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from ding.envs.env_manager import SyncSubprocessEnvManager
+from ding.envs.testing import CountingEnv
+
+LIMIT_S = 30
+SHM = Path("/dev/shm")
+PARENT = """
+import os, signal, sys, threading
+import numpy as np
+from ding.envs.env_manager import SyncSubprocessEnvManager, AsyncSubprocessEnvManager
+from ding.envs.testing import CountingEnv
+
+class HangingEnv(CountingEnv):
+    def step(self, action):
+        os.write(1, b"stepping\n")
+        threading.Event().wait()
+
+def launch(env=CountingEnv, cls=SyncSubprocessEnvManager, **cfg):
+    manager = cls([lambda: env({"episode_length": 5})] * 3, cfg)
+    manager.launch()
+    print(*[worker.process.pid for worker in manager._engine._workers], flush=True)
+    return manager
+
+ACTIONS = {i: np.array([1]) for i in range(3)}
+"""
+
+
+def launch(num=2, **cfg):
+    manager = SyncSubprocessEnvManager([lambda: CountingEnv({"episode_length": 3})] * num, cfg)
+    manager.launch()
+    return manager
+
+
+def processes(manager):
+    return [psutil.Process(worker.process.pid) for worker in manager._engine._workers]
+
+
+def segments():
+    return set(os.listdir(SHM)) if SHM.exists() else set()
+
+
+def assert_gone(children):
+    _, alive = psutil.wait_procs(children, timeout=LIMIT_S)
+    assert alive == []
+
+
+@pytest.fixture
+def run_parent():
+    """Start a python process with the code above and more; its first line names its workers."""
+    started = []
+
+    def run(code):
+        parent = subprocess.Popen(
+            [sys.executable, "-c", PARENT + textwrap.dedent(code)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(parent)
+        pids = parent.stdout.readline().split()
+        assert pids, parent.stderr.read()
+        return parent, [psutil.Process(int(pid)) for pid in pids]
+
+    yield run
+    for parent in started:
+        if parent.poll() is None:
+            parent.kill()
+        parent.communicate()
+
+
+@pytest.mark.parametrize("cfg", [{}, {"context": "spawn"}, {"envs_per_worker": 2}], ids=str)
+def test_close_leaves_nothing(cfg):
+    before, fds, threads = segments(), psutil.Process().num_fds(), threading.active_count()
+    for _ in range(2):
+        manager = launch(**cfg)
+        manager.step({0: np.array([1]), 1: np.array([1])})
+        children = processes(manager)
+        manager.close()
+        assert_gone(children)
+    assert segments() <= before
+    assert threading.active_count() == threads
+    # The resource tracker of the start method spawn keeps one descriptor for good.
+    assert psutil.Process().num_fds() <= fds + (cfg.get("context") == "spawn")
+
+
+def test_restarted_workers_leave_nothing():
+    fault = {"kind": "raise", "step": 1, "episode": 0}
+    fns = [lambda: CountingEnv({"fault": fault})]
+    fds = psutil.Process().num_fds()
+    manager = SyncSubprocessEnvManager(fns, {"max_retry": 50, "retry_type": "renew"})
+    manager.launch()
+    inside = psutil.Process().num_fds()
+    for _ in range(5):
+        assert manager.step({0: np.array([1])})[0].info["abnormal"]
+        manager.reset({0: None})
+    assert psutil.Process().num_fds() <= inside + 2  # the memory of the actions
+    manager.close()
+    assert psutil.Process().num_fds() == fds
+
+
+def test_a_dropped_manager_ends_its_workers():
+    manager = launch()
+    children = processes(manager)
+    del manager
+    gc.collect()
+    assert_gone(children)
+
+
+def test_two_managers_do_not_keep_each_other_alive(run_parent):
+    parent, children = run_parent(
+        """
+        first = launch()
+        second = launch()
+        sys.stdin.readline()
+        signal.pause()
+        """
+    )
+    more = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+    parent.kill()
+    assert_gone(children + more)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_kill_9_of_the_parent_ends_the_workers(run_parent, context, tmp_path):
+    before = segments()
+    if context == "fork":
+        parent, children = run_parent("manager = launch(); manager.step(ACTIONS); signal.pause()")
+    else:
+        # These start methods import the main module, so it has to be a file.
+        body = f"manager = launch(context={context!r}); manager.step(ACTIONS); signal.pause()"
+        script = tmp_path / "parent.py"
+        guard = "if __name__ == '__main__':\n    " + body
+        script.write_text(PARENT + guard, encoding="utf-8")
+        parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+        children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+    assert len(children) == 3
+    parent.kill()
+    parent.wait()
+    assert_gone(children)
+    assert segments() <= before
+    parent.stdout.close()
+
+
+def test_kill_9_of_the_parent_ends_workers_that_hang(run_parent):
+    parent, children = run_parent("launch(HangingEnv).step(ACTIONS)")
+    assert parent.stdout.readline() == "stepping\n"
+    parent.kill()
+    assert_gone(children)
+
+
+def test_kill_9_ends_workers_that_another_thread_started(run_parent):
+    parent, children = run_parent(
+        """
+        managers = []
+        def work():
+            manager = launch(HangingEnv)
+            managers.append(manager)
+            manager.step(ACTIONS)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        """
+    )
+    assert parent.stdout.readline() == "stepping\n"
+    parent.kill()
+    assert_gone(children)
+
+
+def test_workers_outlive_the_thread_that_started_them():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(launch()))
+    thread.start()
+    thread.join()
+    manager = found[0]
+    assert manager.step({0: np.array([1]), 1: np.array([1])}).obs.tolist() == [[0, 1], [0, 1]]
+    children = processes(manager)
+    manager.close()
+    assert_gone(children)
+
+
+def test_ctrl_c_reaches_the_parent_only(run_parent):
+    before = segments()
+    parent, children = run_parent(
+        """
+        manager = launch(HangingEnv)
+        try:
+            manager.step(ACTIONS)
+        except KeyboardInterrupt:
+            print("alive", all(worker.process.is_alive() for worker in manager._engine._workers), flush=True)
+            manager.close()
+            print("closed", flush=True)
+            raise
+        """
+    )
+    assert parent.stdout.readline() == "stepping\n"
+    # As a terminal does: every process of the group gets it.
+    for process in [*children, parent]:
+        process.send_signal(signal.SIGINT)
+    out, err = parent.communicate(timeout=LIMIT_S)
+    assert out.replace("stepping\n", "") == "alive True\nclosed\n"
+    assert err.strip().endswith("KeyboardInterrupt")
+    assert_gone(children)
+    assert segments() <= before
+
+
+def test_an_exception_without_close_ends_the_workers(run_parent):
+    parent, children = run_parent("manager = launch(); manager.step(ACTIONS); raise RuntimeError('oops')")
+    _, err = parent.communicate(timeout=LIMIT_S)
+    assert err.strip().endswith("RuntimeError: oops")
+    assert "Exception ignored" not in err
+    assert parent.returncode == 1
+    assert_gone(children)
+
+
+def test_sigterm_of_the_parent_ends_the_workers(run_parent):
+    parent, children = run_parent("manager = launch(); signal.pause()")
+    parent.terminate()
+    assert_gone(children)
+    assert parent.wait() == -signal.SIGTERM
+
+
+def test_a_forked_copy_of_the_manager_does_not_end_the_workers():
+    manager = launch()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
+        pid = os.fork()
+    if pid == 0:
+        del manager
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert manager.step({0: np.array([1]), 1: np.array([1])}).obs.tolist() == [[0, 1], [0, 1]]
+    manager.close()
+
+
+def test_closing_waits_for_the_envs_to_close(tmp_path):
+    class NotingEnv(CountingEnv):
+        def close(self):
+            (tmp_path / f"closed-{os.getpid()}").touch()
+
+    manager = SyncSubprocessEnvManager([lambda: NotingEnv({})] * 2, {})
+    manager.launch()
+    children = processes(manager)
+    manager.close()
+    assert {f"closed-{p.pid}" for p in children} <= {path.name for path in tmp_path.iterdir()}

@@ -16,7 +16,7 @@ A glossary, because half of all mistakes are confusions of these words:
 
 from typing import TYPE_CHECKING, Any
 
-from ding.utils import LEARNER_REGISTRY
+from ding.utils import BUFFER_REGISTRY, LEARNER_REGISTRY
 from ding.worker import collector as _collector
 from ding.worker._lazy import load_export, register_lazily
 
@@ -49,27 +49,39 @@ if TYPE_CHECKING:
         merge_hooks,
         register_learner_hook,
     )
+    from ding.worker.replay_buffer import (
+        AdvancedReplayBuffer,
+        IBuffer,
+        NaiveReplayBuffer,
+        create_buffer,
+        get_buffer_cls,
+    )
 
 __all__ = [
+    "AdvancedReplayBuffer",
     "BaseLearner",
     "BaseSerialCommander",
     "BattleEpisodeSerialCollector",
     "BattleInteractionSerialEvaluator",
     "BattleSampleSerialCollector",
     "EpisodeSerialCollector",
+    "IBuffer",
     "IMetric",
     "ISerialCollector",
     "ISerialEvaluator",
     "InteractionSerialEvaluator",
     "LearnerHook",
     "MetricSerialEvaluator",
+    "NaiveReplayBuffer",
     "SampleSerialCollector",
     "VectorEvalMonitor",
     "add_learner_hook",
     "build_learner_hook_by_cfg",
+    "create_buffer",
     "create_learner",
     "create_serial_collector",
     "create_serial_evaluator",
+    "get_buffer_cls",
     "get_serial_collector_cls",
     "get_serial_evaluator_cls",
     "merge_hooks",
@@ -92,9 +104,17 @@ _MODULES = {
         ],
         "learner",
     ),
+    **dict.fromkeys(
+        ["AdvancedReplayBuffer", "IBuffer", "NaiveReplayBuffer", "create_buffer", "get_buffer_cls"], "replay_buffer"
+    ),
 }
 
 register_lazily(LEARNER_REGISTRY, "base", f"{__name__}.learner.base_learner:BaseLearner")
+for _alias, _target in {
+    "naive": "naive_buffer:NaiveReplayBuffer",
+    "advanced": "advanced_buffer:AdvancedReplayBuffer",
+}.items():
+    register_lazily(BUFFER_REGISTRY, _alias, f"{__name__}.replay_buffer.{_target}")
 
 
 def __getattr__(name: str) -> Any:

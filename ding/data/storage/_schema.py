@@ -1,0 +1,176 @@
+"""What one field of a ring storage holds, and the checks of what is written to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data.columns import SchemaError, describe_leaf, iter_leaves
+from ding.utils import did_you_mean
+
+TENSOR, ARRAY, OBJECTS = "tensor", "array", "objects"
+
+# Torch dtypes without a numpy form are stored as the integers of the same size.
+_AS_INT = {torch.bfloat16: torch.int16}
+_RECAST = {"bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One leaf of the rows.
+
+    Args:
+        path: keys from the row to the leaf.
+        kind: ``'tensor'``, ``'array'`` or ``'objects'``: what the leaf of a batch that is read will be.
+        dtype: of the stored array; ``None`` for objects.
+        shape: of one row; ``()`` for objects.
+        recast: torch dtype to view the stored integers as, for dtypes that numpy does not have.
+    """
+
+    path: tuple[str, ...]
+    kind: str
+    dtype: "np.dtype | None"
+    shape: tuple[int, ...]
+    recast: torch.dtype | None = None
+
+    @property
+    def name(self) -> str:
+        """Keys joined by ``.``, for messages and files."""
+        return ".".join(map(str, self.path))
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row; 0 for objects."""
+        return 0 if self.dtype is None else self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    def describe(self) -> str:
+        """Kind, dtype and row shape, for messages."""
+        if self.dtype is None:
+            return "objects"
+        return f"{self.kind} {self.recast or self.dtype}{list(self.shape)}".replace("torch.", "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; see :func:`field_from_dict`."""
+        return {
+            "path": list(self.path),
+            "kind": self.kind,
+            "dtype": None if self.dtype is None else self.dtype.str,
+            "shape": list(self.shape),
+            "recast": None if self.recast is None else str(self.recast).removeprefix("torch."),
+        }
+
+    def check(self, leaf: Any, rows: int) -> Any:
+        """The leaf as what is stored: an array ``[rows, *shape]`` of the stored dtype, or a list.
+
+        Accepts an array where tensors were stored and the other way round, and numbers of a dtype that casts without
+        loss where scalars are stored.
+
+        Raises:
+            SchemaError: the leaf does not fit; the message names field, expectation and find.
+        """
+        if self.kind == OBJECTS:
+            return _as_list(leaf)
+        if isinstance(leaf, (list, Mapping)):
+            raise SchemaError(f"field {self.name!r} is {describe_leaf(leaf)}, the buffer stores {self.describe()}")
+        array = _as_array(leaf)
+        if array.shape != (rows, *self.shape):
+            raise SchemaError(
+                f"field {self.name!r} is {describe_leaf(leaf)} with {len(array)} rows, "
+                f"the buffer stores {self.describe()} and needs {rows}"
+            )
+        if array.dtype != self.dtype or _recast_of(leaf) != self.recast:
+            # A whole number where fractions are stored is what plain dicts are full of.
+            if self.recast or self.shape or _recast_of(leaf) or not np.can_cast(array.dtype, self.dtype, "safe"):
+                raise SchemaError(f"field {self.name!r} is {describe_leaf(leaf)}, the buffer stores {self.describe()}")
+            return array.astype(self.dtype)
+        return array
+
+    def restore(self, array: Any) -> Any:
+        """What was stored, as the leaf of a batch."""
+        if self.kind != TENSOR:
+            return array
+        tensor = torch.from_numpy(array)
+        return tensor if self.recast is None else tensor.view(self.recast)
+
+
+def field_from_dict(data: Mapping[str, Any]) -> Field:
+    """The inverse of :meth:`Field.to_dict`.
+
+    Raises:
+        SchemaError: the description is not a sound one.
+    """
+    try:
+        path, kind, shape = tuple(data["path"]), data["kind"], tuple(int(size) for size in data["shape"])
+        dtype = None if data["dtype"] is None else np.dtype(data["dtype"])
+        recast = None if data["recast"] is None else _RECAST[data["recast"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise SchemaError(f"unreadable description of a field: {data!r}") from error
+    if kind not in (TENSOR, ARRAY, OBJECTS) or (dtype is None) != (kind == OBJECTS) or (dtype and dtype.hasobject):
+        raise SchemaError(f"unreadable description of a field: {data!r}")
+    return Field(path, kind, dtype, shape, recast)
+
+
+def fields_of(columns: dict[str, Any]) -> tuple[Field, ...]:
+    """The fields of columns, in their order.
+
+    Raises:
+        SchemaError: there is no column.
+    """
+    fields = tuple(_field_of(path, leaf) for path, leaf in iter_paths(columns))
+    if not fields:
+        raise SchemaError("rows without fields cannot be stored as columns")
+    return fields
+
+
+def iter_paths(columns: Any, path: tuple[str, ...] = ()) -> Any:
+    """Yield ``(keys, leaf)`` for each leaf."""
+    if isinstance(columns, dict):
+        for key, value in columns.items():
+            yield from iter_paths(value, (*path, key))
+    else:
+        yield path, columns
+
+
+def _field_of(path: tuple[str, ...], leaf: Any) -> Field:
+    if isinstance(leaf, torch.Tensor):
+        stored = _as_array(leaf[:0])
+        return Field(path, TENSOR, stored.dtype, tuple(leaf.shape[1:]), _recast_of(leaf))
+    if isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject:
+        return Field(path, ARRAY, leaf.dtype, leaf.shape[1:])
+    return Field(path, OBJECTS, None, ())
+
+
+def _recast_of(leaf: Any) -> torch.dtype | None:
+    dtype = getattr(leaf, "dtype", None)
+    return dtype if dtype in _AS_INT else None
+
+
+def _as_array(leaf: Any) -> np.ndarray:
+    if isinstance(leaf, torch.Tensor):
+        leaf = leaf.detach().cpu()
+        return (leaf.view(_AS_INT[leaf.dtype]) if leaf.dtype in _AS_INT else leaf).numpy()
+    return leaf
+
+
+def _as_list(leaf: Any) -> list[Any]:
+    if isinstance(leaf, torch.Tensor):
+        return list(leaf.unbind(0))
+    if isinstance(leaf, np.ndarray):
+        return leaf.tolist() if leaf.ndim == 1 else list(leaf)
+    return list(leaf)
+
+
+def check_paths(fields: tuple[Field, ...], columns: dict[str, Any]) -> None:
+    """Raise a :class:`SchemaError` that names the missing and extra fields, if there are any."""
+    wanted = {field.name for field in fields}
+    found = {path for path, _ in iter_leaves(columns)}
+    if wanted == found:
+        return
+    missing, extra = sorted(wanted - found), sorted(found - wanted)
+    hint = did_you_mean(extra[0], missing) if extra and missing else ""
+    raise SchemaError(
+        f"the rows differ from those in the buffer: missing fields {missing}, extra fields {extra}.{hint} "
+        "Set storage.mixed_rows=True in the config of the buffer to store rows of any form"
+    )

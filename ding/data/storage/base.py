@@ -1,0 +1,50 @@
+"""What a replay buffer asks of the place where its rows are."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+
+class Storage(ABC):
+    """``capacity`` slots for rows, addressed by position.
+
+    The caller runs the ring: it says where rows go and which positions hold something. Not thread-safe.
+    """
+
+    capacity: int
+    # Whether rows are written as columns (and read as a TransitionBatch) or as a list.
+    columnar: bool
+
+    @abstractmethod
+    def write(self, start: int, rows: Any, count: int) -> None:
+        """Copy ``count`` (at most ``capacity``) rows to ``start, start + 1, ...`` modulo the capacity.
+
+        Args:
+            start: position of the first row.
+            rows: nested dict of columns with ``count`` rows each, or a list of ``count`` objects.
+            count: number of rows.
+
+        Raises:
+            SchemaError: the rows do not fit to what is stored; nothing was changed.
+        """
+
+    @abstractmethod
+    def read(self, positions: np.ndarray) -> Any:
+        """Copies of the rows at int64 ``[K]`` positions: a ``TransitionBatch``, or a list of objects."""
+
+    @abstractmethod
+    def erase(self, positions: np.ndarray) -> None:
+        """Forget the rows at these positions: objects that were held are released."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget all rows. The schema is forgotten too."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes reserved for rows; objects count as their references."""
+
+    def close(self) -> None:
+        """Give back what the storage holds outside of memory."""

@@ -1,0 +1,181 @@
+"""Rows of one schema in preallocated ring columns."""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths
+from ding.data.storage.base import Storage
+from ding.data.transition_batch import TransitionBatch
+
+# Fields of at most so many bytes per row share one record: a read then gathers them all at once. Copying of larger
+# rows is bound by memory, and records of them would spread the small fields over many pages.
+_PACKED_BYTES = 512
+
+Allocate = Callable[[str, "tuple[int, ...]", np.dtype], np.ndarray]
+
+
+def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Zeroed memory, which the system provides page by page as it is written."""
+    return np.zeros(shape, dtype)
+
+
+class ColumnStorage(Storage):
+    """One array per field, and one record array for all small fields.
+
+    A batch is read with one gather of the records (its fields are strided views of that copy) and one of each large
+    field. A batch is written with one slice assignment per field, two where it wraps around.
+
+    Args:
+        capacity: number of rows.
+        fields: the schema, see :func:`~ding.data.storage._schema.fields_of`.
+        allocate: gives the memory for an array.
+    """
+
+    columnar = True
+
+    def __init__(self, capacity: int, fields: tuple[Field, ...], allocate: Allocate = in_memory) -> None:
+        self.capacity = capacity
+        self.fields = fields
+        self._arrays: list[Any] = [None] * len(fields)
+        self._records: np.ndarray | None = None
+        self._keys: list[str] = [f"f{i}" for i in range(len(fields))]
+        self._packed = [i for i, field in enumerate(fields) if _packs(field)]
+        if self._packed:
+            layout = np.dtype([(self._keys[i], fields[i].dtype, fields[i].shape) for i in self._packed], align=True)
+            self._records = allocate("records", (capacity,), layout)
+            for i in self._packed:
+                self._arrays[i] = self._records[self._keys[i]]
+        for i, field in enumerate(fields):
+            if field.kind == OBJECTS:
+                self._arrays[i] = [None] * capacity
+            elif self._arrays[i] is None:
+                self._arrays[i] = allocate(field.name, (capacity, *field.shape), field.dtype)
+        self._make_plans()
+
+    def _make_plans(self) -> None:
+        fields = self.fields
+        self._flat = all(len(field.path) == 1 for field in fields)
+        self._top_keys = [field.path[0] for field in fields]
+        self._pick = itemgetter(*self._top_keys) if len(fields) > 1 else None
+        self._is_tensor = [field.kind == TENSOR for field in fields]
+        self._plain = all(field.kind != OBJECTS and field.recast is None for field in fields)
+        self._dtypes = [field.dtype for field in fields]
+        self._shapes_for = -1
+        self._shapes: list[tuple[int, ...]] = []
+        # What read() can do in one comprehension: (key, key in the record, is it a tensor).
+        self._simple = self._flat and self._plain and len(self._packed) == len(fields)
+        self._simple_plan = [(field.path[0], key, field.kind == TENSOR) for field, key in zip(fields, self._keys)]
+
+    # ------------------------------------------------------------------ write
+
+    def write(self, start: int, rows: dict[str, Any], count: int) -> None:
+        leaves = self._checked_fast(rows, count)
+        if leaves is None:
+            leaves = self._checked(rows, count)
+        stop = start + count
+        if stop <= self.capacity:
+            for array, leaf in zip(self._arrays, leaves):
+                array[start:stop] = leaf
+            return
+        until, rest = self.capacity - start, stop - self.capacity
+        for array, leaf in zip(self._arrays, leaves):
+            array[start:] = leaf[:until]
+            array[:rest] = leaf[until:]
+
+    def _checked_fast(self, columns: dict[str, Any], count: int) -> list[Any] | None:
+        """The arrays to store, or None for what the careful way has to look at."""
+        if not self._flat or not self._plain or len(columns) != len(self.fields):
+            return None
+        if count != self._shapes_for:
+            self._shapes = [(count, *field.shape) for field in self.fields]
+            self._shapes_for = count
+        leaves = []
+        try:
+            for key, tensor, dtype, shape in zip(self._top_keys, self._is_tensor, self._dtypes, self._shapes):
+                leaf = columns[key]
+                if tensor:
+                    leaf = leaf.numpy()
+                if leaf.dtype != dtype or leaf.shape != shape:
+                    return None
+                leaves.append(leaf)
+        except (KeyError, AttributeError, RuntimeError, TypeError):
+            # A missing field, a tensor that needs a gradient or is on a device, an array among tensors.
+            return None
+        return leaves
+
+    def _checked(self, columns: dict[str, Any], count: int) -> list[Any]:
+        check_paths(self.fields, columns)
+        return [field.check(_dig(columns, field.path), count) for field in self.fields]
+
+    # ------------------------------------------------------------------ read
+
+    def read(self, positions: np.ndarray) -> TransitionBatch:
+        return TransitionBatch.trusted(self.read_columns(positions), len(positions))
+
+    def read_columns(self, positions: np.ndarray) -> dict[str, Any]:
+        """The columns of :meth:`read`, in a new dict."""
+        if self._simple:
+            records = self._records.take(positions)  # type: ignore[union-attr]
+            from_numpy = torch.from_numpy
+            return {
+                name: from_numpy(records[key]) if tensor else records[key] for name, key, tensor in self._simple_plan
+            }
+        return self._nest(self.gather(positions))
+
+    def gather(self, positions: np.ndarray) -> list[Any]:
+        """One leaf per field, copied."""
+        records = None if self._records is None else self._records.take(positions)
+        leaves: list[Any] = []
+        for i, field in enumerate(self.fields):
+            array = self._arrays[i]
+            if field.kind == OBJECTS:
+                leaves.append([array[position] for position in positions.tolist()])
+                continue
+            taken = records[self._keys[i]] if records is not None and _packs(field) else array.take(positions, 0)
+            leaves.append(field.restore(taken))
+        return leaves
+
+    def _nest(self, leaves: list[Any]) -> dict[str, Any]:
+        if self._flat:
+            return dict(zip(self._top_keys, leaves))
+        result: dict[str, Any] = {}
+        for field, leaf in zip(self.fields, leaves):
+            inner = result
+            for key in field.path[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[field.path[-1]] = leaf
+        return result
+
+    def erase(self, positions: np.ndarray) -> None:
+        for field, array in zip(self.fields, self._arrays):
+            if field.kind == OBJECTS:
+                for position in positions.tolist():
+                    array[position] = None
+
+    def clear(self) -> None:
+        for i, field in enumerate(self.fields):
+            if field.kind == OBJECTS:
+                self._arrays[i] = [None] * self.capacity
+
+    @property
+    def nbytes(self) -> int:
+        return self.capacity * (
+            (0 if self._records is None else self._records.itemsize)
+            + sum(field.row_bytes if field.dtype is not None else 8 for field in self.fields if not _packs(field))
+        )
+
+
+def _packs(field: Field) -> bool:
+    # A complex128 is aligned to 8 bytes, so a record may give it a stride that torch does not take.
+    return field.dtype is not None and field.row_bytes <= _PACKED_BYTES and field.dtype.itemsize <= 8
+
+
+def _dig(columns: dict[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = columns
+    for key in path:
+        value = value[key]
+    return value

@@ -1,0 +1,158 @@
+"""A sum tree with wide nodes: proportional draws and updates for whole arrays of leaves.
+
+Every node sums 16 children, and the topmost level (at most 1024 sums) is searched directly. A binary tree over
+131,072 leaves needs 17 dependent rounds of array operations for a draw; this one needs three. Within a node, the
+cumulative sums of all draws at once are one product with a triangular matrix, which is several times faster than
+``numpy.cumsum`` over short rows.
+"""
+
+from typing import Any
+
+import numpy as np
+
+_FAN = 16
+_TOP = 1024
+# rows @ _BEFORE: cumulative sums of the first 15 of 16 children. The last child takes what is left.
+_BEFORE = np.triu(np.ones((_FAN, _FAN)))[:, : _FAN - 1].copy()
+_ONES = np.ones(_FAN)
+
+
+class SumTree:
+    """Sums over ``capacity`` float64 leaves >= 0, initially all 0.
+
+    Not thread-safe. The caller checks values and indices; what is not finite or negative breaks the sums.
+
+    Args:
+        capacity: number of leaves.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity must be positive, got {capacity}")
+        self.capacity = capacity
+        size = -(-capacity // _FAN) * _FAN
+        self._levels = [np.zeros(size)]
+        while size > _TOP:
+            size = -(-size // (_FAN * _FAN)) * _FAN
+            self._levels.append(np.zeros(size))
+        # level k + 1 holds the sums of the rows of the k-th of these views
+        self._rows = [level.reshape(-1, _FAN) for level in self._levels]
+        self._min = np.inf
+        self._min_count = 0
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """float64 ``[capacity]``. Do not write."""
+        return self._levels[0][: self.capacity]
+
+    @property
+    def total(self) -> float:
+        """Sum of all leaves."""
+        return float(self._levels[-1].sum())
+
+    def set(self, index: np.ndarray, values: Any) -> None:
+        """Set the leaves of an int64 array ``[K]`` to a number or to float64 ``[K]`` (the last one wins on repeats)."""
+        leaves = self._levels[0]
+        old = leaves.take(index)
+        leaves[index] = values
+        self._note_change(old, leaves.take(index), len(index))
+        for rows, above in zip(self._rows, self._levels[1:]):
+            index = index // _FAN
+            above[index] = rows.take(index, 0) @ _ONES
+
+    def set_range(self, start: int, stop: int, values: Any) -> None:
+        """Set the leaves ``[start, stop)`` to a number or to float64 ``[stop - start]``."""
+        leaves = self._levels[0][start:stop]
+        old = leaves.copy()
+        leaves[:] = values
+        self._note_change(old, leaves, stop - start)
+        for rows, above in zip(self._rows, self._levels[1:]):
+            start, stop = start // _FAN, (stop - 1) // _FAN + 1
+            np.matmul(rows[start:stop], _ONES, out=above[start:stop])
+
+    def clear(self) -> None:
+        """Set all leaves to 0."""
+        for level in self._levels:
+            level.fill(0.0)
+        self._min, self._min_count = np.inf, 0
+
+    def smallest(self) -> float:
+        """The smallest leaf above 0, ``inf`` when there is none."""
+        if self._min_count <= 0:
+            leaves = self._levels[0]
+            self._min = float(leaves.min(where=leaves > 0, initial=np.inf))
+            self._min_count = int(np.count_nonzero(leaves == self._min))
+        return self._min
+
+    def _note_change(self, old: np.ndarray, new: np.ndarray, size: int) -> None:
+        """Keep the minimum while it can be kept without looking at all leaves.
+
+        The count of leaves at the minimum is a lower bound, so a repeat in ``old`` may cost a search, never a wrong
+        result.
+        """
+        if size == 0 or self._min_count <= 0:
+            return
+        self._min_count -= int(np.count_nonzero(old == self._min))
+        lowest = float(new.min())
+        if lowest <= 0:
+            lowest = float(new.min(where=new > 0, initial=np.inf))
+        if lowest < self._min:
+            self._min, self._min_count = lowest, 1
+
+    def prefix(self, stop: int) -> float:
+        """Sum of the leaves before ``stop``."""
+        result = 0.0
+        last = len(self._levels) - 1
+        for number, level in enumerate(self._levels):
+            begin = 0 if number == last else stop // _FAN * _FAN
+            result += float(level[begin:stop].sum())
+            stop //= _FAN
+        return result
+
+    def find(self, mass: np.ndarray) -> np.ndarray:
+        """The leaves in which points of the cumulative sum lie.
+
+        Args:
+            mass: float64 ``[K]`` in ``[0, total)``; what rounding puts outside finds a leaf at the border.
+
+        Returns:
+            int64 ``[K]``: leaf i is found for a mass in ``[prefix(i), prefix(i + 1))``. A leaf of 0 is never found.
+
+        Raises:
+            ValueError: every leaf is 0.
+        """
+        top = self._levels[-1]
+        ends = top.cumsum()
+        if not ends[-1] > 0:
+            raise ValueError("every leaf of the tree is 0, there is none to find")
+        node = ends.searchsorted(mass, "right")
+        np.minimum(node, len(top) - 1, out=node)
+        rest = mass - (ends - top).take(node)
+        for rows in self._rows[-2::-1]:
+            node, rest = _descend(rows, node, rest)
+        empty = self._levels[0].take(node) <= 0
+        if empty.any():
+            node[empty] = self._nearest(node[empty])
+        return node
+
+    def _nearest(self, leaf: np.ndarray) -> np.ndarray:
+        """The last leaf above 0 before each of ``leaf``, else the first one: rounding led past the end of a node."""
+        held = np.flatnonzero(self._levels[0] > 0)
+        return held[np.maximum(held.searchsorted(leaf) - 1, 0)]
+
+
+def _descend(rows: np.ndarray, node: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """From nodes to their children; ``rest`` is the mass within the node and then within the child."""
+    count = len(node)
+    children = rows.take(node, 0)
+    ends = children @ _BEFORE
+    beyond = np.empty((count, _FAN), dtype=np.bool_)
+    beyond[:, _FAN - 1] = True
+    np.greater(ends, rest[:, None], out=beyond[:, : _FAN - 1])
+    child = beyond.argmax(1)
+    # The mass before the child: the end of its left neighbour.
+    begin = np.empty((count, _FAN))
+    begin[:, 0] = 0.0
+    begin[:, 1:] = ends
+    rest = rest - begin.ravel().take(np.arange(0, count * _FAN, _FAN) + child)
+    return node * _FAN + child, rest

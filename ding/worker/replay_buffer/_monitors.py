@@ -1,0 +1,173 @@
+"""What a buffer reports: throughput per period, and attributes of what is sampled."""
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ding.utils import LoggerFactory
+
+_NAMES = ("pushed_in", "sampled_out", "removed", "current_have")
+
+
+class ThruputCounters:
+    """How much was ever pushed, sampled and removed, and how much there is.
+
+    The buffer adds to it within its own lock; the reporting thread only reads and forms differences, so nothing that
+    is counted gets lost between the two.
+    """
+
+    __slots__ = ("__weakref__", "have", "pushed", "removed", "sampled")
+
+    def __init__(self) -> None:
+        self.pushed = self.sampled = self.removed = self.have = 0
+
+    def snapshot(self) -> tuple[int, int, int]:
+        """``(pushed, sampled, removed)``."""
+        return self.pushed, self.sampled, self.removed
+
+
+class PeriodicThruputMonitor:
+    """Reports every ``cfg.seconds`` how much was pushed, sampled and removed, and how much there is.
+
+    The report is a table in the log and the scalars ``<name>_sec/pushed_in``, ``sampled_out``, ``removed`` and
+    ``current_have`` over the number of the report. The thread holds no reference to the monitor: when nobody closes
+    it, it is collected all the same, and the thread ends.
+
+    Args:
+        name: of the buffer.
+        cfg: ``{'seconds': period}``.
+        logger: text logger.
+        tb_logger: tensorboard writer, or None.
+        counters: what to report; ``None``: counters of its own, for use through the properties.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        cfg: Mapping[str, Any],
+        logger: Any,
+        tb_logger: Any,
+        counters: "ThruputCounters | None" = None,
+    ) -> None:
+        seconds = float(cfg["seconds"])
+        if not seconds > 0:
+            raise ValueError(f"the period of throughput reports must be positive, got {seconds}")
+        self._report = _Report(name, seconds, logger, tb_logger, counters or ThruputCounters())
+        self._stop = threading.Event()
+        self._thread = threading.Thread(
+            target=self._report.run, args=(self._stop,), name=f"{name} throughput", daemon=True
+        )
+        weakref.finalize(self, self._stop.set)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread and wait for its end. May be called again."""
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    @property
+    def push_data_count(self) -> int:
+        """Elements pushed since the last report."""
+        return self._report.since_last()[0]
+
+    @push_data_count.setter
+    def push_data_count(self, count: int) -> None:
+        self._report.counters.pushed = self._report.last[0] + count
+
+    @property
+    def sample_data_count(self) -> int:
+        """Elements sampled since the last report."""
+        return self._report.since_last()[1]
+
+    @sample_data_count.setter
+    def sample_data_count(self, count: int) -> None:
+        self._report.counters.sampled = self._report.last[1] + count
+
+    @property
+    def remove_data_count(self) -> int:
+        """Elements removed since the last report."""
+        return self._report.since_last()[2]
+
+    @remove_data_count.setter
+    def remove_data_count(self, count: int) -> None:
+        self._report.counters.removed = self._report.last[2] + count
+
+    @property
+    def valid_count(self) -> int:
+        """Elements that the buffer holds."""
+        return self._report.counters.have
+
+    @valid_count.setter
+    def valid_count(self, count: int) -> None:
+        self._report.counters.have = count
+
+
+class _Report:
+    """What the reporting thread needs, and nothing that keeps the monitor alive."""
+
+    def __init__(self, name: str, seconds: float, logger: Any, tb_logger: Any, counters: ThruputCounters) -> None:
+        self.counters = counters
+        self.last = (0, 0, 0)
+        self._name, self._seconds, self._logger, self._tb_logger = name, seconds, logger, tb_logger
+        self._number = 0
+
+    def since_last(self) -> tuple[int, int, int]:
+        now, last = self.counters.snapshot(), self.last
+        return now[0] - last[0], now[1] - last[1], now[2] - last[2]
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.wait(self._seconds):
+            self.write()
+
+    def write(self) -> None:
+        """One report."""
+        now = self.counters.snapshot()
+        values = [*(a - b for a, b in zip(now, self.last)), self.counters.have]
+        self.last = now
+        table = dict(zip(_NAMES, map(float, values)))
+        self._logger.info(
+            "throughput of %s in %g s:%s", self._name, self._seconds, LoggerFactory.get_tabulate_vars_hor(table)
+        )
+        if self._tb_logger is not None:
+            for key, value in table.items():
+                self._tb_logger.add_scalar(f"{self._name}_sec/{key}", value, self._number)
+        self._number += 1
+
+
+class SampledDataAttrMonitor:
+    """Use, priority and staleness of what was sampled lately.
+
+    Args:
+        average_range: number of sample calls to aggregate over.
+    """
+
+    def __init__(self, average_range: int) -> None:
+        if average_range < 1:
+            raise ValueError(f"average_range must be positive, got {average_range}")
+        self._calls: deque[tuple[np.ndarray, np.ndarray, np.ndarray]] = deque(maxlen=average_range)
+
+    def record(self, use: np.ndarray, priority: np.ndarray, staleness: np.ndarray) -> None:
+        """Note one sample call; the arrays ``[N]`` are kept and must not be written to."""
+        self._calls.append((use, priority, staleness))
+
+    def summary(self) -> dict[str, float]:
+        """``use_avg, use_max, priority_avg, priority_max, priority_min, staleness_avg, staleness_max``; ``{}`` before
+        the first call. An average is the mean of the means of the calls.
+        """
+        if not self._calls:
+            return {}
+        use, priority, staleness = zip(*self._calls)
+        return {
+            "use_avg": float(np.mean([values.mean() for values in use])),
+            "use_max": float(max(values.max() for values in use)),
+            "priority_avg": float(np.mean([values.mean() for values in priority])),
+            "priority_max": float(max(values.max() for values in priority)),
+            "priority_min": float(min(values.min() for values in priority)),
+            "staleness_avg": float(np.mean([values.mean() for values in staleness])),
+            "staleness_max": float(max(values.max() for values in staleness)),
+        }

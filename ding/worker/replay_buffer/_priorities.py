@@ -1,0 +1,94 @@
+"""Ids and priorities: how they come in, and how they look in a sample."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.worker.replay_buffer.errors import BufferArgumentError
+
+_MISSING = -1
+_SHOWN = 10
+
+
+class UniqueIds(np.ndarray):
+    """int64 column of running numbers whose rows are the texts ``<name>_<number>``.
+
+    Making the texts costs more than sampling, so they are made when rows (or a list) are asked for.
+    """
+
+    prefix: str
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.prefix = getattr(source, "prefix", "")
+
+    def __reduce__(self) -> Any:
+        return unique_ids, (np.asarray(self), self.prefix)
+
+    def tolist(self) -> Any:
+        """The texts."""
+        if self.ndim != 1:
+            return np.asarray(self).tolist()
+        prefix = self.prefix
+        return [f"{prefix}_{number}" for number in np.asarray(self).tolist()]
+
+
+def unique_ids(numbers: np.ndarray, prefix: str) -> UniqueIds:
+    """``numbers`` (int64 ``[N]``, shared) as ids of the buffer ``prefix``."""
+    ids = numbers.view(UniqueIds)
+    ids.prefix = prefix
+    return ids
+
+
+def id_numbers(ids: Any, prefix: str) -> np.ndarray:
+    """Running numbers int64 ``[N]`` of ids in any form; -1 for what is no id of the buffer ``prefix``."""
+    if isinstance(ids, UniqueIds):
+        return np.asarray(ids) if ids.prefix == prefix else np.full(len(ids), _MISSING)
+    if isinstance(ids, torch.Tensor):
+        ids = ids.cpu().numpy()
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
+        return ids.astype(np.int64, copy=False).reshape(-1)
+    return np.array([_id_number(one, prefix) for one in ids], dtype=np.int64)
+
+
+def _id_number(one: Any, prefix: str) -> int:
+    if isinstance(one, str):
+        name, _, number = one.rpartition("_")
+        return int(number) if name == prefix and number.isdecimal() else _MISSING
+    if isinstance(one, (int, np.integer)):
+        return int(one)
+    return _MISSING
+
+
+def slot_numbers(positions: Any) -> np.ndarray:
+    """Positions int64 ``[N]`` in any form; -1 for ``None``."""
+    if isinstance(positions, torch.Tensor):
+        positions = positions.cpu().numpy()
+    if isinstance(positions, np.ndarray):
+        return positions.astype(np.int64, copy=False).reshape(-1)
+    return np.array([_MISSING if one is None else int(one) for one in positions], dtype=np.int64)
+
+
+def checked_priorities(values: Any, where: str) -> np.ndarray:
+    """Priorities float64 ``[N]`` of a tensor, an array or a list.
+
+    Raises:
+        BufferArgumentError: one is negative, NaN or infinite; the message tells which.
+    """
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    elif isinstance(values, Sequence) and any(isinstance(value, torch.Tensor) for value in values):
+        values = [float(value) for value in values]
+    try:
+        priorities = np.asarray(values, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise BufferArgumentError(f"{where} must be numbers, found {values!r:.200}") from error
+    # One test that is False for NaN, negative and infinite values alike.
+    bad = np.flatnonzero(~((priorities >= 0) & (priorities < np.inf)))
+    if len(bad):
+        found = {int(i): float(priorities[i]) for i in bad[:_SHOWN]}
+        raise BufferArgumentError(
+            f"{where} must be finite and not negative; {len(bad)} of {len(priorities)} are not, by index: {found}"
+        )
+    return priorities

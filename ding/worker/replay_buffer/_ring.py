@@ -1,0 +1,205 @@
+"""What all ring buffers of this package share: configuration, storage, reports, used data, life cycle."""
+
+import copy
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ding.data import SchemaError, TransitionBatch
+from ding.data.columns import row_list, take
+from ding.data.storage import ObjectStorage, Storage, StorageOptions, columns_of, make_storage
+from ding.utils import build_logger, deep_merge_dicts, get_rank
+from ding.worker.replay_buffer._draw import UniformDraw, new_generator
+from ding.worker.replay_buffer._monitors import PeriodicThruputMonitor, ThruputCounters
+from ding.worker.replay_buffer._used_data import UsedDataRemover
+from ding.worker.replay_buffer.base_buffer import IBuffer
+from ding.worker.replay_buffer.errors import BufferArgumentError, BufferClosedError, BufferConfigError
+
+STORAGE_CONFIG: dict[str, Any] = {
+    # (bool) Accept rows of any form, also after the first push: rows that do not fit turn the storage into a list.
+    "mixed_rows": False,
+}
+
+
+class RingBuffer(IBuffer):
+    """A ring of ``replay_buffer_size`` slots; subclasses say how to sample and what else they know of a slot."""
+
+    def __init__(
+        self,
+        cfg: Any,
+        tb_logger: Any = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "buffer",
+    ) -> None:
+        self._cfg = deep_merge_dicts(self.default_config(), cfg)
+        self._exp_name = exp_name
+        self._instance_name = instance_name
+        size = self._cfg["replay_buffer_size"]
+        if isinstance(size, bool) or int(size) != size or size < 1:
+            raise BufferConfigError(f"replay_buffer_size must be a positive int, got {size!r}")
+        self._size = int(size)
+        self._deepcopy = bool(self._cfg["deepcopy"])
+        self._options = StorageOptions(mixed_rows=bool(self._cfg["storage"]["mixed_rows"]))
+        self._lock = threading.RLock()
+        self._storage: Storage | None = None
+        self._tail = 0
+        self._count = 0
+        self._push_count = 0
+        self._closed = False
+        self._generator = new_generator()
+        self._draw = UniformDraw(self._generator)
+        self._remover = UsedDataRemover(self._cfg.get("path_data")) if self._cfg["enable_track_used_data"] else None
+        self._start_reports(tb_logger)
+
+    def _start_reports(self, tb_logger: Any) -> None:
+        rank0 = get_rank() == 0
+        self._owns_writer = rank0 and tb_logger is None
+        logger, writer = build_logger(
+            f"./{self._exp_name}/log/{self._instance_name}", self._instance_name, need_tb=self._owns_writer
+        )
+        self._logger: Any = logger
+        self._tb_logger = (writer if tb_logger is None else tb_logger) if rank0 else None
+        self._monitor: PeriodicThruputMonitor | None = None
+        self._counters = ThruputCounters()
+        if rank0:
+            self._monitor = PeriodicThruputMonitor(
+                self._instance_name, {"seconds": self._report_seconds()}, self._logger, self._tb_logger, self._counters
+            )
+
+    def _report_seconds(self) -> float:
+        return float(self._cfg["periodic_thruput_seconds"])
+
+    # ------------------------------------------------------------------ properties
+
+    @property
+    def replay_buffer_size(self) -> int:
+        """Number of slots."""
+        return self._size
+
+    @property
+    def push_count(self) -> int:
+        """Number of elements pushed so far; ``clear`` does not change it."""
+        return self._push_count
+
+    def count(self) -> int:
+        return self._count
+
+    def __len__(self) -> int:
+        return self._count
+
+    # ------------------------------------------------------------------ life cycle
+
+    def start(self) -> None:
+        """Start to remove used data, if that is tracked."""
+        if self._remover is not None:
+            self._remover.start()
+
+    def close(self) -> None:
+        """Remove all elements and end all threads. May be called again; a closed buffer takes no elements."""
+        with self._lock:
+            if self._closed:
+                return
+            self.clear()
+            self._closed = True
+        if self._monitor is not None:
+            self._monitor.close()
+        if self._remover is not None:
+            self._remover.close()
+        if self._tb_logger is not None:
+            self._tb_logger.flush()
+            if self._owns_writer:
+                self._tb_logger.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BufferClosedError(f"buffer {self._instance_name!r} was closed")
+
+    # ------------------------------------------------------------------ writing
+
+    def _rows_of(self, data: Any) -> tuple[Any, int]:
+        """What was pushed, as columns or as a list, and its number of rows."""
+        if self._deepcopy:
+            data = copy.deepcopy(data)
+        if isinstance(data, TransitionBatch):
+            count = len(data)
+            storage = self._storage
+            if count and (storage is None or storage.columnar):
+                try:
+                    return data.columns, count
+                except SchemaError:
+                    # Rows that were changed by hand: the storage says whether it takes them.
+                    return data.rows(), count
+            return data.rows(), count
+        if isinstance(data, list):
+            return data, len(data)
+        return [data], 1
+
+    def _place(self, rows: Any, count: int) -> tuple[int, int]:
+        """Write rows at the tail; returns the first position and the number of rows that found a slot.
+
+        Nothing has changed when this raises.
+        """
+        size, start = self._size, self._tail
+        if count > size:
+            start = (start + count - size) % size
+            rows = rows[count - size :] if isinstance(rows, list) else take(rows, slice(count - size, count))
+            count = size
+        storage = self._storage
+        if storage is None:
+            storage = make_storage(rows, size, self._options)
+        try:
+            storage.write(start, columns_of(rows) if storage.columnar and type(rows) is list else rows, count)
+        except SchemaError:
+            if not self._options.mixed_rows:
+                raise
+            storage = self._to_objects(storage)
+            storage.write(start, rows if isinstance(rows, list) else row_list(rows, count), count)
+        self._storage = storage
+        return start, count
+
+    def _to_objects(self, storage: Storage) -> ObjectStorage:
+        """The same rows as objects."""
+        self._logger.info(
+            "%s: rows of another form were pushed; all rows are kept as objects from now on", self._instance_name
+        )
+        objects = ObjectStorage(self._size)
+        positions = self._held_positions()
+        for position, row in zip(positions.tolist(), storage.read(positions)):
+            objects.write(position, [row], 1)
+        return objects
+
+    def _held_positions(self) -> np.ndarray:
+        """Positions that hold an element, oldest first."""
+        begin = self._tail if self._count == self._size else 0
+        return (begin + np.arange(self._count)) % self._size
+
+    def _use_up(self, elements: Sequence[Any]) -> None:
+        if self._remover is not None and elements:
+            self._remover.add_all(list(elements))
+
+    # ------------------------------------------------------------------ reading
+
+    def _copy_out(self, sampled: Any) -> Any:
+        return copy.deepcopy(sampled) if self._deepcopy and isinstance(sampled, list) else sampled
+
+    def _check_size(self, size: Any) -> None:
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
+            raise BufferArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
+
+    def _ranks(self, sample_range: Any, count: int) -> range:
+        """The logical places (0 is the oldest element) that a ``sample_range`` selects.
+
+        Raises:
+            BufferArgumentError: it is no slice with step 1, or it selects nothing.
+        """
+        if not isinstance(sample_range, slice) or sample_range.step not in (None, 1):
+            raise BufferArgumentError(f"sample_range must be a slice with step 1, got {sample_range!r}")
+        ranks = range(count)[sample_range]
+        if not ranks:
+            raise BufferArgumentError(f"sample_range {sample_range!r} selects nothing of {count} elements")
+        return ranks
+
+    def _refuse(self, size: int, reason: str) -> None:
+        self._logger.info("%s gives no sample of %d: %s", self._instance_name, size, reason)

@@ -1,0 +1,112 @@
+"""What a prioritised buffer knows of each slot beside its row."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data.sum_tree import SumTree
+
+EMPTY = -1
+# Stands for a row without ``collect_iter``.
+UNKNOWN_ITER = np.iinfo(np.int64).min
+
+# Weights are kept below this, so that the sum of many huge ones stays finite.
+_LARGEST_WEIGHT = 1e280
+
+
+class Slots:
+    """Arrays over the slots of a ring: unique id, use count, priority, collect iteration, and the tree of weights.
+
+    A slot is held when its unique id is not ``EMPTY``.
+
+    Args:
+        size: number of slots.
+        alpha: exponent of the priorities.
+        eps: smallest priority that counts; a weight of 0 would make an element unreachable.
+    """
+
+    def __init__(self, size: int, alpha: float, eps: float) -> None:
+        self.size = size
+        self.alpha = alpha
+        self.eps = eps
+        self.unique_id = np.full(size, EMPTY, dtype=np.int64)
+        self.use_count = np.zeros(size, dtype=np.int64)
+        self.priority = np.zeros(size, dtype=np.float64)
+        self.collect_iter = np.full(size, UNKNOWN_ITER, dtype=np.int64)
+        self.tree = SumTree(size)
+
+    def weights(self, priority: Any) -> Any:
+        """``max(priority, eps) ** alpha``, for a float or float64 ``[N]``."""
+        return np.minimum(np.maximum(priority, self.eps) ** self.alpha, _LARGEST_WEIGHT)
+
+    def fill(self, start: int, count: int, first_id: int, priority: Any, collect_iter: Any) -> None:
+        """Take new elements into the slots from ``start`` on (not past the end).
+
+        Args:
+            start: first slot.
+            count: number of elements.
+            first_id: unique id of the first; the others follow.
+            priority: one for all, or float64 ``[count]``.
+            collect_iter: one for all, or int64 ``[count]``.
+        """
+        stop = start + count
+        self.unique_id[start:stop] = np.arange(first_id, first_id + count)
+        self.use_count[start:stop] = 0
+        self.priority[start:stop] = priority
+        self.collect_iter[start:stop] = collect_iter
+        self.tree.set_range(start, stop, self.weights(priority))
+
+    def remove(self, positions: np.ndarray) -> None:
+        """Empty these slots (int64 ``[N]``)."""
+        self.unique_id[positions] = EMPTY
+        self.use_count[positions] = 0
+        self.priority[positions] = 0.0
+        self.collect_iter[positions] = UNKNOWN_ITER
+        self.tree.set(positions, 0.0)
+
+    def set_priority(self, positions: np.ndarray, priority: np.ndarray) -> None:
+        """Change priorities of held slots."""
+        self.priority[positions] = priority
+        self.tree.set(positions, self.weights(priority))
+
+    def clear(self) -> None:
+        """Empty all slots."""
+        self.unique_id.fill(EMPTY)
+        self.use_count.fill(0)
+        self.priority.fill(0.0)
+        self.collect_iter.fill(UNKNOWN_ITER)
+        self.tree.clear()
+
+    def staleness(self, positions: np.ndarray, cur_iter: int) -> np.ndarray:
+        """int64 ``[N]``: train iterations since collection; -1 where that is unknown."""
+        collected = self.collect_iter.take(positions)
+        unknown = collected == UNKNOWN_ITER
+        stale = cur_iter - collected
+        if unknown.any():
+            stale[unknown] = -1
+        return stale
+
+
+def collect_iters(rows: "dict[str, Any] | list[Any]", count: int) -> Any:
+    """int64 ``[count]`` (or one value for all): key ``collect_iter`` of columns or rows; of a list, the smallest."""
+    if isinstance(rows, list):
+        return np.array([_iter_of(row.get("collect_iter")) for row in rows], dtype=np.int64)
+    column = rows.get("collect_iter")
+    if column is None:
+        return UNKNOWN_ITER
+    if isinstance(column, torch.Tensor):
+        column = column.detach().cpu().numpy()
+    if isinstance(column, np.ndarray):
+        return column if column.ndim == 1 else column.reshape(count, -1).min(axis=1)
+    return np.array([_iter_of(value) for value in column], dtype=np.int64)
+
+
+def _iter_of(value: Any) -> int:
+    if value is None:
+        return int(UNKNOWN_ITER)
+    if isinstance(value, (list, tuple)):
+        return min((_iter_of(one) for one in value), default=int(UNKNOWN_ITER))
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        return int(value.min())
+    return int(value)

@@ -1,0 +1,480 @@
+"""Prioritised experience replay."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ding.data import TransitionBatch
+from ding.utils import BUFFER_REGISTRY, LoggerFactory
+from ding.worker.replay_buffer._monitors import SampledDataAttrMonitor
+from ding.worker.replay_buffer._priorities import checked_priorities, id_numbers, slot_numbers, unique_ids
+from ding.worker.replay_buffer._ring import STORAGE_CONFIG, RingBuffer
+from ding.worker.replay_buffer._slots import EMPTY, Slots, collect_iters
+from ding.worker.replay_buffer._throughput import ThruputController
+from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
+
+ADDED_FIELDS = frozenset({"replay_unique_id", "replay_buffer_idx", "priority", "staleness", "use", "IS"})
+
+
+@BUFFER_REGISTRY.register("advanced")
+class AdvancedReplayBuffer(RingBuffer):
+    """A ring buffer that draws in proportion to ``priority ** alpha``, after Schaul et al., "Prioritized Experience
+    Replay" (arXiv:1511.05952).
+
+    A sample carries these fields beside those that were pushed:
+
+    ====================  =====================================================================================
+    ``replay_unique_id``  ``<instance_name>_<running number>``
+    ``replay_buffer_idx`` slot
+    ``priority``          priority of the element
+    ``staleness``         train iterations since ``collect_iter`` of the element, -1 without it
+    ``use``               how often the element was drawn, this time included
+    ``IS``                ``(N * P(i)) ** -beta``, divided by the largest such value of the buffer
+    ====================  =====================================================================================
+
+    As columns they are 1-D arrays: int64, and float64 for ``priority`` and ``IS``. ``replay_unique_id`` holds the
+    running numbers and gives the texts when rows are taken.
+
+    Elements are removed when they are overwritten, drawn ``max_use`` times, or older than ``max_staleness``.
+
+    *Thread safety.* As :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer`: every method is one
+    critical section. An ``update`` for an element that was removed since it was sampled is dropped and counted.
+
+    Args:
+        cfg: config; missing keys take the defaults.
+        tb_logger: tensorboard writer to share; without one the buffer makes (and later closes) its own.
+        exp_name: folder of the experiment.
+        instance_name: name of the log file and of the tensorboard tags, and head of the unique ids.
+
+    Raises:
+        BufferConfigError: a config value out of its range (an ``AssertionError``).
+    """
+
+    config: ClassVar[dict[str, Any]] = {
+        "type": "advanced",
+        # (int) Number of elements that the ring holds.
+        "replay_buffer_size": 4096,
+        # (float) Number of draws after which an element is removed.
+        "max_use": float("inf"),
+        # (float) Number of train iterations since collection after which an element is removed.
+        "max_staleness": float("inf"),
+        # (float) How much priorities matter: 0 not at all, 1 fully.
+        "alpha": 0.6,
+        # (float) How much importance weights correct for it at first: 0 not at all, 1 fully.
+        "beta": 0.4,
+        # (int) Number of samples until beta is 1. 0: beta stays.
+        "anneal_step": int(1e5),
+        # (bool) Deep-copy what is pushed and what is sampled. Rows in columns are copied anyway.
+        "deepcopy": False,
+        # (bool) Remove the file ``data_id`` of every element that leaves the buffer.
+        "enable_track_used_data": False,
+        "thruput_controller": {
+            # Limits of recent pushes per recent sample.
+            "push_sample_rate_limit": {"max": float("inf"), "min": 0},
+            # (float) Seconds after which 1 % of a count is left.
+            "window_seconds": 30,
+            # (float) Elements that must be there per element to sample.
+            "sample_min_limit_ratio": 1,
+        },
+        "monitor": {
+            "sampled_data_attr": {
+                # (int) Sample calls to aggregate over.
+                "average_range": 5,
+                # (int) Sample calls between reports.
+                "print_freq": 200,
+            },
+            # (float) Seconds between reports of the throughput.
+            "periodic_thruput": {"seconds": 60},
+        },
+        "storage": STORAGE_CONFIG,
+    }
+
+    _eps = 1e-5
+
+    def __init__(
+        self,
+        cfg: Any,
+        tb_logger: Any = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "buffer",
+    ) -> None:
+        super().__init__(cfg, tb_logger, exp_name, instance_name)
+        cfg = self._cfg
+        self.alpha = _within(cfg, "alpha", 0.0, 1.0)
+        self._beta = _within(cfg, "beta", 0.0, 1.0)
+        self._max_use = _within(cfg, "max_use", 1.0, math.inf)
+        self._max_staleness = _within(cfg, "max_staleness", 0.0, math.inf)
+        self._anneal_step = cfg["anneal_step"]
+        self._beta_step = (1 - self._beta) / self._anneal_step if self._anneal_step else 0.0
+        self._slots = Slots(self._size, self.alpha, self._eps)
+        self._max_priority = 1.0
+        self._next_unique_id = 0
+        self._head = 0
+        self._span = 0
+        self._dropped_updates = 0
+        control = cfg["thruput_controller"]
+        self._min_ratio = _within(control, "sample_min_limit_ratio", 1.0, math.inf)
+        limit = control["push_sample_rate_limit"]
+        unlimited = limit["max"] == math.inf and limit["min"] == 0
+        self._controller = None if unlimited else ThruputController(control)
+        attr = cfg["monitor"]["sampled_data_attr"]
+        self._attr_monitor = SampledDataAttrMonitor(int(attr["average_range"]))
+        self._print_freq = int(attr["print_freq"])
+        self._sample_calls = 0
+        self._cur_iter = -1
+        self._cur_envstep = -1
+
+    def _report_seconds(self) -> float:
+        return float(self._cfg["monitor"]["periodic_thruput"]["seconds"])
+
+    # ------------------------------------------------------------------ push
+
+    def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
+        """Store one dict, the dicts of a list, or the rows of a ``TransitionBatch``.
+
+        A field ``priority`` sets the priority of an element; without one it gets the largest priority so far. What is
+        no dict is logged and left out. The throughput controller may refuse the push, which is logged, too.
+
+        Args:
+            data: rows.
+            cur_collector_envstep: env steps collected so far, for reports.
+
+        Raises:
+            SchemaError: rows that differ in fields, shapes or dtypes from those in the buffer.
+            BufferArgumentError: a priority is negative, NaN or infinite.
+            BufferClosedError: the buffer was closed.
+        """
+        with self._lock:
+            self._check_open()
+            rows, count = self._rows_of(data)
+            if type(rows) is list:
+                rows, count = self._only_dicts(rows)
+            if count == 0:
+                return
+            if self._controller is not None:
+                allowed, reason = self._controller.can_push(count)
+                if not allowed:
+                    self._logger.info("%s refuses a push of %d: %s", self._instance_name, count, reason)
+                    return
+            self._push_rows(rows, count)
+            if self._controller is not None:
+                self._controller.add(pushed=count)
+            self._cur_envstep = cur_collector_envstep
+
+    def _only_dicts(self, rows: list[Any]) -> tuple[list[Any], int]:
+        kept = [row for row in rows if isinstance(row, Mapping)]
+        if len(kept) < len(rows):
+            self._logger.warning(
+                "%s leaves out %d elements that are no dicts", self._instance_name, len(rows) - len(kept)
+            )
+        return kept, len(kept)
+
+    def _push_rows(self, rows: Any, count: int) -> None:
+        priority, collected, rows = self._split(rows, count)
+        size = self._size
+        leaving = self._leaving(count)
+        used = list(self._storage.read(leaving)) if self._remover is not None and len(leaving) else []  # type: ignore[union-attr]
+        start, placed = self._place(rows, count)
+        skipped = count - placed
+        if skipped:
+            priority = priority if np.ndim(priority) == 0 else priority[skipped:]
+            collected = collected if np.ndim(collected) == 0 else collected[skipped:]
+        self._fill_slots(start, placed, self._next_unique_id + skipped, priority, collected)
+        self._next_unique_id += count
+        self._push_count += count
+        self._count += placed - len(leaving)
+        self._tail = (start + placed) % size
+        beyond = max(0, self._span + count - size)
+        self._head = (self._head + beyond) % size
+        self._span = min(size, self._span + count)
+        self._skip_holes()
+        counters = self._counters
+        counters.pushed += count
+        counters.removed += len(leaving) + skipped
+        counters.have = self._count
+        self._use_up(used)
+
+    def _split(self, rows: Any, count: int) -> tuple[Any, Any, Any]:
+        """Priority (one or ``[count]``), collect iterations, and the rows without what the buffer itself adds."""
+        if type(rows) is list:
+            collected = collect_iters(rows, count)
+            given = [row.get("priority") for row in rows]
+            priority: Any = self._max_priority
+            if any(value is not None for value in given):
+                values = [priority if value is None else value for value in given]
+                priority = checked_priorities(values, "priority of the pushed rows")
+            if any(not ADDED_FIELDS.isdisjoint(row) for row in rows):
+                rows = [{key: value for key, value in row.items() if key not in ADDED_FIELDS} for row in rows]
+            return priority, collected, rows
+        collected = collect_iters(rows, count)
+        if ADDED_FIELDS.isdisjoint(rows):
+            return self._max_priority, collected, rows
+        given = rows.get("priority")
+        rows = {key: value for key, value in rows.items() if key not in ADDED_FIELDS}
+        if isinstance(given, list):
+            given = [self._max_priority if value is None else value for value in given]
+        priority = self._max_priority if given is None else checked_priorities(given, "priority of the pushed rows")
+        return priority, collected, rows
+
+    def _fill_slots(self, start: int, count: int, first_id: int, priority: Any, collected: Any) -> None:
+        until = min(count, self._size - start)
+        parts = [(start, slice(0, until)), (0, slice(until, count))] if until < count else [(start, slice(0, count))]
+        for begin, part in parts:
+            self._slots.fill(
+                begin,
+                part.stop - part.start,
+                first_id + part.start,
+                priority if np.ndim(priority) == 0 else priority[part],
+                collected if np.ndim(collected) == 0 else collected[part],
+            )
+
+    def _leaving(self, count: int) -> np.ndarray:
+        """Held positions that give way to ``count`` more elements, oldest first."""
+        if self._span + count <= self._size:
+            return np.zeros(0, dtype=np.int64)
+        positions = (self._tail + np.arange(min(count, self._size))) % self._size
+        return positions[self._slots.unique_id.take(positions) != EMPTY]
+
+    def _held_positions(self) -> np.ndarray:
+        positions = (self._head + np.arange(self._span)) % self._size
+        return positions[self._slots.unique_id.take(positions) != EMPTY]
+
+    def _skip_holes(self) -> None:
+        """Move the head to the oldest held element."""
+        if self._count == 0:
+            self._head, self._span = self._tail, 0
+        elif self._slots.unique_id[self._head] == EMPTY:
+            positions = (self._head + np.arange(self._span)) % self._size
+            first = int(np.argmax(self._slots.unique_id.take(positions) != EMPTY))
+            self._head = (self._head + first) % self._size
+            self._span -= first
+
+    # ------------------------------------------------------------------ sample
+
+    def sample(self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None) -> Any:
+        """Draw elements in proportion to their weight; an element may be drawn several times.
+
+        The draw is stratified: the sum of the weights is cut into ``size`` equal parts, and one point is drawn
+        uniformly in each.
+
+        Args:
+            size: number of elements.
+            cur_learner_iter: train iterations so far, for the staleness.
+            sample_range: draw among these only: a slice over the elements from the oldest (0) to the newest (-1).
+
+        Returns:
+            A ``TransitionBatch`` (rows in columns) or a list of dicts (objects) of ``size`` copies; ``[]`` for size 0;
+            ``None`` when there are not enough elements or the throughput controller refuses, which is logged.
+
+        Raises:
+            BufferArgumentError: a negative size, or a range that selects nothing.
+        """
+        with self._lock:
+            if type(size) is not int or size < 0:
+                self._check_size(size)
+            if size == 0:
+                return []
+            if self._max_staleness < math.inf:
+                self._remove_stale(cur_learner_iter)
+            reason = self._why_not(size)
+            if reason:
+                self._refuse(size, reason)
+                return None
+            positions = self._draw_weighted(size, sample_range)
+            sampled = self._annotated(positions, cur_learner_iter)
+            if self._controller is not None:
+                self._controller.add(sampled=size)
+            self._counters.sampled += size
+            if self._anneal_step:
+                self._beta = min(1.0, self._beta + self._beta_step)
+            if self._max_use < math.inf:
+                self._remove_used(positions)
+            self._report(cur_learner_iter)
+            return sampled
+
+    def _why_not(self, size: int) -> str:
+        """Why a sample cannot be given, '' when it can."""
+        if self._count == 0 or self._count < self._min_ratio * size:
+            return f"it holds {self._count} elements, {self._min_ratio:g} * {size} are needed"
+        if self._controller is not None:
+            allowed, reason = self._controller.can_sample(size)
+            if not allowed:
+                return reason
+        return ""
+
+    def _draw_weighted(self, size: int, sample_range: "slice | None") -> np.ndarray:
+        tree = self._slots.tree
+        points = self._generator.random(size)
+        points += np.arange(size)
+        if sample_range is None:
+            points *= tree.total / size
+            return tree.find(points)
+        held = self._held_positions()
+        ranks = self._ranks(sample_range, len(held))
+        ends = tree.leaves.take(held[ranks.start : ranks.stop]).cumsum()
+        points *= ends[-1] / size
+        picked = np.minimum(ends.searchsorted(points, "right"), len(ends) - 1)
+        return held[ranks.start + picked]
+
+    def _annotated(self, positions: np.ndarray, cur_iter: int) -> Any:
+        """Copies of the rows with the added fields."""
+        slots, tree = self._slots, self._slots.tree
+        np.add.at(slots.use_count, positions, 1)
+        # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
+        weight = (tree.smallest() / tree.leaves.take(positions)) ** self._beta
+        added = {
+            "replay_unique_id": unique_ids(slots.unique_id.take(positions), self._instance_name),
+            "replay_buffer_idx": positions,
+            "priority": slots.priority.take(positions),
+            "staleness": slots.staleness(positions, cur_iter),
+            "use": slots.use_count.take(positions),
+            "IS": weight,
+        }
+        self._attr_monitor.record(added["use"], added["priority"], added["staleness"])
+        sampled = self._storage.read(positions)  # type: ignore[union-attr]
+        if isinstance(sampled, TransitionBatch):
+            sampled.columns.update(added)
+            return sampled
+        sampled = self._copy_out(sampled)
+        names = list(added)
+        for row, values in zip(sampled, zip(*(column.tolist() for column in added.values()))):
+            row.update(zip(names, values))
+        return sampled
+
+    def _remove_used(self, positions: np.ndarray) -> None:
+        used_up = np.unique(positions[self._slots.use_count.take(positions) >= self._max_use])
+        if len(used_up):
+            self._remove(used_up)
+
+    def _remove_stale(self, cur_iter: int) -> None:
+        """Remove from the oldest element on, up to the first one that is fresh enough."""
+        slots = self._slots
+        if self._count == 0 or slots.staleness(np.array([self._head]), cur_iter)[0] < self._max_staleness:
+            return
+        held = self._held_positions()
+        fresh = slots.staleness(held, cur_iter) < self._max_staleness
+        self._remove(held[: int(fresh.argmax())] if fresh.any() else held)
+
+    def _remove(self, positions: np.ndarray) -> None:
+        storage = self._storage
+        if self._remover is not None:
+            self._use_up(storage.read(positions))  # type: ignore[union-attr]
+        storage.erase(positions)  # type: ignore[union-attr]
+        self._slots.remove(positions)
+        self._count -= len(positions)
+        self._counters.removed += len(positions)
+        self._counters.have = self._count
+        self._skip_holes()
+
+    def _report(self, cur_iter: int) -> None:
+        self._sample_calls += 1
+        if self._monitor is None or self._sample_calls % self._print_freq:
+            return
+        values = {**self._attr_monitor.summary(), "beta": self._beta}
+        self._logger.info("samples of %s:%s", self._instance_name, LoggerFactory.get_tabulate_vars_hor(values))
+        if self._tb_logger is None:
+            return
+        for name, value in values.items():
+            if cur_iter != -1:
+                self._tb_logger.add_scalar(f"{self._instance_name}_iter/{name}", value, cur_iter)
+            if self._cur_envstep != -1:
+                self._tb_logger.add_scalar(f"{self._instance_name}_step/{name}", value, self._cur_envstep)
+
+    # ------------------------------------------------------------------ update, clear
+
+    def update(self, info: Mapping[str, Any]) -> None:
+        """Set priorities of sampled elements.
+
+        An element that left its slot since it was sampled is skipped and counted in :attr:`dropped_update_count`.
+        The stored priority is the given one plus a small constant, so that no element becomes unreachable.
+
+        Args:
+            info: ``{'replay_unique_id', 'replay_buffer_idx', 'priority'}``, each with N entries: lists, arrays, tensors
+                or columns of a sample. Without ``priority`` nothing happens.
+
+        Raises:
+            BufferArgumentError: a priority is negative, NaN or infinite, an entry is missing, or lengths differ;
+                nothing was changed.
+        """
+        if not info or "priority" not in info:
+            return
+        missing = [key for key in ("replay_unique_id", "replay_buffer_idx") if key not in info]
+        if missing:
+            raise BufferArgumentError(f"an update of priorities needs the keys {missing}, found {sorted(info)}")
+        ids = id_numbers(info["replay_unique_id"], self._instance_name)
+        positions = slot_numbers(info["replay_buffer_idx"])
+        priority = checked_priorities(info["priority"], "priority of the update")
+        if not len(ids) == len(positions) == len(priority):
+            raise BufferArgumentError(
+                f"an update needs as many ids as positions and priorities, found {len(ids)}, {len(positions)} and "
+                f"{len(priority)}"
+            )
+        if len(ids):
+            with self._lock:
+                self._apply(ids, positions, priority)
+
+    def _apply(self, ids: np.ndarray, positions: np.ndarray, priority: np.ndarray) -> None:
+        inside = positions.view(np.uint64) < self._size
+        # An id is never that of an empty slot: those of nothing are -1 as EMPTY is.
+        kept = inside & (self._slots.unique_id.take(positions, mode="clip") == ids) & (ids >= 0)
+        if not kept.all():
+            self._dropped_updates += len(kept) - int(np.count_nonzero(kept))
+            self._logger.debug("%s skips priorities of elements that are gone", self._instance_name)
+            positions, priority = positions[kept], priority[kept]
+            if not len(positions):
+                return
+        self._max_priority = max(self._max_priority, float(priority.max()))
+        self._slots.set_priority(positions, priority + self._eps)
+
+    @property
+    def dropped_update_count(self) -> int:
+        """Number of priorities that came for elements that were gone."""
+        return self._dropped_updates
+
+    @property
+    def beta(self) -> float:
+        """Current exponent of the importance weights."""
+        return self._beta
+
+    @beta.setter
+    def beta(self, beta: float) -> None:
+        self._beta = beta
+
+    @property
+    def _valid_count(self) -> int:
+        return self._count
+
+    def clear(self) -> None:
+        """Remove all elements and forget the largest priority. ``push_count``, ids, beta and the generator stay."""
+        with self._lock:
+            if self._remover is not None and self._count:
+                self._use_up(self._storage.read(self._held_positions()))  # type: ignore[union-attr]
+            self._counters.removed += self._count
+            self._counters.have = 0
+            self._slots.clear()
+            self._tail = self._head = self._span = self._count = 0
+            self._max_priority = 1.0
+            if self._storage is not None:
+                self._storage.close()
+                self._storage = None
+
+    def state_dict(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def save_data(self, file_name: str) -> None:
+        raise NotImplementedError
+
+    def load_data(self, file_name: str) -> None:
+        raise NotImplementedError
+
+
+def _within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> float:
+    value = cfg[key]
+    if not low <= value <= high:
+        raise BufferConfigError(f"{key} must be in [{low:g}, {high:g}], got {value!r}")
+    return value

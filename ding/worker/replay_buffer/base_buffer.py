@@ -1,0 +1,71 @@
+"""The interface of replay buffers, and the factories that build one by the ``type`` of a config."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from ding.utils import BUFFER_REGISTRY
+from ding.worker._component import Configurable, build_by_type, class_by_type
+
+
+class IBuffer(Configurable, ABC):
+    """What the pipelines ask of a replay buffer."""
+
+    @abstractmethod
+    def push(self, data: Any, cur_collector_envstep: int) -> None:
+        """Store one element, the elements of a list, or the rows of a ``TransitionBatch``."""
+
+    @abstractmethod
+    def update(self, info: dict[str, Any]) -> None:
+        """Take over what a learner found out about sampled elements, e.g. their priorities."""
+
+    @abstractmethod
+    def sample(self, batch_size: int, cur_learner_iter: int) -> Any:
+        """Draw ``batch_size`` elements; ``None`` when there are not enough."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove all elements."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Number of elements that can be sampled."""
+
+    @abstractmethod
+    def save_data(self, file_name: str) -> None:
+        """Write the elements to a file."""
+
+    @abstractmethod
+    def load_data(self, file_name: str) -> None:
+        """Push the elements of a file that ``save_data`` wrote."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that is needed to go on with an equal buffer, as copies."""
+
+    @abstractmethod
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Become the buffer that a ``state_dict`` describes."""
+
+
+def create_buffer(cfg: Any, *args: Any, **kwargs: Any) -> IBuffer:
+    """Build the buffer that ``cfg.type`` names, after importing ``cfg.import_names``.
+
+    Args:
+        cfg: config of the buffer; keys that are missing take the defaults of its class.
+        args, kwargs: ``tb_logger``, ``exp_name`` and ``instance_name``, handed to the constructor.
+
+    Raises:
+        KeyError: ``type`` is missing or names nothing that is registered.
+    """
+    if not args:
+        return build_by_type(BUFFER_REGISTRY, cfg, **kwargs)
+    return class_by_type(BUFFER_REGISTRY, cfg)(cfg, *args, **kwargs)
+
+
+def get_buffer_cls(cfg: Any) -> type:
+    """The class that :func:`create_buffer` would build.
+
+    Raises:
+        KeyError: ``type`` is missing or names nothing that is registered.
+    """
+    return class_by_type(BUFFER_REGISTRY, cfg)

@@ -1,0 +1,43 @@
+"""DQN on Pong (extra `atari`, the real Arcade Learning Environment): -21 at the start, 21 at best."""
+
+from easydict import EasyDict
+
+pong_dqn_config = dict(
+    exp_name="pong_dqn_seed0",
+    env=dict(
+        env_id="PongNoFrameskip-v4",
+        env_wrapper="atari_default",
+        collector_env_num=8,
+        evaluator_env_num=4,
+        n_evaluator_episode=4,
+        stop_value=18,
+    ),
+    policy=dict(
+        cuda=True,
+        priority=False,
+        model=dict(obs_shape=[4, 84, 84], action_shape=6, encoder_hidden_size_list=[32, 64, 64, 512]),
+        nstep=3,
+        discount_factor=0.99,
+        learn=dict(update_per_collect=10, batch_size=32, learning_rate=0.0001, target_update_freq=500),
+        collect=dict(n_sample=96),
+        # In train iterations: every 400 passes, 38,400 env steps.
+        eval=dict(evaluator=dict(eval_freq=4000)),
+        other=dict(
+            eps=dict(type="exp", start=1.0, end=0.05, decay=100000),
+            replay_buffer=dict(replay_buffer_size=100000),
+        ),
+    ),
+)
+main_config = EasyDict(pong_dqn_config)
+
+pong_dqn_create_config = dict(
+    env=dict(type="gymnasium", import_names=["ding.envs"]),
+    env_manager=dict(type="subprocess"),
+    policy=dict(type="dqn"),
+)
+create_config = EasyDict(pong_dqn_create_config)
+
+if __name__ == "__main__":
+    from ding.entry import serial_pipeline
+
+    serial_pipeline((main_config, create_config), seed=0)

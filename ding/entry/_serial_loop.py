@@ -103,8 +103,8 @@ class SerialLoop:
         parts = self._parts
         parts.collector.envstep = max(0, parts.learner.collector_envstep)
         checkpoint = parts.cfg.policy.learn.learner.get("hook", {}).get("load_ckpt_before_run")
-        if checkpoint and load_run_state(checkpoint, parts.buffer):
-            logger.info("the replay buffer and the random generators are those of %s", checkpoint)
+        if checkpoint and not load_run_state(checkpoint, parts.buffer):
+            logger.info("there is no replay buffer beside %s; it is filled anew", checkpoint)
 
     def _at_limit(self) -> bool:
         progress = self.progress

@@ -1,5 +1,6 @@
 """The loop, with workers that only write down what they are asked."""
 
+import logging
 import os
 import random
 import signal
@@ -193,6 +194,20 @@ def test_the_state_beside_a_checkpoint_is_taken_up(tmp_path):
     world.run(max_env_step=0)
     assert world.log == ["before_run", "the buffer", "start", "after_run"]
     assert (random.random(), np.random.randn(), torch.rand(1).item()) == draws[0]
+
+
+def test_a_buffer_that_cannot_be_saved_is_left_out(tmp_path, caplog):
+    class Unsavable(Recorder):
+        def save_data(self, path):
+            raise NotImplementedError
+
+    world = Unsavable()
+    with caplog.at_level(logging.INFO, "ding.entry"):
+        save_run_state(tmp_path / "iteration_7.pth.tar", world)
+    assert not load_run_state(tmp_path / "iteration_7.pth.tar", world)
+    assert [r.getMessage() for r in caplog.records] == [
+        "a Unsavable cannot be saved; the run will go on with an empty one"
+    ]
 
 
 class RandomEnv:

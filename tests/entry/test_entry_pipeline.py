@@ -1,5 +1,6 @@
 """The real thing: DQN on CartPole, a few hundred env steps."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -179,7 +180,7 @@ def test_a_signal_checkpoints_and_says_how_to_go_on(signum, code, tmp_path):
             run.send_signal(signum)
             break
     lines += run.communicate(timeout=60)[0:2]
-    assert run.returncode == code
+    assert run.returncode == code, "".join(lines)
     (hint,) = [line for text in lines for line in text.splitlines() if "go on with: " in line]
     words = hint.split("go on with: ")[1].split()
     assert words[:3] == ["ding", "-m", "serial"]
@@ -204,7 +205,8 @@ def test_the_config_solves_cartpole():
 
 
 def test_eval_writes_videos(config):
-    pytest.importorskip("imageio_ffmpeg")
+    if importlib.util.find_spec("imageio_ffmpeg") is None and importlib.util.find_spec("cv2") is None:
+        pytest.skip("no video writer is installed")
     config[0].env.evaluator_env_num = config[0].env.n_evaluator_episode = 2
     serial_pipeline(config, max_env_step=STEPS)
     evaluate(config, load_path="e/ckpt/ckpt_best.pth.tar", replay_path="videos")

@@ -77,7 +77,7 @@ def serial_parts(
             cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common
         )
         ends.callback(evaluator.close)
-        buffer = create_buffer(cfg.policy.other.replay_buffer, **common)
+        buffer: Any = create_buffer(cfg.policy.other.replay_buffer, **common)
         ends.callback(buffer.close)
         commander = BaseSerialCommander(
             cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode

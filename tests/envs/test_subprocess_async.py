@@ -99,6 +99,7 @@ def test_a_step_waits_for_an_env_whose_episode_goes_on(launch):
     if 0 not in step:
         step = manager.step({})
         assert step[0].done
+    ending[1].release()
 
 
 def test_an_env_that_resets_is_not_ready(launch):

@@ -1,6 +1,7 @@
 """No way of ending leaves a process, a descriptor or a shared-memory segment."""
 
 import gc
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -27,7 +28,7 @@ from ding.envs.testing import CountingEnv
 
 class HangingEnv(CountingEnv):
     def step(self, action):
-        os.write(1, b"stepping\n")
+        os.write(1, b"stepping\\n")
         threading.Event().wait()
 
 def launch(env=CountingEnv, cls=SyncSubprocessEnvManager, **cfg):
@@ -83,6 +84,54 @@ def run_parent():
         parent.communicate()
 
 
+class HangingEnv(CountingEnv):
+    """Says that it steps, and goes on for ever."""
+
+    def step(self, action):
+        os.write(self._core.settings.hang_fd, b"s")
+        threading.Event().wait()
+
+
+def launch_hanging(fd):
+    def build():
+        env = HangingEnv({})
+        env._core.settings.hang_fd = fd
+        return env
+
+    manager = SyncSubprocessEnvManager([build] * 2, {})
+    manager.launch()
+    return manager
+
+
+@pytest.fixture
+def fork_parent():
+    """Fork a process that runs a function with the write end of a pipe. Returns it and what it wrote first: pids."""
+    started = []
+
+    def run(work):
+        context = multiprocessing.get_context("fork")
+        read, write = context.Pipe(duplex=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
+            parent = context.Process(target=work, args=(write,))
+            parent.start()
+        write.close()
+        started.append((parent, read))
+        assert read.poll(LIMIT_S)
+        return parent, [psutil.Process(pid) for pid in read.recv()], read
+
+    yield run
+    for parent, read in started:
+        parent.kill()
+        parent.join()
+        parent.close()
+        read.close()
+
+
+def pids(*managers):
+    return [worker.process.pid for manager in managers for worker in manager._engine._workers]
+
+
 @pytest.mark.parametrize("cfg", [{}, {"context": "spawn"}, {"envs_per_worker": 2}], ids=str)
 def test_close_leaves_nothing(cfg):
     before, fds, threads = segments(), psutil.Process().num_fds(), threading.active_count()
@@ -121,33 +170,30 @@ def test_a_dropped_manager_ends_its_workers():
     assert_gone(children)
 
 
-def test_two_managers_do_not_keep_each_other_alive(run_parent):
-    parent, children = run_parent(
-        """
-        first = launch()
-        second = launch()
-        sys.stdin.readline()
-        signal.pause()
-        """
-    )
-    more = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
-    parent.kill()
-    assert_gone(children + more)
+def two_managers(write):
+    managers = [launch(), launch()]
+    write.send(pids(*managers))
+    signal.pause()
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-def test_kill_9_of_the_parent_ends_the_workers(run_parent, context, tmp_path):
+def test_two_managers_do_not_keep_each_other_alive(fork_parent):
     before = segments()
-    if context == "fork":
-        parent, children = run_parent("manager = launch(); manager.step(ACTIONS); signal.pause()")
-    else:
-        # These start methods import the main module, so it has to be a file.
-        body = f"manager = launch(context={context!r}); manager.step(ACTIONS); signal.pause()"
-        script = tmp_path / "parent.py"
-        guard = "if __name__ == '__main__':\n    " + body
-        script.write_text(PARENT + guard, encoding="utf-8")
-        parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-        children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+    parent, children, _ = fork_parent(two_managers)
+    assert len(children) == 4
+    parent.kill()
+    assert_gone(children)
+    assert segments() <= before
+
+
+@pytest.mark.parametrize("context", ["spawn", "forkserver"])
+def test_kill_9_of_the_parent_ends_the_workers(context, tmp_path):
+    before = segments()
+    # These start methods import the main module, so it has to be a file.
+    body = f"manager = launch(context={context!r}); manager.step(ACTIONS); signal.pause()"
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT + "if __name__ == '__main__':\n    " + body, encoding="utf-8")
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
     assert len(children) == 3
     parent.kill()
     parent.wait()
@@ -156,27 +202,23 @@ def test_kill_9_of_the_parent_ends_the_workers(run_parent, context, tmp_path):
     parent.stdout.close()
 
 
-def test_kill_9_of_the_parent_ends_workers_that_hang(run_parent):
-    parent, children = run_parent("launch(HangingEnv).step(ACTIONS)")
-    assert parent.stdout.readline() == "stepping\n"
-    parent.kill()
-    assert_gone(children)
+def hang_in_main_thread(write):
+    manager = launch_hanging(write.fileno())
+    write.send(pids(manager))
+    manager.step({0: 1, 1: 1})
 
 
-def test_kill_9_ends_workers_that_another_thread_started(run_parent):
-    parent, children = run_parent(
-        """
-        managers = []
-        def work():
-            manager = launch(HangingEnv)
-            managers.append(manager)
-            manager.step(ACTIONS)
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        """
-    )
-    assert parent.stdout.readline() == "stepping\n"
+def hang_in_another_thread(write):
+    thread = threading.Thread(target=hang_in_main_thread, args=(write,))
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("work", [hang_in_main_thread, hang_in_another_thread])
+def test_kill_9_of_the_parent_ends_workers_that_hang(fork_parent, work):
+    parent, children, read = fork_parent(work)
+    for _ in children:
+        assert os.read(read.fileno(), 1) == b"s"
     parent.kill()
     assert_gone(children)
 
@@ -197,6 +239,8 @@ def test_ctrl_c_reaches_the_parent_only(run_parent):
     before = segments()
     parent, children = run_parent(
         """
+        import ding.envs.env_manager._subprocess_manager as module
+        module.CLOSE_GRACE_S = 0.2
         manager = launch(HangingEnv)
         try:
             manager.step(ACTIONS)
@@ -227,11 +271,17 @@ def test_an_exception_without_close_ends_the_workers(run_parent):
     assert_gone(children)
 
 
-def test_sigterm_of_the_parent_ends_the_workers(run_parent):
-    parent, children = run_parent("manager = launch(); signal.pause()")
+def wait_for_a_signal(write):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    manager = launch()
+    write.send(pids(manager))
+    signal.pause()
+
+
+def test_sigterm_of_the_parent_ends_the_workers(fork_parent):
+    parent, children, _ = fork_parent(wait_for_a_signal)
     parent.terminate()
     assert_gone(children)
-    assert parent.wait() == -signal.SIGTERM
 
 
 def test_a_forked_copy_of_the_manager_does_not_end_the_workers():

@@ -185,7 +185,9 @@ def test_views_without_copy_on_get(make):
 
 
 def test_reset_inplace_returns_the_next_first_observation(make):
-    manager = make(SyncSubprocessEnvManager, [counting(episode_length=2), counting(episode_length=3)], reset_inplace=True)
+    manager = make(
+        SyncSubprocessEnvManager, [counting(episode_length=2), counting(episode_length=3)], reset_inplace=True
+    )
     manager.launch()
     manager.step({0: 1, 1: 1})
     step = manager.step({0: 1, 1: 1})

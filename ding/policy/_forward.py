@@ -11,6 +11,8 @@ from ding.data import EnvBatch
 def forward_columns(model: Any, data: EnvBatch, device: "torch.device | str", **kwargs: Any) -> EnvBatch:
     """Run ``model`` without gradients on the observations of N environments.
 
+    Few rows of vector observations go through the model's array form where it has one: the same values up to rounding.
+
     Args:
         model: a (wrapped) network; ``forward(obs, **kwargs)`` gives a dict.
         data: observation columns, arrays or tensors of any dtype; the network sees float32 ``[N, ...]``.
@@ -20,8 +22,14 @@ def forward_columns(model: Any, data: EnvBatch, device: "torch.device | str", **
     Returns:
         The outputs as columns on the CPU, ``action`` as ``[N, 1]`` for one discrete action.
     """
+    columns = data.columns
+    if type(columns) is np.ndarray and device == "cpu":
+        array_forward = getattr(model, "array_forward", None)
+        arrays = None if array_forward is None else array_forward(columns, **kwargs)
+        if arrays is not None:
+            return EnvBatch.trusted(data.env_ids, {key: _array_column(value) for key, value in arrays.items()})
     with torch.no_grad():
-        output = model.forward(float_columns(data.columns, device), **kwargs)
+        output = model.forward(float_columns(columns, device), **kwargs)
     return EnvBatch.trusted(data.env_ids, {key: _output_column(value) for key, value in output.items()})
 
 
@@ -42,6 +50,10 @@ def float_columns(columns: Any, device: "torch.device | str") -> Any:
 def is_there(tensor: torch.Tensor, device: "torch.device | str") -> bool:
     """Whether ``tensor`` is known to be on ``device``; cheaper than asking ``to`` to find out, which costs 1 us."""
     return device == "cpu" and tensor.is_cpu
+
+
+def _array_column(value: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(value if value.ndim > 1 else value.reshape(-1, 1))
 
 
 def _output_column(value: Any) -> Any:

@@ -153,7 +153,7 @@ class DQNPolicy(Policy):
         )
 
     def _prepare_networks(self) -> None:
-        self._set_train(self._learn_model, True)
+        self._set_train(self._model, True)
         self._set_train(self._target_model, True)
         for layer in (*self._learn_noise, *self._target_noise):
             layer.enable_noise = True
@@ -232,7 +232,7 @@ class DQNPolicy(Policy):
     @batched
     def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
         """Epsilon-greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
-        self._set_train(self._collect_model, False)
+        self._set_train(self._model, False)
         for layer in self._collect_noise:
             layer.enable_noise = True
         return forward_columns(self._collect_model, data, self._device, eps=eps)
@@ -266,7 +266,7 @@ class DQNPolicy(Policy):
     @batched
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:
         """Greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
-        self._set_train(self._eval_model, False)
+        self._set_train(self._model, False)
         for layer in self._eval_noise:
             layer.enable_noise = False
         return forward_columns(self._eval_model, data, self._device)

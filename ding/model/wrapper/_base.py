@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from ding.utils import did_you_mean
@@ -29,6 +30,19 @@ class IModelWrapper:
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the wrapped model."""
         return self._model.forward(*args, **kwargs)
+
+    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """What ``forward`` gives for float32 ``obs`` ``[N, features]``, without tensors; see ``QModel.array_forward``.
+
+        ``None`` where there is no such form, as in any wrapper that does not say how it goes. Nothing, such as a random
+        number, has been consumed then.
+        """
+        return None
+
+    def _inner_arrays(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The array form of what is wrapped, if it has one."""
+        forward = getattr(self._model, "array_forward", None)
+        return None if forward is None else forward(obs, **kwargs)
 
     def reset(self, data_id: list[int] | None = None, **kwargs: Any) -> None:
         """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""
@@ -59,6 +73,10 @@ class BaseModelWrapper(IModelWrapper):
         """Run the model; a module with its hooks."""
         model = self._model
         return model(*args, **kwargs) if isinstance(model, nn.Module) else model.forward(*args, **kwargs)
+
+    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The model's own array form, if it has one."""
+        return self._inner_arrays(obs, **kwargs) if type(self) is BaseModelWrapper else None
 
 
 class TeacherNetwork(IModelWrapper):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from ding.model.wrapper._base import IModelWrapper, output_dict
@@ -18,7 +19,8 @@ Exploit = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
 class EpsGreedySampleWrapper(IModelWrapper):
     """``eps_greedy_sample``: adds ``action``, the best allowed one, or with chance ``eps`` a random allowed one.
 
-    Whether to explore is drawn for every row and head by itself.
+    Whether to explore is drawn for every row and head by itself: from ``u``, uniform in ``[0, 1)``, where it is below
+    ``eps``. Without a mask the same draw tells the random action, ``floor(u / eps * N)``.
 
     Arguments:
         reference_numerics: draw once per head for all rows together, as the original API does.
@@ -53,6 +55,16 @@ class EpsGreedySampleWrapper(IModelWrapper):
             action = action[0] if single else action
         return self._output(output, action)
 
+    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The same over arrays: the same actions from the same state of torch's generator."""
+        eps = kwargs.pop("eps", None)
+        if type(self) is not EpsGreedySampleWrapper or self._reference_numerics or type(eps) not in (float, int):
+            return None
+        output = self._inner_arrays(obs, **kwargs)
+        if output is not None:
+            output["action"] = _choose_array(output["logit"], eps)
+        return output
+
     def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
         """What to do when not exploring; takes its own arguments out of ``kwargs``."""
         return greedy_action
@@ -69,15 +81,46 @@ class EpsGreedyMultinomialSampleWrapper(EpsGreedySampleWrapper):
     ``forward`` takes the keyword ``alpha`` too; 1 unless given.
     """
 
+    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The same over arrays: the same actions from the same state of torch's generator."""
+        eps = kwargs.pop("eps", None)
+        if type(self) is not EpsGreedySampleWrapper or self._reference_numerics or type(eps) not in (float, int):
+            return None
+        output = self._inner_arrays(obs, **kwargs)
+        if output is not None:
+            output["action"] = _choose_array(output["logit"], eps)
+        return output
+
     def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
         return partial(softmax_action, alpha=kwargs.pop("alpha", None))
 
 
 def _choose(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:
     best = exploit(logit, mask)
-    # One kernel; drawing numbers and comparing them takes two and is five times slower on small batches.
-    explore = torch.empty(logit.shape[:-1], dtype=torch.bool, device=logit.device).bernoulli_(min(max(eps, 0.0), 1.0))
-    return torch.where(explore, random_action(logit, mask), best)
+    eps = min(eps, 1.0)
+    draw = torch.rand(logit.shape[:-1], dtype=torch.float64, device=logit.device)
+    explore = draw < eps
+    if mask is not None:
+        return torch.where(explore, random_action(logit, mask), best)
+    if eps <= 0:
+        return best
+    num_actions = logit.shape[-1]
+    # Given that it is below eps, draw / eps is uniform in [0, 1), but it may be rounded to 1.
+    picked = (draw / eps * num_actions).clamp_(max=num_actions - 1).to(torch.int64)
+    return torch.where(explore, picked, best)
+
+
+def _choose_array(logit: np.ndarray, eps: float) -> np.ndarray:
+    """``_choose`` for ``logit`` ``[N, actions]``, in float64 too, so that it picks the same."""
+    action = logit.argmax(1)
+    eps = min(eps, 1.0)
+    draw = torch.rand(len(logit), dtype=torch.float64).numpy()
+    explore = draw < eps
+    if np.count_nonzero(explore):
+        num_actions = logit.shape[1]
+        picked = np.minimum(draw[explore] / eps * num_actions, num_actions - 1)
+        action[explore] = picked.astype(np.int64)
+    return action
 
 
 def _choose_together(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from ding.model.wrapper._base import IModelWrapper, output_dict
@@ -19,6 +20,13 @@ class ArgmaxSampleWrapper(IModelWrapper):
         logits, masks, single = split_heads(output)
         actions = [greedy_action(logit, mask) for logit, mask in zip(logits, masks)]
         output["action"] = actions[0] if single else actions
+        return output
+
+    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The same over arrays."""
+        output = self._inner_arrays(obs, **kwargs) if type(self) is ArgmaxSampleWrapper else None
+        if output is not None:
+            output["action"] = output["logit"].argmax(1)
         return output
 
 

@@ -1,5 +1,4 @@
 """DQN on CartPole-v1, with the numbers of DI-engine's config of the same name."""
-# ruff: noqa: C408
 
 from easydict import EasyDict
 
@@ -28,8 +27,8 @@ cartpole_dqn_config = dict(
             learning_rate=0.001,
         ),
         collect=dict(n_sample=8),
-        # In train iterations: every 20 passes, 160 env steps.
-        eval=dict(evaluator=dict(eval_freq=100)),
+        # In train iterations: every 8 passes, 64 env steps.
+        eval=dict(evaluator=dict(eval_freq=40)),
         other=dict(
             # Epsilon over env steps.
             eps=dict(type="exp", start=0.95, end=0.1, decay=10000),

@@ -6,6 +6,7 @@ cumulative sums of all draws at once are one product with a triangular matrix, w
 ``numpy.cumsum`` over short rows.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,20 @@ class SumTree:
             self._min = float(leaves.min(where=leaves > 0, initial=np.inf))
             self._min_count = int(np.count_nonzero(leaves == self._min))
         return self._min
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of all sums, so that a tree that goes on from here gives the same bits."""
+        return {
+            "levels": [level.copy() for level in self._levels],
+            "min": self._min,
+            "min_count": self._min_count,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a ``state_dict`` of a tree of the same capacity."""
+        for level, saved in zip(self._levels, state["levels"], strict=True):
+            level[:] = saved
+        self._min, self._min_count = float(state["min"]), int(state["min_count"])
 
     def _note_change(self, old: np.ndarray, new: np.ndarray, size: int) -> None:
         """Keep the minimum while it can be kept without looking at all leaves.

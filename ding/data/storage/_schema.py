@@ -45,6 +45,12 @@ class Field:
         """Bytes of one row; 0 for objects."""
         return 0 if self.dtype is None else self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
+    @property
+    def stored_dtype(self) -> np.dtype:
+        """The dtype of a field that is no field of objects."""
+        assert self.dtype is not None
+        return self.dtype
+
     def describe(self) -> str:
         """Kind, dtype and row shape, for messages."""
         if self.dtype is None:
@@ -82,7 +88,7 @@ class Field:
             )
         if array.dtype != self.dtype or _recast_of(leaf) != self.recast:
             # A whole number where fractions are stored is what plain dicts are full of.
-            if self.recast or self.shape or _recast_of(leaf) or not np.can_cast(array.dtype, self.dtype, "safe"):
+            if self.recast or self.shape or _recast_of(leaf) or not np.can_cast(array.dtype, self.stored_dtype, "safe"):
                 raise SchemaError(f"field {self.name!r} is {describe_leaf(leaf)}, the buffer stores {self.describe()}")
             return array.astype(self.dtype)
         return array

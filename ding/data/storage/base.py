@@ -46,5 +46,5 @@ class Storage(ABC):
     def nbytes(self) -> int:
         """Bytes reserved for rows; objects count as their references."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most storages hold nothing)
         """Give back what the storage holds outside of memory."""

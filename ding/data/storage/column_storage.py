@@ -45,7 +45,9 @@ class ColumnStorage(Storage):
         self._keys: list[str] = [f"f{i}" for i in range(len(fields))]
         self._packed = [i for i, field in enumerate(fields) if _packs(field)]
         if self._packed:
-            layout = np.dtype([(self._keys[i], fields[i].dtype, fields[i].shape) for i in self._packed], align=True)
+            layout = np.dtype(
+                [(self._keys[i], fields[i].stored_dtype, fields[i].shape) for i in self._packed], align=True
+            )
             self._records = allocate("records", (capacity,), layout)
             for i in self._packed:
                 self._arrays[i] = self._records[self._keys[i]]
@@ -53,7 +55,7 @@ class ColumnStorage(Storage):
             if field.kind == OBJECTS:
                 self._arrays[i] = [None] * capacity
             elif self._arrays[i] is None:
-                self._arrays[i] = allocate(field.name, (capacity, *field.shape), field.dtype)
+                self._arrays[i] = allocate(field.name, (capacity, *field.shape), field.stored_dtype)
         self._make_plans()
 
     def _make_plans(self) -> None:

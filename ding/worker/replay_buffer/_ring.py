@@ -2,16 +2,18 @@
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.columns import row_list, take
+from ding.data.columns import map_leaves, row_list, take
+from ding.data.safe_file import read_tree, write_tree
 from ding.data.storage import ObjectStorage, Storage, StorageOptions, columns_of, make_storage
 from ding.utils import build_logger, deep_merge_dicts, get_rank
-from ding.worker.replay_buffer._draw import UniformDraw, new_generator
+from ding.worker.replay_buffer._draw import UniformDraw, generator_state, new_generator, restore_generator
 from ding.worker.replay_buffer._monitors import PeriodicThruputMonitor, ThruputCounters
 from ding.worker.replay_buffer._used_data import UsedDataRemover
 from ding.worker.replay_buffer.base_buffer import IBuffer
@@ -21,6 +23,8 @@ STORAGE_CONFIG: dict[str, Any] = {
     # (bool) Accept rows of any form, also after the first push: rows that do not fit turn the storage into a list.
     "mixed_rows": False,
 }
+
+_FILE_KIND = "replay buffer"
 
 
 class RingBuffer(IBuffer):
@@ -179,6 +183,84 @@ class RingBuffer(IBuffer):
         if self._remover is not None and elements:
             self._remover.add_all(list(elements))
 
+    # ------------------------------------------------------------------ files and states
+
+    def save_data(self, file_name: str) -> None:
+        """Write all elements, oldest first, to a file that :meth:`load_data` reads (see :mod:`ding.data.safe_file`).
+
+        Missing folders are made.
+
+        Raises:
+            SafeFileError: an element holds something that cannot be saved safely; the message says where.
+        """
+        with self._lock:
+            rows = [] if self._storage is None else self._storage.read(self._held_positions())
+        write_tree(file_name, rows, _FILE_KIND)
+
+    def load_data(self, file_name: str) -> None:
+        """Push the elements of a file of :meth:`save_data`.
+
+        Raises:
+            SafeFileError: the file is broken or not one of ours; the buffer stays as it was.
+            SchemaError: its rows do not fit to those in the buffer.
+        """
+        self.push(read_tree(file_name, _FILE_KIND), 0)
+
+    def _ring_state(self) -> dict[str, Any]:
+        """The part of a state that all ring buffers have, as copies."""
+        storage, data = self._storage, None
+        if storage is not None:
+            rows = storage.read(self._held_positions())
+            data = rows.columns if storage.columnar else rows
+        return {
+            "data": data,
+            "replay_buffer_size": self._size,
+            "tail": self._tail,
+            "valid_count": self._count,
+            "push_count": self._push_count,
+            "generator": generator_state(self._generator),
+            "draw": self._draw.state_dict(),
+        }
+
+    def _load_ring_state(self, state: Mapping[str, Any], positions: np.ndarray) -> None:
+        """Take over a state of :meth:`_ring_state` whose elements lay at ``positions``."""
+        self._storage = self._filled_storage(state["data"], positions)
+        self._tail, self._count = int(state["tail"]), int(state["valid_count"])
+        self._push_count = int(state["push_count"])
+        restore_generator(self._generator, state["generator"])
+        self._draw.load_state_dict(state["draw"])
+        self._counters.have = self._count
+
+    def _filled_storage(self, data: Any, positions: np.ndarray) -> "Storage | None":
+        if data is None:
+            return None
+        rows = data.columns if isinstance(data, TransitionBatch) else data
+        if isinstance(rows, dict):
+            rows = map_leaves(_own_copy, rows)
+        else:
+            rows = list(rows)
+        storage = make_storage(rows, self._size, self._options)
+        if storage.columnar and isinstance(rows, list):
+            rows = columns_of(rows)
+        begin = 0
+        # Runs of neighbouring slots, so that a whole ring is two writes.
+        for end in [*(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]:
+            if end > begin:
+                part = rows[begin:end] if isinstance(rows, list) else take(rows, slice(begin, end))
+                storage.write(int(positions[begin]), part, end - begin)
+            begin = end
+        return storage
+
+    def _check_state(self, state: Mapping[str, Any], keys: Sequence[str]) -> None:
+        missing = [key for key in keys if key not in state]
+        if missing:
+            raise BufferArgumentError(f"the state of {self._instance_name!r} lacks {missing}; it has {sorted(state)}")
+        if int(state["replay_buffer_size"]) != self._size:
+            raise BufferArgumentError(
+                f"the state is that of a buffer of {state['replay_buffer_size']} elements, "
+                f"{self._instance_name!r} has {self._size}"
+            )
+
     # ------------------------------------------------------------------ reading
 
     def _copy_out(self, sampled: Any) -> Any:
@@ -203,3 +285,9 @@ class RingBuffer(IBuffer):
 
     def _refuse(self, size: int, reason: str) -> None:
         self._logger.info("%s gives no sample of %d: %s", self._instance_name, size, reason)
+
+
+def _own_copy(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.clone()
+    return leaf.copy()

@@ -1,5 +1,6 @@
 """What a prioritised buffer knows of each slot beside its row."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ UNKNOWN_ITER = np.iinfo(np.int64).min
 
 # Weights are kept below this, so that the sum of many huge ones stays finite.
 _LARGEST_WEIGHT = 1e280
+
+_ARRAYS = ("unique_id", "use_count", "priority", "collect_iter")
 
 
 class Slots:
@@ -86,6 +89,25 @@ class Slots:
         if unknown.any():
             stale[unknown] = -1
         return stale
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of the arrays."""
+        arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
+        return {**arrays, "alpha": self.alpha, "tree": self.tree.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a ``state_dict``; weights are made anew when it was taken with another ``alpha``.
+
+        Raises:
+            ValueError: an array has not the size of this buffer.
+        """
+        for name in _ARRAYS:
+            getattr(self, name)[:] = state[name]
+        if state["alpha"] == self.alpha:
+            self.tree.load_state_dict(state["tree"])
+        else:
+            held = np.flatnonzero(self.unique_id != EMPTY)
+            self.tree.set(held, self.weights(self.priority[held]))
 
 
 def collect_iters(rows: "dict[str, Any] | list[Any]", count: int) -> Any:

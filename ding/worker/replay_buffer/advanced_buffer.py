@@ -1,5 +1,6 @@
 """Prioritised experience replay."""
 
+import copy
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -15,6 +16,10 @@ from ding.worker.replay_buffer._slots import EMPTY, Slots, collect_iters
 from ding.worker.replay_buffer._throughput import ThruputController
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 
+_STATE_KEYS = (
+    "data", "tail", "valid_count", "push_count", "generator", "draw", "positions", "slots", "head", "span",
+    "max_priority", "next_unique_id", "beta", "anneal_step", "sample_calls",
+)  # fmt: skip
 ADDED_FIELDS = frozenset({"replay_unique_id", "replay_buffer_idx", "priority", "staleness", "use", "IS"})
 
 
@@ -461,16 +466,54 @@ class AdvancedReplayBuffer(RingBuffer):
                 self._storage = None
 
     def state_dict(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """A copy of everything; it may be saved with a checkpoint.
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        raise NotImplementedError
+        Beside what the state of a naive buffer holds: ``head``, ``positions`` (slots of the elements of ``data``),
+        ``slots`` (ids, uses, priorities and the tree of weights), ``max_priority``, ``next_unique_id``, ``beta`` and
+        ``anneal_step``.
+        """
+        with self._lock:
+            return {
+                **self._ring_state(),
+                "positions": self._held_positions(),
+                "slots": self._slots.state_dict(),
+                "head": self._head,
+                "span": self._span,
+                "max_priority": self._max_priority,
+                "next_unique_id": self._next_unique_id,
+                "beta": self._beta,
+                "anneal_step": self._anneal_step,
+                "sample_calls": self._sample_calls,
+            }
 
-    def save_data(self, file_name: str) -> None:
-        raise NotImplementedError
+    def load_state_dict(self, state_dict: dict[str, Any], deepcopy: bool = False) -> None:
+        """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
 
-    def load_data(self, file_name: str) -> None:
-        raise NotImplementedError
+        Args:
+            state_dict: the state; arrays are copied.
+            deepcopy: deep-copy what is no array, too.
+
+        Raises:
+            BufferArgumentError: the state lacks something, or is that of a buffer of another size.
+        """
+        if set(state_dict) == {"data"}:
+            self.push(state_dict["data"], 0)
+            return
+        self._check_state(state_dict, _STATE_KEYS)
+        if deepcopy:
+            state_dict = copy.deepcopy(state_dict)
+        slots = Slots(self._size, self.alpha, self._eps)
+        slots.load_state_dict(state_dict["slots"])
+        with self._lock:
+            self._check_open()
+            self._load_ring_state(state_dict, np.asarray(state_dict["positions"], dtype=np.int64))
+            self._slots = slots
+            self._head, self._span = int(state_dict["head"]), int(state_dict["span"])
+            self._max_priority = float(state_dict["max_priority"])
+            self._next_unique_id = int(state_dict["next_unique_id"])
+            self._beta = float(state_dict["beta"])
+            self._anneal_step = state_dict["anneal_step"]
+            self._sample_calls = int(state_dict["sample_calls"])
 
 
 def _within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> float:

@@ -147,16 +147,23 @@ class NaiveReplayBuffer(RingBuffer):
                 self._storage = None
 
     def state_dict(self) -> dict[str, Any]:
-        """``{'data', 'tail', 'valid_count', 'push_count', 'generator', 'draw'}``: copies."""
+        """A copy of everything: ``data`` (columns or a list, oldest first), ``tail``, ``valid_count``, ``push_count``,
+        ``replay_buffer_size`` and the state of the random generator. It may be saved with a checkpoint.
+        """
         with self._lock:
-            return self._base_state()
+            return self._ring_state()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements."""
-        raise NotImplementedError
+        """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
 
-    def save_data(self, file_name: str) -> None:
-        raise NotImplementedError
-
-    def load_data(self, file_name: str) -> None:
-        raise NotImplementedError
+        Raises:
+            BufferArgumentError: the state lacks something, or is that of a buffer of another size.
+        """
+        if set(state_dict) == {"data"}:
+            self.push(state_dict["data"], 0)
+            return
+        self._check_state(state_dict, ("data", "tail", "valid_count", "push_count", "generator", "draw"))
+        with self._lock:
+            self._check_open()
+            tail, count = int(state_dict["tail"]), int(state_dict["valid_count"])
+            self._load_ring_state(state_dict, (tail - count + np.arange(count)) % self._size)

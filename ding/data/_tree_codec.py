@@ -1,0 +1,100 @@
+"""Nested data as JSON plus a list of arrays.
+
+Every value is a list that begins with a letter: ``v`` plain value, ``d`` dict, ``l`` list, ``t`` tuple, ``a`` array,
+``T`` tensor, ``n`` numpy number, ``B`` ``TransitionBatch``. Arrays are referred to by their number.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data.transition_batch import TransitionBatch
+
+_PLAIN = (str, bool, int, float, type(None))
+_RECAST = {"bfloat16": (torch.bfloat16, torch.int16)}
+
+
+def encode_tree(value: Any, arrays: list[np.ndarray], where: str = "data") -> list[Any]:
+    """``value`` as JSON; its arrays are appended to ``arrays``.
+
+    Raises:
+        TypeError: something has no such form; the message says where.
+    """
+    if type(value) in _PLAIN:
+        return ["v", value]
+    if isinstance(value, torch.Tensor):
+        return _encode_tensor(value, arrays)
+    if isinstance(value, np.generic):
+        return ["n", _add(np.asarray(value), arrays, where)]
+    if isinstance(value, np.ndarray):
+        return ["a", _add(np.asarray(value), arrays, where)]
+    if isinstance(value, TransitionBatch):
+        return _encode_batch(value, arrays, where)
+    if isinstance(value, Mapping):
+        for key in value:
+            if type(key) not in (str, int):
+                raise TypeError(f"{where} has the key {key!r}; keys must be texts or ints")
+        return ["d", [[key, encode_tree(item, arrays, f"{where}[{key!r}]")] for key, item in value.items()]]
+    if isinstance(value, (list, tuple)):
+        mark = "t" if isinstance(value, tuple) else "l"
+        return [mark, [encode_tree(item, arrays, f"{where}[{number}]") for number, item in enumerate(value)]]
+    raise TypeError(f"{where} is a {type(value).__name__}; expected tensors, arrays, texts, numbers, dicts or lists")
+
+
+def _add(array: np.ndarray, arrays: list[np.ndarray], where: str) -> int:
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{where} is an array of {array.dtype}; expected numbers")
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    arrays.append(array)
+    return len(arrays) - 1
+
+
+def _encode_tensor(tensor: torch.Tensor, arrays: list[np.ndarray]) -> list[Any]:
+    tensor = tensor.detach().cpu()
+    for name, (dtype, as_int) in _RECAST.items():
+        if tensor.dtype == dtype:
+            arrays.append(tensor.contiguous().view(as_int).numpy())
+            return ["T", len(arrays) - 1, name]
+    arrays.append(tensor.numpy())
+    return ["T", len(arrays) - 1, None]
+
+
+def _encode_batch(batch: TransitionBatch, arrays: list[np.ndarray], where: str) -> list[Any]:
+    try:
+        columns = batch.columns
+    except ValueError:
+        # Rows of different forms.
+        return ["l", [encode_tree(row, arrays, f"{where}[{number}]") for number, row in enumerate(batch.rows())]]
+    lengths = None if batch.lengths is None else batch.lengths.tolist()
+    return ["B", encode_tree(columns, arrays, where), len(batch), lengths]
+
+
+def decode_tree(code: Any, arrays: list[np.ndarray]) -> Any:
+    """The inverse of :func:`encode_tree`.
+
+    Raises:
+        LookupError, TypeError, ValueError: ``code`` is not what :func:`encode_tree` makes.
+    """
+    mark = code[0]
+    if mark == "v":
+        return code[1]
+    if mark == "d":
+        return {key: decode_tree(item, arrays) for key, item in code[1]}
+    if mark in ("l", "t"):
+        items = [decode_tree(item, arrays) for item in code[1]]
+        return items if mark == "l" else tuple(items)
+    if mark == "a":
+        return arrays[code[1]]
+    if mark == "n":
+        return arrays[code[1]][()]
+    if mark == "T":
+        tensor = torch.from_numpy(arrays[code[1]])
+        return tensor if code[2] is None else tensor.view(_RECAST[code[2]][0])
+    if mark == "B":
+        columns = decode_tree(code[1], arrays)
+        lengths = None if code[3] is None else np.array(code[3], dtype=np.int64)
+        return TransitionBatch(columns, lengths) if code[2] else TransitionBatch.from_rows([])
+    raise ValueError(f"unknown mark {mark!r}")

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from ding.envs.env._quick_spaces import quicken_membership
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
 from ding.utils import import_module, require_extra
@@ -29,7 +30,7 @@ def make_gym_env(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     spec.order_enforce = False
     if "render_mode" not in kwargs and "rgb_array" in _render_modes(spec):
         kwargs["render_mode"] = "rgb_array"
-    return gymnasium.make(spec, **kwargs)
+    return quicken_membership(gymnasium.make(spec, **kwargs))
 
 
 def find_spec(env_id: str) -> Any:

@@ -95,6 +95,7 @@ class DingEnvWrapper(BaseEnv):
         self._in_episode = False
         self._raw_env = None if env is None else as_gymnasium(env)
         self._env: Any = None
+        self._fast: tuple[Any, FastStep] | None = None
         self._observation_space: Any = None
         self._action_space: Any = None
         self._reward_space: Any = None
@@ -246,6 +247,11 @@ class DingEnvWrapper(BaseEnv):
         """How a manager may step the current episode directly; ``None`` when a subclass has its own :meth:`step`."""
         if type(self).step is not DingEnvWrapper.step:
             return None
+        if self._fast is None or self._fast[0] is not self._env:
+            self._fast = (self._env, self._make_fast_step())
+        return self._fast[1]
+
+    def _make_fast_step(self) -> FastStep:
         # The manager sums the returns of all its envs at once, so this wrapper is passed by where it is the outermost.
         sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self._rew_clip
         step = self._env.env.step if sums_return else self._env.step
@@ -278,7 +284,7 @@ class DingEnvWrapper(BaseEnv):
 
     def close(self) -> None:
         """Close the env inside; an env made from ``env_id`` is built anew when it is needed again."""
-        env, self._env = self._env, None
+        env, self._env, self._fast = self._env, None, None
         self._in_episode = False
         if self._builds_env:
             self._raw_env = None

@@ -47,6 +47,8 @@ class SerialCollectorBase(ISerialCollector):
         self._logger, own_writer = build_logger(path, instance_name, need_tb=self._owns_tb_logger)
         self._tb_logger = own_writer if self._owns_tb_logger else (tb_logger if self._rank == 0 else None)
         self._episode_info: list[dict[str, Any]] = []
+        self._known_ids: np.ndarray | None = None
+        self._known_index: np.ndarray | slice = slice(None)
         self._zero_counters()
         self.reset(policy, env)
 
@@ -95,6 +97,7 @@ class SerialCollectorBase(ISerialCollector):
         self._zero_counters()
         self._end_flag = False
         if self._env is not None:
+            self._known_ids = None
             self._env_step = np.zeros(self._env_num, dtype=np.int64)
             self._env_time_s = np.zeros(self._env_num)
             self._env_train_sample = np.zeros(self._env_num, dtype=np.int64)
@@ -155,10 +158,21 @@ class SerialCollectorBase(ISerialCollector):
         self._last_train_iter = 0
         self._episode_info.clear()
 
-    def _clear_env_counters(self, env_id: int) -> None:
-        self._env_step[env_id] = 0
-        self._env_time_s[env_id] = 0.0
-        self._env_train_sample[env_id] = 0
+    def _clear_env_counters(self, env_ids: "np.ndarray | slice | int") -> None:
+        self._env_step[env_ids] = 0
+        self._env_time_s[env_ids] = 0.0
+        self._env_train_sample[env_ids] = 0
+
+    def _which(self, env_ids: np.ndarray) -> "np.ndarray | slice":
+        """An index of the counters of these environments: a slice, which is cheap, where they are all in order.
+
+        Environments that step together come with the same array of ids again and again.
+        """
+        if env_ids is not self._known_ids:
+            self._known_ids = env_ids
+            everyone = len(env_ids) == self._env_num and bool((env_ids == np.arange(self._env_num)).all())
+            self._known_index = slice(None) if everyone else env_ids
+        return self._known_index
 
     def _restart_envs(self, env_ids: np.ndarray) -> None:
         """Reset environments that returned an abnormal step; what they had begun is dropped."""

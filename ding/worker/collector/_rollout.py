@@ -10,6 +10,8 @@ from ding.data import EnvBatch, TimestepBatch, is_batched
 from ding.data.columns import Columns, concat, map_leaves, take
 from ding.torch_utils import to_ndarray, to_tensor
 
+_NO_IDS = np.zeros(0, dtype=np.int64)
+
 
 class VectorStep(NamedTuple):
     """A vector step; all three have the same env ids in the same order."""
@@ -55,8 +57,7 @@ class Rollout:
             obs = EnvBatch.trusted(_ids(obs), map_leaves(_copied, EnvBatch.from_dict(obs).columns))
         seen = _float_tensors(obs) if self._transform_obs else obs
         output = self._forward(seen, policy_kwargs)
-        timesteps = self._env.step(_actions(output, speaks_batches))
-        timesteps = TimestepBatch.from_dict(timesteps)
+        timesteps = TimestepBatch.from_dict(self._env.step(_actions(output, speaks_batches)))
         return self._pending.join(seen, output, timesteps)
 
     def _forward(self, obs: Any, policy_kwargs: dict[str, Any]) -> Mapping[int, Any]:
@@ -72,9 +73,11 @@ class Rollout:
 def drop_abnormal(step: VectorStep) -> tuple[VectorStep, np.ndarray]:
     """Leave out the timesteps whose info says ``abnormal``; returns the rest and the ids of those environments."""
     timesteps = step.timesteps
+    if not timesteps.infos:
+        return step, _NO_IDS
     abnormal = [position for position, info in timesteps.infos.items() if info.get("abnormal", False)]
     if not abnormal:
-        return step, timesteps.env_ids[:0]
+        return step, _NO_IDS
     kept = np.setdiff1d(np.arange(len(timesteps)), abnormal)
     return step.take(kept), timesteps.env_ids[sorted(abnormal)]
 
@@ -115,8 +118,7 @@ def _actions(output: Mapping[int, Any], speaks_batches: bool) -> Mapping[int, An
     """The actions as arrays: an ``EnvBatch`` for a manager that speaks it, else a plain dict."""
     if not isinstance(output, EnvBatch):
         return {env_id: to_ndarray(row["action"]) for env_id, row in output.items()}
-    actions = output.field("action")
-    batch = EnvBatch.trusted(actions.env_ids, map_leaves(_array, actions.columns))
+    batch = EnvBatch.trusted(output.env_ids, map_leaves(_array, output.field("action").columns))
     return batch if speaks_batches else batch.to_dict()
 
 

@@ -7,11 +7,13 @@ import numpy as np
 import torch
 
 from ding.data import EnvBatch, SchemaError, TrajectoryStore, TransitionBatch, is_batched
-from ding.data.columns import Columns, map_leaves
+from ding.data.columns import Columns, map_leaves, take
 from ding.worker.collector._rollout import VectorStep
 from ding.worker.collector.base_serial_collector import TrajBuffer, to_tensor_transitions
 
 Samples = Sequence[dict[str, Any]]
+# A new train iteration is a new constant, so only few are of use at a time.
+_MAX_CONSTANTS = 16
 
 
 class Transitions(Protocol):
@@ -57,6 +59,17 @@ class ColumnTransitions:
         # With a piece length of one, a step is a finished piece of each environment: it never enters the store.
         self._single_step = traj_len == 1
         self._last: tuple[np.ndarray, dict[str, Any]] | None = None
+        self._constants: dict[tuple[type, Any, int], np.ndarray] = {}
+
+    def _constant(self, value: Any, length: int) -> np.ndarray:
+        """A new column of one value. It is copied from the last one like it, at a quarter of the cost of filling it."""
+        key = (type(value), value, length)
+        column = self._constants.get(key)
+        if column is None:
+            if len(self._constants) > _MAX_CONSTANTS:
+                self._constants.clear()
+            column = self._constants[key] = np.full(length, value)
+        return column.copy()
 
     @property
     def counts(self) -> np.ndarray:
@@ -74,9 +87,10 @@ class ColumnTransitions:
             raise SchemaError(f"process_transition must return a dict of columns, found {type(columns).__name__}")
         columns = tensor_columns(columns)
         for key, value in extra.items():
-            columns[key] = (
-                np.asarray(value)[env_ids] if isinstance(value, (list, np.ndarray)) else np.full(len(env_ids), value)
-            )
+            if isinstance(value, (list, np.ndarray)):
+                columns[key] = np.asarray(value)[env_ids]
+            else:
+                columns[key] = self._constant(value, len(env_ids))
         if self._single_step:
             self._last = (env_ids, columns)
         else:
@@ -89,11 +103,10 @@ class ColumnTransitions:
         if last is None:
             return TransitionBatch.from_rows([])
         ids, columns = last
-        batch = TransitionBatch.trusted(columns, len(ids), np.ones(len(ids), dtype=np.int64))
         if len(env_ids) == len(ids):
-            return batch
+            return TransitionBatch.trusted(columns, len(ids), self._constant(1, len(ids)))
         kept = np.flatnonzero(np.isin(ids, env_ids))
-        return TransitionBatch.trusted(batch[kept].columns, len(kept), np.ones(len(kept), dtype=np.int64))
+        return TransitionBatch.trusted(take(columns, kept), len(kept), self._constant(1, len(kept)))
 
     def pop_samples(self, env_ids: np.ndarray) -> tuple[Samples, np.ndarray]:
         batch = self._pop(env_ids)

@@ -89,9 +89,10 @@ class EpisodeSerialCollector(SerialCollectorBase):
             if not len(env_ids):
                 continue
             self._transitions.append(step, {"collect_iter": train_iter})
-            self._env_step[env_ids] += 1
+            index = self._which(env_ids)
+            self._env_step[index] += 1
             self._total_envstep_count += len(env_ids)
-            self._env_time_s[env_ids] += (time.perf_counter() - start_s) / len(env_ids)
+            self._env_time_s[index] += (time.perf_counter() - start_s) / len(env_ids)
             for position in np.flatnonzero(step.timesteps.done).tolist():
                 env_id = int(env_ids[position])
                 self._finish_episode(env_id, step.timesteps.info_at(position), result)

@@ -124,19 +124,27 @@ class SampleSerialCollector(SerialCollectorBase):
         if not len(env_ids):
             return []
         self._transitions.append(step, extra)
-        self._env_step[env_ids] += 1
+        index = self._which(env_ids)
+        self._env_step[index] += 1
         counts["step"] += len(env_ids)
         done = step.timesteps.done
-        any_done = bool(done.any())
-        full = env_ids if self._traj_len == 1 else env_ids[done | (self._transitions.counts[env_ids] == self._traj_len)]
-        samples: Samples = []
-        if len(full):
-            samples, per_piece = self._transitions.pop_samples(full)
-            self._env_train_sample[full] += per_piece
-            counts["sample"] += len(samples)
-        self._env_time_s[env_ids] += (time.perf_counter() - start_s) / len(env_ids)
-        if any_done:
+        samples = self._pop_full(env_ids, index, done)
+        counts["sample"] += len(samples)
+        self._env_time_s[index] += (time.perf_counter() - start_s) / len(env_ids)
+        if np.count_nonzero(done):
             self._finish_episodes(step, counts)
+        return samples
+
+    def _pop_full(self, env_ids: np.ndarray, index: "np.ndarray | slice", done: np.ndarray) -> Samples:
+        """The samples of the pieces that have ended by their length or with their episode."""
+        if self._traj_len != 1:
+            ended = done | (self._transitions.counts[index] == self._traj_len)
+            if not np.count_nonzero(ended):
+                return []
+            if np.count_nonzero(ended) < len(env_ids):
+                env_ids = index = env_ids[ended]
+        samples, per_piece = self._transitions.pop_samples(env_ids)
+        self._env_train_sample[index] += per_piece
         return samples
 
     def _restart(self, env_ids: np.ndarray) -> None:
@@ -146,19 +154,22 @@ class SampleSerialCollector(SerialCollectorBase):
 
     def _finish_episodes(self, step: VectorStep, counts: dict[str, int]) -> None:
         timesteps = step.timesteps
-        for position in np.flatnonzero(timesteps.done).tolist():
-            env_id = int(timesteps.env_ids[position])
-            counts["episode"] += 1
+        positions = np.flatnonzero(timesteps.done)
+        env_ids = timesteps.env_ids[positions]
+        counters = (self._env_time_s[env_ids], self._env_step[env_ids], self._env_train_sample[env_ids])
+        rows = zip(positions.tolist(), env_ids.tolist(), *(counter.tolist() for counter in counters))
+        for position, env_id, time_s, env_step, train_sample in rows:
             self._episode_info.append(
                 {
                     "reward": episode_return(timesteps.info_at(position), env_id),
-                    "time": float(self._env_time_s[env_id]),
-                    "step": int(self._env_step[env_id]),
-                    "train_sample": int(self._env_train_sample[env_id]),
+                    "time": time_s,
+                    "step": env_step,
+                    "train_sample": train_sample,
                 }
             )
             self._policy.reset([env_id])
-            self._clear_env_counters(env_id)
+        counts["episode"] += len(positions)
+        self._clear_env_counters(env_ids)
 
     def _count(self, counts: dict[str, int], new_episodes: list[dict[str, Any]]) -> None:
         duration_s = sum(episode["time"] for episode in new_episodes)
@@ -172,8 +183,7 @@ class SampleSerialCollector(SerialCollectorBase):
 
     def _drop_pieces(self) -> None:
         self._transitions.clear()
-        for env_id in range(self._env_num):
-            self._clear_env_counters(env_id)
+        self._clear_env_counters(slice(None))
 
     def _cut(self, samples: Samples, n_sample: int, drop_extra: bool) -> Samples:
         if not drop_extra or len(samples) <= n_sample:

@@ -1,0 +1,1 @@
+"""Benchmarks: the project beside its peers, in one run. ``python -m benchmarks --help``."""

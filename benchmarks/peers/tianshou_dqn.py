@@ -1,0 +1,51 @@
+"""tianshou's DQN on the common work: the training step of its off-policy trainer, turn by turn."""
+
+from __future__ import annotations
+
+import argparse
+
+from bench_side import Op, Side, count_optimizer_steps, serve
+from bench_work import BATCH_SIZE, DISCOUNT, DQN_HIDDEN, LEARNING_RATE, TARGET_FREQ, dqn_work
+
+STEPS = 80
+
+
+def build() -> Side:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--updates", type=int, default=3)
+    args = parser.parse_args()
+    from tianshou.algorithm.modelfree.dqn import DQN
+    from tianshou.algorithm.optim import AdamOptimizerFactory
+    from tianshou.utils.torch_utils import policy_within_training_step
+    from tianshou_parts import make_collector, make_policy
+
+    updates = count_optimizer_steps()
+    algorithm = DQN(
+        policy=make_policy(DQN_HIDDEN),
+        optim=AdamOptimizerFactory(lr=LEARNING_RATE),
+        gamma=DISCOUNT,
+        target_update_freq=TARGET_FREQ,
+        is_double=False,
+    )
+    collector = make_collector(algorithm, 8)
+    steps = [0]
+
+    def collect() -> None:
+        with policy_within_training_step(algorithm.policy):
+            steps[0] += collector.collect(n_step=STEPS).n_collected_steps
+
+    def train() -> None:
+        # What one training step of its off-policy trainer does.
+        collect()
+        with policy_within_training_step(algorithm.policy):
+            for _ in range(args.updates):
+                algorithm.update(buffer=collector.buffer, sample_size=BATCH_SIZE)
+
+    for _ in range(10):
+        collect()
+    ops = {"train": Op(train, lambda: {"env_steps": steps[0], "updates": updates()})}
+    return Side(ops, dqn_work(args.updates), collector.env.close, warm_calls=10)
+
+
+if __name__ == "__main__":
+    serve(build, "tianshou")

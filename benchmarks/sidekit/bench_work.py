@@ -1,0 +1,74 @@
+"""The common work: the numbers that every side of a measurement uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+OBS_DIM = 4
+ACTIONS = 2
+EPSILON = 0.1
+DISCOUNT = 0.97
+LEARNING_RATE = 1e-3
+TARGET_FREQ = 100
+BUFFER_SIZE = 20_000
+# Vector steps between two stores or updates: 8 envs give 80 env steps.
+ROLLOUT = 10
+COLLECT_HIDDEN = (128, 128)
+DQN_HIDDEN = (128, 128, 64)
+BATCH_SIZE = 64
+
+
+def make_mlp(hidden: tuple[int, ...] = COLLECT_HIDDEN) -> Any:
+    """ReLU network from an observation to one value per action."""
+    from torch import nn
+
+    layers: list[Any] = []
+    width = OBS_DIM
+    for size in hidden:
+        layers += [nn.Linear(width, size), nn.ReLU()]
+        width = size
+    return nn.Sequential(*layers, nn.Linear(width, ACTIONS))
+
+
+def collect_work(envs: int) -> dict[str, Any]:
+    """What a side of the collector benchmark declares."""
+    return {"envs": envs, "hidden": list(COLLECT_HIDDEN), "epsilon": EPSILON, "stores": True}
+
+
+def dqn_work(updates: int) -> dict[str, Any]:
+    """What a side of the DQN benchmark declares."""
+    return {
+        "envs": 8,
+        "hidden": list(DQN_HIDDEN),
+        "batch_size": BATCH_SIZE,
+        "updates_per_80_env_steps": updates,
+        "optimizer": "adam",
+    }
+
+
+class PlainQ:
+    """Makes the plain MLP as a model for policies of the DI-engine API: ``forward`` returns ``{'logit': Q}``."""
+
+    def __new__(cls, hidden: tuple[int, ...]) -> Any:
+        from torch import nn
+
+        class PlainQNet(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.net = make_mlp(hidden)
+
+            def forward(self, x: Any, **_: Any) -> dict[str, Any]:
+                return {"logit": self.net(x)}
+
+        return PlainQNet()
+
+
+def observed_batch_sizes(model: Any) -> tuple[set[int], Any]:
+    """Record the leading sizes that ``model`` is called with in training; ``(sizes, remove)``."""
+    sizes: set[int] = set()
+
+    def record(_: Any, inputs: tuple[Any, ...]) -> None:
+        if inputs:
+            sizes.add(len(inputs[0]))
+
+    return sizes, model.register_forward_pre_hook(record).remove

@@ -1,0 +1,10 @@
+"""``python -m benchmarks.vs_reference``: the serial pipeline beside DI-engine and the other peers."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.__main__ import main
+
+if __name__ == "__main__":
+    sys.exit(main(["vs_reference", *sys.argv[1:]]))

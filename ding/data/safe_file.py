@@ -156,5 +156,5 @@ def _digest(structure: str, arrays: list[np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _bytes_of(array: np.ndarray) -> memoryview:
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+def _bytes_of(array: np.ndarray) -> Any:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

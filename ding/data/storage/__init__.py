@@ -1,8 +1,33 @@
-"""Places where replay buffers keep their rows."""
+"""Places where replay buffers keep their rows.
+
+=================  ===============================================================================================
+storage            for
+=================  ===============================================================================================
+`ColumnStorage`    rows of one schema: an array per large field, one record array for all small ones
+`ElidingStorage`   the same, with observations as references to frames that are stored once
+`DeviceStorage`    rows of one schema, as tensors on a device
+`ObjectStorage`    anything else, as references
+=================  ===============================================================================================
+
+The first two can lie in memory-mapped files.
+"""
 
 from ding.data.storage._choose import StorageOptions, columns_of, make_storage
 from ding.data.storage.base import Storage
 from ding.data.storage.column_storage import ColumnStorage
+from ding.data.storage.device_storage import DeviceStorage
+from ding.data.storage.eliding_storage import ElidingStorage
+from ding.data.storage.mapped import MappedFiles
 from ding.data.storage.object_storage import ObjectStorage
 
-__all__ = ["ColumnStorage", "ObjectStorage", "Storage", "StorageOptions", "columns_of", "make_storage"]
+__all__ = [
+    "ColumnStorage",
+    "DeviceStorage",
+    "ElidingStorage",
+    "MappedFiles",
+    "ObjectStorage",
+    "Storage",
+    "StorageOptions",
+    "columns_of",
+    "make_storage",
+]

@@ -1,5 +1,6 @@
 """Which storage the first rows get."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 from ding.data.columns import SchemaError, stack_rows
 from ding.data.storage._schema import fields_of
 from ding.data.storage.base import Storage
-from ding.data.storage.column_storage import ColumnStorage
+from ding.data.storage.column_storage import PACKED_BYTES, ColumnStorage, in_memory
+from ding.data.storage.device_storage import DeviceStorage
+from ding.data.storage.eliding_storage import ElidingStorage, elidable_pairs
+from ding.data.storage.mapped import MappedFiles
 from ding.data.storage.object_storage import ObjectStorage
 
 
@@ -17,9 +21,29 @@ class StorageOptions:
 
     Args:
         mixed_rows: turn to objects when rows come that do not fit, instead of raising.
+        elide_next_obs: store a ``next_obs`` that is the ``obs`` of another row once. ``'auto'``: for observations of
+            more than 512 bytes; below, one gather of everything is faster, and little is saved.
+        frame_stack: store each frame of observations ``[frame_stack, ...]`` once; 0: observations as they are.
+        path: folder for memory-mapped files; ``None``: in memory.
+        device: torch device that holds the rows; ``None``: the CPU, by numpy.
+
+    Raises:
+        ValueError: values that make no sense together.
     """
 
     mixed_rows: bool = False
+    elide_next_obs: "bool | str" = "auto"
+    frame_stack: int = 0
+    path: "str | None" = None
+    device: "str | None" = None
+
+    def __post_init__(self) -> None:
+        if self.elide_next_obs not in (True, False, "auto"):
+            raise ValueError(f"storage.elide_next_obs must be True, False or 'auto', got {self.elide_next_obs!r}")
+        if isinstance(self.frame_stack, bool) or not isinstance(self.frame_stack, int) or self.frame_stack < 0:
+            raise ValueError(f"storage.frame_stack must be an int >= 0, got {self.frame_stack!r}")
+        if self.device is not None and (self.path is not None or self.frame_stack > 1 or self.elide_next_obs is True):
+            raise ValueError("storage.device cannot be combined with path, frame_stack or elide_next_obs=True")
 
 
 def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: StorageOptions) -> Storage:
@@ -29,13 +53,23 @@ def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: Sto
         rows: columns, or a list of elements of any type.
         capacity: number of slots.
         options: how rows are kept.
+
+    Raises:
+        SchemaError: the rows do not fit to ``frame_stack``.
     """
     try:
         columns = rows if isinstance(rows, dict) else columns_of(rows)
         fields = fields_of(columns)
     except SchemaError:
         return ObjectStorage(capacity)
-    return ColumnStorage(capacity, fields)
+    if options.device is not None:
+        return DeviceStorage(capacity, columns, options.device)
+    allocate = None if options.path is None else MappedFiles(options.path)
+    smallest = {"auto": PACKED_BYTES + 1, True: 1, False: sys.maxsize}[options.elide_next_obs]
+    pairs = elidable_pairs(fields, smallest, options.frame_stack)
+    if pairs:
+        return ElidingStorage(capacity, fields, pairs, options.frame_stack, allocate)
+    return ColumnStorage(capacity, fields, allocate or in_memory)
 
 
 def columns_of(rows: list[Any]) -> dict[str, Any]:

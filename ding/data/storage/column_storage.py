@@ -9,11 +9,12 @@ import torch
 
 from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths
 from ding.data.storage.base import Storage
+from ding.data.storage.mapped import MappedFiles
 from ding.data.transition_batch import TransitionBatch
 
 # Fields of at most so many bytes per row share one record: a read then gathers them all at once. Copying of larger
 # rows is bound by memory, and records of them would spread the small fields over many pages.
-_PACKED_BYTES = 512
+PACKED_BYTES = 512
 
 Allocate = Callable[[str, "tuple[int, ...]", np.dtype], np.ndarray]
 
@@ -40,10 +41,11 @@ class ColumnStorage(Storage):
     def __init__(self, capacity: int, fields: tuple[Field, ...], allocate: Allocate = in_memory) -> None:
         self.capacity = capacity
         self.fields = fields
+        self._allocate = allocate
         self._arrays: list[Any] = [None] * len(fields)
         self._records: np.ndarray | None = None
         self._keys: list[str] = [f"f{i}" for i in range(len(fields))]
-        self._packed = [i for i, field in enumerate(fields) if _packs(field)]
+        self._packed = [i for i, field in enumerate(fields) if self._keeps(i) and _packs(field)]
         if self._packed:
             layout = np.dtype(
                 [(self._keys[i], fields[i].stored_dtype, fields[i].shape) for i in self._packed], align=True
@@ -54,9 +56,13 @@ class ColumnStorage(Storage):
         for i, field in enumerate(fields):
             if field.kind == OBJECTS:
                 self._arrays[i] = [None] * capacity
-            elif self._arrays[i] is None:
+            elif self._arrays[i] is None and self._keeps(i):
                 self._arrays[i] = allocate(field.name, (capacity, *field.shape), field.stored_dtype)
         self._make_plans()
+
+    def _keeps(self, number: int) -> bool:
+        """Whether a field has an array of its own here."""
+        return True
 
     def _make_plans(self) -> None:
         fields = self.fields
@@ -78,15 +84,21 @@ class ColumnStorage(Storage):
         leaves = self._checked_fast(rows, count)
         if leaves is None:
             leaves = self._checked(rows, count)
+        self._put(start, count, leaves)
+
+    def _put(self, start: int, count: int, leaves: list[Any]) -> None:
+        """Copy leaves that are known to fit."""
         stop = start + count
         if stop <= self.capacity:
             for array, leaf in zip(self._arrays, leaves):
-                array[start:stop] = leaf
+                if array is not None:
+                    array[start:stop] = leaf
             return
         until, rest = self.capacity - start, stop - self.capacity
         for array, leaf in zip(self._arrays, leaves):
-            array[start:] = leaf[:until]
-            array[:rest] = leaf[until:]
+            if array is not None:
+                array[start:] = leaf[:until]
+                array[:rest] = leaf[until:]
 
     def _checked_fast(self, columns: dict[str, Any], count: int) -> list[Any] | None:
         """The arrays to store, or None for what the careful way has to look at."""
@@ -134,6 +146,9 @@ class ColumnStorage(Storage):
         leaves: list[Any] = []
         for i, field in enumerate(self.fields):
             array = self._arrays[i]
+            if array is None:
+                leaves.append(None)
+                continue
             if field.kind == OBJECTS:
                 leaves.append([array[position] for position in positions.tolist()])
                 continue
@@ -165,15 +180,18 @@ class ColumnStorage(Storage):
 
     @property
     def nbytes(self) -> int:
-        return self.capacity * (
-            (0 if self._records is None else self._records.itemsize)
-            + sum(field.row_bytes if field.dtype is not None else 8 for field in self.fields if not _packs(field))
-        )
+        own = [field for i, field in enumerate(self.fields) if self._keeps(i) and not _packs(field)]
+        records = 0 if self._records is None else self._records.itemsize
+        return self.capacity * (records + sum(field.row_bytes if field.dtype is not None else 8 for field in own))
+
+    def close(self) -> None:
+        if isinstance(self._allocate, MappedFiles):
+            self._allocate.close()
 
 
 def _packs(field: Field) -> bool:
     # A complex128 is aligned to 8 bytes, so a record may give it a stride that torch does not take.
-    return field.dtype is not None and field.row_bytes <= _PACKED_BYTES and field.dtype.itemsize <= 8
+    return field.dtype is not None and field.row_bytes <= PACKED_BYTES and field.dtype.itemsize <= 8
 
 
 def _dig(columns: dict[str, Any], path: tuple[str, ...]) -> Any:

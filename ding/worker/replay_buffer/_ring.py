@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.columns import map_leaves, row_list, take
+from ding.data.columns import row_list, take
 from ding.data.safe_file import read_tree, write_tree
 from ding.data.storage import ObjectStorage, Storage, StorageOptions, columns_of, make_storage
-from ding.utils import build_logger, deep_merge_dicts, get_rank
+from ding.utils import build_logger, deep_merge_dicts, did_you_mean, get_rank
 from ding.worker.replay_buffer._draw import UniformDraw, generator_state, new_generator, restore_generator
 from ding.worker.replay_buffer._monitors import PeriodicThruputMonitor, ThruputCounters
 from ding.worker.replay_buffer._used_data import UsedDataRemover
@@ -22,6 +21,14 @@ from ding.worker.replay_buffer.errors import BufferArgumentError, BufferClosedEr
 STORAGE_CONFIG: dict[str, Any] = {
     # (bool) Accept rows of any form, also after the first push: rows that do not fit turn the storage into a list.
     "mixed_rows": False,
+    # (bool or 'auto') Store a next_obs that another row has as its obs once. 'auto': for large observations.
+    "elide_next_obs": "auto",
+    # (int) Store each frame of observations that are stacks of so many frames once. 0: observations as they are.
+    "frame_stack": 0,
+    # (str or None) Folder for memory-mapped files, for buffers larger than memory.
+    "path": None,
+    # (str or None) Torch device that holds the rows, e.g. 'cuda'.
+    "device": None,
 }
 
 _FILE_KIND = "replay buffer"
@@ -45,7 +52,7 @@ class RingBuffer(IBuffer):
             raise BufferConfigError(f"replay_buffer_size must be a positive int, got {size!r}")
         self._size = int(size)
         self._deepcopy = bool(self._cfg["deepcopy"])
-        self._options = StorageOptions(mixed_rows=bool(self._cfg["storage"]["mixed_rows"]))
+        self._options = _storage_options(self._cfg)
         self._lock = threading.RLock()
         self._storage: Storage | None = None
         self._tail = 0
@@ -235,13 +242,9 @@ class RingBuffer(IBuffer):
         if data is None:
             return None
         rows = data.columns if isinstance(data, TransitionBatch) else data
-        if isinstance(rows, dict):
-            rows = map_leaves(_own_copy, rows)
-        else:
-            rows = list(rows)
         storage = make_storage(rows, self._size, self._options)
-        if storage.columnar and isinstance(rows, list):
-            rows = columns_of(rows)
+        if isinstance(rows, list):
+            rows = columns_of(rows) if storage.columnar else [_own_copy(row) for row in rows]
         begin = 0
         # Runs of neighbouring slots, so that a whole ring is two writes.
         for end in [*(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]:
@@ -287,7 +290,20 @@ class RingBuffer(IBuffer):
         self._logger.info("%s gives no sample of %d: %s", self._instance_name, size, reason)
 
 
-def _own_copy(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return leaf.clone()
-    return leaf.copy()
+def _storage_options(cfg: Mapping[str, Any]) -> StorageOptions:
+    """The options of ``cfg.storage``; ``cfg.storage_path`` and ``cfg.frame_stack`` are short for two of them."""
+    options = dict(cfg["storage"])
+    unknown = [key for key in options if key not in STORAGE_CONFIG]
+    if unknown:
+        raise BufferConfigError(f"unknown key storage.{unknown[0]}.{did_you_mean(unknown[0], STORAGE_CONFIG)}")
+    for short, key in (("storage_path", "path"), ("frame_stack", "frame_stack")):
+        if cfg.get(short):
+            options[key] = cfg[short]
+    try:
+        return StorageOptions(**options)
+    except ValueError as error:
+        raise BufferConfigError(str(error)) from error
+
+
+def _own_copy(row: Any) -> Any:
+    return row.copy() if type(row) in (dict, list) else row

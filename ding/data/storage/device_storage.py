@@ -1,0 +1,85 @@
+"""Rows of one schema on a device."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data.columns import SchemaError, describe_leaf
+from ding.data.storage._schema import check_paths, fields_of, iter_paths
+from ding.data.storage.base import Storage
+from ding.data.transition_batch import TransitionBatch
+
+
+class DeviceStorage(Storage):
+    """One tensor per field on a torch device; what is read stays there.
+
+    Array fields (per-row numbers such as ``done``) are kept as tensors too, so a batch that is read consists of
+    tensors only.
+
+    Args:
+        capacity: number of rows.
+        columns: some rows, for the schema.
+        device: torch device.
+
+    Raises:
+        SchemaError: a field is neither a tensor nor a numeric array.
+    """
+
+    columnar = True
+
+    def __init__(self, capacity: int, columns: dict[str, Any], device: str) -> None:
+        self.capacity = capacity
+        self.device = torch.device(device)
+        self.fields = fields_of(columns)
+        self._columns: dict[tuple[str, ...], torch.Tensor] = {}
+        for path, leaf in iter_paths(columns):
+            row = self._as_tensor(path, leaf)
+            self._columns[path] = torch.zeros((capacity, *row.shape[1:]), dtype=row.dtype, device=self.device)
+
+    @staticmethod
+    def _as_tensor(path: tuple[str, ...], leaf: Any) -> torch.Tensor:
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf":
+            return torch.from_numpy(np.ascontiguousarray(leaf))
+        if not isinstance(leaf, torch.Tensor):
+            raise SchemaError(
+                f"field {'.'.join(path)!r} is {describe_leaf(leaf)}; a buffer on a device stores tensors and numbers"
+            )
+        return leaf.detach()
+
+    def write(self, start: int, rows: dict[str, Any], count: int) -> None:
+        check_paths(self.fields, rows)
+        leaves = []
+        for path, leaf in iter_paths(rows):
+            column, tensor = self._columns[path], self._as_tensor(path, leaf)
+            if tensor.dtype != column.dtype or tensor.shape != (count, *column.shape[1:]):
+                raise SchemaError(
+                    f"field {'.'.join(path)!r} is {describe_leaf(leaf)} with {len(tensor)} rows, "
+                    f"the buffer stores {describe_leaf(column)} and needs {count}"
+                )
+            leaves.append((column, tensor))
+        until = min(count, self.capacity - start)
+        for column, tensor in leaves:
+            column[start : start + until].copy_(tensor[:until])
+            if until < count:
+                column[: count - until].copy_(tensor[until:])
+
+    def read(self, positions: np.ndarray) -> TransitionBatch:
+        index = torch.from_numpy(np.ascontiguousarray(positions, dtype=np.int64)).to(self.device)
+        result: dict[str, Any] = {}
+        for path, column in self._columns.items():
+            inner = result
+            for key in path[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[path[-1]] = column.index_select(0, index)
+        return TransitionBatch.trusted(result, len(positions))
+
+    def erase(self, positions: np.ndarray) -> None:
+        """Tensors need no erasing."""
+
+    def clear(self) -> None:
+        """Tensors need no erasing."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.numel() * column.element_size() for column in self._columns.values())

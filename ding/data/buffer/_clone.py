@@ -1,0 +1,33 @@
+"""Structural copies: containers and arrays anew, everything else by reference."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data.buffer.buffer import BufferedData
+from ding.data.columns import map_leaves
+from ding.data.transition_batch import TransitionBatch
+
+
+def clone_structure(value: Any) -> Any:
+    """A copy of lists, dicts, tensors, arrays, batches and records (nested), decided by the exact type.
+
+    Anything else (tuples, subclasses, other objects) is taken over by reference. A record keeps its index.
+    """
+    kind = type(value)
+    if kind is dict:
+        return {key: clone_structure(item) for key, item in value.items()}
+    if kind is list:
+        return [clone_structure(item) for item in value]
+    if kind is torch.Tensor:
+        return value.clone()
+    if kind is np.ndarray:
+        return value.copy()
+    if kind is BufferedData:
+        return BufferedData(clone_structure(value.data), value.index, clone_structure(value.meta))
+    if kind is TransitionBatch:
+        columns = map_leaves(clone_structure, value.columns)
+        assert isinstance(columns, dict)
+        return TransitionBatch.trusted(columns, len(value), value.lengths)
+    return value

@@ -1,0 +1,96 @@
+"""Where records are: maps from indices to places, and the records as a sequence."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ding.data.buffer._core import RecordCore
+from ding.data.buffer._records import serials_of
+from ding.data.buffer.buffer import BufferedData
+from ding.data.buffer.errors import UnknownIndexError
+
+if TYPE_CHECKING:
+    from ding.data.buffer.deque_buffer import DequeBuffer
+
+
+class BufferIndex:
+    """The places of the last ``maxlen`` keys that were appended.
+
+    Args:
+        maxlen: how many keys are remembered.
+    """
+
+    def __init__(self, maxlen: int) -> None:
+        self.maxlen = maxlen
+        self.clear()
+
+    def append(self, key: str) -> None:
+        """Add a key behind all others; beyond ``maxlen`` keys, the first one goes."""
+        self._numbers.pop(key, None)
+        self._numbers[key] = self._total
+        self._total += 1
+        if len(self._numbers) > self.maxlen:
+            del self._numbers[next(iter(self._numbers))]
+
+    def has(self, key: str) -> bool:
+        """Whether a key is remembered."""
+        return key in self._numbers
+
+    def get(self, key: str) -> int:
+        """The place of a key, 0 being that of the oldest of the last ``maxlen`` appended ones.
+
+        Raises:
+            KeyError: the key is not remembered.
+        """
+        return self._numbers[key] + min(0, self.maxlen - self._total)
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        self._numbers: dict[str, int] = {}
+        self._total = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+class IndexView:
+    """Looks like a :class:`BufferIndex` of the records that a buffer holds."""
+
+    def __init__(self, core: RecordCore) -> None:
+        self._core = core
+
+    def has(self, key: str) -> bool:
+        """Whether a record has this index."""
+        with self._core.lock:
+            return bool(self._core.order.find(serials_of([key], self._core.token))[0] >= 0)
+
+    def get(self, key: str) -> int:
+        """The place of the record with this index, the oldest one being 0.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._core.lock:
+            place = int(self._core.order.find(serials_of([key], self._core.token))[0])
+        if place < 0:
+            raise UnknownIndexError(f"no record with index {key!r}")
+        return place
+
+    def __len__(self) -> int:
+        return self._core.order.count
+
+
+class StorageView(Sequence[BufferedData]):
+    """The records of a buffer, oldest first."""
+
+    def __init__(self, buffer: "DequeBuffer") -> None:
+        self._buffer = buffer
+        self.maxlen = buffer.size
+
+    def __len__(self) -> int:
+        return self._buffer.count()
+
+    def __getitem__(self, item: Any) -> Any:
+        return self._buffer.export_data()[item] if isinstance(item, slice) else self._buffer.get(item)
+
+    def __iter__(self) -> Iterator[BufferedData]:
+        return iter(self._buffer)

@@ -1,0 +1,190 @@
+"""The interface of buffers, and the middleware chain that their actions run through.
+
+A middleware is any callable ``middleware(action, chain, *args, **kwargs)``. ``action`` is the name of the method that
+was called, ``chain(*args, **kwargs)`` goes on to the next middleware and finally to the method itself. It may change
+the arguments, transform the result, and call the chain any number of times. What is ``use``d first is outermost.
+"""
+
+import copy
+import functools
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Middleware = Callable[..., Any]
+M = TypeVar("M", bound=Middleware)
+F = TypeVar("F", bound=Callable[..., Any])
+B = TypeVar("B", bound="Buffer")
+
+
+@dataclass
+class BufferedData:
+    """A record of a buffer.
+
+    Args:
+        data: what was pushed.
+        index: unique name of the record, 32 hex digits. ``None`` only in records that pad a group.
+        meta: what is known about it; keys are free.
+    """
+
+    data: Any
+    index: Any
+    meta: Any
+
+
+def apply_middleware(action: str) -> Callable[[F], F]:
+    """Let a method of a :class:`Buffer` run through the middleware chain, under the lock of the buffer."""
+
+    def decorate(method: F) -> F:
+        @functools.wraps(method)
+        def run(buffer: "Buffer", *args: Any, **kwargs: Any) -> Any:
+            with buffer._lock:
+                chain: Callable[..., Any] = functools.partial(method, buffer)
+                for middleware in reversed(buffer._middleware):
+                    chain = functools.partial(middleware, action, chain)
+                return chain(*args, **kwargs)
+
+        return run  # type: ignore[return-value]
+
+    return decorate
+
+
+def batch_aware(middleware: M) -> M:
+    """Mark a middleware that knows the actions of whole batches.
+
+    These are ``extend(rows, meta)`` and ``batch_update(indices, datas, metas)``, and samples that come as a
+    :class:`~ding.data.buffer.RecordBatch`. A buffer with a middleware that lacks the mark goes record by record:
+    then the middleware sees ``push``, ``update`` and lists of records only.
+    """
+    middleware.handles_batches = True  # type: ignore[attr-defined]
+    return middleware
+
+
+class Buffer(ABC):
+    """A collection of records of limited size, with middleware around its actions.
+
+    Args:
+        size: the most records it holds.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._middleware: list[Middleware] = []
+        self._lock = threading.RLock()
+
+    @abstractmethod
+    def push(self, data: Any, meta: dict | None = None) -> BufferedData:
+        """Store ``data`` as one record, whatever it is, and return the record."""
+
+    @abstractmethod
+    def sample(
+        self,
+        size: int | None = None,
+        indices: Sequence[str] | None = None,
+        replace: bool = False,
+        sample_range: slice | None = None,
+        ignore_insufficient: bool = False,
+        groupby: str | None = None,
+        unroll_len: int | None = None,
+    ) -> Any:
+        """Draw ``size`` records (or groups of records), or look ``indices`` up."""
+
+    @abstractmethod
+    def update(self, index: str, data: Any = None, meta: dict | None = None) -> bool:
+        """Replace the data and/or the meta of a record; returns whether the index is known."""
+
+    @abstractmethod
+    def delete(self, index: "str | Iterable[str]") -> None:
+        """Remove one or several records; unknown indices are ignored."""
+
+    @abstractmethod
+    def save_data(self, file_name: str) -> None:
+        """Write the records to a file."""
+
+    @abstractmethod
+    def load_data(self, file_name: str) -> None:
+        """Replace the records by those of a file that ``save_data`` wrote."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Number of records."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove all records."""
+
+    @abstractmethod
+    def get(self, idx: int) -> BufferedData:
+        """The record at a place, the oldest one being 0."""
+
+    def batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: Any = None) -> Any:
+        """``update`` for several records.
+
+        Args:
+            indices: K indices.
+            datas: K data, or ``None`` to keep them.
+            metas: K metas (each replaces the one of its record, ``None`` keeps it), or a dict of columns of K values,
+                which sets these keys and keeps the others.
+
+        Returns:
+            K times whether the index is known.
+        """
+        count = len(indices)
+        rows = meta_rows(metas, count) if isinstance(metas, Mapping) else list(metas or [None] * count)
+        known = []
+        for place, index in enumerate(indices):
+            meta = rows[place]
+            if isinstance(metas, Mapping):
+                meta = {**self._meta_of(index), **meta}
+            known.append(self.update(index, None if datas is None else datas[place], meta))
+        return known
+
+    def _meta_of(self, index: str) -> dict[str, Any]:
+        for place in range(self.count()):
+            record = self.get(place)
+            if record.index == index:
+                return record.meta
+        return {}
+
+    def use(self: B, func: Middleware) -> B:
+        """Add a middleware inside of those that are there; returns the buffer."""
+        self._middleware.append(func)
+        return self
+
+    def view(self: B) -> B:
+        """A buffer over the same records, without middleware."""
+        return copy.copy(self)
+
+    def __copy__(self: B) -> B:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._middleware = []
+        return twin
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __getitem__(self, idx: int) -> BufferedData:
+        return self.get(idx)
+
+
+def meta_rows(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    """Columns of meta values as ``count`` dicts. What is no list, array or tensor stands for every row.
+
+    Raises:
+        ValueError: a column has another length; the message names it.
+    """
+    spread = {key: spread_meta(key, value, count) for key, value in columns.items()}
+    lists = [value.tolist() if hasattr(value, "tolist") else list(value) for value in spread.values()]
+    return [dict(zip(spread, values)) for values in zip(*lists)] if lists else [{} for _ in range(count)]
+
+
+def spread_meta(key: str, value: Any, count: int) -> Any:
+    """One column of meta values of length ``count``; see :func:`meta_rows`."""
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(f"meta {key!r} has {len(value)} values for {count} records")
+    return value

@@ -1,0 +1,443 @@
+"""``DequeBuffer``: the newest ``size`` records, in the order in which they came."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ding.data.buffer._clone import clone_structure
+from ding.data.buffer._core import RecordCore, Records
+from ding.data.buffer._groups import GroupIndex, draw_window
+from ding.data.buffer._index import BufferIndex, IndexView, StorageView
+from ding.data.buffer._records import IndexArray, RecordBatch, serials_of
+from ding.data.buffer._save import read_contents, write_contents
+from ding.data.buffer.buffer import Buffer, BufferedData, apply_middleware, meta_rows
+from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError, SampleError, UnknownIndexError
+from ding.data.columns import SchemaError
+from ding.data.storage import columns_of
+from ding.data.transition_batch import TransitionBatch
+
+__all__ = ["BufferIndex", "DequeBuffer"]
+
+logger = logging.getLogger(__name__)
+
+
+class DequeBuffer(Buffer):
+    """A bounded queue of records: a push into a full buffer evicts the oldest record.
+
+    ``push`` keeps any object as it is. ``extend`` stores the rows of a batch as columns, without work per row; samples
+    of such rows are a :class:`~ding.data.buffer.RecordBatch`, a sequence of records whose ``.data`` is a
+    ``TransitionBatch``. Both kinds of records may live in one buffer.
+
+    Views (:meth:`view`) share the records. Thread-safe: each action runs, with all its middleware, under one lock that
+    the views share.
+
+    Samples hold the stored objects themselves (and copies where one occurs again), but copies of rows of columns.
+
+    Args:
+        size: the most records it holds.
+        sliced: whether ``unroll_len`` cuts groups into pieces that do not overlap, see :meth:`sample`.
+
+    Raises:
+        ValueError: ``size`` is no positive int.
+    """
+
+    def __init__(self, size: int, sliced: bool = False) -> None:
+        if isinstance(size, bool) or int(size) != size or size < 1:
+            raise ValueError(f"the size of a buffer must be a positive int, got {size!r}")
+        super().__init__(int(size))
+        self.sliced = sliced
+        self._core = RecordCore(int(size))
+        self._lock = self._core.lock
+
+    # ------------------------------------------------------------------ push
+
+    @apply_middleware("push")
+    def push(self, data: Any, meta: dict | None = None) -> BufferedData:
+        """Store ``data`` as one record, whatever it is.
+
+        Args:
+            data: kept by reference.
+            meta: kept by reference; ``{}`` if None.
+
+        Returns:
+            The stored record, with its new index.
+        """
+        return self._core.push(data, meta)
+
+    def extend(
+        self, rows: "TransitionBatch | Sequence[Any]", meta: "Mapping[str, Any] | Sequence[dict] | None" = None
+    ) -> IndexArray:
+        """Store each of N rows as a record of its own, as columns where the rows have one schema.
+
+        Rows that do not fit to the columns in the buffer are kept as objects. So are all rows when there is a
+        middleware that is not :func:`~ding.data.buffer.batch_aware`: it sees one ``push`` per row.
+
+        Args:
+            rows: a ``TransitionBatch``, or a sequence of N objects.
+            meta: a dict of columns of N values (or single values for all rows), or N dicts.
+
+        Returns:
+            The indices of the N records, also of those that were evicted at once because N is above ``size``.
+
+        Raises:
+            ValueError: ``meta`` has another length.
+        """
+        columns_meta = _as_columns(meta, len(rows))
+        with self._lock:
+            if not len(rows):
+                return IndexArray(self._core.token, np.empty(0, dtype=np.int64))
+            if self._batch_aware() and columns_meta is not None:
+                return self._extend(rows, columns_meta)
+            metas: Sequence[Any] = meta_rows(meta, len(rows)) if isinstance(meta, Mapping) else list(meta or ())
+            pushed = [self.push(row, dict(metas[i]) if metas else {}) for i, row in enumerate(rows)]
+            return IndexArray(self._core.token, serials_of([record.index for record in pushed], self._core.token))
+
+    def _batch_aware(self) -> bool:
+        return all(getattr(middleware, "handles_batches", False) for middleware in self._middleware)
+
+    @apply_middleware("extend")
+    def _extend(self, rows: Any, meta: Mapping[str, Any]) -> IndexArray:
+        core, count = self._core, len(rows)
+        first, skip = core.order.next_serial, max(0, count - core.size)
+        if skip:
+            rows = rows[skip:]
+            meta = {key: value[skip:] if _is_column(value) else value for key, value in meta.items()}
+            core.order.next_serial += skip
+            core.push_count += skip
+        try:
+            core.extend(_columns_of(rows), count - skip, meta)
+        except SchemaError as error:
+            logger.debug("%d rows are kept as objects: %s", count - skip, error)
+            for row, row_meta in zip(list(rows), meta_rows(meta, count - skip)):
+                core.push(row, row_meta)
+        return IndexArray(core.token, np.arange(first, first + count))
+
+    # ------------------------------------------------------------------ sample
+
+    @apply_middleware("sample")
+    def sample(
+        self,
+        size: int | None = None,
+        indices: Sequence[str] | None = None,
+        replace: bool = False,
+        sample_range: slice | None = None,
+        ignore_insufficient: bool = False,
+        groupby: str | None = None,
+        unroll_len: int | None = None,
+    ) -> Any:
+        """Draw records uniformly, look records up by index, or draw groups of records.
+
+        Args:
+            size: number of records, or of groups.
+            indices: the records to give, in this order; repeats are allowed.
+            replace: draw independently instead of distinct ones.
+            sample_range: restricts the candidates to a slice of the records, the oldest one being 0.
+            ignore_insufficient: warn and give ``[]`` instead of raising when there are fewer than ``size``.
+            groupby: a meta key. Records with an equal value form a group, in storage order; whole groups are drawn.
+            unroll_len: give of each group a random window of so many consecutive records. Shorter groups are no
+                candidates. In a ``sliced`` buffer, windows begin at multiples of ``unroll_len`` (the last one ends with
+                the group).
+
+        Returns:
+            ``size`` records (a list, or a ``RecordBatch`` when all of them are rows of columns), or a list of ``size``
+            such groups. A record that occurs again is a copy from its second occurrence on.
+
+        Raises:
+            NotEnoughDataError: fewer records or groups than ``size``.
+            UnknownIndexError: an index that no candidate has.
+            SampleArgumentError: arguments that are missing or exclude each other.
+        """
+        _check_arguments(size, indices, groupby, unroll_len)
+        places = self._candidates(sample_range)
+        try:
+            if groupby is not None:
+                return self._sample_groups(size, replace, places, sample_range, groupby, unroll_len)
+            if indices is not None:
+                drawn = self._look_up(indices, places, sample_range)
+            else:
+                assert size is not None
+                drawn = self._draw(size, len(places), replace, "records")
+                if sample_range is not None:
+                    drawn = np.array(places, dtype=np.int64)[drawn]
+        except NotEnoughDataError as error:
+            if not ignore_insufficient:
+                raise
+            logger.warning("%s; the sample is empty", error)
+            return []
+        return self._given(_independent(self._core.read(drawn)))
+
+    def _candidates(self, sample_range: slice | None) -> range:
+        if sample_range is None:
+            return range(self._core.order.count)
+        if not isinstance(sample_range, slice):
+            raise SampleArgumentError(f"sample_range must be a slice, got {sample_range!r}")
+        return range(self._core.order.count)[sample_range]
+
+    def _draw(self, size: int, count: int, replace: bool, what: str) -> np.ndarray:
+        if count < size and not (replace and count):
+            raise NotEnoughDataError(f"asked for {size} {what}, there are {count}")
+        if replace:
+            return self._core.rng.integers(count, size=size)
+        return self._core.rng.choice(count, size, replace=False)
+
+    def _look_up(self, indices: Sequence[str], candidates: range, sample_range: slice | None) -> np.ndarray:
+        places = self._core.order.find(serials_of(indices, self._core.token))
+        if sample_range is not None:
+            places = np.where(np.isin(places, np.array(candidates, dtype=np.int64)), places, -1)
+        if len(places) and places.min() < 0:
+            unknown = indices[int(np.argmin(places))]
+            raise UnknownIndexError(f"no record with index {unknown!r} among the {len(candidates)} candidates")
+        return places
+
+    def _sample_groups(
+        self, size: Any, replace: bool, places: range, sample_range: slice | None, key: str, length: int | None
+    ) -> list[Any]:
+        core = self._core
+        groups = self._groups_of(key)
+        if sample_range is not None:
+            allowed = core.order.serials[np.array(places, dtype=np.int64)]
+            groups = [group for group in (np.intersect1d(g, allowed, assume_unique=True) for g in groups) if len(group)]
+        what = f"groups by {key!r}"
+        if length is not None:
+            groups = [group for group in groups if len(group) >= length]
+            what += f" of at least {length} records"
+        picked = [groups[i] for i in self._draw(size, len(groups), replace, what).tolist()]
+        if length is not None:
+            picked = [draw_window(group, length, self.sliced, core.rng) for group in picked]
+        if not picked:
+            return []
+        records = _independent(core.read(core.order.find(np.concatenate(picked))))
+        lengths = [len(group) for group in picked]
+        if isinstance(records, RecordBatch):
+            return [self._given(group) for group in records.split(lengths)]
+        ends = np.cumsum(lengths).tolist()
+        return [records[end - length : end] for end, length in zip(ends, lengths)]
+
+    def _groups_of(self, key: str) -> list[np.ndarray]:
+        index = self._core.groups.get(key)
+        if index is None:
+            index = self._core.groups[key] = GroupIndex(self._core, key)
+        return index.groups()
+
+    def _given(self, records: Records) -> Records:
+        """What a sample gives: a list where a middleware does not know batches."""
+        return records if self._batch_aware() else list(records)
+
+    # ------------------------------------------------------------------ update, delete, clear
+
+    @apply_middleware("update")
+    def update(self, index: str, data: Any = None, meta: dict | None = None) -> bool:
+        """Replace the data and/or the whole meta of a record.
+
+        Args:
+            index: of the record.
+            data: ``None`` keeps the data.
+            meta: ``None`` keeps the meta.
+
+        Returns:
+            Whether there is such a record.
+        """
+        slot = int(self._core.slots_of([index])[0])
+        if slot < 0:
+            return False
+        if data is not None:
+            self._core.set_data(slot, data)
+        if meta is not None:
+            self._core.set_meta(slot, meta)
+        return True
+
+    def batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: Any = None) -> Any:
+        """``update`` for K records; see :meth:`Buffer.batch_update`.
+
+        Returns:
+            bool array ``[K]``: whether there is such a record.
+
+        Raises:
+            ValueError: ``datas`` or ``metas`` have another length.
+        """
+        for name, values in (("datas", datas), ("metas", metas)):
+            if values is not None and not isinstance(values, Mapping) and len(values) != len(indices):
+                raise ValueError(f"{len(values)} {name} for {len(indices)} indices")
+        with self._lock:
+            if self._batch_aware():
+                return self._batch_update(indices, datas, metas)
+            return np.array(super().batch_update(indices, datas, metas), dtype=np.bool_)
+
+    @apply_middleware("batch_update")
+    def _batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: Any = None) -> Any:
+        core = self._core
+        slots = core.slots_of(indices)
+        known = slots >= 0
+        places = np.flatnonzero(known)
+        for place in places.tolist() if datas is not None else ():
+            assert datas is not None
+            if datas[place] is not None:
+                core.set_data(int(slots[place]), datas[place])
+        if isinstance(metas, Mapping):
+            picked = {key: [value[i] for i in places] if _is_column(value) else value for key, value in metas.items()}
+            core.set_meta_columns(slots[places], metas if len(places) == len(slots) else picked)
+        elif metas is not None:
+            for place in places.tolist():
+                if metas[place] is not None:
+                    core.set_meta(int(slots[place]), metas[place])
+        return known
+
+    def _meta_of(self, index: str) -> dict[str, Any]:
+        places = self._core.order.find(serials_of([index], self._core.token))
+        return dict(self.get(int(places[0])).meta) if places[0] >= 0 else {}
+
+    @apply_middleware("delete")
+    def delete(self, index: "str | Iterable[str]") -> None:
+        """Remove one or several records; unknown indices are ignored."""
+        indices: Any = [index] if isinstance(index, str) else index
+        if not isinstance(indices, IndexArray):
+            indices = list(indices)
+        self._core.remove(serials_of(indices, self._core.token))
+
+    @apply_middleware("clear")
+    def clear(self) -> None:
+        """Remove all records, in all views."""
+        self._core.clear()
+
+    # ------------------------------------------------------------------ look at
+
+    def count(self) -> int:
+        """Number of records."""
+        return self._core.order.count
+
+    @property
+    def push_count(self) -> int:
+        """Number of records that were ever pushed."""
+        return self._core.push_count
+
+    def get(self, idx: int) -> BufferedData:
+        """The record at a place, the oldest one being 0; negative places count from the newest.
+
+        Raises:
+            IndexError: there is no such place.
+        """
+        with self._lock:
+            count = self._core.order.count
+            if not -count <= idx < count:
+                raise IndexError(f"record {idx} of a buffer that holds {count}")
+            return self._core.read(np.array([idx % count]))[0]
+
+    def get_by_index(self, index: str) -> BufferedData:
+        """The record with an index.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._lock:
+            places = self._core.order.find(serials_of([index], self._core.token))
+            if places[0] < 0:
+                raise UnknownIndexError(f"no record with index {index!r} in a buffer that holds {self.count()}")
+            return self.get(int(places[0]))
+
+    def __iter__(self) -> Iterator[BufferedData]:
+        return iter(self.export_data())
+
+    @property
+    def storage(self) -> StorageView:
+        """The records, oldest first, as a sequence."""
+        return StorageView(self)
+
+    @property
+    def indices(self) -> IndexView:
+        """From indices to places."""
+        return IndexView(self._core)
+
+    @property
+    def meta_index(self) -> dict[Any, list[Any]]:
+        """For each meta key that was grouped by: its values in storage order."""
+        with self._lock:
+            slots = self._core.order.slots
+            return {key: self._core.meta_values(key, slots) for key in self._core.groups}
+
+    # ------------------------------------------------------------------ import and export
+
+    def export_data(self) -> list[BufferedData]:
+        """All records, oldest first."""
+        with self._lock:
+            return list(self._core.read(np.arange(self._core.order.count)))
+
+    def import_data(self, data_with_meta: Iterable[tuple[Any, dict | None]]) -> None:
+        """Push pairs of data and meta."""
+        for data, meta in data_with_meta:
+            self.push(data, meta)
+
+    def save_data(self, file_name: str) -> None:
+        """Write all records with their indices and metas to a safe file; missing folders are made.
+
+        Raises:
+            SafeFileError: the buffer holds objects that have no safe form; the message says where.
+        """
+        with self._lock:
+            contents = self._core.contents()
+            write_contents(file_name, contents)
+
+    def load_data(self, file_name: str) -> None:
+        """Replace all records by those of a file that ``save_data`` wrote (by the newest ``size`` of them).
+
+        Raises:
+            SafeFileError: the file is broken or foreign; the buffer stays as it was.
+        """
+        contents = read_contents(file_name)
+        with self._lock:
+            self._core.restore(contents)
+
+
+def _check_arguments(size: Any, indices: Any, groupby: Any, unroll_len: Any) -> None:
+    if size is None and indices is None:
+        raise SampleArgumentError("a sample needs a size or indices")
+    if size is not None and (isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0):
+        raise SampleArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
+    if size is not None and indices is not None and size != len(indices):
+        raise SampleArgumentError(f"size {size} and {len(indices)} indices contradict each other")
+    if groupby is not None and indices is not None:
+        raise SampleArgumentError("indices and groupby exclude each other")
+    if unroll_len is not None and groupby is None:
+        raise SampleArgumentError("unroll_len needs groupby")
+    if unroll_len is not None and unroll_len < 1:
+        raise SampleArgumentError(f"unroll_len must be positive, got {unroll_len!r}")
+
+
+def _independent(records: Records) -> Records:
+    """Copies from the second occurrence of an object on."""
+    if isinstance(records, RecordBatch) or len({id(record) for record in records}) == len(records):
+        return records
+    seen: set[int] = set()
+    result = []
+    for record in records:
+        result.append(clone_structure(record) if id(record) in seen else record)
+        seen.add(id(record))
+    return result
+
+
+def _columns_of(rows: Any) -> dict[str, Any]:
+    if isinstance(rows, TransitionBatch):
+        return rows.columns
+    return columns_of(list(rows))
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
+
+
+def _as_columns(meta: Any, count: int) -> Mapping[str, Any] | None:
+    """Meta as columns, or None for dicts that do not have the same keys."""
+    if meta is None:
+        return {}
+    if isinstance(meta, Mapping):
+        for key, value in meta.items():
+            if _is_column(value) and len(value) != count:
+                raise SampleError(f"meta {key!r} has {len(value)} values for {count} rows")
+        return meta
+    if len(meta) != count:
+        raise SampleError(f"{len(meta)} metas for {count} rows")
+    keys = meta[0].keys() if count else {}
+    if any(one.keys() != keys for one in meta):
+        return None
+    return {key: [one[key] for one in meta] for key in keys}

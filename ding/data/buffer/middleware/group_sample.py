@@ -1,0 +1,45 @@
+"""A part of each sampled group."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ding.data.buffer._draw import LazyGenerator
+from ding.data.buffer.buffer import Middleware, batch_aware
+from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError
+
+
+def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_group: bool = True) -> Middleware:
+    """Give ``size_in_group`` records of each sampled group. ``sample`` needs ``groupby``.
+
+    Args:
+        size_in_group: how many records.
+        ordered_in_group: a random window of consecutive records; otherwise a random subset in random order.
+        max_use_in_group: windows lie within the group. Otherwise they begin anywhere in it, so that those near its end
+            are shorter.
+
+    Raises:
+        SampleArgumentError: ``size_in_group`` is not positive.
+    """
+    if size_in_group < 1:
+        raise SampleArgumentError(f"size_in_group must be positive, got {size_in_group}")
+    rng = LazyGenerator()
+
+    def part(group: Any) -> Any:
+        total = len(group)
+        if ordered_in_group:
+            starts = max(0, total - size_in_group) + 1 if max_use_in_group else total
+            start = int(rng().integers(starts))
+            return group[start : start + size_in_group]
+        if total < size_in_group:
+            raise NotEnoughDataError(f"asked for {size_in_group} records of a group, it has {total}")
+        return [group[i] for i in rng().choice(total, size_in_group, replace=False).tolist()]
+
+    @batch_aware
+    def pick(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if action != "sample":
+            return chain(*args, **kwargs)
+        if (args[5] if len(args) > 5 else kwargs.get("groupby")) is None:
+            raise SampleArgumentError("group_sample needs groupby, the meta key that tells the group of a record")
+        return [part(group) for group in chain(*args, **kwargs)]
+
+    return pick

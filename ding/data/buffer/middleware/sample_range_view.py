@@ -1,0 +1,42 @@
+"""A fixed part of a buffer."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ding.data.buffer.buffer import Buffer, Middleware, batch_aware
+from ding.data.buffer.errors import SampleArgumentError
+
+
+def sample_range_view(buffer_: Buffer, start: int | None = None, end: int | None = None) -> Middleware:
+    """Sample from the records at the places ``[start, end)`` only, the oldest one being 0.
+
+    Negative bounds count from the end, the newest record being -1. They are resolved against the records that there
+    are when a sample is drawn. A ``sample_range`` of the caller is applied within the view.
+
+    Args:
+        buffer_: the buffer that is sampled from.
+        start: first place, or ``None``.
+        end: place behind the last one, or ``None``.
+
+    Raises:
+        SampleArgumentError: both are ``None``.
+    """
+    if start is None and end is None:
+        raise SampleArgumentError("sample_range_view needs start or end")
+
+    @batch_aware
+    def narrow(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if action != "sample":
+            return chain(*args, **kwargs)
+        places = range(buffer_.count())[slice(start, end)]
+        inner = args[3] if len(args) > 3 else kwargs.pop("sample_range", None)
+        if inner is not None:
+            places = places[inner]
+        sample_range = slice(places.start, places.stop, places.step)
+        if places.step < 0 and places.stop < 0:
+            sample_range = slice(places.start, None, places.step)
+        if len(args) > 3:
+            return chain(*args[:3], sample_range, *args[4:], **kwargs)
+        return chain(*args, sample_range=sample_range, **kwargs)
+
+    return narrow

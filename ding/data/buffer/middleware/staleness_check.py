@@ -1,0 +1,67 @@
+"""A limit on the age of records, counted in train iterations."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ding.data.buffer.buffer import Buffer, Middleware, batch_aware
+from ding.data.buffer.errors import SampleArgumentError
+from ding.data.buffer.middleware._slots import SlotWatch, core_of, for_each_group, slots_of, with_meta
+
+_KEY = "train_iter_data_collected"
+
+
+def staleness_check(buffer_: Buffer, max_staleness: float = float("inf")) -> Middleware:
+    """Delete records that are too old before each sample.
+
+    ``push`` needs ``meta`` with ``train_iter_data_collected``, ``sample`` the keyword ``train_iter_sample_data``. Their
+    difference is the staleness; it stands in ``meta['staleness']`` of sampled records. A record without
+    ``train_iter_data_collected`` (pushed past this middleware) does not age.
+
+    Args:
+        buffer_: the buffer (or view) from which stale records are deleted.
+        max_staleness: the highest staleness that is kept.
+    """
+    core = core_of(buffer_, "staleness_check")
+    watch = SlotWatch(core)
+    collected = np.full(core.size, np.nan)
+
+    def look() -> None:
+        slots = watch.changed(metas=True)
+        collected[slots] = np.nan
+        held = slots[watch.serials[slots] >= 0]
+        collected[held] = np.array(core.meta_values(_KEY, held, np.nan), dtype=np.float64)
+
+    @batch_aware
+    def check(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if action in ("push", "extend"):
+            _check_meta(args[1] if len(args) > 1 else kwargs.get("meta"))
+        if action != "sample":
+            return chain(*args, **kwargs)
+        if "train_iter_sample_data" not in kwargs:
+            raise SampleArgumentError("with staleness_check, sample needs the keyword 'train_iter_sample_data'")
+        now = kwargs.pop("train_iter_sample_data")
+        look()
+        stale = np.flatnonzero((watch.serials >= 0) & (now - collected > max_staleness))
+        if len(stale):
+            buffer_.delete(core.indices_in(stale))
+        sampled = chain(*args, **kwargs)
+        return for_each_group(lambda records: _with_staleness(records, now), sampled)
+
+    def _with_staleness(records: Any, now: float) -> Any:
+        ages = now - collected[slots_of(core, records)]
+        return with_meta(records, "staleness", [None if age != age else age for age in _plain(ages)])
+
+    return check
+
+
+def _plain(ages: np.ndarray) -> list[Any]:
+    """Whole numbers as ints."""
+    return [int(age) if age == age and age.is_integer() else age for age in ages.tolist()]
+
+
+def _check_meta(meta: Any) -> None:
+    if not isinstance(meta, Mapping) or _KEY not in meta:
+        found = sorted(map(str, meta)) if isinstance(meta, Mapping) else meta
+        raise SampleArgumentError(f"with staleness_check, push needs a meta with {_KEY!r}, found {found}")

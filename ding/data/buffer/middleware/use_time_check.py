@@ -1,0 +1,69 @@
+"""A limit on how often a record is sampled."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ding.data.buffer.buffer import Buffer
+from ding.data.buffer.middleware._slots import SlotWatch, core_of, for_each_group, is_grouped, slots_of, with_meta
+
+
+class UseTimeCheck:
+    """Counts how often each record was sampled, and deletes it after its ``max_use``-th time.
+
+    The count stands in ``meta['use_count']`` of sampled records. The last sample that a record is in still has it.
+
+    Args:
+        buffer_: the buffer (or view) from which used-up records are deleted.
+        max_use: how often a record may be sampled.
+    """
+
+    handles_batches = True
+
+    def __init__(self, buffer_: Buffer, max_use: float = float("inf")) -> None:
+        self._buffer = buffer_
+        self._max_use = max_use
+        self._core = core_of(buffer_, "use_time_check")
+        self._watch = SlotWatch(self._core)
+        self._uses = np.zeros(self._core.size, dtype=np.int64)
+
+    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        sampled = chain(*args, **kwargs)
+        if action != "sample" or not len(sampled):
+            return sampled
+        uses = self._uses
+        uses[self._watch.changed()] = 0
+        groups = sampled if is_grouped(sampled) else [sampled]
+        slots = np.concatenate([slots_of(self._core, group) for group in groups])
+        slots = slots[slots >= 0]
+        np.add.at(uses, slots, 1)
+        sampled = for_each_group(self._counted, sampled)
+        worn = slots[uses[slots] >= self._max_use]
+        if len(worn):
+            self._buffer.delete(self._core.indices_in(np.unique(worn)))
+        return sampled
+
+    def _counted(self, records: Any) -> Any:
+        slots = slots_of(self._core, records)
+        return with_meta(records, "use_count", np.where(slots >= 0, self._uses[slots], 0).tolist())
+
+    def state_dict(self) -> dict[str, Any]:
+        """How often each record was sampled, from the oldest to the newest."""
+        with self._core.lock:
+            self._uses[self._watch.changed()] = 0
+            slots = self._core.order.slots
+            return {"indices": list(self._core.indices_in(slots)), "uses": self._uses[slots]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over a ``state_dict``, for the records that the buffer holds now."""
+        with self._core.lock:
+            self._uses[self._watch.changed()] = 0
+            slots = self._core.slots_of(state_dict["indices"])
+            held = slots >= 0
+            self._uses[slots[held]] = np.asarray(state_dict["uses"], dtype=np.int64)[held]
+
+
+def use_time_check(buffer_: Buffer, max_use: float = float("inf")) -> UseTimeCheck:
+    """A :class:`UseTimeCheck`."""
+    return UseTimeCheck(buffer_, max_use)

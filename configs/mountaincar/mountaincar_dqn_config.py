@@ -6,6 +6,8 @@ mountaincar_dqn_config = dict(
     exp_name="mountaincar_dqn_seed0",
     env=dict(
         env_id="MountainCar-v0",
+        # An action is held for four steps: random actions then swing the car far enough to find the goal at times.
+        env_wrapper=[dict(type="action_repeat", kwargs=dict(action_repeat=4)), dict(type="eval_episode_return")],
         collector_env_num=8,
         evaluator_env_num=8,
         n_evaluator_episode=16,
@@ -15,15 +17,15 @@ mountaincar_dqn_config = dict(
         cuda=False,
         model=dict(obs_shape=2, action_shape=3, encoder_hidden_size_list=[256, 256], dueling=False),
         nstep=3,
-        discount_factor=0.99,
+        discount_factor=0.97,
         learn=dict(update_per_collect=8, batch_size=128, learning_rate=0.001, target_update_freq=300),
-        collect=dict(n_sample=64),
-        # In train iterations: every 50 passes, 3,200 env steps.
-        eval=dict(evaluator=dict(eval_freq=400)),
+        collect=dict(n_sample=32),
+        # In train iterations: every 100 passes, 3,200 env steps (of four frames).
+        eval=dict(evaluator=dict(eval_freq=800)),
         other=dict(
             # Success is rare at first, so that exploration lasts.
-            eps=dict(type="linear", start=1.0, end=0.07, decay=60000),
-            replay_buffer=dict(replay_buffer_size=100000),
+            eps=dict(type="linear", start=1.0, end=0.07, decay=20000),
+            replay_buffer=dict(replay_buffer_size=50000),
         ),
     ),
 )

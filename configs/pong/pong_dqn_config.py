@@ -13,7 +13,7 @@ pong_dqn_config = dict(
         stop_value=18,
     ),
     policy=dict(
-        cuda=True,
+        cuda=False,
         priority=False,
         model=dict(obs_shape=[4, 84, 84], action_shape=6, encoder_hidden_size_list=[32, 64, 64, 512]),
         nstep=3,
@@ -24,7 +24,8 @@ pong_dqn_config = dict(
         eval=dict(evaluator=dict(eval_freq=4000)),
         other=dict(
             eps=dict(type="exp", start=1.0, end=0.05, decay=100000),
-            replay_buffer=dict(replay_buffer_size=100000),
+            # Each 84 x 84 frame is stored once, although it is in four stacks of obs and next_obs: 3 GB instead of 22.
+            replay_buffer=dict(replay_buffer_size=100000, frame_stack=4),
         ),
     ),
 )

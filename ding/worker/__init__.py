@@ -21,6 +21,7 @@ from ding.worker import collector as _collector
 from ding.worker._lazy import load_export, register_lazily
 
 if TYPE_CHECKING:
+    from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper
     from ding.worker.collector import (
         BattleEpisodeSerialCollector,
         BattleInteractionSerialEvaluator,
@@ -51,8 +52,12 @@ if TYPE_CHECKING:
     )
     from ding.worker.replay_buffer import (
         AdvancedReplayBuffer,
+        ElasticReplayBuffer,
+        EpisodeReplayBuffer,
         IBuffer,
         NaiveReplayBuffer,
+        SampleRatioLimiter,
+        SequenceReplayBuffer,
         create_buffer,
         get_buffer_cls,
     )
@@ -64,6 +69,9 @@ __all__ = [
     "BattleEpisodeSerialCollector",
     "BattleInteractionSerialEvaluator",
     "BattleSampleSerialCollector",
+    "DequeBufferWrapper",
+    "ElasticReplayBuffer",
+    "EpisodeReplayBuffer",
     "EpisodeSerialCollector",
     "IBuffer",
     "IMetric",
@@ -73,7 +81,9 @@ __all__ = [
     "LearnerHook",
     "MetricSerialEvaluator",
     "NaiveReplayBuffer",
+    "SampleRatioLimiter",
     "SampleSerialCollector",
+    "SequenceReplayBuffer",
     "VectorEvalMonitor",
     "add_learner_hook",
     "build_learner_hook_by_cfg",
@@ -105,16 +115,32 @@ _MODULES = {
         "learner",
     ),
     **dict.fromkeys(
-        ["AdvancedReplayBuffer", "IBuffer", "NaiveReplayBuffer", "create_buffer", "get_buffer_cls"], "replay_buffer"
+        [
+            "AdvancedReplayBuffer",
+            "DequeBufferWrapper",
+            "ElasticReplayBuffer",
+            "EpisodeReplayBuffer",
+            "IBuffer",
+            "NaiveReplayBuffer",
+            "SampleRatioLimiter",
+            "SequenceReplayBuffer",
+            "create_buffer",
+            "get_buffer_cls",
+        ],
+        "replay_buffer",
     ),
 }
 
 register_lazily(LEARNER_REGISTRY, "base", f"{__name__}.learner.base_learner:BaseLearner")
 for _alias, _target in {
     "naive": "naive_buffer:NaiveReplayBuffer",
+    "elastic": "naive_buffer:ElasticReplayBuffer",
+    "sequence": "sequence_buffer:SequenceReplayBuffer",
+    "episode": "episode_buffer:EpisodeReplayBuffer",
     "advanced": "advanced_buffer:AdvancedReplayBuffer",
 }.items():
     register_lazily(BUFFER_REGISTRY, _alias, f"{__name__}.replay_buffer.{_target}")
+register_lazily(BUFFER_REGISTRY, "deque", "ding.data.buffer.deque_buffer_wrapper:DequeBufferWrapper")
 
 
 def __getattr__(name: str) -> Any:

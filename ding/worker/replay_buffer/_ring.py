@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,13 @@ from ding.worker.replay_buffer._draw import UniformDraw, generator_state, new_ge
 from ding.worker.replay_buffer._monitors import PeriodicThruputMonitor, ThruputCounters
 from ding.worker.replay_buffer._used_data import UsedDataRemover
 from ding.worker.replay_buffer.base_buffer import IBuffer
-from ding.worker.replay_buffer.errors import BufferArgumentError, BufferClosedError, BufferConfigError
+from ding.worker.replay_buffer.errors import (
+    BufferArgumentError,
+    BufferClosedError,
+    BufferConfigError,
+    RateLimitTimeout,
+)
+from ding.worker.replay_buffer.rate_limiter import SampleRatioLimiter
 
 STORAGE_CONFIG: dict[str, Any] = {
     # (bool) Accept rows of any form, also after the first push: rows that do not fit turn the storage into a list.
@@ -32,6 +38,21 @@ STORAGE_CONFIG: dict[str, Any] = {
 }
 
 _FILE_KIND = "replay buffer"
+
+LIMIT_CONFIG: dict[str, Any] = {
+    # (float or None) Times that each element is sampled on average. None: no limit.
+    "samples_per_insert": None,
+    # (int) Elements to insert before the first sample.
+    "min_size_to_sample": 1,
+    # (float) Samples by which the two sides may drift apart.
+    "error_buffer": 1.0,
+    # (int) Largest number of elements of a push.
+    "push_size": 1,
+    # (int) Largest number of elements of a sample.
+    "sample_size": 1,
+    # (float) Seconds to wait until a push or sample is allowed; then it is refused.
+    "timeout_s": 0.0,
+}
 
 
 class RingBuffer(IBuffer):
@@ -62,6 +83,7 @@ class RingBuffer(IBuffer):
         self._generator = new_generator()
         self._draw = UniformDraw(self._generator)
         self._remover = UsedDataRemover(self._cfg.get("path_data")) if self._cfg["enable_track_used_data"] else None
+        self._limiter, self._limit_timeout_s = _limiter_of(self._cfg, self._size)
         self._start_reports(tb_logger)
 
     def _start_reports(self, tb_logger: Any) -> None:
@@ -114,6 +136,8 @@ class RingBuffer(IBuffer):
                 return
             self.clear()
             self._closed = True
+        if self._limiter is not None:
+            self._limiter.close()
         if self._monitor is not None:
             self._monitor.close()
         if self._remover is not None:
@@ -126,6 +150,44 @@ class RingBuffer(IBuffer):
     def _check_open(self) -> None:
         if self._closed:
             raise BufferClosedError(f"buffer {self._instance_name!r} was closed")
+
+    # ------------------------------------------------------------------ rate limit
+
+    @property
+    def rate_limiter(self) -> "SampleRatioLimiter | None":
+        """The limiter of ``cfg.rate_limit``, if there is one."""
+        return self._limiter
+
+    def _admitted(self, count: int, acquire: Callable[[int, float], None], what: str) -> bool:
+        """Wait for the limiter, outside of the lock: the other side has to get on meanwhile."""
+        try:
+            acquire(count, self._limit_timeout_s)
+        except RateLimitTimeout as error:
+            self._logger.info("%s refuses a %s: %s", self._instance_name, what, error)
+            return False
+        return True
+
+    def _push_limited(self, limiter: SampleRatioLimiter, data: Any, push: Callable[[], bool]) -> None:
+        count = len(data) if isinstance(data, (TransitionBatch, list)) else 1
+        if not self._admitted(count, limiter.acquire_push, "push"):
+            return
+        done = False
+        try:
+            done = push()
+        finally:
+            if not done:
+                limiter.undo_push(count)
+
+    def _sample_limited(self, limiter: SampleRatioLimiter, count: int, sample: Callable[[], Any]) -> Any:
+        if not self._admitted(count, limiter.acquire_sample, "sample"):
+            return None
+        sampled = None
+        try:
+            sampled = sample()
+        finally:
+            if sampled is None:
+                limiter.undo_sample(count)
+        return sampled
 
     # ------------------------------------------------------------------ writing
 
@@ -307,3 +369,18 @@ def _storage_options(cfg: Mapping[str, Any]) -> StorageOptions:
 
 def _own_copy(row: Any) -> Any:
     return row.copy() if type(row) in (dict, list) else row
+
+
+def _limiter_of(cfg: Mapping[str, Any], size: int) -> "tuple[SampleRatioLimiter | None, float]":
+    options = {**LIMIT_CONFIG, **(cfg.get("rate_limit") or {})}
+    unknown = [key for key in options if key not in LIMIT_CONFIG]
+    if unknown:
+        raise BufferConfigError(f"unknown key rate_limit.{unknown[0]}.{did_you_mean(unknown[0], LIMIT_CONFIG)}")
+    timeout_s = float(options.pop("timeout_s"))
+    if options["samples_per_insert"] is None:
+        return None, timeout_s
+    if options["min_size_to_sample"] > size:
+        raise BufferConfigError(
+            f"rate_limit.min_size_to_sample={options['min_size_to_sample']} is more than replay_buffer_size={size}"
+        )
+    return SampleRatioLimiter(**options), timeout_s

@@ -11,7 +11,7 @@ from ding.data import TransitionBatch
 from ding.utils import BUFFER_REGISTRY, LoggerFactory
 from ding.worker.replay_buffer._monitors import SampledDataAttrMonitor
 from ding.worker.replay_buffer._priorities import checked_priorities, id_numbers, slot_numbers, unique_ids
-from ding.worker.replay_buffer._ring import STORAGE_CONFIG, RingBuffer
+from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG, RingBuffer
 from ding.worker.replay_buffer._slots import EMPTY, Slots, collect_iters
 from ding.worker.replay_buffer._throughput import ThruputController
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
@@ -94,6 +94,8 @@ class AdvancedReplayBuffer(RingBuffer):
             "periodic_thruput": {"seconds": 60},
         },
         "storage": STORAGE_CONFIG,
+        # Limit of samples per insert, see SampleRatioLimiter.
+        "rate_limit": LIMIT_CONFIG,
     }
 
     _eps = 1e-5
@@ -151,22 +153,29 @@ class AdvancedReplayBuffer(RingBuffer):
             BufferArgumentError: a priority is negative, NaN or infinite.
             BufferClosedError: the buffer was closed.
         """
+        if self._limiter is None:
+            self._push_now(data, cur_collector_envstep)
+        else:
+            self._push_limited(self._limiter, data, lambda: self._push_now(data, cur_collector_envstep))
+
+    def _push_now(self, data: Any, cur_collector_envstep: int) -> bool:
         with self._lock:
             self._check_open()
             rows, count = self._rows_of(data)
             if type(rows) is list:
                 rows, count = self._only_dicts(rows)
             if count == 0:
-                return
+                return False
             if self._controller is not None:
                 allowed, reason = self._controller.can_push(count)
                 if not allowed:
                     self._logger.info("%s refuses a push of %d: %s", self._instance_name, count, reason)
-                    return
+                    return False
             self._push_rows(rows, count)
             if self._controller is not None:
                 self._controller.add(pushed=count)
             self._cur_envstep = cur_collector_envstep
+            return True
 
     def _only_dicts(self, rows: list[Any]) -> tuple[list[Any], int]:
         kept = [row for row in rows if isinstance(row, Mapping)]
@@ -276,11 +285,16 @@ class AdvancedReplayBuffer(RingBuffer):
         Raises:
             BufferArgumentError: a negative size, or a range that selects nothing.
         """
+        if type(size) is not int or size < 0:
+            self._check_size(size)
+        if size == 0:
+            return []
+        if self._limiter is None:
+            return self._sample_now(size, cur_learner_iter, sample_range)
+        return self._sample_limited(self._limiter, size, lambda: self._sample_now(size, cur_learner_iter, sample_range))
+
+    def _sample_now(self, size: int, cur_learner_iter: int, sample_range: "slice | None") -> Any:
         with self._lock:
-            if type(size) is not int or size < 0:
-                self._check_size(size)
-            if size == 0:
-                return []
             if self._max_staleness < math.inf:
                 self._remove_stale(cur_learner_iter)
             reason = self._why_not(size)
@@ -458,6 +472,8 @@ class AdvancedReplayBuffer(RingBuffer):
                 self._use_up(self._storage.read(self._held_positions()))  # type: ignore[union-attr]
             self._counters.removed += self._count
             self._counters.have = 0
+            if self._limiter is not None:
+                self._limiter.reset()
             self._slots.clear()
             self._tail = self._head = self._span = self._count = 0
             self._max_priority = 1.0

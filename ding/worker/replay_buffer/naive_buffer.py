@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ding.utils import BUFFER_REGISTRY
-from ding.worker.replay_buffer._ring import STORAGE_CONFIG, RingBuffer
+from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG, RingBuffer
+from ding.worker.replay_buffer.errors import BufferConfigError
 
 
 @BUFFER_REGISTRY.register("naive")
@@ -38,6 +39,8 @@ class NaiveReplayBuffer(RingBuffer):
         # (float) Seconds between reports of the throughput.
         "periodic_thruput_seconds": 60,
         "storage": STORAGE_CONFIG,
+        # Limit of samples per insert, see SampleRatioLimiter.
+        "rate_limit": LIMIT_CONFIG,
     }
 
     def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
@@ -53,11 +56,18 @@ class NaiveReplayBuffer(RingBuffer):
             SchemaError: rows that differ in fields, shapes or dtypes from those in the buffer.
             BufferClosedError: the buffer was closed.
         """
+        if self._limiter is None:
+            self._push_now(data)
+        else:
+            self._push_limited(self._limiter, data, lambda: self._push_now(data))
+
+    def _push_now(self, data: Any) -> bool:
         with self._lock:
             self._check_open()
             rows, count = self._rows_of(data)
             if count:
                 self._push_rows(rows, count)
+        return True
 
     def _push_rows(self, rows: Any, count: int) -> None:
         size = self._size
@@ -99,11 +109,16 @@ class NaiveReplayBuffer(RingBuffer):
         Raises:
             BufferArgumentError: a negative size, or a range that selects nothing.
         """
+        if type(size) is not int or size < 0:
+            self._check_size(size)
+        if size == 0:
+            return []
+        if self._limiter is None:
+            return self._sample_now(size, sample_range, replace)
+        return self._sample_limited(self._limiter, size, lambda: self._sample_now(size, sample_range, replace))
+
+    def _sample_now(self, size: int, sample_range: "slice | None", replace: bool) -> Any:
         with self._lock:
-            if type(size) is not int or size < 0:
-                self._check_size(size)
-            if size == 0:
-                return []
             positions = self._uniform_positions(int(size), sample_range, replace)
             if positions is None:
                 return None
@@ -141,6 +156,8 @@ class NaiveReplayBuffer(RingBuffer):
                 self._use_up(self._leaving(self._size))
             self._counters.removed += self._count
             self._counters.have = 0
+            if self._limiter is not None:
+                self._limiter.reset()
             self._tail = self._count = 0
             if self._storage is not None:
                 self._storage.close()
@@ -167,3 +184,56 @@ class NaiveReplayBuffer(RingBuffer):
             self._check_open()
             tail, count = int(state_dict["tail"]), int(state_dict["valid_count"])
             self._load_ring_state(state_dict, (tail - count + np.arange(count)) % self._size)
+
+
+@BUFFER_REGISTRY.register("elastic")
+class ElasticReplayBuffer(NaiveReplayBuffer):
+    """Draws among the newest elements only, in a number that depends on the env step.
+
+    ``cfg.set_buffer_size`` is a function from the env step to that number. It is asked at construction (step 0) and
+    whenever :meth:`update` is called with an env step.
+
+    Raises:
+        BufferConfigError: ``set_buffer_size`` is missing or gives something else than a positive int.
+    """
+
+    config: ClassVar[dict[str, Any]] = {
+        **NaiveReplayBuffer.config,
+        "type": "elastic",
+        # (callable) Env step -> number of newest elements to draw from. Required.
+        "set_buffer_size": None,
+    }
+
+    def __init__(
+        self,
+        cfg: Any,
+        tb_logger: Any = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "buffer",
+    ) -> None:
+        size_of = cfg.get("set_buffer_size")
+        if not callable(size_of):
+            raise BufferConfigError(f"set_buffer_size must be a function from env steps to a size, got {size_of!r}")
+        self._size_of = size_of
+        self._current_size = self._size_at(0)
+        super().__init__(cfg, tb_logger, exp_name, instance_name)
+
+    def _size_at(self, envstep: int) -> int:
+        size = self._size_of(envstep)
+        if isinstance(size, bool) or int(size) != size or size < 1:
+            raise BufferConfigError(f"set_buffer_size({envstep}) must be a positive int, got {size!r}")
+        return int(size)
+
+    def update(self, envstep: Any) -> None:
+        """Ask again how many of the newest elements to draw from."""
+        size = self._size_at(int(envstep))
+        with self._lock:
+            self._current_size = size
+
+    def _uniform_positions(self, size: int, sample_range: "slice | None", replace: bool) -> np.ndarray | None:
+        if sample_range is not None:
+            raise BufferConfigError("an elastic buffer draws among its newest elements: sample_range must be None")
+        count = min(self._count, self._current_size)
+        if count == self._count:
+            return super()._uniform_positions(size, None, replace)
+        return super()._uniform_positions(size, slice(-count, None), replace)

@@ -1,0 +1,91 @@
+"""A replay buffer of whole episodes."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ding.data import TransitionBatch
+from ding.data.columns import map_leaves
+from ding.utils import BUFFER_REGISTRY
+from ding.worker.replay_buffer._stacking import joined, stack_pieces
+from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
+
+
+@BUFFER_REGISTRY.register("episode")
+class EpisodeReplayBuffer(NaiveReplayBuffer):
+    """A ring buffer whose elements are complete episodes of any length.
+
+    An episode is a list of transitions or a ``TransitionBatch``, whose columns are copied. See
+    :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer` for the rest.
+    """
+
+    config: ClassVar[dict[str, Any]] = {
+        **NaiveReplayBuffer.config,
+        "type": "episode",
+        # (bool) Give samples as one batch [B, T, ...] with a mask, T being the longest episode of the sample.
+        "padding": False,
+    }
+
+    def _rows_of(self, data: Any) -> tuple[Any, int]:
+        episodes = [_own(episode) for episode in _episodes_of(data)]
+        return super()._rows_of(episodes)
+
+    def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
+        """Store episodes.
+
+        Args:
+            data: a list of episodes; a ``TransitionBatch``, whose pieces (``lengths``) are episodes; or one episode as
+                a list of transitions.
+            cur_collector_envstep: not used.
+        """
+        super().push(data, cur_collector_envstep)
+
+    def sample(
+        self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None, replace: bool = False
+    ) -> Any:
+        """Draw whole episodes; see the base class.
+
+        Returns:
+            A list of episodes. With ``cfg.padding`` a ``TransitionBatch`` of ``size`` rows, with leaves
+            ``[size, T, ...]`` and the fields ``mask`` (float32 ``[size, T]``) and ``length`` (int64 ``[size]``).
+        """
+        episodes = super().sample(size, cur_learner_iter, sample_range, replace)
+        if not self._cfg["padding"] or not episodes:
+            return episodes
+        lengths = np.array([len(episode) for episode in episodes], dtype=np.int64)
+        return stack_pieces(joined(episodes), lengths, int(lengths.max()))
+
+    @property
+    def episode_len(self) -> list[int]:
+        """Length of each episode, oldest first."""
+        with self._lock:
+            if self._storage is None:
+                return []
+            return [len(episode) for episode in self._storage.read(self._held_positions())]
+
+
+def _episodes_of(data: Any) -> list[Any]:
+    if isinstance(data, TransitionBatch):
+        lengths = data.piece_lengths()
+        ends = np.cumsum(lengths)
+        return [data[int(end - length) : int(end)] for length, end in zip(lengths, ends)]
+    if isinstance(data, list) and data and isinstance(data[0], Mapping):
+        return [data]
+    return data if isinstance(data, list) else [data]
+
+
+def _own(episode: Any) -> Any:
+    """An episode that shares no array with a batch that the caller goes on to use."""
+    if not isinstance(episode, TransitionBatch):
+        return list(episode) if isinstance(episode, list) else episode
+    try:
+        columns = map_leaves(_copied, episode.columns)
+    except ValueError:
+        return episode.rows()
+    assert isinstance(columns, dict)
+    return TransitionBatch.trusted(columns, len(episode))
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.clone() if hasattr(leaf, "clone") else leaf.copy()

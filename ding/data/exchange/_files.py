@@ -1,0 +1,78 @@
+"""Files that appear whole under their name, and what dead writers left behind."""
+
+import contextlib
+import itertools
+import os
+import re
+import socket
+import time
+import zlib
+from collections.abc import Iterable
+
+_TMP = re.compile(r"\.(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-[0-9]+\.tmp")
+_STALE_AFTER_S = 3600.0
+_numbers = itertools.count()
+
+
+def write_whole(folder: str, name: str, parts: "Iterable[bytes | memoryview]") -> None:
+    """Make ``folder/name`` out of ``parts``. A reader sees no file (or the old one), or all of the new one.
+
+    The bytes are not forced to the disk: a process may die at any point without a torn file, and after a power cut
+    the reader's checksum tells.
+
+    Raises:
+        OSError: nothing was left behind.
+    """
+    temporary = os.path.join(folder, f".{_host()}-{os.getpid()}-{next(_numbers)}.tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            for part in parts:
+                _write_all(fd, part)
+        finally:
+            os.close(fd)
+        os.rename(temporary, os.path.join(folder, name))
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def remove_stale(folder: str) -> int:
+    """Remove the temporary files of writers that are dead (on this host) or that are an hour old (on any).
+
+    Returns:
+        How many.
+    """
+    removed = 0
+    for name in os.listdir(folder):
+        match = _TMP.fullmatch(name)
+        if match is None:
+            continue
+        path = os.path.join(folder, name)
+        with contextlib.suppress(FileNotFoundError):
+            dead = match["host"] == _host() and not _is_alive(int(match["pid"]))
+            if dead or time.time() - os.lstat(path).st_mtime > _STALE_AFTER_S:
+                os.unlink(path)
+                removed += 1
+    return removed
+
+
+def _write_all(fd: int, part: "bytes | memoryview") -> None:
+    view = memoryview(part)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _host() -> str:
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,194 @@
+"""The weight plane in a folder: a file per version, and a pointer to the newest."""
+
+import contextlib
+import json
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ding.data.exchange import _files, _frame
+from ding.data.exchange._ids import check_id
+from ding.data.exchange.errors import BadFrame, storage_error
+from ding.data.exchange.protocols import Weights
+
+logger = logging.getLogger(__name__)
+
+_POINTER = "newest.json"
+_MAX_POINTER_BYTES = 4096
+_WEIGHTS = re.compile(r"weights_[0-9]{1,19}-[0-9a-f]{8}\.safetensors")
+
+
+class FileWeightPlane:
+    """A :class:`~ding.data.exchange.WeightPlane` in the folder ``<root>/<policy_id>``.
+
+    A version is a file ``weights_<version>-<checksum>.safetensors``; ``newest.json`` names the newest and is replaced
+    when that file is whole, so that a reader has the version before or the new one. The last few versions are kept for
+    readers that are still at it. One publisher at a time.
+
+    A waiting reader is woken by :meth:`hint`, which whoever hears of a new version should call; without it, it looks at
+    the pointer every ``look_interval_s``.
+
+    Args:
+        root: the folder of all policies; it is made.
+        policy_id: a plain name.
+        keep_versions: how many versions stay, at least 1.
+        look_interval_s: see above.
+
+    Raises:
+        BadId: ``policy_id`` is no plain name.
+        StorageError: the folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        root: "str | os.PathLike[str]",
+        policy_id: str,
+        keep_versions: int = 3,
+        look_interval_s: float = 0.05,
+    ) -> None:
+        if keep_versions < 1:
+            raise ValueError(f"keep_versions must be at least 1, found {keep_versions}")
+        self._folder = os.path.join(os.path.realpath(root), check_id(policy_id, "a policy id"))
+        self._keep_versions = keep_versions
+        self._look_interval_s = look_interval_s
+        self._publishing = threading.Lock()
+        self._wake = threading.Condition()
+        self._hints = 0
+        self._closed = False
+        self._broken: str | None = None
+        self.broken_versions = 0
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            _files.remove_stale(self._folder)
+        except OSError as error:
+            raise storage_error(error, self._folder) from error
+
+    @property
+    def folder(self) -> str:
+        """Absolute path of the folder."""
+        return self._folder
+
+    # ------------------------------------------------------------------ publishing
+
+    def publish(self, state: "Mapping[str, Any]", version: int, meta: "Mapping[str, Any] | None" = None) -> None:
+        """See :meth:`WeightPlane.publish <ding.data.exchange.WeightPlane.publish>`."""
+        require_version(version)
+        with self._publishing:
+            frame = _frame.pack(dict(state), "weights", meta or {})
+            name = f"weights_{version:010d}-{frame.crc:08x}.safetensors"
+            pointer = {"version": version, "file": name, "bytes": frame.nbytes, "crc": frame.crc}
+            try:
+                _files.write_whole(self._folder, name, frame.parts)
+                _files.write_whole(self._folder, _POINTER, [json.dumps(pointer).encode()])
+                self._remove_old(name)
+            except OSError as error:
+                raise storage_error(error, self._folder) from error
+        self.hint()
+
+    def _remove_old(self, newest: str) -> None:
+        entries = []
+        with os.scandir(self._folder) as found:
+            for entry in found:
+                if _WEIGHTS.fullmatch(entry.name) and entry.name != newest:
+                    with contextlib.suppress(FileNotFoundError):
+                        entries.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
+        for _, path in sorted(entries)[: max(len(entries) + 1 - self._keep_versions, 0)]:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    # ------------------------------------------------------------------ reading
+
+    def newest(self) -> "int | None":
+        """See :meth:`WeightPlane.newest <ding.data.exchange.WeightPlane.newest>`."""
+        pointer = self._read_pointer()
+        return None if pointer is None else pointer["version"]
+
+    def fetch(self, newer_than: int = -1, timeout_s: float = 0.0) -> "Weights | None":
+        """See :meth:`WeightPlane.fetch <ding.data.exchange.WeightPlane.fetch>`.
+
+        A version whose file is broken is passed over (counted in ``broken_versions``, told once in the log): the next
+        one will come.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            hints = self._hints
+            found = self._read_newest(newer_than)
+            if found is not None:
+                return found
+            with self._wake:
+                left = deadline - time.monotonic()
+                if left <= 0 or self._closed:
+                    return None
+                self._wake.wait_for(lambda: self._closed or self._hints != hints, min(left, self._look_interval_s))  # noqa: B023
+
+    def hint(self) -> None:
+        """See :meth:`WeightPlane.hint <ding.data.exchange.WeightPlane.hint>`."""
+        with self._wake:
+            self._hints += 1
+            self._wake.notify_all()
+
+    def close(self) -> None:
+        """See :meth:`WeightPlane.close <ding.data.exchange.WeightPlane.close>`."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify_all()
+
+    def _read_newest(self, newer_than: int) -> "Weights | None":
+        pointer = self._read_pointer()
+        while pointer is not None and pointer["version"] != newer_than and pointer["file"] != self._broken:
+            path = os.path.join(self._folder, pointer["file"])
+            try:
+                content = _frame.read(path, "weights", pointer["crc"], pointer["bytes"])
+            except (FileNotFoundError, BadFrame) as error:
+                again = self._read_pointer()
+                if again != pointer:
+                    # The publisher went on while this version was being read.
+                    pointer = again
+                    continue
+                self._note_broken(pointer["file"], error)
+                return None
+            except OSError as error:
+                raise storage_error(error, self._folder) from error
+            return Weights(pointer["version"], content.tree, content.meta)
+        return None
+
+    def _note_broken(self, file: str, error: Exception) -> None:
+        if self._broken != file:
+            self._broken = file
+            self.broken_versions += 1
+            logger.warning("%s/%s cannot be used, waiting for the next version: %s", self._folder, file, error)
+
+    def _read_pointer(self) -> "dict[str, Any] | None":
+        path = os.path.join(self._folder, _POINTER)
+        try:
+            with open(path, "rb") as file:
+                text = file.read(_MAX_POINTER_BYTES)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage_error(error, self._folder) from error
+        try:
+            return _checked_pointer(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            self._note_broken(_POINTER, error)
+            return None
+
+
+def require_version(version: Any) -> None:
+    """Raise a ``ValueError`` unless ``version`` is an int of at least 0."""
+    if not isinstance(version, int) or isinstance(version, bool) or version < 0:
+        raise ValueError(f"a version must be an int of at least 0, found {version!r}")
+
+
+def _checked_pointer(pointer: Any) -> dict[str, Any]:
+    numbers = ("version", "bytes", "crc")
+    if not isinstance(pointer, dict) or any(type(pointer.get(key)) is not int for key in numbers):
+        raise ValueError(f"expected version, file, bytes and crc, found {str(pointer)[:80]}")
+    file = pointer.get("file")
+    if not isinstance(file, str) or not _WEIGHTS.fullmatch(file):
+        raise ValueError(f"{str(file)[:80]!r} is no file of weights")
+    return pointer

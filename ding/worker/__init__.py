@@ -16,6 +16,8 @@ A glossary, because half of all mistakes are confusions of these words:
 
 from typing import TYPE_CHECKING, Any
 
+# Registers the buffer type 'deque'.
+import ding.data  # noqa: F401
 from ding.utils import BUFFER_REGISTRY, LEARNER_REGISTRY
 from ding.worker import collector as _collector
 from ding.worker._lazy import load_export, register_lazily
@@ -140,7 +142,6 @@ for _alias, _target in {
     "advanced": "advanced_buffer:AdvancedReplayBuffer",
 }.items():
     register_lazily(BUFFER_REGISTRY, _alias, f"{__name__}.replay_buffer.{_target}")
-register_lazily(BUFFER_REGISTRY, "deque", "ding.data.buffer.deque_buffer_wrapper:DequeBufferWrapper")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,7 @@
 """Reading, compiling, checking and saving configs (floor 3). The errors are drawn in `ding.config.errors`."""
 
-from typing import Any
-
 from ding.config.compile import compile_buffer_config, compile_config
+from ding.config.compile_parallel import compile_config_parallel
 from ding.config.config import (
     Config,
     read_config,
@@ -27,6 +26,13 @@ from ding.config.errors import (
     UnknownKeyError,
     UnknownTypeError,
 )
+from ding.config.utils import (
+    parallel_transform,
+    parallel_transform_k8s,
+    parallel_transform_slurm,
+    set_host_port,
+    set_system_cfg,
+)
 
 __all__ = [
     "Config",
@@ -44,6 +50,10 @@ __all__ = [
     "UnknownTypeError",
     "compile_buffer_config",
     "compile_config",
+    "compile_config_parallel",
+    "parallel_transform",
+    "parallel_transform_k8s",
+    "parallel_transform_slurm",
     "read_config",
     "read_config_directly",
     "read_config_with_system",
@@ -51,21 +61,6 @@ __all__ = [
     "save_config",
     "save_config_py",
     "save_config_yaml",
-]
-
-_PARALLEL_MODE = (
-    "compile_config_parallel",
-    "parallel_transform",
-    "parallel_transform_k8s",
-    "parallel_transform_slurm",
     "set_host_port",
     "set_system_cfg",
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PARALLEL_MODE:
-        raise ImportError(
-            f"ding.config.{name} belongs to the parallel mode, which this version does not have", name=name
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+]

@@ -69,6 +69,34 @@ def config_to_source(
     return "\n".join(lines) + "\n"
 
 
+def parallel_config_to_source(
+    main: Mapping[str, Any], create: Mapping[str, Any], system: Mapping[str, Any], strict: bool = True
+) -> str:
+    """Return the text of a config file of the parallel mode, with a ``__main__`` block.
+
+    Args:
+        main: The compiled main config.
+        create, system: The two other configs, as the user gives them.
+        strict: As in `config_to_source`.
+
+    Raises:
+        ConfigNotSerializableError: ``strict`` and a value cannot be written.
+    """
+    writer = _Writer(strict)
+    names = {"main_config": main, "create_config": create, "system_config": system}
+    texts = {name: writer.render(value, name, 0) for name, value in names.items()}
+    lines = [_HEADER, *writer.import_lines(), "from easydict import EasyDict", ""]
+    for name, text in texts.items():
+        lines += [f"{name} = EasyDict({text})", ""]
+    lines += [
+        'if __name__ == "__main__":',
+        "    from ding.entry import parallel_pipeline",
+        "",
+        '    parallel_pipeline((main_config, create_config, system_config), seed=main_config.get("seed", 0))',
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def derive_create_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Collect ``{type, import_names}`` of every component of a compiled config into a create config."""
     sections = {

@@ -142,8 +142,6 @@ def test_yaml_says_what_is_missing(tmp_path):
         read_config_yaml(tmp_path / "a.yaml")
 
 
-def test_names_of_the_parallel_mode_fail_by_name():
-    with pytest.raises(ImportError, match="compile_config_parallel belongs to the parallel mode"):
-        from ding.config import compile_config_parallel  # noqa: F401
+def test_an_unknown_name_of_the_package():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = ding_config.nothing

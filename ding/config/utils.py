@@ -1,0 +1,204 @@
+"""The shape of the system config: which process listens where.
+
+A port of 0 means any free one: the process binds it and tells it when it enrols, so nobody has to guess a free port
+beforehand. The functions change the config that they are given and return it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config._parallel_checks import checked_port
+from ding.config._parallel_samples import (
+    parallel_test_create_config,
+    parallel_test_main_config,
+    parallel_test_system_config,
+)
+from ding.config.errors import ConfigValueError
+
+__all__ = [
+    "parallel_test_create_config",
+    "parallel_test_main_config",
+    "parallel_test_system_config",
+    "parallel_transform",
+    "parallel_transform_k8s",
+    "parallel_transform_slurm",
+    "set_host_port",
+    "set_system_cfg",
+]
+
+DEFAULT_HOST = "127.0.0.1"
+K8S_HOST = "0.0.0.0"  # a pod is reached from other pods; without a token such an address is refused
+K8S_COORDINATOR_PORT, K8S_LEARNER_PORT, K8S_COLLECTOR_PORT = 22273, 22271, 22270
+AGGREGATOR_PORT = 22272
+
+Hosts = str | Sequence[str] | None
+
+
+def set_system_cfg(cfg: EasyDict) -> EasyDict:
+    """Return the system part with one section per process, before hosts and ports are assigned.
+
+    Args:
+        cfg: ``{main, system}``; ``system`` is the user's, with ``comm_learner`` and ``comm_collector`` sections.
+
+    Raises:
+        ConfigValueError: ``communication_mode`` is not ``'auto'``.
+    """
+    system = cfg.system
+    if system.get("communication_mode", "auto") != "auto":
+        raise ConfigValueError(f"system_config.communication_mode must be 'auto', got {system['communication_mode']!r}")
+    gpu_num = int(system.get("learner_gpu_num", 0))
+    result = EasyDict(coordinator=EasyDict(system.get("coordinator", {})))
+    for index in range(cfg.main.policy.learn.learner.learner_num):
+        section = _worker_section(system, "learner", index)
+        section.update(multi_gpu=gpu_num > 1, gpu_num=gpu_num, aggregator=False)
+        result[f"learner{index}"] = section
+    for index in range(cfg.main.policy.collect.collector.collector_num):
+        result[f"collector{index}"] = _worker_section(system, "collector", index)
+    if "tls" in system:
+        result.tls = system.tls
+    return result
+
+
+def _worker_section(system: Mapping[str, Any], kind: str, index: int) -> EasyDict:
+    comm = system[f"comm_{kind}"]
+    ports = system.get(f"{kind}_port", "auto")
+    return EasyDict(
+        type=comm["type"],
+        import_names=list(comm.get("import_names", [])),
+        host=system.get(f"{kind}_host"),
+        port=ports[index % len(ports)] if isinstance(ports, (list, tuple)) else ports,
+        path_data=system.get("path_data", "auto"),
+        path_policy=system.get("path_policy", "auto"),
+    )
+
+
+def set_host_port(cfg: EasyDict, coordinator_host: str | None, learner_host: Hosts, collector_host: Hosts) -> EasyDict:
+    """Give every section of a system config its host and port and tell the coordinator the workers' addresses.
+
+    Args:
+        cfg: What `set_system_cfg` returned.
+        coordinator_host: Address that the coordinator binds; its own ``host`` or 127.0.0.1 when None.
+        learner_host, collector_host: One host for all, or hosts that are given out in order, round and round.
+
+    Raises:
+        ConfigValueError: A port is no port, or a list of hosts is empty.
+    """
+    coordinator = cfg.coordinator
+    coordinator.host = coordinator_host or coordinator.get("host") or DEFAULT_HOST
+    coordinator.port = checked_port(coordinator.get("port"), "system_config.coordinator.port")
+    for kind, given in (("learner", learner_host), ("collector", collector_host)):
+        names = worker_names(cfg, kind)
+        hosts = _hosts(given, f"{kind}_host")
+        addresses = EasyDict()
+        for name in names:
+            section = cfg[name]
+            section.host = (next(hosts) if hosts is not None else None) or section.get("host") or DEFAULT_HOST
+            section.port = _ports(section, name)
+            addresses[name] = [name, section.host, section.port]
+        coordinator[kind] = addresses
+    return cfg
+
+
+def _ports(section: Mapping[str, Any], name: str) -> int | list[int]:
+    port = section.get("port")
+    if section.get("multi_gpu", False) and not isinstance(port, list):
+        first = checked_port(port, f"system_config.{name}.port")
+        return [first + rank if first else 0 for rank in range(section["gpu_num"])]
+    return checked_port(port, f"system_config.{name}.port")
+
+
+def worker_names(system: Mapping[str, Any], kind: str) -> list[str]:
+    """Return the names of the sections of a kind (``'learner'``: learner0, learner1, ...), in order."""
+    numbers = sorted(int(key[len(kind) :]) for key in system if key.startswith(kind) and key[len(kind) :].isdigit())
+    return [f"{kind}{number}" for number in numbers]
+
+
+def _hosts(given: Hosts, where: str) -> Iterator[str] | None:
+    if given is None:
+        return None
+    hosts = [given] if isinstance(given, str) else list(given)
+    if not hosts:
+        raise ConfigValueError(f"{where}: the list of hosts is empty")
+    return itertools.cycle(hosts)
+
+
+def parallel_transform(
+    cfg: EasyDict, coordinator_host: str | None = None, learner_host: Hosts = None, collector_host: Hosts = None
+) -> EasyDict:
+    """Shape ``cfg.system`` for processes on one machine, or on machines that are known by their hosts.
+
+    Raises:
+        ConfigValueError: See `set_system_cfg` and `set_host_port`.
+    """
+    cfg = EasyDict(cfg)
+    cfg.system = set_host_port(set_system_cfg(cfg), coordinator_host, learner_host, collector_host)
+    return cfg
+
+
+def parallel_transform_slurm(
+    cfg: EasyDict, coordinator_host: str | None = None, learner_node: Hosts = None, collector_node: Hosts = None
+) -> EasyDict:
+    """Shape ``cfg.system`` for a slurm cluster: nodes are given out in order, round and round.
+
+    A learner of several GPUs gets an aggregator on its node, to which the coordinator connects in its place. The
+    partition is that of the job this runs in (``SLURM_JOB_PARTITION``), or None.
+
+    Raises:
+        ConfigValueError: See `set_system_cfg` and `set_host_port`.
+    """
+    cfg = parallel_transform(cfg, coordinator_host, learner_node, collector_node)
+    partition = os.environ.get("SLURM_JOB_PARTITION")
+    system = cfg.system
+    for name in worker_names(system, "learner") + worker_names(system, "collector"):
+        system[name].update(node=system[name].host, partition=partition)
+    for index, name in enumerate(worker_names(system, "learner")):
+        section = system[name]
+        if not section.multi_gpu:
+            continue
+        section.aggregator = True
+        ranks = {str(rank): [str(rank), section.host, port] for rank, port in enumerate(section.port)}
+        aggregator = EasyDict(
+            master=dict(host=section.host, port=AGGREGATOR_PORT + 1 + 2 * index),
+            slave=dict(host=section.host, port=AGGREGATOR_PORT + 2 * index),
+            learner=ranks,
+            node=section.host,
+            partition=partition,
+        )
+        system[f"learner_aggregator{index}"] = aggregator
+        system.coordinator.learner[name] = [name, aggregator.slave.host, aggregator.slave.port]
+    return cfg
+
+
+def parallel_transform_k8s(
+    cfg: EasyDict,
+    coordinator_port: int | None = None,
+    learner_port: int | None = None,
+    collector_port: int | None = None,
+) -> EasyDict:
+    """Shape ``cfg.system`` for Kubernetes: fixed ports, one template per kind; the operator announces the workers.
+
+    Raises:
+        ConfigValueError: See `set_system_cfg`; a port is no port.
+    """
+    cfg = EasyDict(cfg)
+    system = set_system_cfg(cfg)
+    result = EasyDict(coordinator=system.coordinator)
+    result.coordinator.host = K8S_HOST
+    result.coordinator.port = checked_port(coordinator_port, "coordinator_port") or K8S_COORDINATOR_PORT
+    for kind, given, default in (
+        ("learner", learner_port, K8S_LEARNER_PORT),
+        ("collector", collector_port, K8S_COLLECTOR_PORT),
+    ):
+        template = system[worker_names(system, kind)[0]]
+        template.host = K8S_HOST
+        template.port = checked_port(given, f"{kind}_port") or default
+        result[kind] = template
+        result.coordinator[kind] = EasyDict()
+    cfg.system = result
+    return cfg

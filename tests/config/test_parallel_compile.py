@@ -1,0 +1,256 @@
+"""`compile_config_parallel`: what it fills in, where the processes listen, and every mistake by its full path."""
+
+import logging
+from copy import deepcopy
+
+import pytest
+from easydict import EasyDict
+
+import ding.config.compile_parallel as compile_parallel
+from ding.config import (
+    ConfigValueError,
+    UnknownKeyError,
+    UnknownTypeError,
+    compile_config_parallel,
+    read_config_with_system,
+)
+from ding.config.utils import (
+    parallel_test_create_config,
+    parallel_test_main_config,
+    parallel_test_system_config,
+    parallel_transform,
+    parallel_transform_k8s,
+    parallel_transform_slurm,
+)
+from ding.utils import (
+    COMM_COLLECTOR_REGISTRY,
+    COMM_LEARNER_REGISTRY,
+    COMMANDER_REGISTRY,
+    PARALLEL_COLLECTOR_REGISTRY,
+)
+
+
+def configured(name, **config):
+    return type(name, (), {"default_config": classmethod(lambda cls: EasyDict(config))})
+
+
+FakeCoordinator = configured("FakeCoordinator", collector_task_timeout=30, learner_task_timeout=600, operator_server={})
+PARTS = (
+    (PARALLEL_COLLECTOR_REGISTRY, "collector", configured("FakeCollector", print_freq=5, update_policy_second=3)),
+    (COMMANDER_REGISTRY, "commander", configured("FakeCommander", eval_interval=60, collector_task_space=1)),
+    (COMM_LEARNER_REGISTRY, "comm_learner", configured("FakeCommLearner")),
+    (COMM_COLLECTOR_REGISTRY, "comm_collector", configured("FakeCommCollector")),
+)
+
+
+@pytest.fixture
+def configs(monkeypatch, tmp_path):
+    """The three configs with parts that know nothing of each other."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compile_parallel, "import_by_name", lambda module, name: FakeCoordinator)
+    main, create, system = (
+        deepcopy(config)
+        for config in (parallel_test_main_config, parallel_test_create_config, parallel_test_system_config)
+    )
+    for registry, part, cls in PARTS:
+        monkeypatch.setitem(registry, "p4_fake", cls)
+        create[part] = EasyDict(type="p4_fake")
+    return main, create, system
+
+
+def put(config, path, value):
+    *sections, key = path.split(".")
+    for section in sections:
+        config = config.setdefault(section, EasyDict())
+    config[key] = value
+
+
+def drop(config, path):
+    *sections, key = path.split(".")
+    for section in sections:
+        config = config[section]
+    del config[key]
+
+
+def test_defaults_are_filled_in_below_what_the_user_wrote(configs):
+    cfg = compile_config_parallel(*configs, seed=3, save_cfg=False)
+    assert set(cfg) == {"main", "system", "seed"} and cfg.seed == 3
+    main = cfg.main
+    assert main.policy.type == "dqn_command"
+    assert main.policy.collect.collector.print_freq == 5
+    assert main.policy.collect.collector.update_policy_second == 3
+    assert main.policy.collect.collector.type == "p4_fake"
+    assert main.policy.other.commander.eval_interval == 5
+    assert main.policy.other.commander.collector_task_space == 2
+    assert main.policy.other.commander.path_policy == "auto"
+    assert main.policy.other.replay_buffer.type == "advanced"
+    assert main.policy.other.replay_buffer.replay_buffer_size == 100000
+    assert main.policy.other.replay_buffer.alpha == 0.6
+    assert main.policy.learn.learner.train_iterations == int(1e9)
+    assert main.policy.learn.learner.type == "base"
+    assert main.env.manager.type == "base"
+
+
+def test_a_task_space_that_nobody_wrote_is_the_number_of_workers(configs):
+    del configs[0].policy.other.commander
+    commander = compile_config_parallel(*configs, save_cfg=False).main.policy.other.commander
+    assert (commander.collector_task_space, commander.learner_task_space) == (2, 1)
+
+
+def test_one_section_per_worker_bound_to_loopback_with_any_free_port(configs):
+    system = compile_config_parallel(*configs, save_cfg=False).system
+    assert sorted(system) == ["collector0", "collector1", "coordinator", "learner0"]
+    assert (system.coordinator.host, system.coordinator.port) == ("127.0.0.1", 0)
+    assert system.coordinator.learner == {"learner0": ["learner0", "127.0.0.1", 0]}
+    assert list(system.coordinator.collector) == ["collector0", "collector1"]
+    assert system.coordinator.collector_task_timeout == 30
+    assert system.learner0.type == "p4_fake" and system.learner0.multi_gpu is False
+    assert system.learner0.aggregator is False and system.collector1.path_data == "auto"
+
+
+def test_the_inputs_are_not_changed(configs):
+    before = [deepcopy(config) for config in configs]
+    compile_config_parallel(*configs, save_cfg=False)
+    assert list(configs) == before
+
+
+def test_hosts_and_ports_that_are_given(configs):
+    configs[2].coordinator = EasyDict(port=4100)
+    configs[2].collector_port = [4200, 4201]
+    cfg = compile_config_parallel(
+        *configs,
+        save_cfg=False,
+        coordinator_host="10.0.0.1",
+        collector_host=["10.0.0.2", "10.0.0.3"],
+        learner_host="10.0.0.4",
+    )
+    coordinator = cfg.system.coordinator
+    assert (coordinator.host, coordinator.port) == ("10.0.0.1", 4100)
+    assert coordinator.collector.collector0 == ["collector0", "10.0.0.2", 4200]
+    assert coordinator.collector.collector1 == ["collector1", "10.0.0.3", 4201]
+    assert cfg.system.learner0.host == "10.0.0.4"
+
+
+def test_slurm_gives_nodes_in_turn_and_an_aggregator_to_a_learner_of_several_gpus(configs, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_PARTITION", "gpu")
+    configs[2].learner_gpu_num = 2
+    system = compile_config_parallel(
+        *configs, save_cfg=False, platform="slurm", learner_host="n0", collector_host=["n1", "n2"]
+    ).system
+    assert [system[f"collector{i}"].node for i in range(2)] == ["n1", "n2"]
+    assert system.learner0.partition == "gpu" and system.learner0.aggregator is True
+    aggregator = system.learner_aggregator0
+    assert system.coordinator.learner.learner0 == ["learner0", "n0", aggregator.slave.port]
+    assert aggregator.learner == {"0": ["0", "n0", 0], "1": ["1", "n0", 0]}
+
+
+def test_kubernetes_has_templates_and_fixed_ports(configs):
+    system = compile_config_parallel(*configs, save_cfg=False, platform="k8s", learner_port=5000).system
+    assert sorted(system) == ["collector", "coordinator", "learner"]
+    assert (system.coordinator.port, system.learner.port, system.collector.port) == (22273, 5000, 22270)
+    assert system.coordinator.learner == {} and system.coordinator.collector == {}
+
+
+def test_the_transforms_alone(configs):
+    main, create, system = configs
+    system.update(comm_learner=create.comm_learner, comm_collector=create.comm_collector)
+    whole = EasyDict(main=main, system=system)
+    assert parallel_transform(whole).system.coordinator.host == "127.0.0.1"
+    assert parallel_transform_slurm(whole, learner_node=["a"]).system.learner0.node == "a"
+    assert parallel_transform_k8s(whole).system.coordinator.host == "0.0.0.0"
+
+
+@pytest.mark.parametrize(
+    ("which", "path", "value", "error", "sentence"),
+    [
+        (0, "env.collector_episode_num", 0, ConfigValueError, "main_config.env.collector_episode_num must be a whole"),
+        (0, "env.stop_value", "9", ConfigValueError, "main_config.env.stop_value must be a number, got '9'"),
+        (0, "policy.learn", 3, ConfigValueError, "main_config.policy.learn must be a dict, got int"),
+        (
+            0,
+            "policy.other.commander.colector_task_space",
+            2,
+            UnknownKeyError,
+            "did you mean main_config.policy.other.commander.collector_task_space?",
+        ),
+        (
+            0,
+            "policy.other.commander.eval_interval",
+            0,
+            ConfigValueError,
+            "main_config.policy.other.commander.eval_interval must be positive, got 0",
+        ),
+        (1, "comm_colector", {"type": "x"}, UnknownKeyError, "did you mean create_config.comm_collector?"),
+        (1, "commander.type", "p4_fakes", UnknownTypeError, "create_config.commander.type: no commander .* 'p4_fakes'"),
+        (1, "commander.typ", "solo", UnknownKeyError, "create_config.commander.typ: .* create_config.commander.type?"),
+        (2, "path_dta", ".", UnknownKeyError, "system_config.path_dta: .* did you mean system_config.path_data?"),
+        (
+            2,
+            "coordinator.colector_task_timeout",
+            1,
+            UnknownKeyError,
+            "did you mean system_config.coordinator.collector_task_timeout?",
+        ),
+        (2, "communication_mode", "http", ConfigValueError, "communication_mode must be 'auto', got 'http'"),
+        (2, "coordinator.port", 70000, ConfigValueError, "system_config.coordinator.port must be 'auto' or a port"),
+    ],
+)
+def test_a_mistake_is_told_by_its_full_path(configs, tmp_path, which, path, value, error, sentence):
+    put(configs[which], path, value)
+    with pytest.raises(error, match=sentence):
+        compile_config_parallel(*configs)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("which", "path", "sentence"),
+    [
+        (0, "policy.learn.learner.learner_num", "main_config.policy.learn.learner.learner_num is missing"),
+        (0, "env.evaluator_episode_num", "main_config.env.evaluator_episode_num is missing"),
+        (1, "comm_learner", "create_config.comm_learner is missing"),
+        (1, "policy.type", "create_config.policy.type is missing"),
+    ],
+)
+def test_a_key_that_is_missing_is_told_by_its_full_path(configs, which, path, sentence):
+    drop(configs[which], path)
+    with pytest.raises(ConfigValueError, match=sentence):
+        compile_config_parallel(*configs)
+
+
+def test_a_missing_key_that_was_misspelt_is_recognised(configs):
+    drop(configs[0], "policy.collect.collector.collector_num")
+    put(configs[0], "policy.collect.collector.colector_num", 2)
+    with pytest.raises(ConfigValueError, match="collector_num is missing.*did you mean 'colector_num'"):
+        compile_config_parallel(*configs)
+
+
+def test_other_misspelt_keys_warn_and_are_errors_when_strict(configs, caplog):
+    put(configs[0], "policy.learn.bach_size", 3)
+    with caplog.at_level(logging.WARNING, "ding.config"):
+        compile_config_parallel(*configs, save_cfg=False)
+    assert "policy.learn.bach_size: did you mean policy.learn.batch_size?" in caplog.text
+    with pytest.raises(UnknownKeyError, match="policy.learn.bach_size"):
+        compile_config_parallel(*configs, save_cfg=False, strict=True)
+
+
+def test_an_unknown_platform(configs):
+    with pytest.raises(ConfigValueError, match="platform: there is no 'slrum'; did you mean 'slurm'"):
+        compile_config_parallel(*configs, platform="slrum")
+
+
+def test_the_saved_file_gives_the_same_run_again(configs):
+    cfg = compile_config_parallel(*configs, seed=5)
+    again = read_config_with_system(f"{cfg.main.exp_name}/total_config.py")
+    assert again[0].seed == 5
+    repeated = compile_config_parallel(*again, seed=5, save_cfg=False)
+    del repeated.main["seed"]
+    assert repeated == cfg
+
+
+def test_a_folder_inside_the_experiment_moves_with_it(configs, tmp_path):
+    configs[2].path_data = "./parallel_test/data"
+    first = compile_config_parallel(*configs)
+    assert first.system.collector0.path_data == "parallel_test/data"
+    second = compile_config_parallel(*configs)
+    assert second.main.exp_name.startswith("parallel_test_")
+    assert second.system.collector0.path_data == f"{second.main.exp_name}/data"

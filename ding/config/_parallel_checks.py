@@ -1,4 +1,4 @@
-"""What must be right in the three configs of the parallel mode before a process starts. Every message has the full path.
+"""What must be right in the configs of the parallel mode before a process starts; messages have the full path.
 
 A key of a section that only the parallel mode reads is an error when it looks misspelt: nobody else could want it, and
 its default would go unnoticed in a run of many processes. Everywhere else the rules of `ding.config._key_check` hold.
@@ -15,19 +15,47 @@ from ding.config.errors import ConfigValueError, UnknownKeyError, did_you_mean
 
 logger = logging.getLogger("ding.config")
 
-CREATE_KEYS = (
-    "env env_manager policy collector replay_buffer evaluator learner commander comm_learner comm_collector "
-    "reward_model world_model league"
-).split()
+CREATE_KEYS = [
+    "env",
+    "env_manager",
+    "policy",
+    "collector",
+    "replay_buffer",
+    "evaluator",
+    "learner",
+    "commander",
+    "comm_learner",
+    "comm_collector",
+    "reward_model",
+    "world_model",
+    "league",
+]
 NEEDED_PARTS = ("env", "env_manager", "policy", "learner", "collector", "commander", "comm_learner", "comm_collector")
-SYSTEM_KEYS = (
-    "coordinator path_data path_policy communication_mode learner_gpu_num comm_learner comm_collector learner_host "
-    "collector_host learner_port collector_port tls"
-).split()
-COORDINATOR_KEYS = "host port operator_server learner collector cfg_type".split()
-COMMANDER_KEYS = (
-    "type import_names path_policy league cfg_type collector_task_space learner_task_space eval_interval"
-).split()
+SYSTEM_KEYS = [
+    "coordinator",
+    "path_data",
+    "path_policy",
+    "communication_mode",
+    "learner_gpu_num",
+    "comm_learner",
+    "comm_collector",
+    "learner_host",
+    "collector_host",
+    "learner_port",
+    "collector_port",
+    "tls",
+]
+COORDINATOR_KEYS = ["host", "port", "operator_server", "learner", "collector", "cfg_type"]
+COMMANDER_KEYS = [
+    "type",
+    "import_names",
+    "path_policy",
+    "league",
+    "cfg_type",
+    "collector_task_space",
+    "learner_task_space",
+    "eval_interval",
+]
 _COUNTS = (
     "policy.learn.learner.learner_num",
     "policy.collect.collector.collector_num",

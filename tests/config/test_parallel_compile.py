@@ -74,7 +74,8 @@ def drop(config, path):
 
 def test_defaults_are_filled_in_below_what_the_user_wrote(configs):
     cfg = compile_config_parallel(*configs, seed=3, save_cfg=False)
-    assert set(cfg) == {"main", "system", "seed"} and cfg.seed == 3
+    assert set(cfg) == {"main", "system", "seed"}
+    assert cfg.seed == 3
     main = cfg.main
     assert main.policy.type == "dqn_command"
     assert main.policy.collect.collector.print_freq == 5
@@ -104,8 +105,10 @@ def test_one_section_per_worker_bound_to_loopback_with_any_free_port(configs):
     assert system.coordinator.learner == {"learner0": ["learner0", "127.0.0.1", 0]}
     assert list(system.coordinator.collector) == ["collector0", "collector1"]
     assert system.coordinator.collector_task_timeout == 30
-    assert system.learner0.type == "p4_fake" and system.learner0.multi_gpu is False
-    assert system.learner0.aggregator is False and system.collector1.path_data == "auto"
+    assert system.learner0.type == "p4_fake"
+    assert system.learner0.multi_gpu is False
+    assert system.learner0.aggregator is False
+    assert system.collector1.path_data == "auto"
 
 
 def test_the_inputs_are_not_changed(configs):
@@ -138,7 +141,8 @@ def test_slurm_gives_nodes_in_turn_and_an_aggregator_to_a_learner_of_several_gpu
         *configs, save_cfg=False, platform="slurm", learner_host="n0", collector_host=["n1", "n2"]
     ).system
     assert [system[f"collector{i}"].node for i in range(2)] == ["n1", "n2"]
-    assert system.learner0.partition == "gpu" and system.learner0.aggregator is True
+    assert system.learner0.partition == "gpu"
+    assert system.learner0.aggregator is True
     aggregator = system.learner_aggregator0
     assert system.coordinator.learner.learner0 == ["learner0", "n0", aggregator.slave.port]
     assert aggregator.learner == {"0": ["0", "n0", 0], "1": ["1", "n0", 0]}
@@ -148,7 +152,8 @@ def test_kubernetes_has_templates_and_fixed_ports(configs):
     system = compile_config_parallel(*configs, save_cfg=False, platform="k8s", learner_port=5000).system
     assert sorted(system) == ["collector", "coordinator", "learner"]
     assert (system.coordinator.port, system.learner.port, system.collector.port) == (22273, 5000, 22270)
-    assert system.coordinator.learner == {} and system.coordinator.collector == {}
+    assert system.coordinator.learner == {}
+    assert system.coordinator.collector == {}
 
 
 def test_the_transforms_alone(configs):
@@ -220,7 +225,7 @@ def test_a_key_that_is_missing_is_told_by_its_full_path(configs, which, path, se
 def test_a_missing_key_that_was_misspelt_is_recognised(configs):
     drop(configs[0], "policy.collect.collector.collector_num")
     put(configs[0], "policy.collect.collector.colector_num", 2)
-    with pytest.raises(ConfigValueError, match="collector_num is missing.*did you mean 'colector_num'"):
+    with pytest.raises(ConfigValueError, match=r"collector_num is missing.*did you mean 'colector_num'"):
         compile_config_parallel(*configs)
 
 
@@ -229,7 +234,7 @@ def test_other_misspelt_keys_warn_and_are_errors_when_strict(configs, caplog):
     with caplog.at_level(logging.WARNING, "ding.config"):
         compile_config_parallel(*configs, save_cfg=False)
     assert "policy.learn.bach_size: did you mean policy.learn.batch_size?" in caplog.text
-    with pytest.raises(UnknownKeyError, match="policy.learn.bach_size"):
+    with pytest.raises(UnknownKeyError, match=r"policy\.learn\.bach_size"):
         compile_config_parallel(*configs, save_cfg=False, strict=True)
 
 

@@ -1,0 +1,116 @@
+import multiprocessing
+import os
+import signal
+import sqlite3
+
+import numpy as np
+import pytest
+
+from ding.worker.coordinator._journal import ChunkRow, Journal
+from ding.worker.coordinator._task_machine import Holder, TaskMachine, TaskPhase
+from ding.worker.coordinator.errors import JournalError
+
+HOLDER = Holder("collector0", "life-1")
+
+
+def fill(path):
+    journal = Journal(path)
+    machine = TaskMachine()
+    for number in range(3):
+        record = machine.submit(f"t{number}", "collector", 10.0)
+        journal.save_task(record, {"task_id": record.task_id, "body": [number]})
+    journal.update_task(machine.send("t1", HOLDER, 5.0))
+    journal.save_buffer("b", {"type": "advanced"})
+    journal.save_chunks([ChunkRow(1, "b", 0, {"chunk": "c1", "rows": 4})], "t1", HOLDER, 1)
+    journal.save_chunks(
+        [ChunkRow(2, "b", 4, {"chunk": "c2", "rows": 2}), ChunkRow(3, "b", 6, {"chunk": "c3", "rows": 2})],
+        "t1",
+        HOLDER,
+        3,
+    )
+    journal.drop_chunks([1])
+    journal.save_priorities("b", np.array([4, 5]), np.array([0.1, 1e-9]), np.array([2, 0]))
+    journal.save_values({"envstep": 12, "end": False})
+    journal.save_values({"envstep": 13})
+    return journal
+
+
+def check(state):
+    assert [record.task_id for record, _ in state.tasks] == ["t0", "t1", "t2"]
+    assert [record.phase for record, _ in state.tasks] == [TaskPhase.QUEUED, TaskPhase.SENT, TaskPhase.QUEUED]
+    assert state.tasks[1][0].holder == HOLDER
+    assert state.tasks[1][0].attempts == 1
+    assert state.tasks[2][1] == {"task_id": "t2", "body": [2]}
+    assert state.seen == {("t1", HOLDER): 3}
+    assert [(chunk.number, chunk.ref["chunk"], chunk.first_id) for chunk in state.chunks] == [
+        (2, "c2", 4),
+        (3, "c3", 6),
+    ]
+    assert state.buffers == {"b": {"type": "advanced"}}
+    ids, priorities, uses = state.priorities["b"]
+    assert (ids.tolist(), priorities.tolist(), uses.tolist()) == ([4, 5], [0.1, 1e-9], [2, 0])
+    assert state.values == {"envstep": 13, "end": False}
+    assert not state.empty
+
+
+def test_another_journal_of_the_same_file_knows_everything(tmp_path):
+    path = str(tmp_path / "coordinator.sqlite")
+    fill(path).close()
+    journal = Journal(path)
+    check(journal.load())
+    journal.close()
+
+
+def _fill_and_die(path):
+    fill(path)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_process_leaves_everything_behind(tmp_path):
+    path = str(tmp_path / "coordinator.sqlite")
+    process = multiprocessing.get_context("spawn").Process(target=_fill_and_die, args=(path,))
+    process.start()
+    process.join(30)
+    assert process.exitcode == -signal.SIGKILL
+    journal = Journal(path)
+    check(journal.load())
+    journal.close()
+
+
+def test_forgotten_tasks_and_closed_buffers_leave_nothing(tmp_path):
+    journal = fill(str(tmp_path / "coordinator.sqlite"))
+    for number in range(3):
+        journal.forget_task(f"t{number}")
+    journal.drop_buffer("b")
+    state = journal.load()
+    assert (state.tasks, state.seen, state.chunks, state.buffers, state.priorities) == ([], {}, [], {}, {})
+    journal.close()
+
+
+def test_a_write_that_fails_changes_nothing(tmp_path):
+    journal = fill(str(tmp_path / "coordinator.sqlite"))
+    with pytest.raises(sqlite3.IntegrityError):
+        journal.save_chunks([ChunkRow(9, "b", 8, {}), ChunkRow(2, "b", 8, {})], "t1", HOLDER, 9)
+    check(journal.load())
+    journal.close()
+
+
+def test_a_new_journal_is_empty_and_a_closed_one_takes_nothing():
+    journal = Journal()
+    assert journal.load().empty
+    journal.close()
+    journal.close()
+    journal.save_values({"x": 1})
+
+
+def test_a_journal_of_another_version_or_no_journal_is_refused(tmp_path):
+    path = str(tmp_path / "other.sqlite")
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(JournalError, match="version 99"):
+        Journal(path)
+    noise = tmp_path / "noise.sqlite"
+    noise.write_bytes(b"this is no database" * 100)
+    with pytest.raises(JournalError, match="cannot be opened"):
+        Journal(str(noise))

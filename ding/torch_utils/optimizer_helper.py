@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.torch_utils._fused_adam import FusedAdamStep, has_step_hooks
 from ding.torch_utils._grad_guard import (
     Guard,
     check_choice,
@@ -127,6 +128,7 @@ class Adam(_GuardedMixin, torch.optim.Adam):
         self._decoupled = optim_type == "adamw"
         listed = _listed(params)
         self._fused = _fused_supported(listed)
+        self._fused_step = FusedAdamStep()
         # None lets torch choose between its for-loop and its foreach form.
         super().__init__(
             listed, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, fused=self._fused or None
@@ -134,6 +136,14 @@ class Adam(_GuardedMixin, torch.optim.Adam):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Clip or ignore, then update. ``closure`` is evaluated first, so that its gradients are treated too."""
+        if has_step_hooks(self):
+            return self._step_with_hooks(closure)
+        return self._step(closure)
+
+    # Keeps torch from wrapping ``step`` into its calls of hooks and of the profiler, which cost as much as the step.
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def _step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -141,9 +151,11 @@ class Adam(_GuardedMixin, torch.optim.Adam):
         self._guard_gradients()
         if self._decoupled:
             self._step_decoupled()
-        else:
+        elif not self._fused_step.run(self):
             super().step()
         return loss
+
+    _step_with_hooks = torch.optim.Optimizer.profile_hook_step(_step)
 
     def _step_decoupled(self) -> None:
         decays = [group["weight_decay"] for group in self.param_groups]

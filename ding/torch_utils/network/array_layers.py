@@ -133,7 +133,8 @@ def _flat(layers: Iterable[nn.Module], watch: Watch) -> list[nn.Module]:
     found: list[nn.Module] = []
     for layer in layers:
         watch.add(layer)
-        found += _flat(layer.children(), watch) if type(layer) is nn.Sequential else [layer]
+        # Not ``children()``, which leaves out the second place of an activation that stands in two.
+        found += _flat(layer._modules.values(), watch) if type(layer) is nn.Sequential else [layer]  # type: ignore[arg-type]
     return found
 
 
@@ -172,7 +173,7 @@ def run_arrays(steps: list[ArrayLinear], x: np.ndarray) -> np.ndarray:
 
 
 def run_tensors(steps: list[ArrayLinear], x: torch.Tensor) -> torch.Tensor:
-    """The same by torch, bit for bit what the modules give. To be called without gradients."""
+    """The same by torch, with gradients: bit for bit what the modules give."""
     for weight, bias, activation, _, _, _ in steps:
         x = F.linear(x, weight, bias)
         if activation is not None:

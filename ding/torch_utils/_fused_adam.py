@@ -1,0 +1,154 @@
+"""One call of torch's fused Adam kernel, without the work that torch does around it at each step.
+
+For a small network that work (collecting the state of each parameter, grouping by device, profiling) takes several
+times as long as the kernel. Here the lists of tensors are collected once and looked over before each use.
+"""
+
+from collections.abc import Callable
+from itertools import repeat
+from operator import is_
+from typing import Any
+
+import torch
+from torch.optim import optimizer as _hooks_of_all
+
+_STATE_KEYS = ("exp_avg", "exp_avg_sq", "step")
+# What a gradient scaler leaves on an optimizer for the time of a step.
+_SCALING = frozenset({"grad_scale", "found_inf"})
+_TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)
+_fused_adam_kernel: Callable[..., None] | None = getattr(torch, "_fused_adam_", None)
+
+
+class _Group:
+    """The tensors of one parameter group, in the order of its parameters."""
+
+    def __init__(self, group: dict[str, Any], states: list[dict[str, Any]]) -> None:
+        self.group = group
+        self.listed = list(group["params"])
+        # Parameters that have never had a gradient have no state.
+        self.params: list[torch.Tensor] = [param for param, state in zip(self.listed, states) if state]
+        self.idle: list[torch.Tensor] = [param for param, state in zip(self.listed, states) if not state]
+        self.states = states = [state for state in states if state]
+        self.averages, self.squares, self.steps = ([state[key] for state in states] for key in _STATE_KEYS)
+
+    def holds(self) -> bool:
+        """Whether the optimizer still has these tensors."""
+        listed = self.group["params"]
+        return (
+            len(listed) == len(self.listed)
+            and all(map(is_, listed, self.listed))
+            and all(map(is_, map(dict.get, self.states, repeat("exp_avg")), self.averages))
+            and all(map(is_, map(dict.get, self.states, repeat("exp_avg_sq")), self.squares))
+            and all(map(is_, map(dict.get, self.states, repeat("step")), self.steps))
+        )
+
+
+class FusedAdamStep:
+    """Steps a ``torch.optim.Adam`` whose parameters are all on the CPU.
+
+    The state stays where and how torch keeps it, so state dicts are the same, and torch may do any step in between.
+    """
+
+    def __init__(self) -> None:
+        self._groups: list[_Group] | None = None
+        self._states: list[dict[str, Any]] = []
+
+    def __deepcopy__(self, memo: Any) -> "FusedAdamStep":
+        return FusedAdamStep()
+
+    def __reduce__(self) -> tuple[type["FusedAdamStep"], tuple]:
+        return FusedAdamStep, ()
+
+    def run(self, optimizer: torch.optim.Adam) -> bool:
+        """Do the step. False, with nothing done, where torch has to do it: the first step, which makes the state,
+        parameters without a gradient, and any option beyond the plain ones.
+        """
+        groups = self._groups
+        if groups is None or not self._holds(optimizer, groups):
+            groups = self._groups = self._collect(optimizer)
+            if groups is None:
+                return False
+        if not all(map(_is_plain, optimizer.param_groups)) or _SCALING.intersection(vars(optimizer)):
+            return False
+        gradients = [[param.grad for param in group.params] for group in groups]
+        if not all(all(map(_fits_kernel, listed)) for listed in gradients):
+            return False
+        if any(param.grad is not None for group in groups for param in group.idle):
+            return False
+        with torch.no_grad():
+            for group, listed in zip(groups, gradients):
+                _step(group, listed)  # type: ignore[arg-type]
+        return True
+
+    def _holds(self, optimizer: torch.optim.Adam, groups: list[_Group]) -> bool:
+        return (
+            len(optimizer.param_groups) == len(groups)
+            and all(entry.group is group for entry, group in zip(groups, optimizer.param_groups))
+            and len(optimizer.state) == len(self._states)
+            and all(map(is_, optimizer.state.values(), self._states))
+            and all(entry.holds() for entry in groups)
+        )
+
+    def _collect(self, optimizer: torch.optim.Adam) -> list[_Group] | None:
+        if _fused_adam_kernel is None:
+            return None
+        groups = []
+        for group in optimizer.param_groups:
+            params = group["params"]
+            if not all(type(p) in _TENSOR_TYPES and p.is_cpu and p.dtype is torch.float32 for p in params):
+                return None
+            states = [optimizer.state.get(param, {}) for param in params]
+            if not all(isinstance(state.get(key), torch.Tensor) for state in states if state for key in _STATE_KEYS):
+                return None
+            groups.append(_Group(group, states))
+        self._states = list(optimizer.state.values())
+        return groups
+
+
+def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether something runs before or after each step of this optimizer, or of all."""
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or _hooks_of_all._global_optimizer_pre_hooks
+        or _hooks_of_all._global_optimizer_post_hooks
+    )
+
+
+def _is_plain(group: dict[str, Any]) -> bool:
+    return (
+        bool(group.get("fused"))
+        and type(group["lr"]) in (float, int)
+        and not (group["amsgrad"] or group["maximize"] or group["capturable"] or group["differentiable"])
+        # A later torch keeps AdamW as an Adam with this option.
+        and not group.get("decoupled_weight_decay", False)
+    )
+
+
+def _fits_kernel(gradient: torch.Tensor | None) -> bool:
+    return gradient is not None and gradient.dtype is torch.float32 and gradient.layout is torch.strided
+
+
+def _step(entry: _Group, gradients: list[torch.Tensor]) -> None:
+    if not entry.params:
+        return
+    group = entry.group
+    beta1, beta2 = group["betas"]
+    torch._foreach_add_(entry.steps, 1)
+    _fused_adam_kernel(  # type: ignore[misc]
+        entry.params,
+        gradients,
+        entry.averages,
+        entry.squares,
+        [],
+        entry.steps,
+        amsgrad=False,
+        lr=group["lr"],
+        beta1=beta1,
+        beta2=beta2,
+        weight_decay=group["weight_decay"],
+        eps=group["eps"],
+        maximize=False,
+        grad_scale=None,
+        found_inf=None,
+    )

@@ -252,6 +252,7 @@ class RecordCore:
         return {
             "token": self.token,
             "serials": serials,
+            "layout": self.order.layout(),
             "next_serial": self.order.next_serial,
             "push_count": self.push_count,
             "row_places": rows,
@@ -272,12 +273,12 @@ class RecordCore:
         self.clear()
         self.token = contents["token"]
         self.push_count = int(contents["push_count"])
-        slots = self.order.restore(serials[drop:], int(contents["next_serial"]))
+        slots = self.order.restore(serials[drop:], int(contents["next_serial"]), contents["layout"])
         self._restore_rows(slots[is_row[drop:]], contents, int(rows))
-        places = slots[~is_row[drop:]].tolist()
+        is_object = ~is_row[drop:]
         pairs = zip(contents["objects"][objects:], contents["object_metas"][objects:])
-        for slot, (data, meta) in zip(places, pairs):
-            self._objects[slot] = BufferedData(data, index_text(self.token, int(serials[drop + slot])), meta)
+        for slot, serial, pair in zip(slots[is_object].tolist(), serials[drop:][is_object].tolist(), pairs):
+            self._objects[slot] = BufferedData(pair[0], index_text(self.token, serial), pair[1])
 
     def _restore_rows(self, slots: np.ndarray, contents: Mapping[str, Any], skip: int) -> None:
         if len(slots) == 0:

@@ -1,5 +1,8 @@
 """Which slot holds which record, and in what order the records came."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 
@@ -129,14 +132,27 @@ class SlotOrder:
             there = held.take(places) == serials
         return places if there.all() else np.where(there, places, -1)
 
-    def restore(self, serials: np.ndarray, next_serial: int) -> np.ndarray:
-        """Become a queue of records with these ascending serials; returns their slots."""
+    def layout(self) -> dict[str, Any]:
+        """Which slots are taken by whom and which come next: what :meth:`restore` takes."""
+        return {"size": self.size, "slots": self.slots.copy(), "fresh": self._fresh, "released": self._released.copy()}
+
+    def restore(self, serials: np.ndarray, next_serial: int, layout: Mapping[str, Any]) -> np.ndarray:
+        """Become a queue of records with these ascending serials; returns their slots.
+
+        The layout is taken over if it is one of as many slots for as many records.
+        """
         self.clear()
         count = len(serials)
-        slots = np.arange(count)
+        if layout["size"] == self.size and len(layout["slots"]) == count:
+            slots = np.asarray(layout["slots"], dtype=np.int64)
+            self._fresh = int(layout["fresh"])
+            self._released = np.asarray(layout["released"], dtype=np.int64)
+        else:
+            slots = np.arange(count)
+            self._fresh = count
         self._slots[:count] = slots
         self._serials[:count] = serials
-        self.serial_of_slot[:count] = serials
-        self.count = self._fresh = count
+        self.serial_of_slot[slots] = serials
+        self.count = count
         self.next_serial = next_serial
         return slots

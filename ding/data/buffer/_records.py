@@ -114,6 +114,12 @@ class RecordBatch(Sequence[BufferedData]):
             return [default] * len(self)
         return [default if value is MISSING else value for value in plain_list(self._meta[key])]
 
+    def meta_array(self, key: str) -> np.ndarray:
+        """The numbers of one meta key that all records have, as float64 ``[N]``."""
+        if self._items is None and isinstance(self._meta.get(key), np.ndarray):
+            return self._meta[key].astype(np.float64)
+        return np.array(self.meta_column(key), dtype=np.float64)
+
     def with_data(self, **columns: Any) -> "RecordBatch":
         """The same records with columns added to their data."""
         return RecordBatch(

@@ -12,7 +12,18 @@ from ding.data.safe_file import SafeFileError, read_tree, write_tree
 
 _KIND = "deque_buffer"
 _KEYS = frozenset(
-    ["token", "serials", "next_serial", "push_count", "row_places", "columns", "row_meta", "objects", "object_metas"]
+    [
+        "token",
+        "serials",
+        "layout",
+        "next_serial",
+        "push_count",
+        "row_places",
+        "columns",
+        "row_meta",
+        "objects",
+        "object_metas",
+    ]
 )
 
 

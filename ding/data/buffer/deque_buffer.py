@@ -276,8 +276,11 @@ class DequeBuffer(Buffer):
             if datas[place] is not None:
                 core.set_data(int(slots[place]), datas[place])
         if isinstance(metas, Mapping):
-            picked = {key: [value[i] for i in places] if _is_column(value) else value for key, value in metas.items()}
-            core.set_meta_columns(slots[places], metas if len(places) == len(slots) else picked)
+            if len(places) < len(slots):
+                metas = {
+                    key: [value[i] for i in places] if _is_column(value) else value for key, value in metas.items()
+                }
+            core.set_meta_columns(slots[places], metas)
         elif metas is not None:
             for place in places.tolist():
                 if metas[place] is not None:

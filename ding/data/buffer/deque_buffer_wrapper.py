@@ -134,7 +134,7 @@ class DequeBufferWrapper:
             return data
         added: dict[str, Any] = {"replay_unique_id": records.serials, "replay_buffer_idx": records.slots}
         if self.cfg.priority_IS_weight:
-            added["IS"] = np.array(records.meta_column("priority_IS"), dtype=np.float64)
+            added["IS"] = records.meta_array("priority_IS")
             data = data.without_columns("priority_IS")
         return data.with_columns(**added)
 
@@ -270,5 +270,5 @@ class DequeBufferWrapper:
 
 def _mean(records: Any, key: str) -> float:
     if isinstance(records, RecordBatch):
-        return float(np.mean(records.meta_column(key)))
+        return float(records.meta_array(key).mean())
     return float(np.mean([record.meta[key] for record in records]))

@@ -1,12 +1,12 @@
 """What middleware keeps per slot of a buffer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ding.data.buffer._core import RecordCore
-from ding.data.buffer._records import RecordBatch
+from ding.data.buffer._records import RecordBatch, plain_list
 from ding.data.buffer.buffer import Buffer
 
 
@@ -69,11 +69,11 @@ def slots_of(core: RecordCore, records: Any) -> np.ndarray:
     return core.slots_of([record.index for record in records])
 
 
-def with_meta(records: Any, key: str, values: Sequence[Any]) -> Any:
+def with_meta(records: Any, key: str, values: Any) -> Any:
     """Records with one key of their meta set; object records are changed in place."""
     if isinstance(records, RecordBatch):
         return records.with_meta(**{key: values})
-    for record, value in zip(records, values):
+    for record, value in zip(records, plain_list(values)):
         if record.meta is not None:
             record.meta[key] = value
     return records

@@ -213,7 +213,7 @@ class PriorityExperienceReplay:
             priorities = metas.get("priority")
         else:
             priorities = None if metas is None else [(meta or {}).get("priority") for meta in metas]
-        if priorities is None or any(priority is None for priority in priorities):
+        if priorities is None or (isinstance(priorities, list) and None in priorities):
             raise SampleArgumentError(
                 "with PriorityExperienceReplay, batch_update needs metas with the key 'priority' for each record"
             )
@@ -241,13 +241,15 @@ class PriorityExperienceReplay:
     # ------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Priorities by index of the record, the highest one, and beta."""
+        """Priorities (and their powers) by index of the record, the highest one, and beta."""
         with self._core.lock:
             self._look()
             slots = self._core.order.slots
             return {
                 "indices": list(self._core.indices_in(slots)),
                 "priorities": self._priorities[slots],
+                "weights": self._tree.leaves[slots],
+                "priority_power_factor": self.priority_power_factor,
                 "max_priority": self.max_priority,
                 "IS_weight_power_factor": self.IS_weight_power_factor,
             }
@@ -266,6 +268,9 @@ class PriorityExperienceReplay:
             slots = self._core.slots_of(state_dict["indices"])
             held = slots >= 0
             self._set(slots[held], np.asarray(state_dict["priorities"], dtype=np.float64)[held])
+            if state_dict["priority_power_factor"] == self.priority_power_factor:
+                # A power of many numbers may round differently than that of one: this way, draws go on the same.
+                self._tree.set(slots[held], np.asarray(state_dict["weights"], dtype=np.float64)[held])
 
 
 def _fields(rows: Any) -> Any:

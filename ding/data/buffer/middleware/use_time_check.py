@@ -46,7 +46,7 @@ class UseTimeCheck:
 
     def _counted(self, records: Any) -> Any:
         slots = slots_of(self._core, records)
-        return with_meta(records, "use_count", np.where(slots >= 0, self._uses[slots], 0).tolist())
+        return with_meta(records, "use_count", np.where(slots >= 0, self._uses[slots], 0))
 
     def state_dict(self) -> dict[str, Any]:
         """How often each record was sampled, from the oldest to the newest."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ding.model.wrapper.model_wrappers import IModelWrapper
 from ding.policy.errors import PolicyConfigError
 from ding.utils.default_helper import did_you_mean
 
@@ -71,6 +72,14 @@ class LazyState(Mapping[str, torch.Tensor]):
     def __init__(self, model: Any) -> None:
         self._model = model
         self._state: dict[str, torch.Tensor] | None = None
+
+    @property
+    def module(self) -> Any:
+        """The innermost module of ``model``, for a reader who can do without the dict."""
+        module = self._model
+        while isinstance(module, IModelWrapper):
+            module = module._model
+        return module
 
     def _read(self) -> dict[str, torch.Tensor]:
         if self._state is None:

@@ -19,6 +19,9 @@ from ding.utils import POLICY_REGISTRY
 
 log = logging.getLogger(__name__)
 
+# What collectors and buffers note about a sample, and learning does not look at.
+_BUFFER_FIELDS = ("collect_iter", "replay_unique_id", "replay_buffer_idx", "priority", "staleness", "use")
+
 
 @POLICY_REGISTRY.register("dqn")
 class DQNPolicy(Policy):
@@ -143,6 +146,8 @@ class DQNPolicy(Policy):
         return {"priority": error.tolist()}
 
     def _preprocess(self, data: Any) -> dict[str, Any]:
+        if isinstance(data, TransitionBatch):
+            data = data.without_columns(*_BUFFER_FIELDS)
         return default_preprocess_learn(
             data,
             use_priority=self._priority,

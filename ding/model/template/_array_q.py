@@ -1,4 +1,4 @@
-"""The forward pass of plain Q networks in one go; :mod:`ding.torch_utils.network.array_layers` tells the reason."""
+"""The forward pass of small Q networks over arrays; see :mod:`ding.torch_utils.network.array_layers` for the reason."""
 
 from __future__ import annotations
 
@@ -42,10 +42,7 @@ class ArrayQ:
     def logit(self, obs: np.ndarray) -> np.ndarray:
         """float32 ``[N, features]`` to Q values ``[N, actions]``."""
         if len(obs) > self._max_rows:
-            # torch warns about read-only memory, which an env manager may hand out.
-            x = torch.from_numpy(obs if obs.flags.writeable else obs.copy())
-            with torch.no_grad():
-                return self.tensor_logit(x).numpy()
+            return self._logit_by_torch(obs)
         features = run_arrays(self._encoder, obs)
         q = run_arrays(self._streams[0], features)
         if len(self._streams) == 1:
@@ -54,15 +51,15 @@ class ArrayQ:
         q += run_arrays(self._streams[1], features)
         return q
 
-    def tensor_logit(self, x: torch.Tensor) -> torch.Tensor:
-        """float32 ``[..., features]`` to Q values ``[..., actions]`` with gradients, bit for bit those of the modules,
-        without the calls of modules in between.
-        """
-        features = run_tensors(self._encoder, x)
-        q = run_tensors(self._streams[0], features)
-        if len(self._streams) == 1:
-            return q
-        return q - q.mean(dim=-1, keepdim=True) + run_tensors(self._streams[1], features)
+    def _logit_by_torch(self, obs: np.ndarray) -> np.ndarray:
+        # torch warns about read-only memory, which an env manager may hand out.
+        x = torch.from_numpy(obs if obs.flags.writeable else obs.copy())
+        with torch.no_grad():
+            features = run_tensors(self._encoder, x)
+            q = run_tensors(self._streams[0], features)
+            if len(self._streams) == 2:
+                q = q - q.mean(dim=-1, keepdim=True) + run_tensors(self._streams[1], features)
+        return q.numpy()
 
 
 def _plan(model: nn.Module) -> ArrayQ | None:
@@ -101,7 +98,7 @@ class PlanSlot:
 
     def plan(self, model: nn.Module) -> ArrayQ | None:
         """The plan for ``model`` as it is now; ``None`` when there can be none."""
-        if has_global_hooks() or torch.compiler.is_compiling():
+        if has_global_hooks():
             return None
         plan = self._plan
         if plan is not None and plan.fits(model):

@@ -12,7 +12,7 @@ from torch import nn
 from ding.model.common._shapes import as_shape, is_mapping, output_sizes
 from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder
 from ding.model.common.head import MultiHead
-from ding.model.template._array_q import ArrayQ, PlanSlot
+from ding.model.template._array_q import PlanSlot
 
 OBSERVATION, ACTION_MASK = "observation", "action_mask"
 DEFAULT_HIDDEN_SIZES = (128, 128, 64)
@@ -94,13 +94,11 @@ class QModel(nn.Module):
             (no normalisation, dropout, noise, hooks, or methods of a subclass in the way), ``obs`` is as above, and
             there are no other arguments.
         """
-        if kwargs or type(self).forward is not QModel.forward:
+        cls = type(self)
+        if kwargs or cls.forward is not QModel.forward or cls.encode is not QModel.encode:
             return None
-        plan = self._plan()
+        plan = self._plan_slot.plan(self)
         return {"logit": plan.logit(obs)} if plan is not None and plan.takes(obs) else None
-
-    def _plan(self) -> ArrayQ | None:
-        return self._plan_slot.plan(self) if type(self).encode is QModel.encode else None
 
     def forward(self, x: Any) -> dict[str, Any]:
         """Observation ``[B, *obs_shape]`` (or a dict as above) to the outputs of the head, and ``action_mask`` if
@@ -108,8 +106,6 @@ class QModel(nn.Module):
         """
         modules = self.__dict__["_modules"]
         if isinstance(x, torch.Tensor):
-            if x.dtype is torch.float32 and (plan := self._plan()) is not None:
-                return {"logit": plan.tensor_logit(x)}
             return modules["head"](self.encode(x))
         observation, action_mask = self.split_observation(x)
         output = modules["head"](self.encode(observation))

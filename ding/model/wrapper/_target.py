@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from ding.model.wrapper._base import IModelWrapper
+from ding.torch_utils.network.array_layers import Watch
 
 _OPTIONS = {"assign": "freq", "momentum": "theta"}
 
@@ -42,6 +43,7 @@ class TargetNetworkWrapper(IModelWrapper):
         self._update_type = update_type
         self._update_kwargs = dict(update_kwargs)
         self._update_count = 0
+        self._cached: _Cached | None = None
 
     def reset(self, *args: Any, target_update_count: int | None = None, **kwargs: Any) -> None:
         """Set the counter of ``assign``, if given, and reset what is wrapped."""
@@ -66,7 +68,7 @@ class TargetNetworkWrapper(IModelWrapper):
             self._update_count += 1
             if self._update_count % self._update_kwargs["freq"] == 0:
                 self._copy(state_dict)
-        else:
+        elif not self._blend_cached(state_dict, self._update_kwargs["theta"]):
             self._blend(state_dict, self._update_kwargs["theta"])
 
     @torch.no_grad()
@@ -76,29 +78,34 @@ class TargetNetworkWrapper(IModelWrapper):
 
     @torch.no_grad()
     def _blend(self, state_dict: Mapping[str, torch.Tensor], theta: float) -> None:
-        parameters: list[torch.Tensor] = []
-        sources: list[torch.Tensor] = []
-        buffers: list[torch.Tensor] = []
-        buffer_sources: list[torch.Tensor] = []
-        seen: set[int] = set()  # a module that is registered twice has two names and one storage
-        for key, value in self._layout(state_dict).items():
-            if not isinstance(value, nn.Parameter):
-                buffers.append(value)
-                buffer_sources.append(state_dict[key])
-            elif id(value) not in seen:
-                seen.add(id(value))
-                parameters.append(value)
-                sources.append(_on_device_of(value, state_dict[key]))
-        if parameters:
-            torch._foreach_lerp_(parameters, sources, theta)
-        if buffers:
-            _foreach_copy(buffers, buffer_sources)
+        _Pairs(self._layout(state_dict), state_dict).blend(theta)
 
-    def _layout(self, state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The own parameters and persistent buffers by name, checked to fit ``state_dict``."""
+    @torch.no_grad()
+    def _blend_cached(self, state_dict: Mapping[str, torch.Tensor], theta: float) -> bool:
+        """``_blend`` without reading ``state_dict``, where it says by ``module`` whose state it is and that module has
+        the layout of the own one. False, with nothing done, elsewhere.
+        """
+        source = getattr(state_dict, "module", None)
+        if not isinstance(source, nn.Module):
+            return False
+        cached = self._cached
+        if cached is None or cached.source is not source or not cached.watch.unchanged():
+            self._cached = cached = _Cached.make(self._module, source)
+            if cached is None:
+                return False
+        cached.pairs.blend(theta)
+        return True
+
+    @property
+    def _module(self) -> nn.Module:
         module = self._model
         while isinstance(module, IModelWrapper):
             module = module._model
+        return module
+
+    def _layout(self, state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The own parameters and persistent buffers by name, checked to fit ``state_dict``."""
+        module = self._module
         own: dict[str, torch.Tensor] = {}
         _collect(module, "", own)
         if not _same_layout(own, state_dict):
@@ -107,6 +114,65 @@ class TargetNetworkWrapper(IModelWrapper):
                 module.load_state_dict(state_dict, strict=True)
                 raise RuntimeError(f"the state of {type(module).__name__} has entries that are not tensors")
         return own
+
+
+class _Pairs:
+    """What moves towards what, and what becomes a copy of what."""
+
+    def __init__(self, own: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> None:
+        self.parameters: list[torch.Tensor] = []
+        self.sources: list[torch.Tensor] = []
+        self.buffers: list[torch.Tensor] = []
+        self.buffer_sources: list[torch.Tensor] = []
+        seen: set[int] = set()  # a module that is registered twice has two names and one storage
+        for key, value in own.items():
+            if not isinstance(value, nn.Parameter):
+                self.buffers.append(value)
+                self.buffer_sources.append(other[key])
+            elif id(value) not in seen:
+                seen.add(id(value))
+                self.parameters.append(value)
+                self.sources.append(other[key])
+
+    def blend(self, theta: float) -> None:
+        """Move the parameters by the share ``theta`` and copy the buffers."""
+        if self.parameters:
+            torch._foreach_lerp_(
+                self.parameters, [_on_device_of(*pair) for pair in zip(self.parameters, self.sources)], theta
+            )
+        if self.buffers:
+            _foreach_copy(self.buffers, self.buffer_sources)
+
+
+class _Cached(NamedTuple):
+    """The pairs of two modules, valid while ``watch`` says so."""
+
+    source: nn.Module
+    watch: Watch
+    pairs: _Pairs
+
+    @classmethod
+    def make(cls, target: nn.Module, source: nn.Module) -> _Cached | None:
+        """``None`` when the two do not have the same layout, or hooks on their way."""
+        own: dict[str, torch.Tensor] = {}
+        other: dict[str, torch.Tensor] = {}
+        _collect(target, "", own)
+        _collect(source, "", other)
+        watch = Watch()
+        for module in (*target.modules(), *source.modules()):
+            if module._state_dict_hooks or module._state_dict_pre_hooks or _has_own_state(module):
+                return None
+            watch.add(module)
+        return cls(source, watch, _Pairs(own, other)) if _same_layout(own, other) else None
+
+
+def _has_own_state(module: nn.Module) -> bool:
+    cls = type(module)
+    return (
+        cls._save_to_state_dict is not nn.Module._save_to_state_dict
+        or cls.state_dict is not nn.Module.state_dict
+        or cls.get_extra_state is not nn.Module.get_extra_state
+    )
 
 
 def _collect(module: nn.Module, prefix: str, into: dict[str, torch.Tensor]) -> None:

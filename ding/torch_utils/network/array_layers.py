@@ -61,7 +61,7 @@ class ArrayLinear(NamedTuple):
 class Watch:
     """What a plan was made from, and whether it still is what it was.
 
-    Notices another parameter or child under a known name, a parameter with other memory (moved, cast, shared), children
+    Notices another parameter, buffer or child under a known name, a parameter with other memory (moved, cast, shared), children
     that were added or removed, hooks, and attributes that were added to an instance (such as a ``forward`` of its own).
     """
 
@@ -79,7 +79,7 @@ class Watch:
         """Watch ``module``, not its children. Of a ``root`` the own attributes are not held, which would be a cycle."""
         state = module.__dict__
         self._hooks += [state[name] for name in _HOOKS]
-        for field in ("_modules", "_parameters"):
+        for field in ("_modules", "_parameters", "_buffers"):
             entries = state[field]
             for name, value in entries.items():
                 self._dicts.append(entries)

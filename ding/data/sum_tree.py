@@ -1,20 +1,22 @@
 """A sum tree with wide nodes: proportional draws and updates for whole arrays of leaves.
 
-Every node sums 16 children, and the topmost level (at most 1024 sums) is searched directly. A binary tree over
-131,072 leaves needs 17 dependent rounds of array operations for a draw; this one needs three. Within a node, the
-cumulative sums of all draws at once are one product with a triangular matrix, which is several times faster than
-``numpy.cumsum`` over short rows.
+Every node sums 16 children, and the topmost level (at most 8192 sums) is searched directly. A binary tree over
+131,072 leaves needs 17 dependent rounds of array operations for a draw; this one needs two. Within a node, the
+cumulative sums of all draws at once are one product with a triangular matrix, which is several times faster than a
+cumulative sum over short rows.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
-_FAN = 16
-_TOP = 1024
-# rows @ _BEFORE: cumulative sums of the first 15 of 16 children. The last child takes what is left.
-_BEFORE = np.triu(np.ones((_FAN, _FAN)))[:, : _FAN - 1].copy()
+_FAN_BITS = 4
+_FAN = 1 << _FAN_BITS
+_TOP = 8192
+# children @ _BEFORE: the sum of the children before each child.
+_BEFORE = np.triu(np.ones((_FAN, _FAN)), 1)
 _ONES = np.ones(_FAN)
 
 
@@ -38,6 +40,10 @@ class SumTree:
             self._levels.append(np.zeros(size))
         # level k + 1 holds the sums of the rows of the k-th of these views
         self._rows = [level.reshape(-1, _FAN) for level in self._levels]
+        # Before each sum of the top level and after the last. Torch adds up several times faster than numpy.
+        self._prefix = np.zeros(len(self._levels[-1]) + 1)
+        self._top = torch.from_numpy(self._levels[-1])
+        self._top_ends = torch.from_numpy(self._prefix)[1:]
         self._min = np.inf
         self._min_count = 0
 
@@ -58,7 +64,7 @@ class SumTree:
         leaves[index] = values
         self._note_change(old, leaves.take(index), len(index))
         for rows, above in zip(self._rows, self._levels[1:]):
-            index = index // _FAN
+            index = index >> _FAN_BITS
             above[index] = rows.take(index, 0) @ _ONES
 
     def set_range(self, start: int, stop: int, values: Any) -> None:
@@ -136,13 +142,23 @@ class SumTree:
         Raises:
             ValueError: every leaf is 0.
         """
-        top = self._levels[-1]
-        ends = top.cumsum()
-        if not ends[-1] > 0:
+        return self._find(mass, self._add_up())
+
+    def draw(self, fractions: np.ndarray) -> np.ndarray:
+        """:meth:`find` for float64 ``[K]`` fractions of the total, in ``[0, 1)``."""
+        total = self._add_up()
+        return self._find(fractions * total, total)
+
+    def _add_up(self) -> float:
+        torch.cumsum(self._top, 0, out=self._top_ends)
+        return float(self._prefix[-1])
+
+    def _find(self, mass: np.ndarray, total: float) -> np.ndarray:
+        if not total > 0:
             raise ValueError("every leaf of the tree is 0, there is none to find")
-        node = ends.searchsorted(mass, "right")
-        np.minimum(node, len(top) - 1, out=node)
-        rest = mass - (ends - top).take(node)
+        node = self._prefix[1:].searchsorted(mass, "right")
+        np.minimum(node, len(self._prefix) - 2, out=node)
+        rest = mass - self._prefix.take(node)
         for rows in self._rows[-2::-1]:
             node, rest = _descend(rows, node, rest)
         empty = self._levels[0].take(node) <= 0
@@ -157,17 +173,9 @@ class SumTree:
 
 
 def _descend(rows: np.ndarray, node: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """From nodes to their children; ``rest`` is the mass within the node and then within the child."""
-    count = len(node)
-    children = rows.take(node, 0)
-    ends = children @ _BEFORE
-    beyond = np.empty((count, _FAN), dtype=np.bool_)
-    beyond[:, _FAN - 1] = True
-    np.greater(ends, rest[:, None], out=beyond[:, : _FAN - 1])
-    child = beyond.argmax(1)
-    # The mass before the child: the end of its left neighbour.
-    begin = np.empty((count, _FAN))
-    begin[:, 0] = 0.0
-    begin[:, 1:] = ends
-    rest = rest - begin.ravel().take(np.arange(0, count * _FAN, _FAN) + child)
-    return node * _FAN + child, rest
+    """From nodes to their children; ``rest`` (>= 0) is the mass within the node and then within the child."""
+    begins = rows.take(node, 0) @ _BEFORE
+    # The first child that begins beyond the mass, or 0 for none: the one before it is meant.
+    child = ((begins > rest[:, None]).argmax(1) - 1) & (_FAN - 1)
+    rest = rest - begins.ravel().take(child + _FAN * np.arange(len(node)))
+    return (node << _FAN_BITS) + child, rest

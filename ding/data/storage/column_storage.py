@@ -1,12 +1,12 @@
 """Rows of one schema in preallocated ring columns."""
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import torch
 
+from ding.data.storage._record_writer import RecordWriter
 from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths
 from ding.data.storage.base import Storage
 from ding.data.storage.mapped import MappedFiles
@@ -47,9 +47,9 @@ class ColumnStorage(Storage):
         self._keys: list[str] = [f"f{i}" for i in range(len(fields))]
         self._packed = [i for i, field in enumerate(fields) if self._keeps(i) and _packs(field)]
         if self._packed:
-            layout = np.dtype(
-                [(self._keys[i], fields[i].stored_dtype, fields[i].shape) for i in self._packed], align=True
-            )
+            # Fields of one dtype side by side: several of them can then be written at once.
+            order = sorted(self._packed, key=lambda i: (-fields[i].stored_dtype.itemsize, fields[i].stored_dtype.str))
+            layout = np.dtype([(self._keys[i], fields[i].stored_dtype, fields[i].shape) for i in order], align=True)
             self._records = allocate("records", (capacity,), layout)
             for i in self._packed:
                 self._arrays[i] = self._records[self._keys[i]]
@@ -68,23 +68,18 @@ class ColumnStorage(Storage):
         fields = self.fields
         self._flat = all(len(field.path) == 1 for field in fields)
         self._top_keys = [field.path[0] for field in fields]
-        self._pick = itemgetter(*self._top_keys) if len(fields) > 1 else None
-        self._is_tensor = [field.kind == TENSOR for field in fields]
-        self._plain = all(field.kind != OBJECTS and field.recast is None for field in fields)
-        self._dtypes = [field.dtype for field in fields]
-        self._shapes_for = -1
-        self._shapes: list[tuple[int, ...]] = []
+        plain = all(field.kind != OBJECTS and field.recast is None for field in fields)
         # What read() can do in one comprehension: (key, key in the record, is it a tensor).
-        self._simple = self._flat and self._plain and len(self._packed) == len(fields)
+        self._simple = self._flat and plain and len(self._packed) == len(fields)
         self._simple_plan = [(field.path[0], key, field.kind == TENSOR) for field, key in zip(fields, self._keys)]
+        self._writer = RecordWriter(self._records, fields, self._keys) if self._simple else None
 
     # ------------------------------------------------------------------ write
 
     def write(self, start: int, rows: dict[str, Any], count: int) -> None:
-        leaves = self._checked_fast(rows, count)
-        if leaves is None:
-            leaves = self._checked(rows, count)
-        self._put(start, count, leaves)
+        if self._writer is not None and start + count <= self.capacity and self._writer.write(start, rows, count):
+            return
+        self._put(start, count, self._checked(rows, count))
 
     def _put(self, start: int, count: int, leaves: list[Any]) -> None:
         """Copy leaves that are known to fit."""
@@ -99,27 +94,6 @@ class ColumnStorage(Storage):
             if array is not None:
                 array[start:] = leaf[:until]
                 array[:rest] = leaf[until:]
-
-    def _checked_fast(self, columns: dict[str, Any], count: int) -> list[Any] | None:
-        """The arrays to store, or None for what the careful way has to look at."""
-        if not self._flat or not self._plain or len(columns) != len(self.fields):
-            return None
-        if count != self._shapes_for:
-            self._shapes = [(count, *field.shape) for field in self.fields]
-            self._shapes_for = count
-        leaves = []
-        try:
-            for key, tensor, dtype, shape in zip(self._top_keys, self._is_tensor, self._dtypes, self._shapes):
-                leaf = columns[key]
-                if tensor:
-                    leaf = leaf.numpy()
-                if leaf.dtype != dtype or leaf.shape != shape:
-                    return None
-                leaves.append(leaf)
-        except (KeyError, AttributeError, RuntimeError, TypeError):
-            # A missing field, a tensor that needs a gradient or is on a device, an array among tensors.
-            return None
-        return leaves
 
     def _checked(self, columns: dict[str, Any], count: int) -> list[Any]:
         check_paths(self.fields, columns)

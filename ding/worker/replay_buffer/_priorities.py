@@ -84,9 +84,9 @@ def checked_priorities(values: Any, where: str) -> np.ndarray:
         priorities = np.asarray(values, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError) as error:
         raise BufferArgumentError(f"{where} must be numbers, found {values!r:.200}") from error
-    # One test that is False for NaN, negative and infinite values alike.
-    bad = np.flatnonzero(~((priorities >= 0) & (priorities < np.inf)))
-    if len(bad):
+    # Both bounds are NaN when one priority is, and NaN compares false.
+    if len(priorities) and not (priorities.min() >= 0 and priorities.max() < np.inf):
+        bad = np.flatnonzero(~((priorities >= 0) & (priorities < np.inf)))
         found = {int(i): float(priorities[i]) for i in bad[:_SHOWN]}
         raise BufferArgumentError(
             f"{where} must be finite and not negative; {len(bad)} of {len(priorities)} are not, by index: {found}"

@@ -10,7 +10,7 @@ from ding.data.sum_tree import SumTree
 
 EMPTY = -1
 # Stands for a row without ``collect_iter``.
-UNKNOWN_ITER = np.iinfo(np.int64).min
+UNKNOWN_ITER = int(np.iinfo(np.int64).min)
 
 # Weights are kept below this, so that the sum of many huge ones stays finite.
 _LARGEST_WEIGHT = 1e280
@@ -37,6 +37,7 @@ class Slots:
         self.use_count = np.zeros(size, dtype=np.int64)
         self.priority = np.zeros(size, dtype=np.float64)
         self.collect_iter = np.full(size, UNKNOWN_ITER, dtype=np.int64)
+        self.any_collect_iter = False
         self.tree = SumTree(size)
 
     def weights(self, priority: Any) -> Any:
@@ -57,7 +58,9 @@ class Slots:
         self.unique_id[start:stop] = np.arange(first_id, first_id + count)
         self.use_count[start:stop] = 0
         self.priority[start:stop] = priority
-        self.collect_iter[start:stop] = collect_iter
+        if self.any_collect_iter or collect_iter is not UNKNOWN_ITER:
+            self.any_collect_iter = True
+            self.collect_iter[start:stop] = collect_iter
         self.tree.set_range(start, stop, self.weights(priority))
 
     def remove(self, positions: np.ndarray) -> None:
@@ -83,11 +86,11 @@ class Slots:
 
     def staleness(self, positions: np.ndarray, cur_iter: int) -> np.ndarray:
         """int64 ``[N]``: train iterations since collection; -1 where that is unknown."""
+        if not self.any_collect_iter:
+            return np.full(len(positions), -1)
         collected = self.collect_iter.take(positions)
-        unknown = collected == UNKNOWN_ITER
         stale = cur_iter - collected
-        if unknown.any():
-            stale[unknown] = -1
+        stale[collected == UNKNOWN_ITER] = -1
         return stale
 
     def state_dict(self) -> dict[str, Any]:
@@ -103,6 +106,7 @@ class Slots:
         """
         for name in _ARRAYS:
             getattr(self, name)[:] = state[name]
+        self.any_collect_iter = bool((self.collect_iter != UNKNOWN_ITER).any())
         if state["alpha"] == self.alpha:
             self.tree.load_state_dict(state["tree"])
         else:
@@ -126,9 +130,9 @@ def collect_iters(rows: "dict[str, Any] | list[Any]", count: int) -> Any:
 
 def _iter_of(value: Any) -> int:
     if value is None:
-        return int(UNKNOWN_ITER)
+        return UNKNOWN_ITER
     if isinstance(value, (list, tuple)):
-        return min((_iter_of(one) for one in value), default=int(UNKNOWN_ITER))
+        return min((_iter_of(one) for one in value), default=UNKNOWN_ITER)
     if isinstance(value, (torch.Tensor, np.ndarray)):
         return int(value.min())
     return int(value)

@@ -129,8 +129,8 @@ class AdvancedReplayBuffer(RingBuffer):
         attr = cfg["monitor"]["sampled_data_attr"]
         self._attr_monitor = SampledDataAttrMonitor(int(attr["average_range"]))
         self._print_freq = int(attr["print_freq"])
+        self._strata = np.zeros(0)
         self._sample_calls = 0
-        self._cur_iter = -1
         self._cur_envstep = -1
 
     def _report_seconds(self) -> float:
@@ -326,15 +326,16 @@ class AdvancedReplayBuffer(RingBuffer):
     def _draw_weighted(self, size: int, sample_range: "slice | None") -> np.ndarray:
         tree = self._slots.tree
         points = self._generator.random(size)
-        points += np.arange(size)
+        if size != len(self._strata):
+            self._strata = np.arange(size, dtype=np.float64)
+        points += self._strata
+        points *= 1 / size
         if sample_range is None:
-            points *= tree.total / size
-            return tree.find(points)
+            return tree.draw(points)
         held = self._held_positions()
         ranks = self._ranks(sample_range, len(held))
         ends = tree.leaves.take(held[ranks.start : ranks.stop]).cumsum()
-        points *= ends[-1] / size
-        picked = np.minimum(ends.searchsorted(points, "right"), len(ends) - 1)
+        picked = np.minimum(ends.searchsorted(points * ends[-1], "right"), len(ends) - 1)
         return held[ranks.start + picked]
 
     def _annotated(self, positions: np.ndarray, cur_iter: int) -> Any:

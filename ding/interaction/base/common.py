@@ -1,0 +1,71 @@
+"""Life cycles, random tokens and small helpers for functions."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+Self = TypeVar("Self", bound="ControllableContext")
+
+
+def random_token(length: int = 64) -> str:
+    """``length`` hexadecimal characters from the random source of the system: no seed makes them predictable."""
+    if length < 1:
+        raise ValueError(f"the length of a token must be positive, got {length}")
+    return secrets.token_hex((length + 1) // 2)[:length]
+
+
+def translate_dict_func(functions: Mapping[str, Callable[..., Any]]) -> Callable[..., dict[str, Any]]:
+    """A function that calls each of ``functions`` with its own arguments and returns ``{name: result}``."""
+
+    def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        return {name: function(*args, **kwargs) for name, function in functions.items()}
+
+    return call
+
+
+def default_func(return_value: Any = None) -> Callable[..., Any]:
+    """A function that takes anything and returns ``return_value``."""
+
+    def call(*_args: Any, **_kwargs: Any) -> Any:
+        return return_value
+
+    return call
+
+
+class ControllableContext(ABC):
+    """Something that is started and closed; ``with`` does both."""
+
+    @abstractmethod
+    def start(self) -> Any:
+        """Begin."""
+
+    @abstractmethod
+    def close(self) -> Any:
+        """End; a second call does nothing."""
+
+    def __enter__(self: Self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_exc: Any) -> None:
+        self.close()
+
+
+class ControllableService(ControllableContext):
+    """A context that runs by itself: ``shutdown`` asks it to end, ``join`` waits until it has."""
+
+    @abstractmethod
+    def shutdown(self) -> None:
+        """Ask the service to end; does not wait."""
+
+    @abstractmethod
+    def join(self) -> None:
+        """Wait until the service has ended."""
+
+    def close(self) -> None:
+        """``shutdown`` and ``join``."""
+        self.shutdown()
+        self.join()

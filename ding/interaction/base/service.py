@@ -1,0 +1,239 @@
+"""What masters and slaves have in common: addresses, tokens, the server, ``ping`` and ``shutdown``."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ding.interaction._counters import Counters
+from ding.interaction.base.app import ResponsibleException
+from ding.interaction.base.common import ControllableService, random_token
+from ding.interaction.base.endpoint import Answer, Call, Endpoint
+from ding.interaction.base.network import get_host_ip, join_http_address
+from ding.interaction.base.tls import TlsConfig
+from ding.interaction.base.token import TokenGuard, check_bind, resolve_run_token, same_token
+from ding.interaction.base.transport import Client, Server, Transport, resolve_transport
+from ding.interaction.config import (
+    AUTO_PORT_TRIES,
+    DEFAULT_CHANNEL,
+    DEFAULT_REQUEST_RETRIES,
+    DEFAULT_REQUEST_RETRY_WAITING,
+    LOCAL_HOST,
+    MAX_BODY_BYTES,
+)
+from ding.interaction.exception.base import PortTakenError, ResponseException, ServiceClosed, UnreachableError
+from ding.interaction.values import ResponseValues
+
+log = logging.getLogger(__name__)
+
+_WILDCARDS = ("", "0.0.0.0", "::")
+_CHANNEL = re.compile(r"-?[0-9]{1,9}")
+_PING_TIMEOUT_S = 5.0
+
+
+class _Codes:
+    """The numbers that a master and a slave give to the same errors."""
+
+    def __init__(self, codes: Any, missing: str) -> None:
+        self.shutting_down = int(codes.SYSTEM_SHUTTING_DOWN)
+        self.channel_missing = int(codes[f"CHANNEL_{missing}"])
+        self.channel_invalid = int(codes.CHANNEL_INVALID)
+        self.self_missing = int(codes[f"SELF_TOKEN_{missing}"])
+        self.self_invalid = int(codes.SELF_TOKEN_INVALID)
+
+
+class HttpService(ControllableService):
+    """A service with routes. It is started once; after ``close`` another object is needed.
+
+    Subclasses give their routes in ``_routes`` and what ends in ``_stop``.
+    """
+
+    def __init__(
+        self,
+        host: str | None,
+        port: int | str | None,
+        default_port: int,
+        codes: tuple[Any, str],
+        error_of: Callable[[ResponseValues], ResponseException],
+        request_retries: int | None,
+        request_retry_waiting: float | None,
+        channel: int | None,
+        my_address: str | None,
+        run_token: str | None,
+        transport: Transport | str | None,
+        tls: TlsConfig | None,
+        max_body_bytes: int | None,
+    ) -> None:
+        self._host = LOCAL_HOST if host is None else host
+        self._configured_port = default_port if port is None else port
+        self._default_port = default_port
+        if isinstance(self._configured_port, str) and self._configured_port != "auto":
+            raise ValueError(f"port must be a number, 0 for any free one, or 'auto', got {port!r}")
+        self._codes = _Codes(*codes)
+        self._error_of = error_of
+        self._retries = DEFAULT_REQUEST_RETRIES if request_retries is None else request_retries
+        self._retry_waiting = DEFAULT_REQUEST_RETRY_WAITING if request_retry_waiting is None else request_retry_waiting
+        self._channel = DEFAULT_CHANNEL if channel is None else int(channel)
+        self._configured_address = my_address
+        run_token = resolve_run_token(run_token)
+        self._transport = resolve_transport(transport, tls)
+        if self._transport.exposed:
+            check_bind(self._host, run_token)
+        self._guard = TokenGuard(run_token)
+        self._endpoint = Endpoint(self._guard, MAX_BODY_BYTES if max_body_bytes is None else max_body_bytes)
+        self._self_token = random_token()
+        self._counters = Counters()
+        self._server: Server | None = None
+        self._life = threading.Lock()
+        self._shutting_down = threading.Event()
+        self._ended = threading.Event()
+        for method, path, handler in (
+            ("GET", "/ping", self._handle_ping),
+            ("DELETE", "/shutdown", self._handle_shutdown),
+            *self._routes(),
+        ):
+            self._endpoint.add(method, path, handler)
+
+    # What a subclass gives.
+
+    def _routes(self) -> list[tuple[str, str, Callable[[Call], Answer]]]:
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Start the threads; the server listens already."""
+
+    def _stop(self) -> None:
+        """End the threads; the server still listens, but refuses everything."""
+
+    # Life.
+
+    @property
+    def host(self) -> str:
+        """The address that the service listens on."""
+        return self._host
+
+    @property
+    def port(self) -> int:
+        """The port that the service really listens on.
+
+        Raises:
+            ServiceClosed: the port is chosen when the service starts, and it has not started.
+        """
+        if self._server is not None:
+            return self._server.port
+        if isinstance(self._configured_port, int) and self._configured_port != 0:
+            return self._configured_port
+        raise ServiceClosed("the port is known once the service has started")
+
+    @property
+    def my_address(self) -> str:
+        """The address under which others reach the service."""
+        if self._configured_address is not None:
+            return self._configured_address
+        host = get_host_ip() if self._host in _WILDCARDS else self._host
+        return join_http_address(host, self.port, self._transport.https)
+
+    def start(self) -> None:
+        """Listen and begin to work.
+
+        Raises:
+            PortTakenError: the port is in use; the message names it.
+            ServiceClosed: the service was started before.
+        """
+        with self._life:
+            if self._server is not None or self._shutting_down.is_set():
+                raise ServiceClosed(f"a {type(self).__name__} is started once; make another one")
+            self._server = self._listen()
+        self._begin()
+
+    def shutdown(self) -> None:
+        """Ask the service to end; does not wait. From now on requests are refused (code 101)."""
+        with self._life:
+            first = not self._shutting_down.is_set()
+            self._shutting_down.set()
+            if not first:
+                return
+            if self._server is None:
+                self._ended.set()
+                return
+        threading.Thread(target=self._end, name="shutdown", daemon=True).start()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait until the service has ended, for up to ``timeout_s`` seconds.
+
+        Raises:
+            TimeoutError: it has not.
+        """
+        if not self._ended.wait(timeout_s):
+            raise TimeoutError(f"the {type(self).__name__} has not ended within {timeout_s} s")
+
+    def ping(self) -> bool:
+        """Whether the own server answers, and that it is the own one."""
+        host = LOCAL_HOST if self._host in _WILDCARDS else self._host
+        wire = self._transport.open(host, self.port, self._transport.https)
+        headers = {"Token": self._self_token, **self._guard.headers()}
+        client = Client(wire, lambda: headers, self._error_of, retries=0)
+        try:
+            client.request("GET", "/ping", timeout_s=_PING_TIMEOUT_S)
+        except (UnreachableError, ResponseException) as error:
+            log.info("ping: %s", error)
+            return False
+        finally:
+            client.close()
+        return True
+
+    def _listen(self) -> Server:
+        if self._configured_port != "auto":
+            return self._transport.serve(self._endpoint, self._host, int(self._configured_port))
+        last = self._default_port + AUTO_PORT_TRIES - 1
+        for port in range(self._default_port, last + 1):
+            try:
+                return self._transport.serve(self._endpoint, self._host, port)
+            except PortTakenError:
+                log.info("port %d is taken, trying the next one", port)
+        raise PortTakenError(f"all ports from {self._default_port} to {last} are taken")
+
+    def _end(self) -> None:
+        try:
+            self._stop()
+        except Exception:
+            log.exception("ending the %s", type(self).__name__)
+        finally:
+            if self._server is not None:
+                self._server.close()
+            self._ended.set()
+
+    # Checks that all handlers share.
+
+    def _check_alive(self) -> None:
+        if self._shutting_down.is_set():
+            raise ResponsibleException(self._codes.shutting_down, "The service is shutting down.", status_code=401)
+
+    def _check_channel(self, call: Call) -> None:
+        text = call.header("Channel")
+        if text is None:
+            raise ResponsibleException(self._codes.channel_missing, "The request has no channel.", status_code=400)
+        if _CHANNEL.fullmatch(text) is None:
+            raise ResponsibleException(self._codes.channel_invalid, "The channel is no integer.", status_code=400)
+        if int(text) != self._channel:
+            raise ResponsibleException(self._codes.channel_invalid, "The channel is another one.", status_code=403)
+
+    def _check_self_token(self, call: Call) -> None:
+        self._check_alive()
+        token = call.header("Token")
+        if not token:
+            raise ResponsibleException(self._codes.self_missing, "The request has no token.", status_code=400)
+        if not same_token(token, self._self_token):
+            raise ResponsibleException(self._codes.self_invalid, "The token is wrong.", status_code=403)
+
+    def _handle_ping(self, call: Call) -> Answer:
+        self._check_self_token(call)
+        return Answer("PONG!")
+
+    def _handle_shutdown(self, call: Call) -> Answer:
+        self._check_self_token(call)
+        self.shutdown()
+        return Answer("The service shuts down.")

@@ -1,0 +1,55 @@
+"""Optional encryption of the control plane."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TlsConfig:
+    """PEM files of one process: its certificate and key, and the certificates that it trusts in others.
+
+    ``certfile``/``keyfile`` are needed to serve, ``cafile`` to talk to others (without one, the system's). The
+    certificate must name the address under which others reach the process. ``mutual=True`` also demands a certificate
+    of ``cafile`` from clients.
+    """
+
+    certfile: str | None = None
+    keyfile: str | None = None
+    cafile: str | None = None
+    mutual: bool = False
+
+    def __post_init__(self) -> None:
+        if self.certfile is None and self.cafile is None:
+            raise ValueError("tls needs certfile (to serve) or cafile (to check others), got neither")
+        if self.mutual and self.cafile is None:
+            raise ValueError("tls.mutual=True needs tls.cafile: whose certificates should clients show?")
+
+    def server_context(self) -> ssl.SSLContext:
+        """For a server: TLS 1.2 or newer.
+
+        Raises:
+            ValueError: no certificate is configured.
+        """
+        if self.certfile is None:
+            raise ValueError("tls.certfile is needed to serve over TLS")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.certfile, self.keyfile)
+        if self.mutual:
+            context.load_verify_locations(self.cafile)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    @property
+    def verify(self) -> str | bool:
+        """What ``requests`` checks servers against."""
+        return True if self.cafile is None else self.cafile
+
+    @property
+    def client_certificate(self) -> tuple[str, str] | str | None:
+        """What ``requests`` shows to servers that demand a certificate."""
+        if not self.mutual or self.certfile is None:
+            return None
+        return self.certfile if self.keyfile is None else (self.certfile, self.keyfile)

@@ -1,0 +1,121 @@
+"""The token of a run: who has it may talk to the processes of the run.
+
+The launcher makes one with ``random_token``, hands it to its children in the environment variable ``DING_RUN_TOKEN``,
+and to other machines in a file that only its owner may read. It crosses the wire as ``Authorization: Bearer <token>``
+in every request; it is compared in constant time, before the body is looked at, and is never logged.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from ding.interaction.base.app import ResponsibleException
+from ding.interaction.config import RUN_TOKEN_ENV
+from ding.interaction.exception.base import TokenFileError, UnsafeBindError
+from ding.interaction.exception.protocol import ProtocolErrorCode
+
+_TOKEN = re.compile(r"[\x21-\x7e]{16,512}")
+
+
+def same_token(given: str, expected: str) -> bool:
+    """Whether two tokens are equal; takes the same time wherever they differ."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape"))
+
+
+def resolve_run_token(run_token: str | None) -> str | None:
+    """``run_token``, or else that of the environment, or else None.
+
+    Raises:
+        ValueError: the token has fewer than 16 or more than 512 characters, or blanks, or is not ASCII.
+    """
+    token = os.environ.get(RUN_TOKEN_ENV) if run_token is None else run_token
+    if not token:
+        return None
+    if _TOKEN.fullmatch(token) is None:
+        raise ValueError("a run token must have 16 to 512 printable ASCII characters and no blanks")
+    return token
+
+
+def write_run_token(path: str | os.PathLike[str], token: str) -> None:
+    """Write ``token`` to a new file that only its owner may read.
+
+    Raises:
+        FileExistsError: the file is there already; an existing file may have been opened by someone else.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(token + "\n")
+
+
+def read_run_token(path: str | os.PathLike[str]) -> str:
+    """The token in a file.
+
+    Raises:
+        TokenFileError: others may read or write the file, or there is no token in it.
+    """
+    path = Path(path)
+    with path.open(encoding="ascii", errors="replace") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        text = file.read(4096).strip()
+    if os.name == "posix" and mode & 0o077:
+        raise TokenFileError(f"{path} has the permissions {mode:04o}; others could read the token: chmod 600 it")
+    if _TOKEN.fullmatch(text) is None:
+        raise TokenFileError(f"{path} holds no token of 16 to 512 printable characters")
+    return text
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is an address that only this machine reaches. Of names, only ``localhost`` is taken for one."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_bind(host: str, run_token: str | None) -> None:
+    """Refuse to listen to other hosts without a token.
+
+    Raises:
+        UnsafeBindError: ``host`` is no loopback address and there is no run token.
+    """
+    if run_token is None and not is_loopback(host):
+        raise UnsafeBindError(
+            f"host {host!r} can be reached from other machines, so a run token is needed: give run_token, set the "
+            f"environment variable {RUN_TOKEN_ENV}, or listen on 127.0.0.1"
+        )
+
+
+class TokenGuard:
+    """Checks the run token of requests; without a run token everyone passes."""
+
+    def __init__(self, run_token: str | None) -> None:
+        self._expected = None if run_token is None else f"Bearer {run_token}"
+
+    def check(self, authorization: str | None) -> None:
+        """Check the ``Authorization`` header.
+
+        Raises:
+            ResponsibleException: no token (401) or a wrong one (403).
+        """
+        if self._expected is None:
+            return
+        if not authorization:
+            raise ResponsibleException(
+                ProtocolErrorCode.RUN_TOKEN_NOT_GIVEN, "The request has no run token.", status_code=401
+            )
+        if not same_token(authorization, self._expected):
+            raise ResponsibleException(
+                ProtocolErrorCode.RUN_TOKEN_INVALID, "The run token is not that of this run.", status_code=403
+            )
+
+    def headers(self) -> Mapping[str, str]:
+        """What a client adds to its requests."""
+        return {} if self._expected is None else {"Authorization": self._expected}

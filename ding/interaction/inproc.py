@@ -1,0 +1,109 @@
+"""The control plane within one process: for tests, debugging and notebooks.
+
+The same masters and slaves, with the same checks and errors, without sockets::
+
+    network = InprocTransport()
+    master = Master(transport=network)
+    slave = MySlave(port=0, transport=network)
+
+``transport='inproc'`` takes the one network of the process. Addresses look like those of HTTP, but exist within the
+network only. Messages go through JSON, so that what works here works over HTTP.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ding.interaction.base.app import payload
+from ding.interaction.base.endpoint import Endpoint
+from ding.interaction.base.transport import Server, Transport, Wire
+from ding.interaction.exception.base import PortTakenError, UnreachableError
+from ding.interaction.exception.protocol import ProtocolErrorCode
+from ding.interaction.values import ResponseValues
+from ding.interaction.wire import dumps, loads
+
+_FIRST_EPHEMERAL_PORT = 49152
+
+
+class InprocTransport(Transport):
+    """A network of its own. All methods are atomic; a request is handled in the thread that sends it."""
+
+    exposed = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._endpoints: dict[int, Endpoint] = {}
+        self._next_port = _FIRST_EPHEMERAL_PORT
+
+    def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
+        """See ``Transport.serve``. There is one host, whatever its name."""
+        with self._lock:
+            if port == 0:
+                port = self._next_port
+                self._next_port += 1
+            if port in self._endpoints:
+                raise PortTakenError(f"port {port} of the in-process network is taken")
+            self._endpoints[port] = endpoint
+        return _InprocServer(self, host, port)
+
+    def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:
+        """See ``Transport.open``."""
+        return _InprocWire(self, port, (path or "").rstrip("/"))
+
+    def find(self, port: int) -> Endpoint | None:
+        """What listens on ``port``."""
+        with self._lock:
+            return self._endpoints.get(port)
+
+    def remove(self, port: int) -> None:
+        """Free ``port``."""
+        with self._lock:
+            self._endpoints.pop(port, None)
+
+
+class _InprocServer(Server):
+    def __init__(self, network: InprocTransport, host: str, port: int) -> None:
+        self._network = network
+        self.host = host
+        self.port = port
+
+    def close(self) -> None:
+        """Free the port."""
+        self._network.remove(self.port)
+
+
+class _InprocWire(Wire):
+    def __init__(self, network: InprocTransport, port: int, base: str) -> None:
+        self._network = network
+        self._port = port
+        self._base = base
+
+    def send(self, method: str, path: str, data: Any, headers: Mapping[str, str], timeout_s: float) -> ResponseValues:
+        """See ``Wire.send``. There is no timeout: handlers do not wait."""
+        endpoint = self._network.find(self._port)
+        if endpoint is None:
+            raise UnreachableError(f"{method} {path}: nothing listens on port {self._port} of the in-process network")
+        body = dumps({} if data is None else data)
+        if len(body) > endpoint.max_body_bytes:
+            text = f"The body is larger than {endpoint.max_body_bytes} bytes."
+            return ResponseValues.from_payload(413, payload(False, ProtocolErrorCode.BODY_TOO_LARGE, text, None))
+        status, answer = endpoint.handle(method, self._base + path, headers, lambda: body)
+        return ResponseValues.from_payload(status, loads(dumps(answer)))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+_default: InprocTransport | None = None
+_default_lock = threading.Lock()
+
+
+def default_network() -> InprocTransport:
+    """The network behind ``transport='inproc'``."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = InprocTransport()
+        return _default

@@ -1,0 +1,279 @@
+"""A connection of a master to one slave."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ding.interaction.base.common import ControllableContext, random_token
+from ding.interaction.base.network import join_http_address
+from ding.interaction.base.transport import Client
+from ding.interaction.exception.base import ConnectionLost, InteractionError, ResponseException
+from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
+from ding.interaction.master.task import Task
+from ding.interaction.schema import Identifier, check
+
+if TYPE_CHECKING:
+    from ding.interaction.master.master import Master
+
+log = logging.getLogger(__name__)
+
+_FINISHED_KEPT = 4096
+
+
+def token_key(token: str) -> bytes:
+    """The key under which a token is looked up: its hash, so that the lookup tells nothing about the token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+class Connection(ControllableContext):
+    """Made by ``Master.new_connection``; ``with`` connects and disconnects. It may be connected again after it was
+    disconnected.
+
+    Concurrency: all methods may be called by several threads. When the connection is lost (no heartbeat, a newer
+    process of that name, ``lose``), ``is_connected`` becomes False and all its tasks fail at once.
+    """
+
+    def __init__(
+        self, master: Master, name: str, host: str, port: int, https: bool, path: str | None, incarnation: str | None
+    ) -> None:
+        self._master = master
+        self._name = name
+        self._address = join_http_address(host, port, https, path)
+        self._target = (host, port, https, path)
+        self._expected = incarnation
+        self._lock = threading.RLock()
+        self._connected = False
+        self._incarnation = incarnation
+        self._token = ""
+        self._client: Client | None = None
+        self._tasks: dict[str, Task] = {}
+        self._finished: OrderedDict[str, None] = OrderedDict()
+        #: When the slave was last heard of, on the clock of the master.
+        self.last_seen = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Connection {self._name!r} to {self._address}: {'connected' if self._connected else 'not connected'}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the slave."""
+        return self._name
+
+    @property
+    def address(self) -> str:
+        """The address of the slave."""
+        return self._address
+
+    @property
+    def incarnation(self) -> str | None:
+        """The id of the process behind the name, known once it is connected."""
+        return self._incarnation
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection stands."""
+        return self._connected
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks that are not over."""
+        with self._lock:
+            return tuple(self._tasks.values())
+
+    def connect(self) -> Any:
+        """Connect to the slave.
+
+        Returns:
+            What ``_after_connect`` of the master returns.
+
+        Raises:
+            ResponseException, UnreachableError: the slave refuses or does not answer (unless ``_error_connect`` is
+                overridden).
+            ConnectionLost: another process than the expected incarnation answers at the address.
+            KeyError: another connection with the name stands.
+        """
+        master = self._master
+        token = random_token()
+        with self._lock:
+            if self._connected:
+                raise ValueError(f"{self._name!r} is connected already")
+            client = self._open(token)
+            self._token, self._client = token, client
+        try:
+            master._register(self, token)
+            message = {"master": {"address": master.my_address}, "data": master._before_connect(self) or {}}
+            values = client.request("POST", "/connect", message)
+            self._check_incarnation(values.data)
+        except BaseException as error:
+            master._registry.remove(self)
+            client.close()
+            if isinstance(error, InteractionError):
+                return master._error_connect(self, error)
+            raise
+        with self._lock:
+            self._connected = True
+            self.last_seen = master._clock()
+        master._enter(self)
+        return master._after_connect(self, *values)
+
+    def disconnect(self) -> Any:
+        """Disconnect from the slave; tasks that are not over fail.
+
+        Returns:
+            What ``_after_disconnect`` of the master returns.
+
+        Raises:
+            ConnectionLost: it is not connected.
+            SlaveDisconnectionRefused: the slave refuses; the connection then still stands.
+            ResponseException, UnreachableError: the slave does not know the connection or does not answer; it is over
+                nevertheless.
+        """
+        with self._lock:
+            client = self._client
+            if not self._connected or client is None:
+                raise ConnectionLost(f"{self._name!r} is not connected")
+        master = self._master
+        try:
+            values = client.request("DELETE", "/disconnect", {"data": master._before_disconnect(self) or {}})
+        except InteractionError as error:
+            refused = isinstance(error, ResponseException) and error.code == SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED
+            if not refused:
+                master._leave(self, f"{self._name!r} did not take the disconnection: {error}")
+            return master._error_disconnect(self, error)
+        master._leave(self, f"{self._name!r} was disconnected")
+        return master._after_disconnect(self, *values)
+
+    def start(self) -> None:
+        """``connect``."""
+        self.connect()
+
+    def close(self) -> None:
+        """``disconnect``, if it is connected."""
+        if self._connected:
+            try:
+                self.disconnect()
+            except ConnectionLost:
+                log.debug("%s was lost while it was closed", self._name)
+
+    def new_task(self, data: Any, *, task_id: str | None = None, deadline_s: float | None = None) -> Task:
+        """A task for the slave; ``start`` sends it.
+
+        Args:
+            data: any JSON value, usually ``{"name": ..., ...}``.
+            task_id: default: a new one. A slave takes an id once; sent again, it reports the old outcome again.
+            deadline_s: the task fails when it is not over so many seconds after its start; None: when the connection is
+                lost.
+
+        Raises:
+            SchemaError: the id is no identifier.
+        """
+        identity = str(uuid.uuid4()) if task_id is None else check(task_id, Identifier(), "task_id")
+        return Task(self, identity, data, deadline_s)
+
+    # For the task and the master.
+
+    def _open(self, token: str) -> Client:
+        master = self._master
+        wire = master._transport.open(*self._target)
+        headers = {"Channel": str(master._channel), "Token": token, **master._guard.headers()}
+        return Client(wire, lambda: headers, get_slave_exception_by_error, master._retries, master._retry_waiting)
+
+    def _check_incarnation(self, data: Any) -> None:
+        answered = data.get("incarnation") if isinstance(data, dict) else None
+        if self._expected is not None and answered != self._expected:
+            raise ConnectionLost(
+                f"another process than that which enrolled as {self._name!r} answers at {self._address}"
+            )
+        self._incarnation = answered if isinstance(answered, str) else self._expected
+
+    def _start_task(self, task: Task) -> None:
+        master = self._master
+        try:
+            with self._lock:
+                client = self._client
+                if not self._connected or client is None:
+                    raise ConnectionLost(f"{self._name!r} is not connected")
+                if task.id in self._tasks:
+                    raise ConnectionLost(f"task {task.id} runs on {self._name!r} already")
+                self._tasks[task.id] = task  # before it is sent: the result may be here before the answer
+                self._finished.pop(task.id, None)
+                if task.deadline_s is not None:
+                    task.due = master._clock() + task.deadline_s
+            data = master._before_new_task(self, task.task)
+            values = client.request("POST", "/task/new", {"task": {"id": task.id}, "data": data})
+        except InteractionError as error:
+            self._forget(task)
+            if task.mark_start_failed(error):
+                master._counters.add("tasks_refused" if isinstance(error, ResponseException) else "tasks_unsent")
+                master._error_new_task(self, task.task, error)
+            return
+        task.mark_started()
+        master._counters.add("tasks_started")
+        master._after_new_task(self, task.task, *values)
+
+    def _forget(self, task: Task) -> None:
+        with self._lock:
+            if self._tasks.get(task.id) is task:
+                del self._tasks[task.id]
+                self._remember(task.id)
+
+    def _remember(self, task_id: str) -> None:
+        self._finished[task_id] = None
+        while len(self._finished) > _FINISHED_KEPT:
+            self._finished.popitem(last=False)
+
+    def _take_result(self, task_id: str) -> Task | None:
+        """The task that a result is for, or None for one that is over or was never sent; counts those."""
+        with self._lock:
+            task = self._tasks.pop(task_id, None)
+            if task is not None:
+                self._remember(task_id)
+                return task
+            known = task_id in self._finished
+        self._master._counters.add("results_duplicate" if known else "results_unknown")
+        return None
+
+    def _take_due(self, now: float) -> list[Task]:
+        with self._lock:
+            due = [task for task in self._tasks.values() if task.due is not None and task.due <= now]
+            for task in due:
+                del self._tasks[task.id]
+                self._remember(task.id)
+        return due
+
+    def _take_down(self) -> list[Task] | None:
+        """The connection is over: the tasks that it had, or None if it was over before."""
+        with self._lock:
+            if not self._connected:
+                return None
+            self._connected = False
+            client, self._client = self._client, None
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                self._remember(task.id)
+            self._tasks.clear()
+        if client is not None:
+            client.close()
+        return tasks
+
+    def _say_goodbye(self, timeout_s: float) -> None:
+        """Disconnect without waiting long; for a master that closes."""
+        client = self._client
+        if client is None:
+            return
+        try:
+            client.request("DELETE", "/disconnect", {"data": {}}, retries=0, timeout_s=timeout_s)
+        except InteractionError as error:
+            log.info("%s did not take the disconnection: %s", self._name, error)
+
+    def _in_callback(self) -> bool:
+        return self._master._callbacks.is_current()
+
+    def _guarded_call(self, function: Callable[..., Any], *args: Any) -> None:
+        self._master._callbacks.call(function, *args)

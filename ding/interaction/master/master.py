@@ -1,0 +1,253 @@
+"""A master: connects to slaves, gives them tasks, takes their results."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from ding.interaction.base.tls import TlsConfig
+from ding.interaction.base.transport import Transport
+from ding.interaction.config import (
+    DEFAULT_HEARTBEAT_CHECK_SPAN,
+    DEFAULT_HEARTBEAT_TOLERANCE,
+    DEFAULT_MASTER_PORT,
+    DEFAULT_SLAVE_PORT,
+    MIN_HEARTBEAT_CHECK_SPAN,
+)
+from ding.interaction.exception.base import ServiceClosed
+from ding.interaction.exception.master import MasterErrorCode, get_master_exception_by_error
+from ding.interaction.master._callbacks import CallbackThread
+from ding.interaction.master._registry import Registry
+from ding.interaction.master._routes import MasterRoutes
+from ding.interaction.master.connection import Connection
+
+log = logging.getLogger(__name__)
+
+_GOODBYE_TIMEOUT_S = 2.0
+_GOODBYE_THREADS = 8
+_CALLBACKS_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True)
+class MasterStatistics:
+    """What a master has counted since it was made; a snapshot."""
+
+    connections: int  # that stand now
+    connections_lost: int
+    tasks_started: int
+    tasks_refused: int  # an error answer to the task
+    tasks_unsent: int  # no answer to the task, or no connection
+    tasks_completed: int
+    tasks_failed: int
+    tasks_expired: int  # not over at their deadline
+    results_duplicate: int  # for a task that was over
+    results_unknown: int  # for a task that was never sent
+    results_rejected: int  # from a connection that is over, or from a process that is fenced off
+    heartbeats: int
+    enrolments: int
+    enrolments_refused: int
+    callback_errors: int
+
+
+class Master(MasterRoutes):
+    """Ready to use; ``MasterHooks`` says what a subclass may override.
+
+    Arguments:
+        host, port: where to listen; default 127.0.0.1 and 7235; port 0 takes any free one, ``'auto'`` the next free
+            one.
+        heartbeat_tolerance: a slave that is silent for longer (seconds, monotonic) is lost; default 17.
+        heartbeat_check_span: seconds between two looks at that, at least 0.1; default 1.
+        request_retries, request_retry_waiting: how often a request without an answer is sent again (default 5), and
+            after how many seconds (default 1). 0 is allowed.
+        channel: a number that master and slave must agree on; default 0.
+        my_address: the address under which slaves reach the master; default: what it listens on.
+        run_token: the token of the run; default: the environment variable ``DING_RUN_TOKEN``. Without one only loopback
+            is served.
+        transport: ``'http'``, ``'inproc'`` or a ``Transport``.
+        tls: certificates, to talk over TLS.
+        max_body_bytes: the largest request that is read; default 16 MiB.
+        status: what ``GET /status`` answers: a function that returns a JSON value and does not wait long.
+        clock: seconds that only grow; for tests.
+
+    Raises:
+        UnsafeBindError: ``host`` is no loopback address and there is no run token.
+    """
+
+    def __init__(
+        self,
+        host: str | None = None,
+        port: int | str | None = None,
+        heartbeat_tolerance: float | None = None,
+        heartbeat_check_span: float | None = None,
+        request_retries: int | None = None,
+        request_retry_waiting: float | None = None,
+        channel: int | None = None,
+        my_address: str | None = None,
+        *,
+        run_token: str | None = None,
+        transport: Transport | str | None = None,
+        tls: TlsConfig | None = None,
+        max_body_bytes: int | None = None,
+        status: Callable[[], Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(
+            host,
+            port,
+            DEFAULT_MASTER_PORT,
+            (MasterErrorCode, "NOT_GIVEN"),
+            get_master_exception_by_error,
+            request_retries,
+            request_retry_waiting,
+            channel,
+            my_address,
+            run_token,
+            transport,
+            tls,
+            max_body_bytes,
+        )
+        self._tolerance = DEFAULT_HEARTBEAT_TOLERANCE if heartbeat_tolerance is None else heartbeat_tolerance
+        span = DEFAULT_HEARTBEAT_CHECK_SPAN if heartbeat_check_span is None else heartbeat_check_span
+        self._check_span = max(MIN_HEARTBEAT_CHECK_SPAN, span)
+        self._clock = clock
+        self._status_function = status
+        self._registry = Registry()
+        self._callbacks = CallbackThread(self._counters)
+        self._last_check: float | None = None
+        self._watch = threading.Thread(target=self._watch_slaves, name="heartbeat-check", daemon=True)
+
+    # Connections.
+
+    def new_connection(
+        self, name: str, host: str, port: int | None = None, https: bool = False, *, incarnation: str | None = None
+    ) -> Connection:
+        """A connection to the slave at ``host`` and ``port`` (default 7236); ``connect`` makes it.
+
+        Args:
+            incarnation: connect to this process only, as announced to ``_enrolled``; None: to whatever answers there.
+
+        Raises:
+            KeyError: a connection with the name stands.
+        """
+        self._registry.check_free(name)
+        return Connection(self, name, host, DEFAULT_SLAVE_PORT if port is None else port, https, None, incarnation)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._registry.by_name(name) is not None
+
+    def __getitem__(self, name: str) -> Connection:
+        connection = self._registry.by_name(name)
+        if connection is None:
+            known = ", ".join(sorted(each.name for each in self._registry.standing())) or "none"
+            raise KeyError(f"no connection with the name {name!r} stands; these do: {known}")
+        return connection
+
+    def __delitem__(self, name: str) -> None:
+        self[name].disconnect()
+
+    def lose(self, name: str, reason: str) -> bool:
+        """Take the connection for lost, without asking the slave; returns whether it stood.
+
+        For who knows better than the heartbeats, e.g. that the process has ended.
+        """
+        connection = self._registry.by_name(name)
+        return connection is not None and self._lose(connection, reason)
+
+    def fence(self, name: str, incarnation: str | None = None) -> None:
+        """Take nothing from a process of ``name`` any more, and lose its connection; default: from the newest one."""
+        incarnation = self._registry.incarnation(name) if incarnation is None else incarnation
+        connection = self._registry.by_name(name)
+        if incarnation is None and connection is not None:
+            incarnation = connection.incarnation
+        if incarnation is None:
+            raise KeyError(f"no process with the name {name!r} is known")
+        self._registry.fence(name, incarnation)
+        if connection is not None and connection.incarnation == incarnation:
+            self._lose(connection, f"{name!r} was fenced off")
+
+    def check_slaves(self) -> None:
+        """Look once whether slaves are silent for too long or tasks past their deadline; a thread does it every check
+        span.
+
+        When this very process has stood still (stopped, suspended), slaves are given that time.
+        """
+        now = self._clock()
+        asleep = 0.0 if self._last_check is None else now - self._last_check - self._check_span
+        self._last_check = now
+        for connection in self._registry.standing():
+            if asleep > self._tolerance / 2:
+                connection.last_seen += asleep
+            silent = now - connection.last_seen
+            if silent > self._tolerance:
+                self._lose(connection, f"{connection.name!r} has been silent for {silent:.1f} s")
+            for task in connection._take_due(now):
+                self._counters.add("tasks_expired")
+                self._callbacks.put(task.expire())
+
+    def statistics(self) -> MasterStatistics:
+        """A snapshot of the counters."""
+        return self._counters.snapshot(MasterStatistics, connections=len(self._registry.standing()))
+
+    def _status(self) -> Any:
+        """What ``GET /status`` answers; default: the function given as ``status``, or else the counters."""
+        if self._status_function is not None:
+            return self._status_function()
+        return {
+            "statistics": vars(self.statistics()),
+            "slaves": sorted(each.name for each in self._registry.standing()),
+        }
+
+    # Life.
+
+    def _begin(self) -> None:
+        self._callbacks.start()
+        self._watch.start()
+
+    def _stop(self) -> None:
+        standing = self._registry.standing()
+        if standing:
+            with ThreadPoolExecutor(_GOODBYE_THREADS) as pool:
+                list(pool.map(lambda each: each._say_goodbye(_GOODBYE_TIMEOUT_S), standing))
+        for connection in standing:
+            self._leave(connection, "the master is shutting down")
+        self._callbacks.close(_CALLBACKS_TIMEOUT_S)
+
+    def _watch_slaves(self) -> None:
+        while not self._shutting_down.wait(self._check_span):
+            self._callbacks.call(self.check_slaves)
+
+    # For connections.
+
+    def _register(self, connection: Connection, token: str) -> None:
+        if self._server is None or self._shutting_down.is_set():
+            raise ServiceClosed("the master must be started, and not shut down, to connect")
+        self._registry.add_token(connection, token)
+
+    def _enter(self, connection: Connection) -> None:
+        try:
+            self._registry.add(connection)
+        except KeyError:
+            self._leave(connection, "another connection took the name")
+            raise
+
+    def _leave(self, connection: Connection, reason: str) -> bool:
+        """A connection is over: forget its token, fail its tasks. Returns whether it stood."""
+        self._registry.remove(connection)
+        tasks = connection._take_down()
+        for task in tasks or ():
+            self._counters.add("tasks_failed")
+            self._callbacks.put(task.lose(reason))
+        return tasks is not None
+
+    def _lose(self, connection: Connection, reason: str) -> bool:
+        if not self._leave(connection, reason):
+            return False
+        log.warning("lost a slave: %s", reason)
+        self._counters.add("connections_lost")
+        self._callbacks.put(lambda: self._lost_connection(connection, reason))
+        return True

@@ -1,0 +1,86 @@
+"""The connection of a slave to its master."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ding.interaction.base.transport import Client
+
+
+@dataclass(eq=False)
+class Link:
+    """A connection: made by ``/connect``, over with ``/disconnect`` or when the master is lost."""
+
+    token: str
+    master_address: str
+    client: Client
+
+
+class LinkState:
+    """The current link, if any. All methods are atomic; waiting is woken by every change."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._link: Link | None = None
+        self._closed = False
+
+    @property
+    def current(self) -> Link | None:
+        """The link, or None while no master is connected."""
+        return self._link
+
+    def set_if_free(self, make: Callable[[], Link]) -> bool:
+        """Take the link that ``make`` makes, unless there is one; returns whether it was taken."""
+        with self._changed:
+            if self._link is not None or self._closed:
+                return False
+            self._link = make()
+            self._changed.notify_all()
+            return True
+
+    def drop(self, link: Link) -> bool:
+        """Forget ``link``; returns False when it was not the current one any more."""
+        with self._changed:
+            if self._link is not link:
+                return False
+            self._link = None
+            self._changed.notify_all()
+        link.client.close()
+        return True
+
+    def close(self) -> Link | None:
+        """Wake all waiters for good; returns the link that was current."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            return self._link
+
+    def wait_linked(self, timeout_s: float | None = None, in_vain: Callable[[], bool] = lambda: False) -> Link | None:
+        """Wait for a link; None when there is none in time, when ``in_vain()`` (see ``wake``), or after ``close``."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._link is not None or self._closed or in_vain(), timeout_s)
+            return None if self._closed else self._link
+
+    def wake(self) -> None:
+        """Have all waiters look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_unlinked(self, timeout_s: float | None = None) -> bool:
+        """Wait until there is no link; False when there still is one, or after ``close``."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._link is None or self._closed, timeout_s)
+            return self._link is None and not self._closed
+
+    def wait_changed(self, link: Link, timeout_s: float) -> bool:
+        """Wait up to ``timeout_s`` while ``link`` is the current one; returns whether it still is."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._link is not link or self._closed, timeout_s)
+            return self._link is link and not self._closed
+
+    def wait_closed(self, timeout_s: float) -> bool:
+        """Wait up to ``timeout_s`` for ``close``; returns whether it was called."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closed, timeout_s)

@@ -1,0 +1,51 @@
+"""What the methods of a slave raise to say no."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ding.interaction.exception.base import InteractionError
+
+
+class ConnectionRefuse(InteractionError):
+    """Raised in ``_before_connection``: the master may not connect (code 503)."""
+
+    def __init__(self, message: str | None = None, data: Any = None) -> None:
+        super().__init__(message or "The slave refuses the connection.")
+        self.message = str(self)
+        self.data = data
+
+
+class DisconnectionRefuse(InteractionError):
+    """Raised in ``_before_disconnection``: the master may not disconnect (code 504)."""
+
+    def __init__(self, message: str | None = None, data: Any = None) -> None:
+        super().__init__(message or "The slave refuses the disconnection.")
+        self.message = str(self)
+        self.data = data
+
+
+class TaskRefuse(InteractionError):
+    """Raised in ``_before_task``: the slave does not take the task (code 602, status 403)."""
+
+    status_code = 403
+
+    def __init__(self, message: str | None = None, data: Any = None) -> None:
+        super().__init__(message or "The slave refuses the task.")
+        self.message = str(self)
+        self.data = data
+
+
+class TaskInvalid(TaskRefuse):
+    """Raised in ``_before_task``: the data of the task is malformed, or names the unknown (code 602, status 400)."""
+
+    status_code = 400
+
+
+class TaskFail(InteractionError):
+    """Raised in ``_process_task``: the task has failed, with a result (any JSON value) and a sentence."""
+
+    def __init__(self, result: Any = None, message: str | None = None) -> None:
+        super().__init__(message or "The task failed.")
+        self.result = result
+        self.message = str(self)

@@ -1,0 +1,312 @@
+"""A slave: does the tasks of one master at a time, and reports how they ended."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import traceback
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ding.interaction.base.tls import TlsConfig
+from ding.interaction.base.transport import Transport
+from ding.interaction.config import (
+    DEFAULT_HEARTBEAT_SPAN,
+    DEFAULT_SLAVE_PORT,
+    MIN_HEARTBEAT_SPAN,
+)
+from ding.interaction.exception.base import (
+    ConnectTimeout,
+    InteractionError,
+    ResponseException,
+    ServiceClosed,
+    WireError,
+)
+from ding.interaction.exception.master import MasterErrorCode, MasterSystemShuttingDown
+from ding.interaction.exception.protocol import ProtocolErrorCode
+from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
+from ding.interaction.slave._enrol import Announcer
+from ding.interaction.slave._link import Link, LinkState
+from ding.interaction.slave._routes import SlaveRoutes
+from ding.interaction.slave._slots import Job, Outcome, TaskSlots
+from ding.interaction.slave.action import TaskFail
+
+log = logging.getLogger(__name__)
+
+_LEAVE_TIMEOUT_S = 2.0
+_STOP_TIMEOUT_S = 2.0
+# The master refuses the result, not the slave: it is told of a failure instead.
+_UNSENDABLE = (ProtocolErrorCode.BODY_TOO_LARGE, MasterErrorCode.TASK_DATA_INVALID)
+
+
+@dataclass(frozen=True)
+class SlaveStatistics:
+    """What a slave has counted since it was made; a snapshot."""
+
+    connected: bool
+    tasks_running: int
+    tasks_accepted: int  # taken for the first time
+    tasks_duplicate: int  # an id that was taken before
+    tasks_busy: int  # refused because all slots were taken
+    tasks_refused: int  # refused by _before_task, or malformed
+    tasks_completed: int
+    tasks_failed: int
+    results_dropped: int  # not reported: the connection that they belong to is over
+    connections: int
+    connections_lost: int
+    heartbeats: int
+    enrolments: int
+
+
+class Slave(SlaveRoutes):
+    """Does tasks: override ``_process_task``, and what else is needed of the hooks.
+
+    Arguments:
+        host, port: where to listen; default 127.0.0.1 and 7236; port 0 takes any free one, ``'auto'`` the next free
+            one.
+        heartbeat_span: seconds between two heartbeats, at least 0.2; default 3.
+        request_retries, request_retry_waiting: how often a request without an answer is sent again (default 5), and
+            after how many seconds (default 1). 0 is allowed.
+        channel: a number that master and slave must agree on; default 0.
+        run_token: the token of the run; default: the environment variable ``DING_RUN_TOKEN``. Without one only loopback
+            is served.
+        max_tasks: how many tasks may run at once; default 1.
+        transport: ``'http'``, ``'inproc'`` or a ``Transport``.
+        tls: certificates, to talk over TLS.
+        my_address: the address that the slave announces when it enrols; default: what it listens on.
+        max_body_bytes: the largest request that is read; default 16 MiB.
+
+    Concurrency: ``_before_*`` run in threads of the server and should not wait; ``_process_task`` runs in up to
+    ``max_tasks`` threads and may wait; ``_lost_connection`` runs in whatever thread noticed. A connection is lost when
+    the master answers a heartbeat or a result with an error, or does not answer at all; the slave is then free for
+    another master.
+
+    Raises:
+        UnsafeBindError: ``host`` is no loopback address and there is no run token.
+    """
+
+    def __init__(
+        self,
+        host: str | None = None,
+        port: int | str | None = None,
+        heartbeat_span: float | None = None,
+        request_retries: int | None = None,
+        request_retry_waiting: float | None = None,
+        channel: int | None = None,
+        *,
+        run_token: str | None = None,
+        max_tasks: int = 1,
+        transport: Transport | str | None = None,
+        tls: TlsConfig | None = None,
+        my_address: str | None = None,
+        max_body_bytes: int | None = None,
+    ) -> None:
+        super().__init__(
+            host,
+            port,
+            DEFAULT_SLAVE_PORT,
+            (SlaveErrorCode, "NOT_FOUND"),
+            get_slave_exception_by_error,
+            request_retries,
+            request_retry_waiting,
+            channel,
+            my_address,
+            run_token,
+            transport,
+            tls,
+            max_body_bytes,
+        )
+        span = DEFAULT_HEARTBEAT_SPAN if heartbeat_span is None else heartbeat_span
+        self._heartbeat_span = max(MIN_HEARTBEAT_SPAN, span)
+        self._incarnation = secrets.token_hex(8)
+        self._state = LinkState()
+        self._slots = TaskSlots(max_tasks, self._run_job, self._report)
+        self._announcer: Announcer | None = None
+        self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    # For subclasses.
+
+    @abstractmethod
+    def _process_task(self, task: Mapping[str, Any]) -> Any:
+        """Do a task and return its result, a JSON value.
+
+        Args:
+            task: what the master gave to ``new_task``.
+
+        Raises:
+            TaskFail: the task failed with a result. Any other exception fails it too; the master gets its type, text
+                and traceback.
+        """
+
+    def _lost_connection(self, master_address: str, err: Exception) -> None:
+        """The connection is lost. Tasks that still run are not reported any more."""
+
+    def _fenced(self, err: Exception) -> None:
+        """The master does not take this process any more: a newer one has its place, or the enrolment was refused."""
+        log.error("the master does not take this worker: %s", err)
+
+    # Public.
+
+    @property
+    def incarnation(self) -> str:
+        """An id of this very object, by which a master tells it from those before and after it."""
+        return self._incarnation
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a master is connected."""
+        return self._state.current is not None
+
+    def statistics(self) -> SlaveStatistics:
+        """A snapshot of the counters."""
+        enrolments = 0 if self._announcer is None else self._announcer.count
+        return self._counters.snapshot(
+            SlaveStatistics, connected=self.is_connected, tasks_running=self._slots.running, enrolments=enrolments
+        )
+
+    def enrol(self, master_address: str, name: str, role: str, resource: Mapping[str, Any] | None = None) -> None:
+        """Announce this slave to a master until it connects, and again whenever the connection is lost. Returns at
+        once.
+
+        Args:
+            master_address: ``http://host:port`` of the master.
+            name: the name of the worker; the master knows one process per name, the newest.
+            role: what it does, e.g. ``collector``.
+            resource: what it offers.
+
+        Raises:
+            ServiceClosed: the slave has not started, or has enrolled already.
+        """
+        if self._server is None or self._shutting_down.is_set() or self._announcer is not None:
+            raise ServiceClosed("enrol once, after start and before shutdown")
+        message = {
+            "name": name,
+            "role": role,
+            "address": self.my_address,
+            "incarnation": self._incarnation,
+            "resource": dict(resource or {}),
+        }
+        client = self._client_to(master_address, self._guard.headers(), retries=0)
+        self._announcer = Announcer(client, message, self._state, self._fenced)
+        self._announcer.start()
+
+    def wait_connected(self, timeout_s: float) -> None:
+        """Wait until a master is connected.
+
+        Raises:
+            ConnectTimeout: none is, after ``timeout_s`` seconds.
+            ResponseException: the master refused the enrolment.
+        """
+        announcer = self._announcer
+        link = self._state.wait_linked(timeout_s, lambda: announcer is not None and announcer.error is not None)
+        if link is not None:
+            return
+        error = announcer.error if announcer is not None else None
+        if error is not None:
+            raise error
+        raise ConnectTimeout(f"no master connected within {timeout_s} s")
+
+    # Life.
+
+    def _begin(self) -> None:
+        self._heart.start()
+
+    def _stop(self) -> None:
+        link = self._state.close()
+        if link is not None:
+            try:
+                link.client.request("DELETE", "/slave/leave", retries=0, timeout_s=_LEAVE_TIMEOUT_S)
+            except InteractionError as error:
+                log.info("could not say goodbye to the master: %s", error)
+            self._state.drop(link)
+        if self._announcer is not None:
+            self._announcer.close()
+        running = self._slots.close(_STOP_TIMEOUT_S)
+        if running:
+            log.warning("%d task(s) still run although the slave is closed", running)
+
+    # Work.
+
+    def _run_job(self, job: Job) -> Outcome:
+        try:
+            outcome = Outcome(True, self._process_task(job.data))
+        except TaskFail as error:
+            outcome = Outcome(False, error.result, error.message)
+        except BaseException as error:  # SystemExit too: the task has failed, and the master must hear of it
+            log.exception("task %s failed", job.id)
+            outcome = Outcome(False, describe(error), f"{type(error).__name__}: {error}")
+        self._counters.add("tasks_completed" if outcome.completed else "tasks_failed")
+        return outcome
+
+    def _report(self, job: Job) -> None:
+        outcome = job.outcome
+        if outcome is None:
+            raise RuntimeError(f"task {job.id} is reported before it is over")
+        link: Link = job.link
+        if self._state.current is not link:
+            self._counters.add("results_dropped")
+            return
+        try:
+            self._send_outcome(job, outcome)
+        except WireError as error:
+            self._send_failure(job, error)
+        except ResponseException as error:
+            if error.code in _UNSENDABLE:
+                self._send_failure(job, error)
+            else:
+                self._lose(link, error)
+        except InteractionError as error:
+            self._lose(link, error)
+
+    def _send_failure(self, job: Job, error: Exception) -> None:
+        log.error("the result of task %s cannot be sent: %s", job.id, error)
+        job.outcome = Outcome(False, describe(error), f"the result cannot be sent: {error}")
+        try:
+            self._send_outcome(job, job.outcome)
+        except InteractionError as second:
+            self._lose(job.link, second)
+
+    def _send_outcome(self, job: Job, outcome: Outcome) -> None:
+        message = {
+            "task": {"id": job.id},
+            "result": outcome.result,
+            "message": outcome.message,
+            "worker": {"incarnation": self._incarnation},
+        }
+        path = "/slave/task/complete" if outcome.completed else "/slave/task/fail"
+        job.link.client.request("PUT", path, message)
+
+    def _beat(self) -> None:
+        while (link := self._state.wait_linked()) is not None:
+            while self._state.wait_changed(link, self._heartbeat_span):
+                try:
+                    link.client.request("GET", "/slave/heartbeat")
+                    self._counters.add("heartbeats")
+                except InteractionError as error:
+                    self._lose(link, error)
+
+    def _lose(self, link: Link, error: Exception) -> None:
+        if not self._state.drop(link) or self._shutting_down.is_set():
+            return
+        self._counters.add("connections_lost")
+        level = logging.INFO if isinstance(error, (ServiceClosed, MasterSystemShuttingDown)) else logging.WARNING
+        log.log(level, "lost the master at %s: %s", link.master_address, error)
+        try:
+            self._lost_connection(link.master_address, error)
+        except Exception:
+            log.exception("_lost_connection failed")
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """A failure as JSON: ``{"message", "exception": {"type", "message", "traceback"}}``."""
+    return {
+        "message": f"{type(error).__name__}: {error}",
+        "exception": {
+            "type": type(error).__name__,
+            "message": str(error),
+            "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+        },
+    }

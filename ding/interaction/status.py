@@ -1,0 +1,41 @@
+"""Ask a running master for its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ding.interaction.base.network import split_http_address
+from ding.interaction.base.tls import TlsConfig
+from ding.interaction.base.token import TokenGuard, resolve_run_token
+from ding.interaction.base.transport import Client, Transport, resolve_transport
+from ding.interaction.config import DEFAULT_MASTER_PORT
+from ding.interaction.exception.master import get_master_exception_by_error
+
+
+def fetch_status(
+    address: str,
+    run_token: str | None = None,
+    timeout_s: float = 5.0,
+    *,
+    tls: TlsConfig | None = None,
+    transport: Transport | str | None = None,
+) -> Any:
+    """What the ``status`` function of the master at ``address`` returns (``GET /status``).
+
+    Args:
+        address: ``http://host:port``.
+        run_token: default: the environment variable ``DING_RUN_TOKEN``.
+
+    Raises:
+        ResponseException: the token is missing or wrong, or the master is shutting down.
+        UnreachableError: no answer within ``timeout_s`` seconds.
+        ValueError: the address is not valid.
+    """
+    host, port, https, path = split_http_address(address, DEFAULT_MASTER_PORT)
+    headers = TokenGuard(resolve_run_token(run_token)).headers()
+    wire = resolve_transport(transport, tls).open(host, port, https, path)
+    client = Client(wire, lambda: headers, get_master_exception_by_error, retries=0)
+    try:
+        return client.request("GET", "/status", timeout_s=timeout_s).data
+    finally:
+        client.close()

@@ -1,0 +1,112 @@
+"""JSON as it crosses the control plane: UTF-8, no ``NaN`` or ``Infinity`` literals, bounded nesting.
+
+A float that is not finite travels as ``{"$float": "inf"}`` (or ``"-inf"``, ``"nan"``) and arrives as the float again,
+because configs are full of infinite limits. Numpy scalars and arrays and torch tensors travel as plain numbers and
+lists.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from typing import Any
+
+from ding.interaction.config import MAX_JSON_DEPTH
+from ding.interaction.exception.base import WireError
+
+_FLOAT_KEY = "$float"
+_NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+# A string (closed or cut off, so that no body makes the search start over), an opening or a closing bracket.
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+# Only a number with a long exponent or very many digits can overflow to infinity.
+_MAY_OVERFLOW = re.compile(r"[eE]\+?\d{3}|\d{300}")
+
+
+def dumps(value: Any) -> bytes:
+    """``value`` as compact JSON.
+
+    Raises:
+        WireError: something in it has no JSON form, or it contains itself.
+    """
+    try:
+        try:
+            text = json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain)
+        except ValueError:
+            text = json.dumps(_tagged(value), allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WireError(f"a {type(value).__name__} cannot be sent as JSON: {error}") from error
+    return text.encode("utf-8")
+
+
+def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
+    """The value of a JSON body.
+
+    Raises:
+        WireError: the body is no strict JSON in UTF-8, or nests deeper than ``max_depth``.
+    """
+    _check_depth(body, max_depth)
+    try:
+        text = body.decode("utf-8")
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float if _MAY_OVERFLOW.search(text) else None,
+            object_hook=_untagged if _FLOAT_KEY in text else None,
+        )
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"the body is no JSON: {type(error).__name__}") from error
+
+
+def _plain(value: Any) -> Any:
+    if callable(getattr(value, "tolist", None)):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {_FLOAT_KEY: str(float(value))}
+    if isinstance(value, dict):
+        return {key: _tagged(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_tagged(child) for child in value]
+    if value is None or isinstance(value, (str, int)):
+        return value
+    return _tagged(_plain(value))
+
+
+def _untagged(value: dict[str, Any]) -> Any:
+    if len(value) == 1:
+        name = value.get(_FLOAT_KEY)
+        if isinstance(name, str) and name in _NON_FINITE:
+            return _NON_FINITE[name]
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number overflows")
+    return number
+
+
+def _check_depth(body: bytes, max_depth: int) -> None:
+    if body.count(b"[") + body.count(b"{") <= max_depth:
+        return
+    depth = 0
+    for match in _BRACKETS.finditer(body):
+        first = body[match.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > max_depth:
+                raise WireError(f"the body nests deeper than {max_depth} levels")
+        elif first in b"]}":
+            depth -= 1

@@ -44,6 +44,7 @@ _OPTIONAL_TEXT: dict[str, str] = {
     ),
     "policy.learn": (
         "batch_size update_per_collect epoch_per_collect train_epoch learning_rate learner resume_training ignore_done "
+        "run_state_freq "
         "target_update_freq target_theta target_update_theta grad_clip_type grad_clip_value value_norm entropy_weight "
         "clip_ratio value_weight weight_decay optimizer optim_type adam_eps min_replay multi_gpu learning_rate_q "
         "learning_rate_policy learning_rate_value learning_rate_actor learning_rate_critic learning_rate_alpha"

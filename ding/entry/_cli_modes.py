@@ -41,6 +41,7 @@ class Options:
     train_iter: int
     env_step: int
     load_path: str | None
+    state_freq: int
     replay_path: str | None
     quiet: bool
     strict: bool
@@ -85,6 +86,8 @@ def _serial(options: Options) -> None:
         _name_experiment(main, options, path, seed, several=len(seeds) > 1)
         if options.load_path is not None:
             _resume(main, options)
+        if options.state_freq:
+            main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict()).run_state_freq = options.state_freq
         serial_pipeline(
             (main, create),
             seed=seed,
@@ -117,6 +120,8 @@ def _eval(options: Options) -> None:
 def _config_path(options: Options) -> Path:
     if options.config is not None:
         return Path(options.config)
+    if options.load_path is not None and (Path(options.load_path) / "total_config.py").is_file():
+        return Path(options.load_path) / "total_config.py"
     if options.env is None or options.policy is None:
         raise ConfigValueError("which config? give -c FILE, or -e ENV and -p POLICY for one of configs/")
     import ding
@@ -153,14 +158,28 @@ def _name_experiment(main: EasyDict, options: Options, path: Path, seed: int, se
 
 def _resume(main: EasyDict, options: Options) -> None:
     """Make a run go on from a checkpoint, in the experiment folder that the checkpoint lies in."""
-    checkpoint = Path(str(options.load_path))
-    if not checkpoint.is_file():
-        raise ConfigValueError(f"--load-path: there is no checkpoint {checkpoint}")
+    checkpoint = _checkpoint_file(Path(str(options.load_path)))
     learn = main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict())
     learn.resume_training = True
     learn.setdefault("learner", EasyDict()).setdefault("hook", EasyDict()).load_ckpt_before_run = str(checkpoint)
     if options.exp_name is None and checkpoint.parent.name == "ckpt":
         main.exp_name = str(checkpoint.parent.parent)
+
+
+def _checkpoint_file(path: Path) -> Path:
+    """The checkpoint that ``path`` is, or the newest one with a saved state in the experiment folder ``path``."""
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise ConfigValueError(f"--load-path: there is no checkpoint or experiment folder {path}")
+    from ding.entry._run_state import newest_checkpoint
+
+    checkpoint = newest_checkpoint(path)
+    if checkpoint is None:
+        raise ConfigValueError(
+            f"--load-path: {path} holds no saved state; name a checkpoint file, and save states with --state-freq"
+        )
+    return checkpoint
 
 
 def registry_text(name: str) -> str:

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from ding.entry._progress import Progress, ProgressView
-from ding.entry._run_state import load_run_state
+from ding.entry._run_state import begin_new_episodes, load_run_state, save_run_state
 from ding.entry._serial_build import SerialParts
 from ding.entry._signals import StopNow, StopSignals
 from ding.entry.utils import random_collect
+from ding.utils import get_rank
 
 logger = logging.getLogger("ding.entry")
 
@@ -65,6 +66,8 @@ class SerialLoop:
         # A metric evaluator has a dict here.
         stop_value = cfg.env.stop_value
         self._updates = int(cfg.policy.learn.update_per_collect)
+        self._state_freq = int(cfg.policy.learn.get("run_state_freq") or 0)
+        self._last_state_iter = 0
         self._batch_size = parts.learner.policy.get_attribute("batch_size")
         self._uses_priority = bool(parts.learner.policy.get_attribute("priority"))
         self.progress = Progress(
@@ -103,8 +106,9 @@ class SerialLoop:
         parts = self._parts
         parts.collector.envstep = max(0, parts.learner.collector_envstep)
         checkpoint = parts.cfg.policy.learn.learner.get("hook", {}).get("load_ckpt_before_run")
-        if checkpoint and not load_run_state(checkpoint, parts.buffer):
-            logger.info("there is no replay buffer beside %s; it is filled anew", checkpoint)
+        if checkpoint and not load_run_state(checkpoint, parts):
+            logger.info("there is no saved state beside %s; the replay buffer is filled anew", checkpoint)
+        self._last_state_iter = parts.learner.train_iter
 
     def _at_limit(self) -> bool:
         progress = self.progress
@@ -121,7 +125,19 @@ class SerialLoop:
             samples = parts.collector.collect(train_iter=parts.learner.train_iter, policy_kwargs=collect_kwargs)
         parts.buffer.push(samples, cur_collector_envstep=parts.collector.envstep)
         self._train()
-        return self._signals.requested is not None
+        if self._signals.requested is not None:
+            return True
+        self._save_state()
+        return False
+
+    def _save_state(self) -> None:
+        """Every ``policy.learn.run_state_freq`` train iterations: save all that a killed run needs to go on."""
+        train_iter = self._parts.learner.train_iter
+        if self._state_freq and train_iter - self._last_state_iter >= self._state_freq:
+            self._last_state_iter = train_iter
+            if get_rank() == 0:
+                save_run_state(self._parts)
+            begin_new_episodes(self._parts)
 
     def _evaluate(self) -> bool:
         learner, collector = self._parts.learner, self._parts.collector

@@ -83,7 +83,12 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--exp-name", metavar="DIR", help="The experiment folder, instead of the config's exp_name.")
 @click.option("--train-iter", type=_Number(), default=int(1e8), help="Stop after this many train iterations.")
 @click.option("--env-step", type=_Number(), default=int(1e8), help="Stop after this many env steps.")
-@click.option("--load-path", metavar="FILE", help="Checkpoint to go on from (serial) or to evaluate (eval).")
+@click.option(
+    "--load-path",
+    metavar="PATH",
+    help="Checkpoint to go on from (serial) or to evaluate (eval); serial also takes an experiment folder.",
+)
+@click.option("--state-freq", metavar="ITERS", default=0, help="Save the whole state every so many train iterations.")
 @click.option("--replay-path", metavar="DIR", help="eval: write videos of the episodes into this folder.")
 @click.option("--quiet", is_flag=True, help="Plain lines instead of the live view.")
 @click.option("--strict", is_flag=True, help="A config key that looks misspelt is an error.")

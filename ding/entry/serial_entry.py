@@ -126,14 +126,9 @@ def _describe(result: SerialResult) -> str:
 
 
 def _checkpoint(parts: SerialParts) -> str:
-    learner = parts.learner
-    learner.collector_envstep = parts.collector.envstep
-    name = f"iteration_{learner.train_iter}.pth.tar"
-    learner.save_checkpoint(name)
-    checkpoint = os.path.join(parts.cfg.exp_name, "ckpt", name)
     if get_rank() == 0:
-        save_run_state(checkpoint, parts.buffer)
-    return checkpoint
+        return save_run_state(parts)
+    return os.path.join(parts.cfg.exp_name, "ckpt", f"iteration_{parts.learner.train_iter}.pth.tar")
 
 
 def _resume_line(cfg: EasyDict, checkpoint: str, limits: dict[str, int]) -> str:

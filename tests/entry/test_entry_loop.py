@@ -1,18 +1,13 @@
 """The loop, with workers that only write down what they are asked."""
 
-import logging
 import os
-import random
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.entry._run_state import load_run_state, save_run_state
 from ding.entry._serial_build import SerialParts
 from ding.entry._serial_loop import SerialLoop
 from ding.entry._signals import StopSignals
@@ -176,38 +171,6 @@ def test_a_signal_while_collecting_leaves_at_once():
     result = world.run()
     assert (result.env_step, result.train_iter) == (0, 0)
     assert world.log[-1].startswith("collect")
-
-
-def test_the_state_beside_a_checkpoint_is_taken_up(tmp_path):
-    checkpoint = tmp_path / "iteration_7.pth.tar"
-    world = Recorder()
-    assert not load_run_state(checkpoint, world)
-    random.seed(1)
-    np.random.seed(2)
-    torch.manual_seed(3)
-    np.random.randn()
-    save_run_state(checkpoint, world)
-    draws = [(random.random(), np.random.randn(), torch.rand(1).item()) for _ in range(2)]
-    assert draws[0] != draws[1]
-    world.cfg.policy.learn.resume_training = True
-    world.cfg.policy.learn.learner = {"hook": {"load_ckpt_before_run": str(checkpoint)}}
-    world.run(max_env_step=0)
-    assert world.log == ["before_run", "the buffer", "start", "after_run"]
-    assert (random.random(), np.random.randn(), torch.rand(1).item()) == draws[0]
-
-
-def test_a_buffer_that_cannot_be_saved_is_left_out(tmp_path, caplog):
-    class Unsavable(Recorder):
-        def save_data(self, path):
-            raise NotImplementedError
-
-    world = Unsavable()
-    with caplog.at_level(logging.INFO, "ding.entry"):
-        save_run_state(tmp_path / "iteration_7.pth.tar", world)
-    assert not load_run_state(tmp_path / "iteration_7.pth.tar", world)
-    assert [r.getMessage() for r in caplog.records] == [
-        "a Unsavable cannot be saved; the run will go on with an empty one"
-    ]
 
 
 class RandomEnv:

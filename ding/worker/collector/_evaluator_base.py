@@ -118,6 +118,15 @@ class SerialEvaluatorBase(ISerialEvaluator):
         self._last_eval_iter = -1
         self._end_flag = False
 
+    def state_dict(self) -> dict[str, Any]:
+        """When the last evaluation was, and the best result so far."""
+        return {"last_eval_iter": self._last_eval_iter, "max_episode_return": float(self._max_episode_return)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up a :meth:`state_dict`."""
+        self._last_eval_iter = state_dict["last_eval_iter"]
+        self._max_episode_return = state_dict["max_episode_return"]
+
     def close(self) -> None:
         """Close the env manager, flush the writer and close it if it is the evaluator's own.
 

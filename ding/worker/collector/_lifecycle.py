@@ -104,6 +104,40 @@ class SerialCollectorBase(ISerialCollector):
         if self._env is not None and self._policy is not None:
             self._forget_trajectories()
 
+    def restart_envs(self, seed: int, dynamic_seed: bool = True) -> None:
+        """Begin new episodes in all environments from ``seed``, and forget what had been begun. Counters stay.
+
+        A run that is saved and a run that goes on from it do this at the same point, which makes them equal.
+        """
+        self._require_ready()
+        self._env.seed(seed, dynamic_seed=dynamic_seed)
+        self._env.reset()
+        for policy in self._policy_list():
+            policy.reset()
+        for env_id in range(self._env_num):
+            self._clear_env_counters(env_id)
+        self._forget_trajectories()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The counters and the episodes that wait to be logged. Trajectories and env states are not part of it."""
+        return {
+            "total_envstep_count": self._total_envstep_count,
+            "total_episode_count": self._total_episode_count,
+            "total_train_sample_count": self._total_train_sample_count,
+            "total_duration": self._total_duration,
+            "last_train_iter": self._last_train_iter,
+            "episode_info": [dict(episode) for episode in self._episode_info],
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up the counters of a :meth:`state_dict`."""
+        self._total_envstep_count = state_dict["total_envstep_count"]
+        self._total_episode_count = state_dict["total_episode_count"]
+        self._total_train_sample_count = state_dict["total_train_sample_count"]
+        self._total_duration = state_dict["total_duration"]
+        self._last_train_iter = state_dict["last_train_iter"]
+        self._episode_info = [dict(episode) for episode in state_dict["episode_info"]]
+
     def close(self) -> None:
         """Close the env manager, and the tensorboard writer if it is the collector's own.
 

@@ -691,3 +691,23 @@ def test_a_seed_fixes_the_draws():
         return data_of(filled(10).sample(5))
 
     assert drawn() == drawn()
+
+
+def test_large_observations_are_shared_and_survive_deletions():
+    """obs and next_obs of 2400 bytes, which the storage keeps once."""
+
+    def steps(begin, count):
+        frames = torch.arange(begin, begin + count + 1).float().unsqueeze(1).expand(-1, 600).contiguous()
+        return TransitionBatch({"obs": frames[:-1], "next_obs": frames[1:], "x": torch.arange(begin, begin + count)})
+
+    buffer = DequeBuffer(30)
+    generator = np.random.default_rng(0)
+    for begin in range(0, 200, 8):
+        buffer.extend(steps(begin, 8))
+        buffer.delete(buffer.sample(3).indices)
+        if generator.random() < 0.3:
+            buffer.update(buffer.sample(1).indices[0], data={"x": -1})
+        records = [record.data for record in buffer if int(record.data["x"]) >= 0]
+        assert len(records) >= 4
+        assert all(record["obs"].eq(record["x"]).all() for record in records)
+        assert all(record["next_obs"].eq(record["x"] + 1).all() for record in records)

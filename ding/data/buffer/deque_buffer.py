@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.buffer._clone import clone_structure
+from ding.data.buffer._arguments import check_sample, columns_of_rows, independent, is_column, meta_columns
 from ding.data.buffer._core import RecordCore, Records
 from ding.data.buffer._groups import GroupIndex, draw_window
 from ding.data.buffer._index import BufferIndex, IndexView, StorageView
 from ding.data.buffer._records import IndexArray, RecordBatch, serials_of
 from ding.data.buffer._save import read_contents, write_contents
 from ding.data.buffer.buffer import Buffer, BufferedData, apply_middleware, meta_rows
-from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError, SampleError, UnknownIndexError
+from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError, UnknownIndexError
 from ding.data.columns import SchemaError
-from ding.data.storage import columns_of
 from ding.data.transition_batch import TransitionBatch
 
 __all__ = ["BufferIndex", "DequeBuffer"]
@@ -84,14 +83,16 @@ class DequeBuffer(Buffer):
         Raises:
             ValueError: ``meta`` has another length.
         """
-        columns_meta = _as_columns(meta, len(rows))
+        columns_meta = meta_columns(meta, len(rows))
         with self._lock:
             if not len(rows):
                 return IndexArray(self._core.token, np.empty(0, dtype=np.int64))
             if self._batch_aware() and columns_meta is not None:
                 return self._extend(rows, columns_meta)
-            metas: Sequence[Any] = meta_rows(meta, len(rows)) if isinstance(meta, Mapping) else list(meta or ())
-            pushed = [self.push(row, dict(metas[i]) if metas else {}) for i, row in enumerate(rows)]
+            metas: Sequence[Any] = (
+                meta_rows(meta, len(rows)) if meta and isinstance(meta, Mapping) else list(meta or ())
+            )
+            pushed = [self.push(row, meta=dict(metas[i])) if metas else self.push(row) for i, row in enumerate(rows)]
             return IndexArray(self._core.token, serials_of([record.index for record in pushed], self._core.token))
 
     def _batch_aware(self) -> bool:
@@ -103,11 +104,11 @@ class DequeBuffer(Buffer):
         first, skip = core.order.next_serial, max(0, count - core.size)
         if skip:
             rows = rows[skip:]
-            meta = {key: value[skip:] if _is_column(value) else value for key, value in meta.items()}
+            meta = {key: value[skip:] if is_column(value) else value for key, value in meta.items()}
             core.order.next_serial += skip
             core.push_count += skip
         try:
-            core.extend(_columns_of(rows), count - skip, meta)
+            core.extend(columns_of_rows(rows), count - skip, meta)
         except SchemaError as error:
             logger.debug("%d rows are kept as objects: %s", count - skip, error)
             for row, row_meta in zip(list(rows), meta_rows(meta, count - skip)):
@@ -149,7 +150,7 @@ class DequeBuffer(Buffer):
             UnknownIndexError: an index that no candidate has.
             SampleArgumentError: arguments that are missing or exclude each other.
         """
-        _check_arguments(size, indices, groupby, unroll_len)
+        check_sample(size, indices, groupby, unroll_len)
         places = self._candidates(sample_range)
         try:
             if groupby is not None:
@@ -166,7 +167,7 @@ class DequeBuffer(Buffer):
                 raise
             logger.warning("%s; the sample is empty", error)
             return []
-        return self._given(_independent(self._core.read(drawn)))
+        return self._given(independent(self._core.read(drawn)))
 
     def _candidates(self, sample_range: slice | None) -> range:
         if sample_range is None:
@@ -208,7 +209,7 @@ class DequeBuffer(Buffer):
             picked = [draw_window(group, length, self.sliced, core.rng) for group in picked]
         if not picked:
             return []
-        records = _independent(core.read(core.order.find(np.concatenate(picked))))
+        records = independent(core.read(core.order.find(np.concatenate(picked))))
         lengths = [len(group) for group in picked]
         if isinstance(records, RecordBatch):
             return [self._given(group) for group in records.split(lengths)]
@@ -277,9 +278,7 @@ class DequeBuffer(Buffer):
                 core.set_data(int(slots[place]), datas[place])
         if isinstance(metas, Mapping):
             if len(places) < len(slots):
-                metas = {
-                    key: [value[i] for i in places] if _is_column(value) else value for key, value in metas.items()
-                }
+                metas = {key: [value[i] for i in places] if is_column(value) else value for key, value in metas.items()}
             core.set_meta_columns(slots[places], metas)
         elif metas is not None:
             for place in places.tolist():
@@ -390,57 +389,3 @@ class DequeBuffer(Buffer):
         contents = read_contents(file_name)
         with self._lock:
             self._core.restore(contents)
-
-
-def _check_arguments(size: Any, indices: Any, groupby: Any, unroll_len: Any) -> None:
-    if size is None and indices is None:
-        raise SampleArgumentError("a sample needs a size or indices")
-    if size is not None and (isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0):
-        raise SampleArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
-    if size is not None and indices is not None and size != len(indices):
-        raise SampleArgumentError(f"size {size} and {len(indices)} indices contradict each other")
-    if groupby is not None and indices is not None:
-        raise SampleArgumentError("indices and groupby exclude each other")
-    if unroll_len is not None and groupby is None:
-        raise SampleArgumentError("unroll_len needs groupby")
-    if unroll_len is not None and unroll_len < 1:
-        raise SampleArgumentError(f"unroll_len must be positive, got {unroll_len!r}")
-
-
-def _independent(records: Records) -> Records:
-    """Copies from the second occurrence of an object on."""
-    if isinstance(records, RecordBatch) or len({id(record) for record in records}) == len(records):
-        return records
-    seen: set[int] = set()
-    result = []
-    for record in records:
-        result.append(clone_structure(record) if id(record) in seen else record)
-        seen.add(id(record))
-    return result
-
-
-def _columns_of(rows: Any) -> dict[str, Any]:
-    if isinstance(rows, TransitionBatch):
-        return rows.columns
-    return columns_of(list(rows))
-
-
-def _is_column(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
-
-
-def _as_columns(meta: Any, count: int) -> Mapping[str, Any] | None:
-    """Meta as columns, or None for dicts that do not have the same keys."""
-    if meta is None:
-        return {}
-    if isinstance(meta, Mapping):
-        for key, value in meta.items():
-            if _is_column(value) and len(value) != count:
-                raise SampleError(f"meta {key!r} has {len(value)} values for {count} rows")
-        return meta
-    if len(meta) != count:
-        raise SampleError(f"{len(meta)} metas for {count} rows")
-    keys = meta[0].keys() if count else {}
-    if any(one.keys() != keys for one in meta):
-        return None
-    return {key: [one[key] for one in meta] for key in keys}

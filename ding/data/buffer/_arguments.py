@@ -1,0 +1,78 @@
+"""What a ``DequeBuffer`` is given, checked and brought into form."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ding.data.buffer._clone import clone_structure
+from ding.data.buffer._core import Records
+from ding.data.buffer._records import RecordBatch
+from ding.data.buffer.errors import SampleArgumentError, SampleError
+from ding.data.storage import columns_of
+from ding.data.transition_batch import TransitionBatch
+
+
+def check_sample(size: Any, indices: Any, groupby: Any, unroll_len: Any) -> None:
+    """Raise a :class:`SampleArgumentError` for arguments that are missing, out of range, or exclude each other."""
+    if size is None and indices is None:
+        raise SampleArgumentError("a sample needs a size or indices")
+    if size is not None and (isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0):
+        raise SampleArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
+    if size is not None and indices is not None and size != len(indices):
+        raise SampleArgumentError(f"size {size} and {len(indices)} indices contradict each other")
+    if groupby is not None and indices is not None:
+        raise SampleArgumentError("indices and groupby exclude each other")
+    if unroll_len is not None and groupby is None:
+        raise SampleArgumentError("unroll_len needs groupby")
+    if unroll_len is not None and unroll_len < 1:
+        raise SampleArgumentError(f"unroll_len must be positive, got {unroll_len!r}")
+
+
+def independent(records: Records) -> Records:
+    """Copies from the second occurrence of an object on."""
+    if isinstance(records, RecordBatch) or len({id(record) for record in records}) == len(records):
+        return records
+    seen: set[int] = set()
+    result = []
+    for record in records:
+        result.append(clone_structure(record) if id(record) in seen else record)
+        seen.add(id(record))
+    return result
+
+
+def columns_of_rows(rows: Any) -> dict[str, Any]:
+    """The columns of a batch, or of a list of dicts.
+
+    Raises:
+        SchemaError: the rows have no common schema.
+    """
+    if isinstance(rows, TransitionBatch):
+        return rows.columns
+    return columns_of(list(rows))
+
+
+def is_column(value: Any) -> bool:
+    """Whether a meta value holds one value per row."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
+
+
+def meta_columns(meta: Any, count: int) -> Mapping[str, Any] | None:
+    """The meta of ``count`` rows as columns, or ``None`` for dicts that do not have the same keys.
+
+    Raises:
+        SampleError: another length.
+    """
+    if meta is None:
+        return {}
+    if isinstance(meta, Mapping):
+        for key, value in meta.items():
+            if is_column(value) and len(value) != count:
+                raise SampleError(f"meta {key!r} has {len(value)} values for {count} rows")
+        return meta
+    if len(meta) != count:
+        raise SampleError(f"{len(meta)} metas for {count} rows")
+    keys = meta[0].keys() if count else {}
+    if any(one.keys() != keys for one in meta):
+        return None
+    return {key: [one[key] for one in meta] for key in keys}

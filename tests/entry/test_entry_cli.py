@@ -49,7 +49,10 @@ def pipeline(monkeypatch):
         (["-m", "serial", "-c", "no.py"], "ding: no.py: there is no such config file"),
         (["-m", "serial", "-c", "no.yaml"], "ding: no.yaml: a config file ends in .py, got '.yaml'"),
         (["-m", "serial", "-e", "a", "-p", "b"], "ding: -e a -p b: there is no configs/a/a_b_config.py"),
-        (["-m", "serial", "-c", "some_config.py", "--load-path", "x"], "ding: --load-path: there is no checkpoint or experiment folder x"),
+        (
+            ["-m", "serial", "-c", "some_config.py", "--load-path", "x"],
+            "ding: --load-path: there is no checkpoint or experiment folder x",
+        ),
         (["plot", "nowhere"], "ding: nowhere: there is no such folder"),
     ],
 )  # fmt: skip

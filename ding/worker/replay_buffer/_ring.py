@@ -248,9 +248,21 @@ class RingBuffer(IBuffer):
         begin = self._tail if self._count == self._size else 0
         return (begin + np.arange(self._count)) % self._size
 
+    def _tracked(self, rows: Any, count: int) -> list[Any]:
+        """The pushed elements as a list, when used data is tracked.
+
+        Raises:
+            AssertionError: an element has no ``data_id``, by which its file could be removed.
+        """
+        if self._remover is None:
+            return []
+        elements = rows if isinstance(rows, list) else row_list(rows, count)
+        self._remover.check(elements)
+        return elements
+
     def _use_up(self, elements: Sequence[Any]) -> None:
         if self._remover is not None and elements:
-            self._remover.add_all(list(elements))
+            self._remover.add_all(elements)
 
     # ------------------------------------------------------------------ files and states
 

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 
 from ding.data.sum_tree import SumTree
+from ding.worker.replay_buffer._priorities import checked_priorities
+from ding.worker.replay_buffer.errors import BufferArgumentError
 
 EMPTY = -1
 # Stands for a row without ``collect_iter``.
@@ -62,6 +64,14 @@ class Slots:
             self.any_collect_iter = True
             self.collect_iter[start:stop] = collect_iter
         self.tree.set_range(start, stop, self.weights(priority))
+
+    def fill_ring(self, start: int, count: int, first_id: int, priority: Any, collect_iter: Any) -> None:
+        """:meth:`fill`, going on at the first slot after the last."""
+        until = min(count, self.size - start)
+        self.fill(start, until, first_id, part_of(priority, 0, until), part_of(collect_iter, 0, until))
+        if until < count:
+            rest = part_of(priority, until), part_of(collect_iter, until)
+            self.fill(0, count - until, first_id + until, *rest)
 
     def remove(self, positions: np.ndarray) -> None:
         """Empty these slots (int64 ``[N]``)."""
@@ -136,3 +146,43 @@ def _iter_of(value: Any) -> int:
     if isinstance(value, (torch.Tensor, np.ndarray)):
         return int(value.min())
     return int(value)
+
+
+def part_of(values: Any, start: int, stop: "int | None" = None) -> Any:
+    """A slice of an array; what stands for all rows stays what it is."""
+    return values[start:stop] if isinstance(values, np.ndarray) else values
+
+
+def split_rows(rows: Any, count: int, default: float, added: frozenset[str]) -> tuple[Any, Any, Any]:
+    """What a buffer needs to know of pushed rows, and the rows without what it adds itself.
+
+    Args:
+        rows: columns or a list of dicts.
+        count: number of rows.
+        default: priority of rows without one.
+        added: fields that the buffer adds.
+
+    Returns:
+        Priority and collect iteration (one for all, or arrays ``[count]``), and the rows.
+
+    Raises:
+        BufferArgumentError: a priority is negative, NaN or infinite, or there are more or less than rows.
+    """
+    collected = collect_iters(rows, count)
+    if isinstance(rows, list):
+        given: Any = [row.get("priority") for row in rows]
+        if any(not added.isdisjoint(row) for row in rows):
+            rows = [{key: value for key, value in row.items() if key not in added} for row in rows]
+    else:
+        if added.isdisjoint(rows):
+            return default, collected, rows
+        given = rows.get("priority")
+        rows = {key: value for key, value in rows.items() if key not in added}
+    if isinstance(given, list):
+        given = None if all(one is None for one in given) else [default if one is None else one for one in given]
+    if given is None:
+        return default, collected, rows
+    priority = checked_priorities(given, "priority of the pushed rows")
+    if len(priority) != count:
+        raise BufferArgumentError(f"{count} rows were pushed with {len(priority)} priorities")
+    return priority, collected, rows

@@ -51,9 +51,14 @@ class UsedDataRemover:
         self._queue.put(self._path_of(data))
 
     def add_all(self, elements: Iterable[Any]) -> None:
-        """Queue the files of several elements; the first that is none raises before anything is queued."""
-        for path in [self._path_of(data) for data in elements]:
-            self._queue.put(path)
+        """Queue the files of several elements that :meth:`check` let pass."""
+        for data in elements:
+            self._queue.put(self._path_of(data))
+
+    def check(self, elements: Iterable[Any]) -> None:
+        """Raise what :meth:`add_used_data` would raise, without queueing anything."""
+        for data in elements:
+            self._path_of(data)
 
     def _path_of(self, data: Any) -> str:
         if not isinstance(data, dict) or not isinstance(data.get("data_id"), str):

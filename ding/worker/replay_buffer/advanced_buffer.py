@@ -12,7 +12,7 @@ from ding.utils import BUFFER_REGISTRY, LoggerFactory
 from ding.worker.replay_buffer._monitors import SampledDataAttrMonitor
 from ding.worker.replay_buffer._priorities import checked_priorities, id_numbers, slot_numbers, unique_ids
 from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG, RingBuffer
-from ding.worker.replay_buffer._slots import EMPTY, Slots, collect_iters
+from ding.worker.replay_buffer._slots import EMPTY, Slots, part_of, split_rows
 from ding.worker.replay_buffer._throughput import ThruputController
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 
@@ -130,6 +130,8 @@ class AdvancedReplayBuffer(RingBuffer):
         self._attr_monitor = SampledDataAttrMonitor(int(attr["average_range"]))
         self._print_freq = int(attr["print_freq"])
         self._strata = np.zeros(0)
+        # Used-up elements, by slot, whose files are still to be removed.
+        self._retired: dict[int, Any] = {}
         self._sample_calls = 0
         self._cur_envstep = -1
 
@@ -186,16 +188,17 @@ class AdvancedReplayBuffer(RingBuffer):
         return kept, len(kept)
 
     def _push_rows(self, rows: Any, count: int) -> None:
-        priority, collected, rows = self._split(rows, count)
+        priority, collected, rows = split_rows(rows, count, self._max_priority, ADDED_FIELDS)
         size = self._size
+        skipped = max(0, count - size)
         leaving = self._leaving(count)
-        used = list(self._storage.read(leaving)) if self._remover is not None and len(leaving) else []  # type: ignore[union-attr]
+        used = self._tracked(rows, count)[:skipped]
+        if self._remover is not None and len(leaving):
+            used = list(self._storage.read(leaving)) + used  # type: ignore[union-attr]
         start, placed = self._place(rows, count)
-        skipped = count - placed
-        if skipped:
-            priority = priority if np.ndim(priority) == 0 else priority[skipped:]
-            collected = collected if np.ndim(collected) == 0 else collected[skipped:]
-        self._fill_slots(start, placed, self._next_unique_id + skipped, priority, collected)
+        self._slots.fill_ring(
+            start, placed, self._next_unique_id + skipped, part_of(priority, skipped), part_of(collected, skipped)
+        )
         self._next_unique_id += count
         self._push_count += count
         self._count += placed - len(leaving)
@@ -208,41 +211,10 @@ class AdvancedReplayBuffer(RingBuffer):
         counters.pushed += count
         counters.removed += len(leaving) + skipped
         counters.have = self._count
+        if self._retired:
+            positions = (start + np.arange(placed)) % size
+            used += [self._retired.pop(position) for position in positions.tolist() if position in self._retired]
         self._use_up(used)
-
-    def _split(self, rows: Any, count: int) -> tuple[Any, Any, Any]:
-        """Priority (one or ``[count]``), collect iterations, and the rows without what the buffer itself adds."""
-        if type(rows) is list:
-            collected = collect_iters(rows, count)
-            given = [row.get("priority") for row in rows]
-            priority: Any = self._max_priority
-            if any(value is not None for value in given):
-                values = [priority if value is None else value for value in given]
-                priority = checked_priorities(values, "priority of the pushed rows")
-            if any(not ADDED_FIELDS.isdisjoint(row) for row in rows):
-                rows = [{key: value for key, value in row.items() if key not in ADDED_FIELDS} for row in rows]
-            return priority, collected, rows
-        collected = collect_iters(rows, count)
-        if ADDED_FIELDS.isdisjoint(rows):
-            return self._max_priority, collected, rows
-        given = rows.get("priority")
-        rows = {key: value for key, value in rows.items() if key not in ADDED_FIELDS}
-        if isinstance(given, list):
-            given = [self._max_priority if value is None else value for value in given]
-        priority = self._max_priority if given is None else checked_priorities(given, "priority of the pushed rows")
-        return priority, collected, rows
-
-    def _fill_slots(self, start: int, count: int, first_id: int, priority: Any, collected: Any) -> None:
-        until = min(count, self._size - start)
-        parts = [(start, slice(0, until)), (0, slice(until, count))] if until < count else [(start, slice(0, count))]
-        for begin, part in parts:
-            self._slots.fill(
-                begin,
-                part.stop - part.start,
-                first_id + part.start,
-                priority if np.ndim(priority) == 0 else priority[part],
-                collected if np.ndim(collected) == 0 else collected[part],
-            )
 
     def _leaving(self, count: int) -> np.ndarray:
         """Held positions that give way to ``count`` more elements, oldest first."""
@@ -366,6 +338,9 @@ class AdvancedReplayBuffer(RingBuffer):
     def _remove_used(self, positions: np.ndarray) -> None:
         used_up = np.unique(positions[self._slots.use_count.take(positions) >= self._max_use])
         if len(used_up):
+            if self._remover is not None:
+                # Their files are still to be read by whoever was given them now: they go when the slot is taken again.
+                self._retired.update(zip(used_up.tolist(), self._storage.read(used_up)))  # type: ignore[union-attr]
             self._remove(used_up)
 
     def _remove_stale(self, cur_iter: int) -> None:
@@ -375,13 +350,13 @@ class AdvancedReplayBuffer(RingBuffer):
             return
         held = self._held_positions()
         fresh = slots.staleness(held, cur_iter) < self._max_staleness
-        self._remove(held[: int(fresh.argmax())] if fresh.any() else held)
+        stale = held[: int(fresh.argmax())] if fresh.any() else held
+        if self._remover is not None:
+            self._use_up(list(self._storage.read(stale)))  # type: ignore[union-attr]
+        self._remove(stale)
 
     def _remove(self, positions: np.ndarray) -> None:
-        storage = self._storage
-        if self._remover is not None:
-            self._use_up(storage.read(positions))  # type: ignore[union-attr]
-        storage.erase(positions)  # type: ignore[union-attr]
+        self._storage.erase(positions)  # type: ignore[union-attr]
         self._slots.remove(positions)
         self._count -= len(positions)
         self._counters.removed += len(positions)
@@ -469,8 +444,10 @@ class AdvancedReplayBuffer(RingBuffer):
     def clear(self) -> None:
         """Remove all elements and forget the largest priority. ``push_count``, ids, beta and the generator stay."""
         with self._lock:
-            if self._remover is not None and self._count:
-                self._use_up(self._storage.read(self._held_positions()))  # type: ignore[union-attr]
+            if self._remover is not None:
+                held = list(self._storage.read(self._held_positions())) if self._storage is not None else []
+                self._use_up(held + list(self._retired.values()))
+                self._retired.clear()
             self._counters.removed += self._count
             self._counters.have = 0
             if self._limiter is not None:

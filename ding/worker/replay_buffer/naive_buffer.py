@@ -71,16 +71,19 @@ class NaiveReplayBuffer(RingBuffer):
 
     def _push_rows(self, rows: Any, count: int) -> None:
         size = self._size
-        used = self._leaving(count) if self._remover is not None else ()
+        used: list[Any] = []
+        if self._remover is not None:
+            used = self._leaving(count) + self._tracked(rows, count)[: max(0, count - size)]
         start, placed = self._place(rows, count)
-        removed = max(0, self._count + placed - size)
         self._tail = (start + placed) % size
-        self._count = min(size, self._count + placed)
         self._push_count += count
+        have = self._count + count
         counters = self._counters
+        if have > size:
+            counters.removed += have - size
+            have = size
+        self._count = counters.have = have
         counters.pushed += count
-        counters.removed += removed
-        counters.have = self._count
         if used:
             self._use_up(used)
 

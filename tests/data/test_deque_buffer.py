@@ -516,6 +516,17 @@ def test_plain_middleware_sees_single_records():
     assert [record.meta for record in buffer] == [{}, {"m": 1, "n": 3}, {"m": 2, "n": 4}]
 
 
+def test_a_middleware_may_refuse_rows():
+    buffer = DequeBuffer(4).use(
+        lambda action, chain, *args, **kwargs: (
+            None if action == "push" and args[0]["x"] == 1 else chain(*args, **kwargs)
+        )
+    )
+    indices = buffer.extend(rows(0, 1, 2))
+    assert xs(buffer) == [0, 2]
+    assert list(indices) == [record.index for record in buffer]
+
+
 def test_views_share_records_but_not_middleware():
     buffer = filled(3, sliced=True)
     buffer.use(lambda action, chain, *args, **kwargs: "blocked")

@@ -93,7 +93,9 @@ class DequeBuffer(Buffer):
                 meta_rows(meta, len(rows)) if meta and isinstance(meta, Mapping) else list(meta or ())
             )
             pushed = [self.push(row, meta=dict(metas[i])) if metas else self.push(row) for i, row in enumerate(rows)]
-            return IndexArray(self._core.token, serials_of([record.index for record in pushed], self._core.token))
+            # A middleware may have refused a push.
+            indices = [record.index for record in pushed if isinstance(record, BufferedData)]
+            return IndexArray(self._core.token, serials_of(indices, self._core.token))
 
     def _batch_aware(self) -> bool:
         return all(getattr(middleware, "handles_batches", False) for middleware in self._middleware)

@@ -1,0 +1,76 @@
+"""Roles that do nothing but fail, wait and tell, for the tests of the launcher."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from ding.entry._launcher import Launcher
+from ding.entry._role import PermanentRoleError, RestartRule, Role
+from ding.entry._run_dir import RunDir
+
+QUICK = RestartRule(delay_s=0.05, max_delay_s=0.1)
+
+
+def until_stopped(context):
+    """Waits; leaves a file that says how it ended, as a checkpoint would."""
+    Path(context.run_dir, f"{context.name}.{context.incarnation}.pid").write_text(str(os.getpid()))
+    context.progress()
+    context.stop.wait(60)
+    Path(context.payload or context.run_dir, f"{context.name}.stopped").write_text(str(context.stop.reason))
+
+
+def deaf(context):
+    """Never stops."""
+    context.progress()
+    while True:
+        time.sleep(60)
+
+
+def raises(context):
+    raise ValueError(f"broken in incarnation {context.incarnation}")
+
+
+def raises_for_good(context):
+    raise PermanentRoleError("port 4100 is taken")
+
+
+def segfaults(context):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def finishes(context):
+    """The run is over when the payload's number of peers has announced itself."""
+    for name in context.payload:
+        if context.wait_for_peer(name, 30) is None:
+            return None
+    return {name: context.peers()[name] for name in context.payload}
+
+
+def finishes_in_the_third_process(context):
+    if context.incarnation < 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"incarnation": context.incarnation}
+
+
+def announces(context):
+    context.announce({"pid": os.getpid(), "token": len(context.token)})
+    context.stop.wait(60)
+
+
+def main(run_root, out):
+    """A launcher of its own: ``python launcher_toys.py ROOT OUT``."""
+    os.makedirs(out, exist_ok=True)
+    run_dir = RunDir.create(run_root)
+    roles = [Role(f"w{i}", until_stopped, out, QUICK) for i in range(2)]
+    launcher = Launcher([Role("c", until_stopped, out, QUICK, stop_phase=0), *roles], str(run_dir.path), out, "t" * 32)
+    try:
+        outcome = launcher.run()
+    finally:
+        run_dir.remove()
+    sys.exit(0 if outcome.signum is None else 128 + outcome.signum)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -55,8 +55,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # An import of an algorithm that is not built yet ends here: say so, instead of a bare "cannot import name".
-    if name.startswith("_") or not name.endswith("Policy"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    close = nearest(name, (known for known in __all__ if known.endswith("Policy")))
+    close = None if name.startswith("_") else nearest(name, __all__)
     hint = f"; did you mean {close!r}?" if close is not None else ""
+    if not name.endswith("Policy"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     raise ImportError(f"ding.policy has no {name!r} in this version{hint}", name=__name__)

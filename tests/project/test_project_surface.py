@@ -1,0 +1,92 @@
+"""The public surface: names that scripts import, and what an import may cost."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+# Of the names that public DI-engine scripts import, those that this version has (see docs/migration.md).
+NAMES = {
+    "ding.entry": "serial_pipeline eval",
+    "ding.envs": (
+        "DingEnvWrapper BaseEnv BaseEnvTimestep BaseEnvManager get_vec_env_setting create_env_manager "
+        "SubprocessEnvManagerV2 ObsPlusPrevActRewWrapper BaseEnvManagerV2 EvalEpisodeReturnWrapper "
+        "SyncSubprocessEnvManager FrameStackWrapper ObsNormWrapper RewardNormWrapper WarpFrameWrapper "
+        "ClipRewardWrapper update_shape NoopResetWrapper MaxAndSkipWrapper EpisodicLifeWrapper FireResetWrapper "
+        "ScaledFloatFrameWrapper RamWrapper DelayRewardWrapper ActionRepeatWrapper StaticObsNormWrapper "
+        "AllinObsWrapper"
+    ),
+    "ding.worker": (
+        "BaseLearner InteractionSerialEvaluator SampleSerialCollector AdvancedReplayBuffer NaiveReplayBuffer "
+        "BattleInteractionSerialEvaluator BaseSerialCommander create_buffer create_serial_collector LearnerHook "
+        "MetricSerialEvaluator IMetric VectorEvalMonitor BattleSampleSerialCollector BattleEpisodeSerialCollector "
+        "EpisodeSerialCollector EpisodeReplayBuffer SequenceReplayBuffer"
+    ),
+    "ding.utils": (
+        "set_pkg_seed ENV_REGISTRY deep_merge_dicts DDPContext MODEL_REGISTRY get_rank POLICY_REGISTRY import_module "
+        "EasyTimer get_world_size dist_init to_ddp_config build_logger SERIAL_COLLECTOR_REGISTRY dicts_to_lists "
+        "Scheduler SequenceType squeeze split_data_generator SERIAL_EVALUATOR_REGISTRY fps"
+    ),
+    "ding.config": "compile_config read_config",
+    "ding.torch_utils": (
+        "to_ndarray to_list to_tensor to_device tensor_to_list one_hot to_dtype DataParallel fc_block Transformer "
+        "ResFCBlock conv2d_block ResBlock build_activation ScatterConnection Adam to_item"
+    ),
+    "ding.policy": "DQNPolicy create_policy single_env_forward_wrapper Policy",
+    "ding.policy.common_utils": "default_preprocess_learn",
+    "ding.policy.command_mode_policy_instance": "DummyCommandModePolicy",
+    "ding.model": "DQN C51DQN IQN FQF model_wrap",
+    "ding.model.template.q_learning": "DQN",
+    "ding.model.common": "FCEncoder ConvEncoder DiscreteHead DuelingHead MultiHead ReparameterizationHead",
+    "ding.model.common.head": "DuelingHead",
+    "ding.rl_utils": (
+        "get_epsilon_greedy_fn ppo_data ppo_error v_nstep_td_data v_nstep_td_error get_nstep_return_data "
+        "get_train_sample gae gae_data q_nstep_td_data q_nstep_td_error dist_nstep_td_data dist_nstep_td_error"
+    ),
+    "ding.data": "DequeBuffer create_dataset TransitionBatch EnvBatch batched",
+    "ding.data.buffer.deque_buffer_wrapper": "DequeBufferWrapper",
+    "ding.utils.data": "default_collate default_decollate create_dataset NaiveRLDataset",
+    "ding.utils.default_helper": "deep_merge_dicts",
+    "ding.envs.common": "EnvElement EnvElementRunner affine_transform save_frames_as_gif div_func div_one_hot",
+    "ding.envs.common.env_element": "EnvElement EnvElementInfo",
+    "ding.envs.env_wrappers": "MaxAndSkipWrapper WarpFrameWrapper FrameStackWrapper TimeLimitWrapper",
+    "ding.envs.env.base_env": "BaseEnv BaseEnvTimestep",
+    "ding.worker.collector.base_serial_collector": "ISerialCollector CachePool TrajBuffer INF to_tensor_transitions",
+    "ding.entry.serial_entry": "serial_pipeline",
+    "ding.entry.utils": "random_collect",
+}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_names_resolve(module) -> None:
+    imported = importlib.import_module(module)
+    missing = [name for name in NAMES[module].split() if not hasattr(imported, name)]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "near"),
+    [("ding.policy", "DQNPolcy", "DQNPolicy"), ("ding.worker", "BaseLerner", "BaseLearner")],
+)
+def test_a_name_that_is_not_there_is_told_with_the_nearest(module, name, near) -> None:
+    with pytest.raises(AttributeError, match=near):
+        getattr(importlib.import_module(module), name)
+
+
+def test_the_import_of_the_workers_is_light() -> None:
+    heavy = [
+        "tensorboardX",
+        "flask",
+        "waitress",
+        "requests",
+        "rich",
+        "matplotlib",
+        "cv2",
+        "gymnasium",
+        "click",
+        "imageio",
+    ]
+    code = f"import sys, ding.worker; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -1,5 +1,7 @@
 """Target networks and hidden states."""
 
+from collections.abc import Mapping
+
 import pytest
 import torch
 from torch import nn
@@ -18,6 +20,24 @@ class Norm(nn.Module):
 
     def forward(self, x):
         return {"logit": self.norm(self.layer(x))}
+
+
+class Named(Mapping):
+    """The state of a module, which counts how often it is read."""
+
+    def __init__(self, module):
+        self.module = module
+        self.reads = 0
+
+    def __getitem__(self, key):
+        self.reads += 1
+        return self.module.state_dict()[key]
+
+    def __iter__(self):
+        return iter(self.module.state_dict())
+
+    def __len__(self):
+        return len(self.module.state_dict())
 
 
 def filled(value):
@@ -60,6 +80,37 @@ class TestTarget:
         expected = [0.995 * p + 0.005 * q for p, q in zip(own.parameters(), other.parameters())]
         target(own, theta=0.005).update(other.state_dict())
         assert all(torch.allclose(p, q, atol=1e-7) for p, q in zip(own.parameters(), expected))
+
+    def test_a_state_that_names_its_module_gives_the_same_and_is_not_read(self):
+        source, twins = filled(5.0), [target(filled(1.0), theta=0.25) for _ in range(2)]
+        named = Named(source)
+        for step in range(6):
+            if step == 2:
+                source.layer.weight = nn.Parameter(torch.full((2, 2), 9.0))
+                source.alias = source.layer
+            if step == 3:
+                source.norm.running_mean = torch.full((2,), 3.0)
+            if step == 4:
+                twins[0]._model._model.layer.bias = nn.Parameter(torch.zeros(2))
+                twins[1]._model._model.layer.bias = nn.Parameter(torch.zeros(2))
+            twins[0].update(named)
+            twins[1].update(source.state_dict())
+            for a, b in zip(twins[0].state_dict().values(), twins[1].state_dict().values()):
+                assert torch.equal(a, b)
+        assert not named.reads
+
+    @pytest.mark.parametrize("hook", ["_register_state_dict_hook", "register_state_dict_pre_hook"])
+    def test_a_module_with_a_hook_on_its_state_is_read(self, hook):
+        source = filled(5.0)
+        getattr(source, hook)(lambda *args: None)
+        named, wrapped = Named(source), target(filled(1.0), theta=0.25)
+        wrapped.update(named)
+        assert named.reads
+        assert torch.equal(wrapped.layer.weight, torch.full((2, 2), 2.0))
+
+    def test_a_module_of_another_layout_is_told(self):
+        with pytest.raises(RuntimeError, match=r"head\.Q"):
+            target(DQN(4, 2), theta=0.5).update(Named(DQN(4, 2, dueling=False)))
 
     def test_storage_and_gradients_stay_apart(self):
         model, wrapped = filled(3.0), target(filled(1.0), freq=1)

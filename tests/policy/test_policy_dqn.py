@@ -312,6 +312,39 @@ def test_modes_of_the_network():
     assert not policy._model.training
 
 
+def test_modes_of_layers_that_decide_by_themselves():
+    class Frozen(torch.nn.BatchNorm1d):
+        def train(self, mode=True):
+            return super().train(False)
+
+    policy = make_policy()
+    policy._model.frozen = Frozen(2)
+    policy._model.inner = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout())
+    policy._set_train(policy._model, False)
+    assert not any(module.training for module in policy._model.modules())
+    policy._set_train(policy._model, True)
+    assert [module for module in policy._model.modules() if not module.training] == [policy._model.frozen]
+
+
+@pytest.mark.parametrize("rows", [1, 5, 300])
+def test_arrays_give_what_tensors_give(rows, monkeypatch):
+    policy = make_policy()
+    obs = EnvBatch(np.arange(rows), np.random.default_rng(0).standard_normal((rows, 4)).astype(np.float32))
+    modes = {"collect": {"eps": 0.5}, "eval": {}}
+    outputs = []
+    for arrays in (True, False):
+        if not arrays:
+            monkeypatch.setattr(type(policy._model), "array_forward", lambda self, obs, **kwargs: None)
+        torch.manual_seed(0)
+        outputs.append([getattr(policy, f"{mode}_mode").forward(obs, **kwargs) for mode, kwargs in modes.items()])
+    for by_array, by_tensor in zip(*outputs):
+        assert by_array.columns.keys() == by_tensor.columns.keys()
+        assert torch.equal(by_array.columns["action"], by_tensor.columns["action"])
+        assert by_array.columns["action"].shape == (rows, 1)
+        torch.testing.assert_close(by_array.columns["logit"], by_tensor.columns["logit"])
+        assert by_array.env_ids is obs.env_ids
+
+
 def test_process_transition():
     policy = make_policy()
     step = BaseEnvTimestep(np.ones(4), np.array([2.0]), True, {"TimeLimit.truncated": True})

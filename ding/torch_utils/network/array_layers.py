@@ -61,8 +61,9 @@ class ArrayLinear(NamedTuple):
 class Watch:
     """What a plan was made from, and whether it still is what it was.
 
-    Notices another parameter, buffer or child under a known name, a parameter with other memory (moved, cast, shared), children
-    that were added or removed, hooks, and attributes that were added to an instance (such as a ``forward`` of its own).
+    Notices another parameter, buffer or child under a known name, a parameter with other memory (moved, cast, shared),
+    children that were added or removed, hooks, and attributes that were added to an instance (such as a ``forward`` of
+    its own).
     """
 
     def __init__(self) -> None:

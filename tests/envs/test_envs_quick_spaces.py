@@ -44,7 +44,7 @@ def test_copies_and_random_state() -> None:
         holder.action_space = copy.deepcopy(space)
         quick = quicken_membership(holder).action_space
         assert type(quick) is not type(space)
-        twin = pickle.loads(pickle.dumps(quick))
+        twin = pickle.loads(pickle.dumps(quick))  # noqa: S301 - made here
         draws = [np.asarray(item.sample()).tolist() for item in (space, quick, twin, copy.deepcopy(twin))]
         assert draws[0] == draws[1] == draws[2]
 

@@ -6,6 +6,7 @@ cumulative sums of all draws at once are one product with a triangular matrix, w
 cumulative sum over short rows.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -156,8 +157,9 @@ class SumTree:
     def _find(self, mass: np.ndarray, total: float) -> np.ndarray:
         if not total > 0:
             raise ValueError("every leaf of the tree is 0, there is none to find")
+        # Rounding may have led to the total itself, which lies in no leaf.
+        mass = np.minimum(mass, math.nextafter(total, 0.0))
         node = self._prefix[1:].searchsorted(mass, "right")
-        np.minimum(node, len(self._prefix) - 2, out=node)
         rest = mass - self._prefix.take(node)
         for rows in self._rows[-2::-1]:
             node, rest = _descend(rows, node, rest)

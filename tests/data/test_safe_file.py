@@ -1,0 +1,152 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ding.data import TransitionBatch
+from ding.data.safe_file import SafeFileError, read_tree, write_tree
+
+
+def same(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            same(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b):
+            same(x, y)
+    elif isinstance(a, torch.Tensor):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+    elif isinstance(a, (np.ndarray, np.generic)):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    elif isinstance(a, TransitionBatch):
+        same(a.columns, b.columns)
+    else:
+        assert a == b
+
+
+leaves = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=5),
+    st.sampled_from(["i1", "u2", "f4", "f8", "?", "i8", "f2", "c8"]).flatmap(
+        lambda code: st.lists(st.integers(0, 3), max_size=3).map(lambda shape: np.ones(shape, code))
+    ),
+    st.lists(st.integers(0, 3), max_size=3).map(lambda shape: torch.full(shape, 1.5, dtype=torch.bfloat16)),
+    st.lists(st.integers(0, 3), max_size=3).map(lambda shape: torch.ones(shape, dtype=torch.int64)),
+    st.just(np.float32(2.5)),
+)  # fmt: skip
+trees = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.one_of(st.text(max_size=3), st.integers(-3, 3)), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(trees)
+def test_round_trip(tmp_path, tree):
+    path = tmp_path / "file.rb"
+    write_tree(path, tree, "test")
+    same(read_tree(path, "test"), tree)
+
+
+def test_batches_keep_columns_lengths_and_writable_memory(tmp_path):
+    data = TransitionBatch({"obs": {"a": torch.arange(6.0).reshape(3, 2)}, "info": ["x", None, {"k": 1}]}, [1, 2])
+    write_tree(tmp_path / "f", [data, TransitionBatch.from_rows([])], "test")
+    loaded, empty = read_tree(tmp_path / "f", "test")
+    same(loaded, data)
+    assert loaded.lengths.tolist() == [1, 2]
+    assert len(empty) == 0
+    loaded.columns["obs"]["a"] += 1
+    assert torch.equal(data.columns["obs"]["a"], torch.arange(6.0).reshape(3, 2))
+
+
+def test_any_reader_of_the_format_finds_the_arrays(tmp_path):
+    from safetensors.numpy import load_file
+
+    write_tree(tmp_path / "f", {"a": np.arange(5), "b": torch.ones(2, 3)}, "test")
+    arrays = load_file(tmp_path / "f")
+    np.testing.assert_array_equal(arrays["a0"], np.arange(5))
+    np.testing.assert_array_equal(arrays["a1"], np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        ({"a": [object()]}, r"data\['a'\]\[0\]"),
+        ([{1.5: 2}], r"data\[0\]"),
+        ([np.array(["text"])], r"data\[0\]"),
+        (np.ones(2, np.complex128), "complex128"),
+        ([lambda: 1], r"data\[0\]"),
+    ],
+)
+def test_what_has_no_safe_form_is_named_and_leaves_the_old_file(tmp_path, value, where):
+    path = tmp_path / "sub" / "f"
+    write_tree(path, 1, "test")
+    with pytest.raises(SafeFileError, match=where):
+        write_tree(path, value, "test")
+    assert read_tree(path, "test") == 1
+    assert [entry.name for entry in path.parent.iterdir()] == ["f"]
+
+
+def test_every_damage_is_found(tmp_path):
+    path, bad = tmp_path / "good", tmp_path / "bad"
+    tree = {"rows": np.arange(7, dtype=np.int16), "name": "x", "more": [torch.ones(3)]}
+    write_tree(path, tree, "test")
+    raw = path.read_bytes()
+    for at in range(len(raw)):
+        bad.write_bytes(raw[:at] + bytes([raw[at] ^ 0x10]) + raw[at + 1 :])
+        try:
+            loaded = read_tree(bad, "test")
+        except SafeFileError:
+            continue
+        # Blanks of the padding, or the name of an unused key, do not carry meaning.
+        same(loaded, tree)
+        assert at < 8 + int.from_bytes(raw[:8], "little")
+    for length in range(len(raw)):
+        bad.write_bytes(raw[:length])
+        with pytest.raises(SafeFileError):
+            read_tree(bad, "test")
+    bad.write_bytes(raw + b"\0")
+    with pytest.raises(SafeFileError, match="belong to no array"):
+        read_tree(bad, "test")
+
+
+def test_foreign_files_are_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"a": np.ones(3)}, tmp_path / "other")
+    with pytest.raises(SafeFileError, match="not one that this library wrote"):
+        read_tree(tmp_path / "other", "test")
+    torch.save({"a": 1}, tmp_path / "pickle")
+    with pytest.raises(SafeFileError, match="pickle"):
+        read_tree(tmp_path / "pickle", "test")
+    write_tree(tmp_path / "kind", 1, "something else")
+    with pytest.raises(SafeFileError, match="something else"):
+        read_tree(tmp_path / "kind", "test")
+    with pytest.raises(FileNotFoundError):
+        read_tree(tmp_path / "none", "test")
+
+
+def test_a_forged_structure_is_refused(tmp_path):
+    import hashlib
+
+    structure = json.dumps(["a", 5])
+    header = {"__metadata__": {
+        "format": "ding", "version": "1", "kind": "test", "structure": structure,
+        "sha256": hashlib.sha256(structure.encode()).hexdigest(),
+    }}  # fmt: skip
+    text = json.dumps(header).encode()
+    (tmp_path / "f").write_bytes(len(text).to_bytes(8, "little") + text)
+    with pytest.raises(SafeFileError, match="structure"):
+        read_tree(tmp_path / "f", "test")

@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ding.data.sum_tree import SumTree
+
+CAPACITIES = [1, 2, 15, 16, 17, 8192, 8193, 140_000]
+
+
+def filled(capacity, seed=0, zeros=0.5):
+    rng = np.random.default_rng(seed)
+    leaves = rng.integers(1, 8, capacity).astype(float)
+    leaves[rng.random(capacity) < zeros] = 0.0
+    leaves[rng.integers(capacity)] = 3.0
+    tree = SumTree(capacity)
+    tree.set_range(0, capacity, leaves)
+    return tree, leaves
+
+
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_every_unit_of_mass_finds_its_leaf(capacity):
+    tree, leaves = filled(capacity)
+    assert tree.total == leaves.sum()
+    mass = np.arange(0, leaves.sum(), 0.5)
+    expected = np.repeat(np.arange(capacity), (2 * leaves).astype(int))
+    np.testing.assert_array_equal(tree.find(mass), expected)
+    np.testing.assert_array_equal(tree.draw((mass + 0.25) / leaves.sum()), expected)
+
+
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_masses_outside_find_a_leaf_above_zero(capacity):
+    tree, leaves = filled(capacity)
+    found = tree.find(np.array([leaves.sum(), np.nextafter(leaves.sum(), np.inf), 2 * leaves.sum()]))
+    assert (leaves[found] > 0).all()
+
+
+@pytest.mark.parametrize("capacity", [17, 8193])
+def test_prefix(capacity):
+    tree, leaves = filled(capacity)
+    for stop in (0, 1, 15, 16, 17, capacity - 1, capacity):
+        assert tree.prefix(stop) == leaves[:stop].sum()
+
+
+def test_only_leaf_above_zero_is_the_first_one():
+    tree = SumTree(40)
+    tree.set(np.array([0]), 0.7)
+    np.testing.assert_array_equal(tree.find(np.array([0.0, 0.7, 9.0])), [0, 0, 0])
+
+
+def test_empty_tree_refuses_a_draw():
+    tree = SumTree(20)
+    assert tree.smallest() == np.inf
+    with pytest.raises(ValueError, match="every leaf"):
+        tree.draw(np.array([0.5]))
+    tree.set(np.array([3]), 1.0)
+    tree.clear()
+    with pytest.raises(ValueError, match="every leaf"):
+        tree.find(np.array([0.0]))
+
+
+def test_capacity_must_be_positive():
+    with pytest.raises(ValueError, match="capacity"):
+        SumTree(0)
+
+
+def test_weights_of_very_different_size_are_drawn_correctly():
+    tree = SumTree(9000)
+    tree.set_range(0, 9000, 1e-12)
+    tree.set(np.array([4321]), 1e12)
+    drawn = tree.draw(np.random.default_rng(0).random(1000))
+    assert (drawn == 4321).all()
+
+
+operations = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("set"),
+            st.lists(
+                st.tuples(st.integers(0, 299), st.sampled_from([0.0, 0.5, 1.0, 2.0, 7.0])), min_size=1, max_size=9
+            ),
+        ),
+        st.tuples(
+            st.just("range"), st.tuples(st.integers(0, 299), st.integers(1, 40), st.sampled_from([0.0, 1.0, 3.0]))
+        ),
+        st.tuples(st.just("clear"), st.none()),
+    ),
+    max_size=15,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(operations)
+def test_sums_and_minimum_follow_a_plain_array(steps):
+    tree, model = SumTree(300), np.zeros(300)
+    for name, value in steps:
+        if name == "set":
+            index, values = zip(*value)
+            tree.set(np.array(index), np.array(values))
+            for i, v in value:
+                model[i] = v
+        elif name == "range":
+            start, count, weight = value
+            tree.set_range(start, min(300, start + count), weight)
+            model[start : start + count] = weight
+        else:
+            tree.clear()
+            model[:] = 0
+        np.testing.assert_array_equal(tree.leaves, model)
+        assert tree.total == model.sum()
+        assert tree.prefix(137) == model[:137].sum()
+        assert tree.smallest() == model.min(where=model > 0, initial=np.inf)
+        if model.any():
+            mass = np.arange(0, model.sum(), 0.5)
+            np.testing.assert_array_equal(tree.find(mass), np.repeat(np.arange(300), (2 * model).astype(int)))
+
+
+def test_state_round_trip_is_bit_exact():
+    tree, _ = filled(9000, seed=3)
+    tree.set(np.arange(0, 9000, 7), np.random.default_rng(1).random(1286))
+    other = SumTree(9000)
+    other.load_state_dict(tree.state_dict())
+    fractions = np.random.default_rng(2).random(500)
+    np.testing.assert_array_equal(other.draw(fractions), tree.draw(fractions))
+    assert other.total == tree.total
+    assert other.smallest() == tree.smallest()
+    with pytest.raises(ValueError):
+        SumTree(100_000).load_state_dict(tree.state_dict())

@@ -1,34 +1,44 @@
 """The store in which a collector gathers the trajectory pieces of its environments."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from ding.data.columns import Columns, SchemaError, describe_leaf
+from ding.data.columns import SchemaError, describe_leaf
 from ding.data.transition_batch import TransitionBatch
 
 _FIRST_CAPACITY = 64
+_TENSOR, _ARRAY, _OBJECTS = "tensor", "array", "objects"
 
 
 class TrajectoryStore:
-    """One growing trajectory piece per environment, kept as arrays ``[env_num, capacity, ...]``.
+    """One growing trajectory piece per environment, kept as arrays of ``env_num * capacity`` rows.
 
     A whole vector step is written at once; a finished piece leaves as a slice. The schema (fields, dtypes, row shapes)
-    is that of the first step and is forgotten when the store is empty.
+    is that of the first step and may change when the store is empty.
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
         capacity: steps to reserve per environment; the store doubles when a piece outgrows it.
+        rows_as_tensors: arrays with a row shape leave as tensors (float64 as float32); scalar columns stay arrays.
     """
 
-    def __init__(self, env_num: int, capacity: int = _FIRST_CAPACITY) -> None:
+    def __init__(self, env_num: int, capacity: int = _FIRST_CAPACITY, rows_as_tensors: bool = False) -> None:
         if env_num < 1 or capacity < 1:
             raise ValueError(f"env_num and capacity must be positive, found {env_num} and {capacity}")
         self._env_num = env_num
         self._capacity = capacity
-        self._columns: dict[str, Any] | None = None
+        self._rows_as_tensors = rows_as_tensors
+        self._fields: list[_Field] | None = None
+        # Pieces that leave together as a whole take their arrays along.
+        self._allocated = False
         self._counts = np.zeros(env_num, dtype=np.int64)
+        self._longest = 0  # of the counts, or more
+        self._first_rows = np.arange(env_num, dtype=np.int64) * capacity
+        self._known_ids: np.ndarray | None = None
+        self._known_all = False
 
     @property
     def counts(self) -> np.ndarray:
@@ -40,132 +50,174 @@ class TrajectoryStore:
 
         Raises:
             SchemaError: a field is missing or extra, or its leaf type, dtype or row shape is not that of the steps
-                before.
+                before. Nothing was written then.
         """
-        counts = self._counts[env_ids]
-        first = int(counts[0])
-        if self._columns is None or not self._counts.any():
-            self._columns = _allocate(columns, self._env_num, self._capacity)
-        longest = int(counts.max())
-        if longest >= self._capacity:
-            self._grow()
-        if len(env_ids) == self._env_num and longest == first and int(counts.min()) == first and _is_range(env_ids):
-            _write(self._columns, columns, (slice(None), first))
+        arrays = self._fitting(columns)
+        if self._longest >= self._capacity:
+            self._longest = int(self._counts.max())
+            if self._longest >= self._capacity:
+                self._grow()
+        if self._is_all(env_ids):
+            rows = self._first_rows + self._counts
+            self._counts += 1
         else:
-            _write(self._columns, columns, (env_ids, counts))
-        self._counts[env_ids] += 1
+            rows = self._first_rows[env_ids] + self._counts[env_ids]
+            self._counts[env_ids] += 1
+        self._longest += 1
+        for field, array in zip(self._fields, arrays):  # type: ignore[arg-type]
+            field.array[rows] = array
 
     def pop(self, env_ids: np.ndarray) -> TransitionBatch:
         """Take the pieces of these environments out, concatenated in the given order, with their ``lengths``; empty
         pieces are left out.
         """
         lengths = self._counts[env_ids]
-        env_ids, lengths = env_ids[lengths > 0], lengths[lengths > 0]
-        total = int(lengths.sum())
-        if total == 0 or self._columns is None:
+        if np.count_nonzero(lengths) < len(lengths):
+            env_ids, lengths = env_ids[lengths > 0], lengths[lengths > 0]
+        if not len(lengths) or self._fields is None:
             return TransitionBatch.from_rows([])
         self._counts[env_ids] = 0
-        longest = int(lengths[0])
-        if len(env_ids) == self._env_num and _is_range(env_ids) and bool((lengths == longest).all()):
-            # The whole store leaves: hand the arrays over instead of copying them.
-            store, self._columns = self._columns, None
-            columns = _read(store, lambda leaf: leaf[:, :longest].reshape(total, *leaf.shape[2:]))
-        else:
-            rows = np.repeat(env_ids, lengths)
-            steps = np.arange(total) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            columns = _read(self._columns, lambda leaf: leaf[rows, steps])
-        return TransitionBatch.trusted(columns, total, lengths)
+        total = int(lengths.sum())
+        if total == self._env_num * self._capacity and self._is_all(env_ids):
+            # The store is full and all of it leaves: hand the arrays over instead of copying them.
+            self._allocated, self._longest = False, 0
+            return TransitionBatch.trusted(self._read(lambda array: array), total, lengths)
+        first_rows = self._first_rows[env_ids]
+        if len(env_ids) == 1:
+            start = int(first_rows[0])
+            return TransitionBatch.trusted(
+                self._read(lambda array: array[start : start + total].copy()), total, lengths
+            )
+        rows = np.arange(total) + np.repeat(first_rows - (np.cumsum(lengths) - lengths), lengths)
+        return TransitionBatch.trusted(self._read(lambda array: array.take(rows, axis=0)), total, lengths)
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the pieces of these environments (``None``: all)."""
         if env_ids is None:
             self._counts[:] = 0
-            self._columns = None
+            self._fields, self._longest = None, 0
         else:
             self._counts[env_ids] = 0
 
+    def _is_all(self, env_ids: np.ndarray) -> bool:
+        """Whether these are all environments in order. The same array comes again and again."""
+        if env_ids is not self._known_ids:
+            self._known_ids = env_ids
+            everyone = len(env_ids) == self._env_num
+            self._known_all = everyone and bool((env_ids == np.arange(self._env_num)).all())
+        return self._known_all
+
+    def _fitting(self, columns: dict[str, Any]) -> list[np.ndarray]:
+        """The arrays of a step, in the order of the fields."""
+        if self._fields is not None:
+            try:
+                arrays = _arrays_of(columns, self._fields)
+            except SchemaError:
+                if np.count_nonzero(self._counts):
+                    raise
+            else:
+                if not self._allocated:
+                    self._allocate()
+                return arrays
+        self._fields = [_Field(path, leaf, self._rows_as_tensors) for path, leaf in _leaves(columns)]
+        self._allocate()
+        return _arrays_of(columns, self._fields)
+
+    def _allocate(self) -> None:
+        for field in self._fields or ():
+            field.array = np.empty((self._env_num * self._capacity, *field.shape), dtype=field.stored_dtype)
+        self._allocated = True
+
     def _grow(self) -> None:
         old, self._capacity = self._capacity, self._capacity * 2
-        assert self._columns is not None
-        self._columns = _enlarge(self._columns, old, self._capacity)
+        self._first_rows = np.arange(self._env_num, dtype=np.int64) * self._capacity
+        previous = [field.array for field in self._fields or ()]
+        self._allocate()
+        for field, array in zip(self._fields or (), previous):
+            shape = field.array.shape[1:]
+            field.array.reshape(self._env_num, -1, *shape)[:, :old] = array.reshape(self._env_num, old, *shape)
+
+    def _read(self, pick: Callable[[np.ndarray], np.ndarray]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for field in self._fields or ():
+            inner = result
+            for key in field.path[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[field.path[-1]] = field.given(pick(field.array))
+        return result
 
 
-class _Stored:
-    """One field: its array ``[env_num, capacity, ...]`` and whether rows of it are tensors or plain objects."""
+class _Field:
+    """One leaf of the steps: its place, what it is, and the rows stored of it."""
 
-    __slots__ = ("array", "kind")
+    __slots__ = ("array", "dtype", "kind", "path", "shape", "stored_dtype", "tensor_out")
 
-    def __init__(self, array: np.ndarray, kind: str) -> None:
-        self.array = array
-        self.kind = kind
+    array: np.ndarray
+
+    def __init__(self, path: tuple[str, ...], leaf: Any, rows_as_tensors: bool) -> None:
+        array = _as_array(leaf)
+        self.path = path
+        self.kind = _kind(leaf)
+        self.dtype = self.stored_dtype = array.dtype
+        self.shape = array.shape[1:]
+        becomes_tensor = rows_as_tensors and self.kind == _ARRAY and array.ndim > 1
+        self.tensor_out = self.kind == _TENSOR or becomes_tensor
+        if becomes_tensor and array.dtype == np.float64:
+            self.stored_dtype = np.dtype(np.float32)
+
+    def checked(self, leaf: Any) -> np.ndarray:
+        """The leaf of a step as an array. Raises ``SchemaError`` when it does not fit."""
+        kind = _kind(leaf)
+        if kind == self.kind:
+            array = _as_array(leaf)
+            if array.dtype == self.dtype and array.shape[1:] == self.shape:
+                return array
+        raise SchemaError(
+            f"field {'.'.join(map(str, self.path))!r} of a step is {describe_leaf(leaf)}, "
+            f"the steps before had {self.kind} {self.dtype}{list(self.shape)}"
+        )
+
+    def given(self, array: np.ndarray) -> Any:
+        """Stored rows as a column."""
+        if self.tensor_out:
+            return torch.from_numpy(array)
+        return array.tolist() if self.kind == _OBJECTS else array
 
 
-def _is_range(env_ids: np.ndarray) -> bool:
-    return bool(env_ids[0] == 0 and env_ids[-1] == len(env_ids) - 1 and (env_ids[1:] > env_ids[:-1]).all())
+def _leaves(columns: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    found: list[tuple[tuple[str, ...], Any]] = []
+    for key, value in columns.items():
+        if isinstance(value, dict):
+            found += _leaves(value, (*path, key))
+        else:
+            found.append(((*path, key), value))
+    return found
+
+
+def _arrays_of(columns: dict[str, Any], fields: list[_Field]) -> list[np.ndarray]:
+    leaves = _leaves(columns)
+    if [path for path, _ in leaves] == [field.path for field in fields]:
+        return [field.checked(leaf) for field, (_, leaf) in zip(fields, leaves)]
+    by_path = dict(leaves)
+    if by_path.keys() != {field.path for field in fields}:
+        found, known = ([".".join(map(str, path)) for path in paths] for paths in (by_path, [f.path for f in fields]))
+        raise SchemaError(f"a step has the fields {sorted(found)}, the steps before had {sorted(known)}")
+    return [field.checked(by_path[field.path]) for field in fields]
 
 
 def _kind(leaf: Any) -> str:
     if isinstance(leaf, torch.Tensor):
-        return "tensor"
-    return "array" if isinstance(leaf, np.ndarray) else "objects"
+        return _TENSOR
+    return _ARRAY if isinstance(leaf, np.ndarray) else _OBJECTS
 
 
 def _as_array(leaf: Any) -> np.ndarray:
     """The leaf as an array ``[N, ...]``; objects become an object array ``[N]``."""
     if isinstance(leaf, torch.Tensor):
-        return leaf.detach().cpu().numpy()
+        return leaf.numpy() if leaf.is_cpu and not leaf.requires_grad else leaf.detach().cpu().numpy()
     if isinstance(leaf, np.ndarray):
         return leaf
     array = np.empty(len(leaf), dtype=object)
     for i, item in enumerate(leaf):
         array[i] = item
     return array
-
-
-def _allocate(columns: Columns, env_num: int, capacity: int) -> Any:
-    if isinstance(columns, dict):
-        return {key: _allocate(value, env_num, capacity) for key, value in columns.items()}
-    array = _as_array(columns)
-    return _Stored(np.empty((env_num, capacity, *array.shape[1:]), dtype=array.dtype), _kind(columns))
-
-
-def _enlarge(stored: Any, old: int, new: int) -> Any:
-    if isinstance(stored, dict):
-        return {key: _enlarge(value, old, new) for key, value in stored.items()}
-    array = np.empty((stored.array.shape[0], new, *stored.array.shape[2:]), dtype=stored.array.dtype)
-    array[:, :old] = stored.array
-    return _Stored(array, stored.kind)
-
-
-def _write(stored: Any, columns: Columns, where: tuple, path: str = "") -> None:
-    if isinstance(stored, dict):
-        if not isinstance(columns, dict) or columns.keys() != stored.keys():
-            found = sorted(map(str, columns)) if isinstance(columns, dict) else type(columns).__name__
-            known = sorted(map(str, stored))
-            where_text = path or "the top level"
-            raise SchemaError(f"a step at {where_text!r} has fields {found}, the steps before had {known}")
-        for key, value in columns.items():
-            _write(stored[key], value, where, f"{path}.{key}" if path else str(key))
-        return
-    array = _as_array(columns) if not isinstance(columns, dict) else None
-    expected = stored.array
-    if (
-        array is None
-        or array.dtype != expected.dtype
-        or array.shape[1:] != expected.shape[2:]
-        or _kind(columns) != stored.kind
-    ):
-        raise SchemaError(
-            f"field {path!r} of a step is {describe_leaf(columns)}, "
-            f"the steps before had {stored.kind} {expected.dtype}{list(expected.shape[2:])}"
-        )
-    expected[where] = array
-
-
-def _read(stored: Any, pick: Any) -> Any:
-    if isinstance(stored, dict):
-        return {key: _read(value, pick) for key, value in stored.items()}
-    array = pick(stored.array)
-    if stored.kind == "tensor":
-        return torch.from_numpy(array)
-    return array.tolist() if stored.kind == "objects" else array

@@ -55,7 +55,8 @@ class ColumnTransitions:
         self._policy = policy
         self._batched_samples = is_batched(policy.get_train_sample)
         self._traj_len = traj_len
-        self._store = TrajectoryStore(env_num, *([int(traj_len)] if traj_len != float("inf") else []))
+        capacity = () if traj_len == float("inf") else (int(traj_len),)
+        self._store = TrajectoryStore(env_num, *capacity, rows_as_tensors=True)
         # With a piece length of one, a step is a finished piece of each environment: it never enters the store.
         self._single_step = traj_len == 1
         self._last: tuple[np.ndarray, dict[str, Any]] | None = None
@@ -85,7 +86,7 @@ class ColumnTransitions:
         columns = self._policy.process_transition(obs, output, step.timesteps)
         if not isinstance(columns, dict):
             raise SchemaError(f"process_transition must return a dict of columns, found {type(columns).__name__}")
-        columns = tensor_columns(columns)
+        columns = tensor_columns(columns) if self._single_step else dict(columns)
         for key, value in extra.items():
             if isinstance(value, (list, np.ndarray)):
                 columns[key] = np.asarray(value)[env_ids]

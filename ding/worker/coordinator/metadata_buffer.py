@@ -27,7 +27,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
 
     The classic form (``push`` of meta dicts, ``sample`` of the same dicts) still works; one buffer takes one of both.
 
-    Thread-safe. ``release`` is called without the lock of the buffer being held by others, from the thread that caused it.
+    Thread-safe. ``release`` is called under the lock of the buffer, by the thread that caused it.
 
     Args:
         cfg: config of an advanced buffer. For ``type: naive`` every row is as likely as any other.
@@ -78,9 +78,9 @@ class MetadataBuffer(AdvancedReplayBuffer):
         """Take all rows of chunks.
 
         Args:
-            refs: ``{'chunk': id, 'rows': number}`` and what is known of them: ``collect_iter`` or ``policy_iter`` (train
-                iteration of the policy that collected it; of several, the oldest counts) and ``priority`` (one number
-                for the chunk, or one per row).
+            refs: ``{'chunk': id, 'rows': number}`` and what is known of them: ``collect_iter`` or ``policy_iter``
+                (train iteration of the policy that collected it; of several, the oldest counts) and ``priority`` (one
+                number for the chunk, or one per row).
             cur_collector_envstep: env steps collected so far, for reports.
 
         What the throughput limits do not allow is refused and logged; :meth:`admit` tells beforehand.
@@ -93,22 +93,22 @@ class MetadataBuffer(AdvancedReplayBuffer):
             BufferArgumentError: a priority is negative, NaN or infinite.
             ValueError: a ref has not the keys it needs.
         """
-        refs = [checked_ref(ref) for ref in refs]
-        if self._limiter is not None and len(refs) > 1:  # it knows the size of a single insert
-            return sum(self.push_chunks([ref], cur_collector_envstep) for ref in refs)
-        if not refs:
+        checked = [checked_ref(ref) for ref in refs]
+        if self._limiter is not None and len(checked) > 1:  # it knows the size of a single insert
+            return sum(self.push_chunks([ref], cur_collector_envstep) for ref in checked)
+        if not checked:
             return 0
-        counts = np.array([ref["rows"] for ref in refs], dtype=np.int64)
+        counts = np.array([ref["rows"] for ref in checked], dtype=np.int64)
         with self._lock:
             self._check_open()
-            numbers = self._chunks.add(refs)
+            numbers = self._chunks.add(checked)
             columns: dict[str, Any] = {
                 "chunk": np.repeat(numbers, counts),
                 "row": np.concatenate([np.arange(count, dtype=np.int32) for count in counts.tolist()]),
-                "collect_iter": np.repeat([_collect_iter(ref) for ref in refs], counts),
+                "collect_iter": np.repeat([_collect_iter(ref) for ref in checked], counts),
             }
-            if any(ref.get("priority") is not None for ref in refs):
-                columns["priority"] = np.concatenate([self._priorities(ref) for ref in refs])
+            if any(ref.get("priority") is not None for ref in checked):
+                columns["priority"] = np.concatenate([self._priorities(ref) for ref in checked])
             self.push(TransitionBatch.trusted(columns, int(counts.sum())), cur_collector_envstep)
             self._chunks.release_unused()
         return int(counts.sum())

@@ -1,0 +1,265 @@
+"""A league: its players, and who plays next."""
+
+import copy
+import logging
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from easydict import EasyDict
+
+from ding.league.metric import LeagueMetricEnv, PlayerRating
+from ding.league.payoff import create_payoff, flat
+from ding.league.player import ActivePlayer, HistoricalPlayer, Player, create_player
+from ding.utils import LEAGUE_REGISTRY, deep_merge_dicts, import_module
+
+log = logging.getLogger(__name__)
+
+
+class BaseLeague(ABC):
+    """Keeps the players, tells who plays whom, takes results, and takes snapshots of players that are trained enough.
+
+    Thread-safe.
+
+    Args:
+        cfg: config over :attr:`config`; ``path_policy`` is the folder of the weights.
+        save_checkpoint_fn: ``fn(source id, target id)`` copies weights for a snapshot; by default a file in
+            ``path_policy``.
+    """
+
+    config: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, cfg: Any, save_checkpoint_fn: Callable[[str, str], None] | None = None) -> None:
+        self.cfg = EasyDict(deep_merge_dicts(self.default_config(), cfg))
+        self.path_policy = self.cfg.get("path_policy", ".")
+        self._copy_weights = save_checkpoint_fn or self._copy_file
+        self._lock = threading.RLock()
+        self.payoff = create_payoff(self.cfg.payoff)
+        self.metric_env = LeagueMetricEnv.of(self.cfg.metric)
+        self.active_players: list[ActivePlayer] = []
+        self.historical_players: list[HistoricalPlayer] = []
+        self._init_players()
+
+    @classmethod
+    def default_config(cls) -> EasyDict:
+        """A fresh copy of the defaults."""
+        cfg = EasyDict(copy.deepcopy(cls.config))
+        cfg.cfg_type = cls.__name__ + "Dict"
+        return cfg
+
+    # ------------------------------------------------------------------ players
+
+    def _init_players(self) -> None:
+        for category in self.cfg.player_category:
+            for kind, number in self.cfg.active_players.items():
+                for index in range(number):
+                    name = f"{kind}_{category}_{index}"
+                    player = create_player(
+                        self.cfg,
+                        kind,
+                        self.cfg[kind],
+                        category,
+                        self.payoff,
+                        f"{name}_ckpt.pth",
+                        name,
+                        0,
+                        self.metric_env.create_rating(),
+                    )
+                    if not isinstance(player, ActivePlayer):
+                        raise TypeError(f"active_players.{kind}: {type(player).__name__} is no ActivePlayer")
+                    self.active_players.append(player)
+                    self.payoff.add_player(player)
+        if self.cfg.use_pretrain or self.cfg.use_pretrain_init_historical:
+            self._take_pretrained()
+
+    def _take_pretrained(self) -> None:
+        for category, path in self.cfg.pretrain_checkpoint_path.items():
+            if self.cfg.use_pretrain:
+                for player in self.active_players:
+                    if player.category == category:
+                        self._copy_weights(path, player.checkpoint_path)
+            if self.cfg.use_pretrain_init_historical:
+                name = f"{category}_pretrain_historical"
+                self._add_historical(
+                    HistoricalPlayer(
+                        self.cfg,
+                        category,
+                        self.payoff,
+                        path,
+                        name,
+                        0,
+                        self.metric_env.create_rating(),
+                        parent_id="pretrain",
+                    )
+                )
+
+    def _add_historical(self, player: HistoricalPlayer) -> None:
+        self.historical_players.append(player)
+        self.payoff.add_player(player)
+
+    def get_player_by_id(self, player_id: str) -> Player:
+        """A player.
+
+        Raises:
+            KeyError: there is none of this id.
+        """
+        for player in [*self.active_players, *self.historical_players]:
+            if player.player_id == player_id:
+                return player
+        raise KeyError(f"no player {player_id!r}; there are {self.payoff.players_ids}")
+
+    @property
+    def active_players_ids(self) -> list[str]:
+        """Ids of the players that learn."""
+        return [player.player_id for player in self.active_players]
+
+    @property
+    def active_players_ckpts(self) -> list[str]:
+        """Ids of their weights."""
+        return [player.checkpoint_path for player in self.active_players]
+
+    @property
+    def historical_players_ids(self) -> list[str]:
+        """Ids of the snapshots."""
+        return [player.player_id for player in self.historical_players]
+
+    # ------------------------------------------------------------------ games
+
+    def get_job_info(self, player_id: str | None = None, eval_flag: bool = False) -> dict[str, Any]:
+        """Who plays next, see the subclass; ``player_id`` defaults to the first active player."""
+        player_id = self.active_players_ids[0] if player_id is None else player_id
+        with self._lock:
+            player = self._active(player_id)
+            job = self._get_job_info(player, eval_flag)
+        if player_id != job["launch_player"]:
+            raise ValueError(f"the job of {player_id!r} names {job['launch_player']!r} as its player")
+        return job
+
+    @abstractmethod
+    def _get_job_info(self, player: ActivePlayer, eval_flag: bool = False) -> dict[str, Any]:
+        """Who plays next, for this player."""
+
+    def finish_job(self, job_info: Mapping[str, Any]) -> None:
+        """Count the results of a finished job: ``{'player_id': [home, away], 'result': nested lists}``."""
+        with self._lock:
+            if not self.payoff.update(job_info):
+                log.warning("the results of %s cannot be counted", job_info.get("player_id"))
+                return
+            home, away = (self.get_player_by_id(player_id) for player_id in job_info["player_id"])
+            if home is not away:
+                home.rating, away.rating = self.metric_env.rate_1vs1(
+                    home.rating, away.rating, list(flat(job_info["result"]))
+                )
+
+    def judge_snapshot(self, player_id: str, force: bool = False) -> bool:
+        """Take a snapshot of a player if one is due; returns whether it did."""
+        with self._lock:
+            player = self._active(player_id)
+            before = player.state_dict()
+            if not player.is_trained_enough() and not force:
+                return False
+            snapshot = player.snapshot(self.metric_env)
+            if snapshot.player_id in self.historical_players_ids:
+                return False
+            try:
+                self._copy_weights(player.checkpoint_path, snapshot.checkpoint_path)
+            except OSError as error:
+                log.warning("no snapshot of %s for now: %s", player_id, error)
+                player.load_state_dict(before)
+                return False
+            self._add_historical(snapshot)
+            self._mutate_player(player)
+        return True
+
+    @abstractmethod
+    def _mutate_player(self, player: ActivePlayer) -> None:
+        """What happens to a player after a snapshot."""
+
+    def update_active_player(self, player_info: Mapping[str, Any]) -> bool:
+        """Tell of the progress of a player: ``{'player_id', 'train_iteration' or 'eval_win'}``.
+
+        Returns:
+            Whether it will be evaluated against a harder opponent.
+        """
+        with self._lock:
+            return self._update_player(self._active(player_info["player_id"]), player_info)
+
+    @abstractmethod
+    def _update_player(self, player: ActivePlayer, player_info: Mapping[str, Any]) -> bool:
+        """As :meth:`update_active_player`."""
+
+    def _active(self, player_id: str) -> ActivePlayer:
+        player = self.get_player_by_id(player_id)
+        if not isinstance(player, ActivePlayer):
+            raise KeyError(f"{player_id!r} does not learn; the active players are {self.active_players_ids}")
+        return player
+
+    def _copy_file(self, source: str, target: str) -> None:
+        """Copy weights within ``path_policy``, whole or not at all."""
+        from ding.utils.file_helper import atomic_write
+
+        with open(self._path(source), "rb") as file:
+            content = file.read()
+        with atomic_write(self._path(target)) as copy_:
+            copy_.write(content)
+
+    def _path(self, name: str) -> str:
+        root = os.path.realpath(self.path_policy)
+        path = os.path.realpath(os.path.join(root, name))
+        if os.path.commonpath([root, path]) != root:
+            raise ValueError(f"{name!r} lies outside of the policy folder")
+        return path
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """What JSON can hold of players and results."""
+        with self._lock:
+            return {
+                "active": {player.player_id: player.state_dict() for player in self.active_players},
+                "historical": [
+                    [
+                        one.player_id,
+                        one.category,
+                        one.checkpoint_path,
+                        one.total_agent_step,
+                        list(one.rating),
+                        one.parent_id,
+                    ]
+                    for one in self.historical_players
+                ],
+                "payoff": self.payoff.state_dict(),
+            }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another league of the same config was."""
+        with self._lock:
+            for player_id, one in state["active"].items():
+                self._active(player_id).load_state_dict(one)
+            for player_id, category, path, step, rating, parent_id in state["historical"]:
+                if player_id not in self.historical_players_ids:
+                    self._add_historical(
+                        HistoricalPlayer(
+                            self.cfg,
+                            category,
+                            self.payoff,
+                            path,
+                            player_id,
+                            step,
+                            PlayerRating(*rating),
+                            parent_id=parent_id,
+                        )
+                    )
+            self.payoff.load_state_dict(state["payoff"])
+
+
+def create_league(cfg: Any, *args: Any) -> BaseLeague:
+    """The league that ``cfg.league_type`` names, after importing ``cfg.import_names``.
+
+    Raises:
+        KeyError: no such type.
+    """
+    import_module(cfg.get("import_names", []))
+    return LEAGUE_REGISTRY.build(cfg["league_type"], cfg, *args)

@@ -1,0 +1,69 @@
+"""A league for games of one against one."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ding.league.base_league import BaseLeague
+from ding.league.player import ActivePlayer, Player
+from ding.utils import LEAGUE_REGISTRY
+
+
+@LEAGUE_REGISTRY.register("one_vs_one")
+class OneVsOneLeague(BaseLeague):
+    """Active players play themselves and each other's snapshots."""
+
+    config: ClassVar[dict[str, Any]] = {
+        "league_type": "one_vs_one",
+        "import_names": ["ding.league"],
+        # Kinds of players, e.g. races.
+        "player_category": ["default"],
+        # Number of learning players per type and category.
+        "active_players": {"naive_sp_player": 1},
+        "naive_sp_player": {
+            # (int) Train iterations of a phase; a snapshot is due after one or two.
+            "one_phase_step": 10,
+            # Probabilities of the ways to choose an opponent.
+            "branch_probs": {"pfsp": 0.5, "sp": 0.5},
+            # (float) Win rate against all snapshots with which one phase is enough.
+            "strong_win_rate": 0.7,
+        },
+        # (bool) Start from pretrained weights.
+        "use_pretrain": False,
+        # (bool) Let pretrained weights play as a snapshot.
+        "use_pretrain_init_historical": False,
+        "pretrain_checkpoint_path": {"default": "default_cate_pretrain.pth"},
+        # decay: of old games per new game; min_win_rate_games: below it, a win rate is 0.5.
+        "payoff": {"type": "battle", "decay": 0.99, "min_win_rate_games": 8},
+        # Of the TrueSkill ratings.
+        "metric": {"mu": 0, "sigma": 25 / 3, "beta": 25 / 3 / 2, "tau": 0.0, "draw_probability": 0.02},
+    }
+
+    def _get_job_info(self, player: ActivePlayer, eval_flag: bool = False) -> dict[str, Any]:
+        """``{'agent_num', 'launch_player', 'player_id', 'checkpoint_path', 'player_active_flag'}``, the last three as
+        lists of one (evaluation, with ``eval_opponent``) or two."""
+        opponent = player.get_job(eval_flag)["opponent"]
+        job: dict[str, Any] = {
+            "agent_num": 1 if eval_flag else 2,
+            "launch_player": player.player_id,
+            "player_id": [player.player_id],
+            "checkpoint_path": [player.checkpoint_path],
+            "player_active_flag": [True],
+        }
+        if eval_flag:
+            return {**job, "eval_opponent": opponent}
+        if not isinstance(opponent, Player):
+            raise TypeError(f"{player.player_id} chose {opponent!r} as its opponent, expected a player")
+        job["player_id"].append(opponent.player_id)
+        job["checkpoint_path"].append(opponent.checkpoint_path)
+        job["player_active_flag"].append(isinstance(opponent, ActivePlayer))
+        return job
+
+    def _mutate_player(self, player: ActivePlayer) -> None:
+        """Players go on as they are."""
+
+    def _update_player(self, player: ActivePlayer, player_info: Mapping[str, Any]) -> bool:
+        if "train_iteration" in player_info:
+            player.total_agent_step = int(player_info["train_iteration"])
+        if player_info.get("eval_win"):
+            return player.increment_eval_difficulty()
+        return False

@@ -1,0 +1,142 @@
+"""Who won how often against whom."""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+_RESULTS = ("wins", "draws", "losses")
+
+
+class BattleRecordDict(dict[str, float]):
+    """Faded counts ``wins``, ``draws``, ``losses`` and ``games``; missing ones are 0."""
+
+    data_keys: ClassVar[list[str]] = ["wins", "draws", "losses", "games"]
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(self.data_keys, 0))
+
+    def __mul__(self, decay: float) -> "BattleRecordDict":
+        result = BattleRecordDict()
+        for key in self.data_keys:
+            result[key] = self[key] * decay
+        return result
+
+
+class BattleSharedPayoff:
+    """Win rates between all players of a league. Thread-safe.
+
+    ``payoff[home, away]`` is the win rate of ``home``, draws counting half; 0.5 before ``min_win_rate_games`` games.
+
+    Args:
+        cfg: ``decay`` (of old games, per new game) and ``min_win_rate_games``.
+    """
+
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
+        self._decay = float(cfg["decay"])
+        self._min_games = float(cfg["min_win_rate_games"])
+        self._players: list[Any] = []
+        self._records: dict[tuple[str, str], BattleRecordDict] = {}
+        self._lock = threading.RLock()
+
+    def add_player(self, player: Any) -> None:
+        """Take a player in; one that is in already stays."""
+        with self._lock:
+            if player.player_id not in self.players_ids:
+                self._players.append(player)
+
+    @property
+    def players(self) -> list[Any]:
+        """All players."""
+        return list(self._players)
+
+    @property
+    def players_ids(self) -> list[str]:
+        """Their ids."""
+        return [player.player_id for player in self._players]
+
+    def update(self, job_info: Mapping[str, Any]) -> bool:
+        """Count the games of a finished job.
+
+        Args:
+            job_info: ``{'player_id': [home, away], 'result': nested lists of 'wins', 'draws', 'losses'}`` from the view
+                of the first player.
+
+        Returns:
+            False, and nothing is counted, for unknown players or results.
+        """
+        try:
+            home, away = job_info["player_id"]
+            results = [_result(one) for one in flat(job_info["result"])]
+        except (KeyError, ValueError, TypeError):
+            return False
+        with self._lock:
+            if not {home, away} <= set(self.players_ids) or None in results:
+                return False
+            for result in results:
+                self._count(home, away, str(result))
+        return True
+
+    def _count(self, home: str, away: str, result: str) -> None:
+        mirrored = {"wins": "losses", "losses": "wins", "draws": "draws"}[result]
+        sides = [(home, away, result)] if home == away else [(home, away, result), (away, home, mirrored)]
+        for one, other, what in sides:
+            record = self._records.get((one, other), BattleRecordDict()) * self._decay
+            record["games"] += 1
+            record[what] += 1
+            self._records[one, other] = record
+
+    def _win_rate(self, home: str, away: str) -> float:
+        record = self._records.get((home, away))
+        if record is None or record["games"] < self._min_games:
+            return 0.5
+        return (record["wins"] + 0.5 * record["draws"]) / record["games"]
+
+    def __getitem__(self, pair: tuple[Any, Any]) -> Any:
+        """Win rate of one player (or each of several) against one (or each of several): a float or nested lists."""
+        home, away = pair
+        with self._lock:
+            table = [[self._win_rate(one, other) for other in _as_list(away)] for one in _as_list(home)]
+        if isinstance(home, str):
+            return table[0][0] if isinstance(away, str) else table[0]
+        return [row[0] for row in table] if isinstance(away, str) else table
+
+    def state_dict(self) -> dict[str, Any]:
+        """Records that JSON can hold."""
+        with self._lock:
+            return {"records": [[home, away, dict(record)] for (home, away), record in self._records.items()]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a ``state_dict``."""
+        with self._lock:
+            self._records = {}
+            for home, away, record in state["records"]:
+                self._records[home, away] = BattleRecordDict()
+                self._records[home, away].update(record)
+
+
+def create_payoff(cfg: Mapping[str, Any]) -> BattleSharedPayoff:
+    """The payoff that ``cfg['type']`` names; only ``battle`` is known.
+
+    Raises:
+        KeyError: another type.
+    """
+    if cfg["type"] != "battle":
+        raise KeyError(f"payoff.type: unknown {cfg['type']!r}; known: 'battle'")
+    return BattleSharedPayoff(cfg)
+
+
+def flat(values: Any) -> Iterable[Any]:
+    """The leaves of nested lists."""
+    if isinstance(values, (list, tuple)):
+        for value in values:
+            yield from flat(value)
+    else:
+        yield values
+
+
+def _result(value: Any) -> str | None:
+    return value if value in _RESULTS else None
+
+
+def _as_list(value: Any) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value

@@ -1,0 +1,210 @@
+"""The players of a league."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ding.league.metric import PlayerRating
+from ding.league.payoff import BattleSharedPayoff
+from ding.utils import PLAYER_REGISTRY, import_module
+
+__all__ = ["ActivePlayer", "HistoricalPlayer", "Player", "create_player"]
+
+
+class Player:
+    """A policy in a league.
+
+    Args:
+        cfg: config of the league.
+        category: kind of player, e.g. a race.
+        init_payoff: win rates that all players share.
+        checkpoint_path: id of the weights, relative to the policy folder.
+        player_id: unique name.
+        total_agent_step: train iterations so far.
+        rating: belief about its skill.
+    """
+
+    _name = "BasePlayer"
+
+    def __init__(
+        self,
+        cfg: Any,
+        category: str,
+        init_payoff: BattleSharedPayoff,
+        checkpoint_path: str,
+        player_id: str,
+        total_agent_step: int,
+        rating: PlayerRating,
+    ) -> None:
+        self._cfg = cfg
+        self._category = category
+        self._payoff = init_payoff
+        self._checkpoint_path = checkpoint_path
+        self._player_id = player_id
+        self._total_agent_step = total_agent_step
+        self.rating = rating
+
+    @property
+    def category(self) -> str:
+        """Kind of player."""
+        return self._category
+
+    @property
+    def payoff(self) -> BattleSharedPayoff:
+        """Win rates that all players share."""
+        return self._payoff
+
+    @property
+    def checkpoint_path(self) -> str:
+        """Id of its weights."""
+        return self._checkpoint_path
+
+    @property
+    def player_id(self) -> str:
+        """Unique name."""
+        return self._player_id
+
+    @property
+    def total_agent_step(self) -> int:
+        """Train iterations so far."""
+        return self._total_agent_step
+
+    @total_agent_step.setter
+    def total_agent_step(self, step: int) -> None:
+        self._total_agent_step = step
+
+
+@PLAYER_REGISTRY.register("historical_player")
+class HistoricalPlayer(Player):
+    """A snapshot that does not learn any more. ``parent_id`` is the player that it was taken from."""
+
+    _name = "HistoricalPlayer"
+
+    def __init__(self, *args: Any, parent_id: str) -> None:
+        super().__init__(*args)
+        self._parent_id = parent_id
+
+    @property
+    def parent_id(self) -> str:
+        """The player that it was taken from."""
+        return self._parent_id
+
+
+class ActivePlayer(Player):
+    """A player that learns.
+
+    Config (of its kind): ``one_phase_step`` (train iterations of a phase), ``branch_probs`` (``{branch: probability}``,
+    how opponents are chosen: the method ``_<branch>_branch`` does it) and ``strong_win_rate``.
+
+    Raises:
+        KeyError: a branch that this kind of player has not.
+    """
+
+    _name = "ActivePlayer"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._one_phase_step = int(float(self._cfg["one_phase_step"]))
+        self._last_enough_step = 0
+        self._strong_win_rate = float(self._cfg["strong_win_rate"])
+        self._branch_probs: dict[str, float] = dict(self._cfg["branch_probs"])
+        self._branches: dict[str, Callable[[], Player]] = {}
+        for name in self._branch_probs:
+            branch = getattr(self, f"_{name}_branch", None)
+            if branch is None:
+                raise KeyError(f"{self._name} has no branch {name!r} to choose opponents by")
+            self._branches[name] = branch
+        self._eval_opponent_difficulty = list(self._cfg.get("eval_opponent_difficulty") or ["RULE_BASED"])
+        self._eval_opponent_index = 0
+
+    def is_trained_enough(self, select_fn: Callable[[Player], bool] | None = None) -> bool:
+        """Whether a snapshot is due: after two phases, or after one if it beats all it is compared with."""
+        passed = self._total_agent_step - self._last_enough_step
+        if passed < self._one_phase_step:
+            return False
+        if passed >= 2 * self._one_phase_step:
+            self._last_enough_step = self._total_agent_step
+            return True
+        rivals = self._get_players(select_fn or (lambda player: isinstance(player, HistoricalPlayer)))
+        if not rivals:
+            return False
+        win_rates = self._payoff[self._player_id, [player.player_id for player in rivals]]
+        if min(win_rates) > self._strong_win_rate:
+            self._last_enough_step = self._total_agent_step
+            return True
+        return False
+
+    def snapshot(self, metric_env: Any) -> HistoricalPlayer:
+        """A historical player with the current weights; the caller copies the weights to its checkpoint path."""
+        head = self._checkpoint_path.removesuffix(".pth")
+        return HistoricalPlayer(
+            self._cfg,
+            self._category,
+            self._payoff,
+            f"{head}_{self._total_agent_step}.pth",
+            f"{self._player_id}_{self._total_agent_step}_historical",
+            self._total_agent_step,
+            metric_env.create_rating(mu=self.rating.mu),
+            parent_id=self._player_id,
+        )
+
+    def mutate(self, info: Mapping[str, Any]) -> str | None:
+        """Id of the weights to start over with; ``None``: go on."""
+        return None
+
+    def get_job(self, eval_flag: bool = False) -> dict[str, Any]:
+        """``{'opponent': player or difficulty}``."""
+        if eval_flag:
+            return {"opponent": self._eval_opponent_difficulty[self._eval_opponent_index]}
+        names = list(self._branch_probs)
+        weights = np.array([self._branch_probs[name] for name in names], dtype=np.float64)
+        name = names[int(np.random.choice(len(names), p=weights / weights.sum()))]
+        return {"opponent": self._branches[name]()}
+
+    def increment_eval_difficulty(self) -> bool:
+        """Evaluate against a harder opponent from now on; False when there is none."""
+        if self._eval_opponent_index + 1 < len(self._eval_opponent_difficulty):
+            self._eval_opponent_index += 1
+            return True
+        return False
+
+    @property
+    def checkpoint_path(self) -> str:
+        """Id of its weights."""
+        return self._checkpoint_path
+
+    @checkpoint_path.setter
+    def checkpoint_path(self, path: str) -> None:
+        self._checkpoint_path = path
+
+    def _get_players(self, select_fn: Callable[[Player], bool]) -> list[Player]:
+        return [player for player in self._payoff.players if select_fn(player)]
+
+    def _get_opponent(self, players: list[Player], p: np.ndarray | None = None) -> Player:
+        return players[int(np.random.choice(len(players), p=p))]
+
+    def state_dict(self) -> dict[str, Any]:
+        """What JSON can hold of its progress."""
+        return {
+            "step": self._total_agent_step,
+            "enough": self._last_enough_step,
+            "difficulty": self._eval_opponent_index,
+            "rating": list(self.rating),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a ``state_dict``."""
+        self._total_agent_step, self._last_enough_step = int(state["step"]), int(state["enough"])
+        self._eval_opponent_index = int(state["difficulty"])
+        self.rating = PlayerRating(*state["rating"])
+
+
+def create_player(cfg: Any, player_type: str, *args: Any, **kwargs: Any) -> Player:
+    """The player that is registered as ``player_type``, after importing ``cfg.import_names``.
+
+    Raises:
+        KeyError: no such type.
+    """
+    import_module(cfg.get("import_names", []))
+    return PLAYER_REGISTRY.build(player_type, *args, **kwargs)

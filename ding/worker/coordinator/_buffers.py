@@ -1,0 +1,203 @@
+"""The replay buffers of a coordinator, with their journal and the files behind them."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ding.worker.coordinator._journal import ChunkRow, Journal, JournalState
+from ding.worker.coordinator._ledger import TaskLedger
+from ding.worker.coordinator._task_machine import Holder
+from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
+
+
+class BufferShelf:
+    """Opens and closes buffers, takes chunks exactly once, and lets chunks go that nobody needs.
+
+    Thread-safe. The order of things makes a kill at any point harmless: a chunk is written down before it is pushed, is
+    acknowledged after that, and its file is deleted before it is struck from the journal.
+
+    Args:
+        journal: where chunks are written down.
+        data_plane: ``release(refs)`` deletes files; ``None``: they are left alone.
+        exp_name: folder of the experiment.
+    """
+
+    def __init__(self, journal: Journal, data_plane: Any, exp_name: str) -> None:
+        self.buffers: dict[str, MetadataBuffer] = {}
+        self._journal = journal
+        self._plane = data_plane
+        self._exp_name = exp_name
+        self._pushing = threading.Lock()
+        self._came = threading.Condition()
+        self._arrivals = 0
+        self._number = 0
+        self._keep_files = False
+        self._counts: Counter[str] = Counter()
+
+    # ------------------------------------------------------------------ life
+
+    def open(self, buffer_id: str, cfg: Mapping[str, Any]) -> None:
+        """Make a buffer, unless it is there."""
+        if buffer_id not in self.buffers:
+            plain = {key: value for key, value in cfg.items() if key != "import_names"}
+            self._journal.save_buffer(buffer_id, plain)
+            self._make(buffer_id, plain)
+
+    def _make(self, buffer_id: str, cfg: Mapping[str, Any]) -> MetadataBuffer:
+        buffer = MetadataBuffer(cfg, self._release, exp_name=self._exp_name)
+        buffer.start()
+        self.buffers[buffer_id] = buffer
+        return buffer
+
+    def shut(self, buffer_id: str) -> None:
+        """Close a buffer; its chunks are deleted."""
+        buffer = self.buffers.pop(buffer_id, None)
+        if buffer is not None:
+            buffer.close()
+            buffer.drop_batches()
+            self._journal.drop_buffer(buffer_id)
+        self.data_came()
+
+    def size_of(self, buffer_id: str) -> int:
+        """Number of rows that a buffer can hold."""
+        return self.buffers[buffer_id].replay_buffer_size
+
+    def snapshot(self) -> None:
+        """Write down the priorities."""
+        for buffer_id, buffer in list(self.buffers.items()):
+            self._journal.save_priorities(buffer_id, *buffer.priorities())
+
+    def close(self) -> None:
+        """Close all buffers; files and journal stay as they are, for a coordinator that goes on."""
+        self._keep_files = True
+        for buffer_id in list(self.buffers):
+            self.buffers.pop(buffer_id).close()
+        self.data_came()
+
+    def restore(self, state: JournalState) -> None:
+        """Make the buffers of an earlier coordinator anew."""
+        self._number = max((chunk.number for chunk in state.chunks), default=0)
+        for buffer_id, cfg in state.buffers.items():
+            buffer = self._make(buffer_id, cfg)
+            chunks = [chunk for chunk in state.chunks if chunk.buffer_id == buffer_id]
+            buffer.restore_chunks([(chunk.first_id, {**chunk.ref, "number": chunk.number}) for chunk in chunks])
+            if buffer_id in state.priorities:
+                buffer.restore_priorities(*state.priorities[buffer_id])
+
+    # ------------------------------------------------------------------ in
+
+    def take(
+        self, ledger: TaskLedger, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Take chunks of a worker, each once; returns the sequence number up to which it may forget them.
+
+        Raises:
+            ValueError: a ref has not the keys it needs.
+        """
+        with self._pushing:
+            new = [checked_ref(ref) for ref in ledger.fresh(task_id, holder, refs)]
+            if not new:
+                return ledger.seen(task_id, holder)
+            record = ledger.record(task_id)
+            buffer = self.buffers.get(buffer_id)
+            if buffer is None or record is None or record.holder != holder:
+                self._counts["dropped_chunks"] += len(new)
+                self._delete(new)
+                return int(new[-1]["seq"])
+            taken = new[: buffer.admit(new)]
+            if taken:
+                self._push(ledger, task_id, buffer_id, buffer, holder, taken)
+            return ledger.seen(task_id, holder)
+
+    def _push(
+        self,
+        ledger: TaskLedger,
+        task_id: str,
+        buffer_id: str,
+        buffer: MetadataBuffer,
+        holder: Holder,
+        refs: list[dict[str, Any]],
+    ) -> None:
+        rows, first_id = [], buffer.next_unique_id
+        for ref in refs:
+            self._number += 1
+            rows.append(ChunkRow(self._number, buffer_id, first_id, ref))
+            first_id += ref["rows"]
+        ledger.take_chunks(task_id, holder, rows, int(refs[-1]["seq"]))
+        self._counts["rows"] += buffer.push_chunks([{**row.ref, "number": row.number} for row in rows])
+        self._counts["chunks"] += len(rows)
+        self.data_came()
+
+    def data_came(self) -> None:
+        """Wake those who wait for data."""
+        with self._came:
+            self._arrivals += 1
+            self._came.notify_all()
+
+    def wait_for_data(self, timeout_s: float) -> bool:
+        """Wait until something comes; False when nothing did in time."""
+        with self._came:
+            seen = self._arrivals
+            return self._came.wait_for(lambda: self._arrivals != seen, timeout_s)
+
+    # ------------------------------------------------------------------ out
+
+    def sample(
+        self, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
+    ) -> list[dict[str, Any]]:
+        """Batches, as many of ``demand`` as there are; waits up to ``wait_s`` for the first."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            with self._came:
+                seen = self._arrivals
+            buffer = self.buffers.get(buffer_id)
+            batches = [] if buffer is None else _batches(buffer, demand)
+            left = deadline - time.monotonic()
+            if batches or buffer is None or left <= 0 or closing.is_set():
+                self._counts["sampled_rows"] += sum(len(batch["rows"]) for batch in batches)
+                return batches
+            with self._came:
+                self._came.wait_for(lambda: self._arrivals != seen, min(left, 0.5))  # noqa: B023
+
+    def loaded(self, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
+        """A learner has the data of all batches up to ``batch``; these chunks it could not read."""
+        buffer = self.buffers.get(buffer_id)
+        if buffer is None:
+            return
+        if batch:
+            buffer.batch_loaded(batch)
+        for chunk in broken:
+            self._counts["broken_rows"] += buffer.drop_chunk(chunk)
+
+    def _release(self, refs: list[dict[str, Any]]) -> None:
+        if self._keep_files:
+            return
+        self._delete(refs)
+        self._journal.drop_chunks([ref["number"] for ref in refs])
+        self._counts["released_chunks"] += len(refs)
+
+    def _delete(self, refs: Sequence[Mapping[str, Any]]) -> None:
+        if self._plane is not None:
+            self._plane.release(refs)
+
+    def status(self) -> dict[str, Any]:
+        """What the buffers hold, and what was counted since the start."""
+        return {
+            "held": {
+                buffer_id: {"rows": buffer.count(), "chunks": buffer.chunk_count}
+                for buffer_id, buffer in list(self.buffers.items())
+            },
+            **self._counts,
+        }
+
+
+def _batches(buffer: MetadataBuffer, demand: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
+    batches = []
+    for one in demand:
+        batch = buffer.sample_batch(int(one["batch_size"]), int(one["cur_learner_iter"]))
+        if batch is None:
+            break
+        batches.append(batch)
+    return batches

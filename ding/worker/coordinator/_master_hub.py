@@ -1,0 +1,118 @@
+"""The workers of a coordinator, over ``ding.interaction``."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ding.interaction import Connection, EnrolRefuse, InteractionError, Master, TaskStatus
+from ding.interaction.base.network import split_http_address
+from ding.utils import did_you_mean
+from ding.worker.coordinator._task_machine import Holder
+from ding.worker.coordinator._workers import WorkerLink, describe_failure
+from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
+
+log = logging.getLogger(__name__)
+
+_ROLES = ("collector", "learner")
+# Keys of the coordinator's config that go to the master as they are.
+_MASTER_KEYS = (
+    "heartbeat_tolerance", "heartbeat_check_span", "request_retries", "request_retry_waiting", "channel", "my_address",
+    "run_token", "transport", "tls", "max_body_bytes", "status",
+)  # fmt: skip
+
+
+class MasterLink:
+    """A :class:`~ding.worker.coordinator._workers.WorkerLink` over a connection of a master."""
+
+    def __init__(self, connection: Connection, name: str, role: str) -> None:
+        self.name = name
+        self.role = role
+        self.holder = Holder(name, connection.incarnation or "unknown")
+        self._connection = connection
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection stands."""
+        return self._connection.is_connected
+
+    def call(self, data: Mapping[str, Any], timeout_s: float) -> Any:
+        """See ``WorkerLink.call``."""
+        try:
+            task = self._connection.new_task(data, deadline_s=timeout_s)
+            task.start().join(timeout_s + 1.0)
+        except (InteractionError, TimeoutError) as error:
+            raise WorkerLost(f"no answer of {self.name} to {data.get('name')}: {error}") from error
+        if task.status == TaskStatus.COMPLETED:
+            return task.result
+        if task.error is not None:
+            raise WorkerLost(f"no answer of {self.name} to {data.get('name')}: {task.error}") from task.error
+        raise WorkerTaskFailed(
+            f"{self.name} failed at {data.get('name')}: {describe_failure(task.result, task.message)}", task.result
+        )
+
+    def close(self) -> None:
+        """Disconnect."""
+        try:
+            self._connection.close()
+        except InteractionError as error:
+            log.info("%s did not take the disconnection: %s", self.name, error)
+
+    def is_over(self, connection: Connection) -> bool:
+        """Whether this is the link of that connection."""
+        return connection is self._connection
+
+
+class MasterHub(Master):
+    """A :class:`~ding.worker.coordinator._workers.WorkerHub`: a master that connects back to workers that enrol.
+
+    Args:
+        cfg: config of the coordinator: ``host``, ``port``, ``lease_s`` and what a ``Master`` takes.
+    """
+
+    def __init__(self, cfg: Any) -> None:
+        options = {key: cfg[key] for key in _MASTER_KEYS if cfg.get(key) is not None}
+        options.setdefault("heartbeat_tolerance", float(cfg.get("lease_s", 10.0)))
+        super().__init__(cfg.get("host"), cfg.get("port"), **options)
+        self._came: Callable[[WorkerLink], None] | None = None
+        self._gone: Callable[[WorkerLink], None] | None = None
+        self._links: dict[str, MasterLink] = {}
+
+    def start(  # type: ignore[override]
+        self, came: Callable[[WorkerLink], None], lost: Callable[[WorkerLink], None]
+    ) -> None:
+        """See ``WorkerHub.start``."""
+        self._came, self._gone = came, lost
+        super().start()
+
+    def connect(self, name: str, role: str, host: str, port: int) -> MasterLink:
+        """See ``WorkerHub.connect``."""
+        return self._connect(name, role, host, port, False, None)
+
+    def _connect(self, name: str, role: str, host: str, port: int, https: bool, incarnation: str | None) -> MasterLink:
+        try:
+            connection = self.new_connection(name, host, port, https, incarnation=incarnation)
+            connection.connect()
+        except (InteractionError, KeyError) as error:
+            raise WorkerLost(f"{name} at {host}:{port} cannot be connected: {error}") from error
+        link = self._links[name] = MasterLink(connection, name, role)
+        return link
+
+    def _before_enrol(self, name: str, role: str, address: str, incarnation: str, resource: dict[str, Any]) -> None:
+        if role not in _ROLES:
+            raise EnrolRefuse(f"unknown role {role!r}.{did_you_mean(role, _ROLES)}")
+
+    def _enrolled(self, name: str, role: str, address: str, incarnation: str, resource: dict[str, Any]) -> None:
+        if self._came is None:
+            return
+        try:
+            host, port, https, _ = split_http_address(address)
+            link = self._connect(name, role, host, port, https, incarnation)
+        except (WorkerLost, ValueError) as error:
+            log.info("%s enrolled, but: %s", name, error)
+            return
+        self._came(link)
+
+    def _lost_connection(self, connection: Connection, reason: str) -> None:
+        link = self._links.get(connection.name)
+        if link is not None and link.is_over(connection) and self._gone is not None:
+            self._gone(link)

@@ -1,0 +1,142 @@
+"""Keeps the connections of a coordinator in step with the workers that an operator runs."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ding.worker.coordinator.errors import OperatorError, WorkersMissing
+from ding.worker.coordinator.operator_server import OperatorServer
+
+_LOOK_EVERY_S = 1.0
+
+
+class _Connects(Protocol):
+    def connect_worker(self, name: str, role: str, host: str, port: int) -> bool: ...
+
+    def drop_worker(self, name: str, role: str, reason: str) -> None: ...
+
+
+class OperatorSync:
+    """Asks the operator for workers, connects to those it names, and drops those it no longer names.
+
+    Args:
+        cfg: ``system_addr`` (``host:port`` or a URL), ``api_version``, ``init_replicas_request``,
+            ``collector_target_num`` and ``learner_target_num``.
+        comm: connects and drops.
+        callbacks: ``deal_with_increase_collector`` and ``deal_with_decrease_collector``.
+        logger: text logger.
+        server: the client, by default made from ``cfg``.
+    """
+
+    def __init__(
+        self,
+        cfg: Mapping[str, Any],
+        comm: _Connects,
+        callbacks: Mapping[str, Callable[..., Any]],
+        logger: Any,
+        server: OperatorServer | None = None,
+    ) -> None:
+        self._cfg = cfg
+        self._comm = comm
+        self._callbacks = callbacks
+        self._logger = logger
+        self._server = server or _server_of(cfg)
+        self._known: dict[str, set[str]] = {"collector": set(), "learner": set()}
+        self._failed: dict[str, set[str]] = {"collector": set(), "learner": set()}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="operator-sync", daemon=True)
+
+    def start(self, deadline: float) -> None:
+        """Ask for workers, and wait until as many as wanted are there.
+
+        Args:
+            deadline: of ``time.monotonic()``.
+
+        Raises:
+            WorkersMissing: there were too few at the deadline.
+        """
+        request = self._cfg.get("init_replicas_request")
+        while request and not self._try(lambda: self._server.post_replicas(request)):
+            if time.monotonic() >= deadline or self._closing.wait(_LOOK_EVERY_S):
+                raise WorkersMissing("the operator took no request for workers")
+        while True:
+            self._try(self.look)
+            if self._enough():
+                break
+            if time.monotonic() >= deadline or self._closing.wait(_LOOK_EVERY_S):
+                found = {role: len(names) for role, names in self._known.items()}
+                raise WorkersMissing(f"the operator gave too few workers: {found}, wanted {self._targets()}")
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; waits for a look that is under way."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(2 * _LOOK_EVERY_S)
+
+    def _targets(self) -> dict[str, int]:
+        return {role: int(self._cfg.get(f"{role}_target_num", 0)) for role in self._known}
+
+    def _enough(self) -> bool:
+        return all(len(self._known[role]) >= target for role, target in self._targets().items())
+
+    def _run(self) -> None:
+        while not self._closing.wait(_LOOK_EVERY_S):
+            self._try(self.look)
+
+    def _try(self, action: Callable[[], Any]) -> bool:
+        try:
+            action()
+        except OperatorError as error:
+            self._logger.warning("the operator cannot be asked: %s", error)
+            return False
+        return True
+
+    def look(self) -> None:
+        """Report what failed, and follow the list of the operator.
+
+        Raises:
+            OperatorError: it cannot be reached.
+        """
+        if any(self._failed.values()):
+            self._server.post_replicas_failed(
+                **{f"{role}s": [_pod_of(name) for name in sorted(names)] for role, names in self._failed.items()}
+            )
+            for names in self._failed.values():
+                names.clear()
+        answer = self._server.get_replicas()
+        if not answer.success:
+            raise OperatorError(f"code {answer.code}: {answer.message}")
+        for role in ("learner", "collector"):
+            self._follow(role, set((answer.data or {}).get(f"{role}s") or ()))
+
+    def _follow(self, role: str, names: set[str]) -> None:
+        for name in sorted(names - self._known[role]):
+            host, _, port = name.rpartition(":")
+            if not host or not port.isdecimal() or not self._comm.connect_worker(name, role, host, int(port)):
+                self._failed[role].add(name)
+                continue
+            self._known[role].add(name)
+            self._count(role, "increase")
+        for name in sorted(self._known[role] - names):
+            self._known[role].discard(name)
+            self._comm.drop_worker(name, role, "the operator ended it")
+            self._count(role, "decrease")
+
+    def _count(self, role: str, change: str) -> None:
+        if role == "collector":
+            self._callbacks[f"deal_with_{change}_collector"]()
+
+
+def _pod_of(name: str) -> str:
+    """``pod.service.namespace:port`` -> the name of the pod: all labels of the host but the last."""
+    labels = name.rpartition(":")[0].split(".")
+    return ".".join(labels[:-1]) if len(labels) > 1 else labels[0]
+
+
+def _server_of(cfg: Mapping[str, Any]) -> OperatorServer:
+    address = str(cfg["system_addr"])
+    https = address.startswith("https://")
+    host, _, port = address.removeprefix("https://").removeprefix("http://").rstrip("/").partition(":")
+    return OperatorServer(host, int(port) if port else None, str(cfg.get("api_version", "v1alpha1")), https)

@@ -1,0 +1,175 @@
+"""Commanders of the parallel mode decide which tasks there are; :class:`NaiveCommander` is one for tests."""
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ding.utils import COMMANDER_REGISTRY, LimitedSpaceContainer, import_module
+from ding.worker._component import Configurable, class_by_type
+
+__all__ = ["BaseCommander", "NaiveCommander", "create_parallel_commander", "get_parallel_commander_cls"]
+
+
+class BaseCommander(Configurable):
+    """What a coordinator asks of a commander. It calls one method at a time.
+
+    Args:
+        cfg: the main config; its own part is ``policy.other.commander``.
+    """
+
+    def __init__(self, cfg: Any) -> None:
+        self._cfg = cfg
+        own = {**self.default_config(), **cfg["policy"]["other"]["commander"]}
+        self._commander_cfg = own
+        self._collector_task_space = LimitedSpaceContainer(0, int(own.get("collector_task_space", 1)))
+        self._learner_task_space = LimitedSpaceContainer(0, int(own.get("learner_task_space", 1)))
+
+    @abstractmethod
+    def get_collector_task(self) -> dict[str, Any] | None:
+        """The next collector (or evaluator) task, ``None`` when there is nothing to do now."""
+
+    @abstractmethod
+    def get_learner_task(self) -> dict[str, Any] | None:
+        """The next learner task, ``None`` when there is nothing to do now."""
+
+    def judge_collector_finish(self, task_id: str, info: Mapping[str, Any]) -> bool:
+        """Whether a collector that reports this is done."""
+        return bool(info.get("collector_done", False))
+
+    def judge_learner_finish(self, task_id: str, info: Mapping[str, Any]) -> bool:
+        """Whether a learner that reports this is done."""
+        return bool(info.get("learner_done", False))
+
+    def finish_collector_task(self, task_id: str, finished_task: dict[str, Any]) -> bool:
+        """A collector task is over; True ends the run."""
+        self._collector_task_space.release_space()
+        return False
+
+    def finish_learner_task(self, task_id: str, finished_task: dict[str, Any]) -> str | None:
+        """A learner task is over; the returned buffer is closed."""
+        self._learner_task_space.release_space()
+        return finished_task.get("buffer_id")
+
+    def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
+        """A collector task was dropped."""
+        self._collector_task_space.release_space()
+
+    def notify_fail_learner_task(self, task: Mapping[str, Any]) -> None:
+        """A learner task was dropped."""
+        self._learner_task_space.release_space()
+
+    def update_learner_info(self, task_id: str, info: dict[str, Any]) -> None:
+        """What a train iteration brought."""
+
+    def increase_collector_task_space(self) -> None:
+        """One more collector task at a time."""
+        self._collector_task_space.increase_space()
+
+    def decrease_collector_task_space(self) -> None:
+        """One collector task less at a time."""
+        self._collector_task_space.decrease_space()
+
+    # ------------------------------------------------------------------ restart
+
+    def state_dict(self) -> dict[str, Any]:
+        """What JSON can hold and a commander of a restarted coordinator needs."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any], collectors: int = 0, learners: int = 0) -> None:
+        """Go on where another one was.
+
+        Args:
+            state: its ``state_dict``.
+            collectors, learners: number of tasks that are still open.
+        """
+        self._collector_task_space.cur = collectors
+        self._learner_task_space.cur = learners
+
+    def status(self) -> dict[str, Any]:
+        """What a view of the run shows."""
+        return {}
+
+
+@COMMANDER_REGISTRY.register("naive")
+class NaiveCommander(BaseCommander):
+    """Numbered tasks with fixed content, for tests."""
+
+    config: ClassVar[dict[str, Any]] = {
+        # (int) Tasks of each kind at a time.
+        "collector_task_space": 1,
+        "learner_task_space": 1,
+        # (float) Seconds between evaluations; not used.
+        "eval_interval": 60,
+    }
+
+    def __init__(self, cfg: Any) -> None:
+        super().__init__(cfg)
+        self._collector_task_count = 0
+        self._learner_task_count = 0
+        self._collector_task_finish_count = 0
+        self._learner_task_finish_count = 0
+        self._learner_info: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+
+    def get_collector_task(self) -> dict[str, Any] | None:
+        if not self._collector_task_space.acquire_space():
+            return None
+        self._collector_task_count += 1
+        collector_cfg = {
+            **self._cfg["policy"].get("collect", {}).get("collector", {}),
+            "collect_setting": {"eps": 0.9},
+            "eval_flag": False,
+            "policy": self._cfg["policy"],
+            "policy_update_path": "test.pth",
+            "env": self._cfg.get("env", {}),
+            "exp_name": self._cfg.get("exp_name", "default_experiment"),
+        }
+        return {
+            "task_id": f"collector_task_id{self._collector_task_count}",
+            "buffer_id": "test",
+            "collector_cfg": collector_cfg,
+        }
+
+    def get_learner_task(self) -> dict[str, Any] | None:
+        if not self._learner_task_space.acquire_space():
+            return None
+        self._learner_task_count += 1
+        learner_cfg = {
+            **self._cfg["policy"].get("learn", {}).get("learner", {}),
+            "exp_name": self._cfg.get("exp_name", "default_experiment"),
+        }
+        return {
+            "task_id": f"learner_task_id{self._learner_task_count}",
+            "policy_id": "test.pth",
+            "buffer_id": "test",
+            "learner_cfg": learner_cfg,
+            "replay_buffer_cfg": dict(self._cfg["policy"].get("other", {}).get("replay_buffer", {})),
+            "policy": self._cfg["policy"],
+        }
+
+    def finish_collector_task(self, task_id: str, finished_task: dict[str, Any]) -> bool:
+        super().finish_collector_task(task_id, finished_task)
+        self._collector_task_finish_count += 1
+        return False
+
+    def finish_learner_task(self, task_id: str, finished_task: dict[str, Any]) -> str | None:
+        self._learner_task_finish_count += 1
+        return super().finish_learner_task(task_id, finished_task)
+
+    def update_learner_info(self, task_id: str, info: dict[str, Any]) -> None:
+        self._learner_info[task_id].append(info)
+
+
+def create_parallel_commander(cfg: Any) -> BaseCommander:
+    """The commander that ``cfg.policy.other.commander.type`` names, made with the whole main config.
+
+    Raises:
+        KeyError: the type is missing or not registered; the message names the nearest one.
+    """
+    return get_parallel_commander_cls(cfg["policy"]["other"]["commander"])(cfg)
+
+
+def get_parallel_commander_cls(cfg: Any) -> Any:
+    """The commander class that ``cfg.type`` names; raises as :func:`create_parallel_commander` does."""
+    import_module(cfg.get("import_names", []))
+    return class_by_type(COMMANDER_REGISTRY, cfg)

@@ -1,0 +1,475 @@
+"""The coordinator of the parallel mode: it decides who does what, and knows which data there is."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from ding.utils import build_logger, get_task_uid, import_module
+from ding.worker._component import Configurable
+from ding.worker.coordinator._buffers import BufferShelf
+from ding.worker.coordinator._journal import Journal
+from ding.worker.coordinator._ledger import TaskLedger
+from ding.worker.coordinator._task_machine import Holder, TaskPhase
+from ding.worker.coordinator._workers import WorkerHub
+from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
+from ding.worker.coordinator.comm_coordinator import CommCoordinator
+from ding.worker.coordinator.errors import TaskGaveUp
+from ding.worker.coordinator.metadata_buffer import MetadataBuffer
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 1.0
+_SNAPSHOT_EVERY_S = 5.0
+_JOIN_S = 5.0
+
+
+class TaskState(NamedTuple):
+    """A task that a worker has.
+
+    Attributes:
+        task_id: its id.
+        start_time: seconds of the monotonic clock.
+    """
+
+    task_id: str
+    start_time: float
+
+
+class Coordinator(Configurable):
+    """Gets tasks from a commander, gives them to workers, keeps the replay buffers, and ends the run.
+
+    Concurrency: one thread produces and hands out tasks; per task, a thread of the
+    :class:`~ding.worker.coordinator.comm_coordinator.CommCoordinator` talks to its worker and calls the ``deal_with_*``
+    methods. Calls of the commander are under one lock. Nothing polls: threads wait on conditions, and look at the time
+    once a second.
+
+    Args:
+        cfg: compiled parallel config: ``main`` and ``system.coordinator``.
+        commander, hub, data_plane, journal: for tests and other backends; by default made from the config.
+
+    What must survive lies in the journal ``system.coordinator.journal`` (``''``: nothing survives). A coordinator that
+    is made with the journal of an earlier one goes on with its tasks and data.
+    """
+
+    config: ClassVar[dict[str, Any]] = {
+        # (float) Seconds that a task waits for a worker before it is dropped.
+        "collector_task_timeout": 30,
+        "learner_task_timeout": 600,
+        # Where a Kubernetes operator starts workers: system_addr, api_version, init_replicas_request, ...
+        "operator_server": {},
+        # (float) Seconds after which a silent worker loses its task.
+        "lease_s": 10.0,
+        # (float) Seconds that a worker waits for something to say.
+        "long_poll_s": 1.0,
+        # (float) Seconds that a worker may take to begin or end a task.
+        "start_timeout_s": 120.0,
+        # (float) Seconds to wait for workers whose address is in the config.
+        "connect_timeout_s": 120.0,
+        # (int) Failures of a task in a row that end the run.
+        "max_task_failures": 3,
+        # (str) File of the journal.
+        "journal": "",
+        # (str) Folder of the data plane; consumed chunks in it are deleted.
+        "path_data": "",
+    }
+
+    def __init__(
+        self,
+        cfg: Any,
+        commander: Any = None,
+        hub: WorkerHub | None = None,
+        data_plane: Any = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self._cfg = cfg
+        self._coordinator_cfg = {**self.default_config(), **cfg["system"]["coordinator"]}
+        own = self._coordinator_cfg
+        self._exp_name = cfg["main"].get("exp_name", "default_experiment")
+        self._coordinator_uid = get_task_uid()
+        self._logger: Any = build_logger(f"./{self._exp_name}/log", "coordinator", need_tb=False)[0]
+        import_module(cfg["main"]["policy"]["other"]["commander"].get("import_names", []))
+        self._commander = create_parallel_commander(cfg["main"]) if commander is None else commander
+        self._commander_lock = threading.RLock()
+        self._journal = journal or Journal(own["journal"] or ":memory:")
+        self._ledger = TaskLedger(
+            self._journal,
+            lease_s=float(own["lease_s"]),
+            queue_s={"collector": float(own["collector_task_timeout"]), "learner": float(own["learner_task_timeout"])},
+            max_failures=int(own["max_task_failures"]),
+        )
+        self._shelf = BufferShelf(self._journal, data_plane or _data_plane(own["path_data"]), self._exp_name)
+        self._interaction = CommCoordinator(own, self._callbacks(), self._logger, self._ledger, hub)
+        self._dirty = threading.Condition()
+        self._changes = 1
+        self._task_state: dict[str, TaskState] = {}
+        self._historical_task: list[str] = []
+        self._policy_versions: dict[str, int] = {}
+        self._learner_step = 0
+        self._end_flag = True
+        self._closed = False
+        self._system_shutdown_flag = False
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._dispatch, name="dispatch", daemon=True)
+
+    def _callbacks(self) -> dict[str, Callable[..., Any]]:
+        names = [name for name in dir(type(self)) if name.startswith("deal_with_")]
+        return {
+            **{name: getattr(self, name) for name in names},
+            "newest_policy": self._newest_policy,
+            "wait_for_data": self._shelf.wait_for_data,
+            "workers_changed": self._wake,
+        }
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Go on where the journal ends, connect to the workers, and hand out tasks.
+
+        Raises:
+            WorkersMissing: configured workers cannot be reached.
+            JournalError: the journal is damaged.
+        """
+        self._restore()
+        self._end_flag = False
+        self._interaction.start()
+        self._thread.start()
+        self.info("the coordinator runs")
+
+    def close(self) -> None:
+        """End all tasks, close all buffers, stop listening. May be called again; returns after about 10 s at most."""
+        if self._closed:
+            return
+        self._closed = self._end_flag = True
+        self._wake()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_S)
+        self._shelf.snapshot()
+        self._interaction.close()
+        self._shelf.close()
+        self._journal.close()
+        self.info("the coordinator is closed")
+
+    def __del__(self) -> None:
+        if "_thread" in self.__dict__:  # else the constructor failed
+            self.close()
+
+    def _restore(self) -> None:
+        state = self._journal.load()
+        if state.empty:
+            return
+        self._ledger.restore(state)
+        self._shelf.restore(state)
+        saved = state.values.get("coordinator", {})
+        self._policy_versions = dict(saved.get("policy_versions", {}))
+        self._learner_step = int(saved.get("learner_step", 0))
+        self._system_shutdown_flag = bool(saved.get("shutdown", False))
+        now = time.monotonic()
+        live = [record for record, _ in state.tasks if not record.phase.final]
+        for record in live:
+            self._task_state[record.task_id] = TaskState(record.task_id, now)
+        if hasattr(self._commander, "load_state_dict"):
+            with self._commander_lock:
+                self._commander.load_state_dict(
+                    state.values.get("commander", {}),
+                    collectors=sum(record.kind == "collector" for record in live),
+                    learners=sum(record.kind == "learner" for record in live),
+                )
+        self.info(f"goes on with {len(live)} tasks and {len(state.chunks)} chunks of an earlier coordinator")
+
+    def _save(self) -> None:
+        """Write down what is not a task and not data."""
+        values = {
+            "policy_versions": self._policy_versions,
+            "learner_step": self._learner_step,
+            "shutdown": self._system_shutdown_flag,
+        }
+        saved: dict[str, Any] = {"coordinator": values}
+        if hasattr(self._commander, "state_dict"):
+            saved["commander"] = self._commander.state_dict()
+        self._journal.save_values(saved)
+
+    # ------------------------------------------------------------------ tasks
+
+    def _wake(self) -> None:
+        with self._dirty:
+            self._changes += 1
+            self._dirty.notify_all()
+
+    def _dispatch(self) -> None:
+        seen, next_snapshot = 0, time.monotonic() + _SNAPSHOT_EVERY_S
+        while not self._end_flag:
+            with self._dirty:
+                if self._changes == seen and not self._end_flag:
+                    self._dirty.wait(_LOOK_EVERY_S)
+                seen = self._changes
+            if self._end_flag:
+                return
+            try:
+                self._settle_expired()
+                self._produce()
+                self._assign()
+                if time.monotonic() >= next_snapshot:
+                    next_snapshot = time.monotonic() + _SNAPSHOT_EVERY_S
+                    self._shelf.snapshot()
+            except Exception as error:  # noqa: BLE001 - told to the owner of the run, who ends it
+                self._stop_with(error)
+                return
+
+    def _settle_expired(self) -> None:
+        self._ledger.expire()
+        for task_id in list(self._task_state):
+            record = self._ledger.record(task_id)
+            if record is None or not record.phase.final:
+                continue
+            body, kind, phase = self._ledger.drop(task_id), record.kind, record.phase
+            self._task_state.pop(task_id, None)
+            self._historical_task.append(task_id)
+            with self._commander_lock:
+                getattr(self._commander, f"notify_fail_{kind}_task")(body)
+            if phase is TaskPhase.FAILED:
+                self._stop_with(TaskGaveUp(task_id, record.failures, record.error))
+            else:
+                self.error(f"no {kind} took task {task_id} in time; it is dropped")
+
+    def _produce(self) -> None:
+        for kind in ("learner", "collector"):
+            while not self._end_flag and not self._system_shutdown_flag:
+                with self._commander_lock:
+                    task = getattr(self._commander, f"get_{kind}_task")()
+                if task is None:
+                    break
+                task = without_imports(task)
+                if kind == "learner":
+                    buffer_cfg = task.pop("replay_buffer_cfg", None)
+                    self._shelf.open(task["buffer_id"], buffer_cfg or {})
+                    task["replay_buffer_size"] = self._shelf.size_of(task["buffer_id"])
+                self._task_state[task["task_id"]] = TaskState(task["task_id"], time.monotonic())
+                self._ledger.submit(kind, task)
+                with self._commander_lock:
+                    self._save()
+
+    def _assign(self) -> None:
+        for kind, send in (
+            ("learner", self._interaction.send_learner_task),
+            ("collector", self._interaction.send_collector_task),
+        ):
+            for task in self._ledger.queued(kind):
+                if task["buffer_id"] in self._replay_buffer and not send(task):
+                    break
+
+    def _stop_with(self, error: Exception) -> None:
+        log.error("the run is stopped: %s", error, exc_info=not isinstance(error, TaskGaveUp))
+        self.error(f"the run is stopped: {error}")
+        self._error = error
+        self._system_shutdown_flag = True
+
+    # ------------------------------------------------------------------ what collectors say
+
+    def deal_with_collector_send_data(self, task_id: str, buffer_id: str, data_id: str, data: dict[str, Any]) -> None:
+        """Take one meta dict (the classic form). Of an unknown task or buffer it is logged and dropped."""
+        buffer = self._replay_buffer.get(buffer_id)
+        if task_id not in self._task_state or buffer is None:
+            self.error(f"data {data_id} is for task {task_id} and buffer {buffer_id}, which are not both open; dropped")
+            return
+        buffer.push(data, -1)
+        self._shelf.data_came()
+
+    def deal_with_collector_send_chunks(
+        self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Take chunks, each exactly once.
+
+        Args:
+            refs: with the key ``seq``, a running number of the worker.
+
+        Returns:
+            The number up to which the worker may forget them; what the buffer has no room for now is not included.
+        """
+        return self._shelf.take(self._ledger, task_id, buffer_id, holder, refs)
+
+    def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
+        """Whether a collector is done; False for an unknown task."""
+        if task_id not in self._task_state:
+            self.error(f"a collector reports for task {task_id}, which is not open")
+            return False
+        with self._commander_lock:
+            return bool(self._commander.judge_collector_finish(task_id, data))
+
+    def deal_with_collector_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
+        """A collector ended its task."""
+        if self._leave(task_id) is None:
+            return
+        with self._commander_lock:
+            converged = bool(self._commander.finish_collector_task(task_id, finished_task))
+            self._system_shutdown_flag = self._system_shutdown_flag or converged
+            self._save()
+        if converged:
+            self.info("the stop value is reached")
+        self._wake()
+
+    def deal_with_increase_collector(self) -> None:
+        """One collector more than the config says."""
+        with self._commander_lock:
+            self._commander.increase_collector_task_space()
+        self._wake()
+
+    def deal_with_decrease_collector(self) -> None:
+        """One collector less."""
+        with self._commander_lock:
+            self._commander.decrease_collector_task_space()
+
+    # ------------------------------------------------------------------ what learners say
+
+    def _check_task(self, task_id: str) -> None:
+        if task_id not in self._task_state:
+            raise RuntimeError(f"a learner speaks of task {task_id!r}, which is not open")
+
+    def deal_with_learner_get_data(self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int) -> Any:
+        """A batch as a list of meta dicts (the classic form); ``None`` when there is too little.
+
+        Raises:
+            RuntimeError: unknown task.
+        """
+        self._check_task(task_id)
+        buffer = self._replay_buffer.get(buffer_id)
+        if buffer is None:
+            self.error(f"a learner asks for data of buffer {buffer_id}, which is not open")
+            return None
+        sampled = buffer.sample(batch_size, cur_learner_iter)
+        return None if sampled is None else list(sampled)
+
+    def deal_with_learner_sample(
+        self, task_id: str, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
+    ) -> list[dict[str, Any]]:
+        """Batches for a learner, as many of ``demand`` as there are within ``wait_s``.
+
+        Raises:
+            RuntimeError: unknown task.
+        """
+        self._check_task(task_id)
+        return self._shelf.sample(buffer_id, demand, wait_s, closing)
+
+    def deal_with_learner_loaded(self, task_id: str, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
+        """The learner has the data of all batches up to a running number, and could not read some chunks."""
+        self._shelf.loaded(buffer_id, batch, broken)
+
+    def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:
+        """What one train iteration brought: priorities for the buffer, the rest for the commander.
+
+        Raises:
+            RuntimeError: unknown task.
+        """
+        self._check_task(task_id)
+        buffer = self._replay_buffer.get(buffer_id)
+        if buffer is not None and info.get("priority_info"):
+            buffer.update(info["priority_info"])
+        if info.get("learner_done"):
+            return
+        self._learner_step = int(info.get("learner_step", self._learner_step))
+        with self._commander_lock:
+            self._commander.update_learner_info(task_id, info)
+
+    def deal_with_learner_judge_finish(self, task_id: str, info: dict[str, Any]) -> bool:
+        """Whether a learner is done.
+
+        Raises:
+            RuntimeError: unknown task.
+        """
+        self._check_task(task_id)
+        with self._commander_lock:
+            return bool(self._commander.judge_learner_finish(task_id, info))
+
+    def deal_with_learner_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
+        """A learner ended its task: the buffer that the commander names is closed."""
+        if self._leave(task_id) is None:
+            return
+        with self._commander_lock:
+            buffer_id = self._commander.finish_learner_task(task_id, finished_task)
+            self._save()
+        if buffer_id is not None:
+            self._shelf.shut(buffer_id)
+        self._wake()
+
+    def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
+        """A learner published a version of its policy."""
+        self._policy_versions[task["policy_id"]] = version
+
+    def _newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
+        """Newest versions of the policies that a collector plays."""
+        paths = (task.get("collector_cfg") or {}).get("policy_update_path") or []
+        paths = [paths] if isinstance(paths, str) else paths
+        return {path: self._policy_versions[path] for path in paths if path in self._policy_versions}
+
+    def _leave(self, task_id: str) -> TaskState | None:
+        state = self._task_state.pop(task_id, None)
+        if state is None:
+            self.error(f"task {task_id} was reported as finished, but is not open")
+            return None
+        self._historical_task.append(task_id)
+        return state
+
+    # ------------------------------------------------------------------ reports
+
+    @property
+    def system_shutdown_flag(self) -> bool:
+        """Whether the run is over: converged, or failed (then :attr:`exception` says why)."""
+        return self._system_shutdown_flag
+
+    @property
+    def exception(self) -> Exception | None:
+        """Why the run failed, with the traceback of the worker in its text."""
+        return self._error
+
+    @property
+    def _replay_buffer(self) -> dict[str, MetadataBuffer]:
+        return self._shelf.buffers
+
+    def status(self) -> dict[str, Any]:
+        """A snapshot that JSON can hold: workers, tasks, buffers, counters."""
+        commander = self._commander.status() if hasattr(self._commander, "status") else {}
+        return {
+            "exp_name": self._exp_name,
+            "shutdown": self._system_shutdown_flag,
+            "error": None if self._error is None else str(self._error),
+            "workers": self._interaction.workers(),
+            "tasks": {**vars(self._ledger.counters), "now": self._ledger.phases()},
+            "buffers": self._shelf.status(),
+            "duplicates": self._ledger.duplicates,
+            "policy_versions": dict(self._policy_versions),
+            "train_iter": self._learner_step,
+            **commander,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: what must survive lies in the journal."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing, see :meth:`state_dict`."""
+
+    def info(self, s: str) -> None:
+        """Log a line."""
+        self._logger.info("[Coordinator(%s)]: %s", self._coordinator_uid, s)
+
+    def error(self, s: str) -> None:
+        """Log an error."""
+        self._logger.error("[Coordinator(%s)]: %s", self._coordinator_uid, s)
+
+
+def without_imports(task: Any) -> Any:
+    """A copy of nested dicts and lists without the key ``import_names``: workers import what their own config names."""
+    if isinstance(task, Mapping):
+        return {key: without_imports(value) for key, value in task.items() if key != "import_names"}
+    if isinstance(task, (list, tuple)):
+        return [without_imports(value) for value in task]
+    return task
+
+
+def _data_plane(root: str) -> Any:
+    if not root:
+        return None
+    from ding.data.exchange import FileDataPlane
+
+    return FileDataPlane(root)

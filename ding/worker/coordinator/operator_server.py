@@ -1,0 +1,105 @@
+"""The client of a Kubernetes operator, which starts and ends workers."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ding.utils import did_you_mean
+from ding.worker.coordinator.errors import OperatorError
+
+_WORKER_TYPES = ("coordinator", "aggregator")
+_TIMEOUT_S = 10.0
+
+
+class OperatorAnswer(NamedTuple):
+    """What the operator says: ``success``, ``code`` (0: fine), a sentence, and data."""
+
+    success: bool
+    code: int
+    message: str
+    data: Any
+
+
+class OperatorServer:
+    """Asks an operator for workers ("replicas"), on behalf of this pod.
+
+    Args:
+        host, port: address of the operator; ``KUBERNETES_SERVER_URL`` holds it within a pod.
+        api_version: first part of the path.
+        https: whether to talk over TLS.
+        namespace, name: of this pod; by default ``KUBERNETES_POD_NAMESPACE`` and ``KUBERNETES_POD_NAME``.
+
+    Raises:
+        OperatorError: (of the requests) the operator does not answer, or not in its protocol.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int | None = None,
+        api_version: str = "v1alpha1",
+        https: bool = False,
+        namespace: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        scheme = "https" if https else "http"
+        port = port or (443 if https else 80)
+        self._url = f"{scheme}://{host}:{port}/{api_version.strip('/')}"
+        environ = os.environ
+        self._namespace = environ.get("KUBERNETES_POD_NAMESPACE", "default") if namespace is None else namespace
+        self._name = environ.get("KUBERNETES_POD_NAME", "dijob-example-coordinator") if name is None else name
+        self._worker_type = "coordinator"
+        self._session: Any = None
+
+    @property
+    def api_version(self) -> str:
+        """First part of the path."""
+        return self._url.rsplit("/", 1)[1]
+
+    def set_worker_type(self, worker_type: str) -> None:
+        """Say whether a coordinator or an aggregator asks."""
+        if worker_type not in _WORKER_TYPES:
+            raise ValueError(f"unknown worker type {worker_type!r}.{did_you_mean(worker_type, _WORKER_TYPES)}")
+        self._worker_type = worker_type
+
+    def get_replicas(self, name: str | None = None) -> OperatorAnswer:
+        """Addresses of the workers: ``data = {'collectors': ['host:port', ...], 'learners': [...]}``."""
+        params = {"namespace": self._namespace}
+        params.update({self._worker_type: self._name} if name is None else {"name": name})
+        return self._request("GET", "/replicas", params=params)
+
+    def post_replicas(self, data: Mapping[str, Any]) -> OperatorAnswer:
+        """Ask for workers: ``data`` holds ``collectors`` and ``learners`` with ``replicas``, ``cpu``, ``gpu``, ..."""
+        return self._request("POST", "/replicas", body={**data, **self._who()})
+
+    def post_replicas_failed(self, collectors: Sequence[str] = (), learners: Sequence[str] = ()) -> OperatorAnswer:
+        """Report workers that cannot be reached, by the names of their pods."""
+        body = {**self._who(), "collectors": list(collectors), "learners": list(learners)}
+        return self._request("POST", "/replicas/failed", body=body)
+
+    def delete_replicas(self, n_collectors: int = 0, n_learners: int = 0) -> OperatorAnswer:
+        """Give workers back."""
+        body = {**self._who(), "collectors": {"replicas": n_collectors}, "learners": {"replicas": n_learners}}
+        return self._request("DELETE", "/replicas", body=body)
+
+    def _who(self) -> dict[str, str]:
+        return {"namespace": self._namespace, self._worker_type: self._name}
+
+    def _request(self, method: str, path: str, params: Any = None, body: Any = None) -> OperatorAnswer:
+        import requests
+
+        if self._session is None:
+            self._session = requests.Session()
+            self._session.trust_env = False
+        try:
+            response = self._session.request(
+                method, self._url + path, params=params, json=body, timeout=_TIMEOUT_S, allow_redirects=False
+            )
+            values = response.json()
+        except (requests.RequestException, ValueError) as error:
+            raise OperatorError(f"{method} {self._url}{path}: {error}") from error
+        if not isinstance(values, dict):
+            raise OperatorError(f"{method} {self._url}{path}: the answer is no JSON object")
+        return OperatorAnswer(
+            bool(values.get("success")), int(values.get("code", -1)), str(values.get("message", "")), values.get("data")
+        )

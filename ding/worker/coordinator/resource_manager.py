@@ -1,0 +1,78 @@
+"""Which workers there are, and which of them have nothing to do."""
+
+import enum
+import random
+import threading
+from typing import Any
+
+from ding.utils import did_you_mean
+
+_KINDS = ("collector", "learner")
+
+
+class WorkerState(str, enum.Enum):
+    """What a worker does."""
+
+    IDLE = "idle"
+    BUSY = "busy"
+
+
+class NaiveResourceManager:
+    """Hands out idle workers at random. Thread-safe.
+
+    A worker is idle from ``update`` on, busy from ``assign_*`` on, and unknown after ``delete``.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._workers: dict[str, dict[str, tuple[WorkerState, dict[str, Any]]]] = {kind: {} for kind in _KINDS}
+
+    def assign_collector(self, collector_task: dict[str, Any]) -> dict[str, Any] | None:
+        """``{'collector_id', 'resource_info'}`` of an idle collector, busy from now on; ``None``: none is idle."""
+        return self.assign("collector")
+
+    def assign_learner(self, learner_task: dict[str, Any]) -> dict[str, Any] | None:
+        """``{'learner_id', 'resource_info'}`` of an idle learner, busy from now on; ``None``: none is idle."""
+        return self.assign("learner")
+
+    def assign(self, name: str) -> dict[str, Any] | None:
+        """As :meth:`assign_collector`, by kind."""
+        with self._lock:
+            workers = self._of(name)
+            idle = [worker for worker, (state, _) in workers.items() if state is WorkerState.IDLE]
+            if not idle:
+                return None
+            worker = random.choice(idle)
+            info = workers[worker][1]
+            workers[worker] = (WorkerState.BUSY, info)
+            return {f"{name}_id": worker, "resource_info": info}
+
+    def have_assigned(self, name: str, worker_id: str) -> bool:
+        """Whether the worker is known and busy."""
+        return self.state(name, worker_id) is WorkerState.BUSY
+
+    def state(self, name: str, worker_id: str) -> WorkerState | None:
+        """State of a worker; ``None``: unknown."""
+        with self._lock:
+            entry = self._of(name).get(worker_id)
+            return None if entry is None else entry[0]
+
+    def update(self, name: str, worker_id: str, resource_info: dict[str, Any], busy: bool = False) -> None:
+        """A worker is there (again) and has nothing to do, or goes on with what it did (``busy``)."""
+        with self._lock:
+            self._of(name)[worker_id] = (WorkerState.BUSY if busy else WorkerState.IDLE, resource_info)
+
+    def delete(self, name: str, worker_id: str) -> bool:
+        """A worker is gone. Returns whether it was known."""
+        with self._lock:
+            return self._of(name).pop(worker_id, None) is not None
+
+    def count(self, name: str, state: WorkerState | None = None) -> int:
+        """Number of workers of a kind, in a state or in any."""
+        with self._lock:
+            return sum(state in (None, one) for one, _ in self._of(name).values())
+
+    def _of(self, name: str) -> dict[str, tuple[WorkerState, dict[str, Any]]]:
+        if name not in self._workers:
+            raise AssertionError(f"unknown kind of worker {name!r}.{did_you_mean(name, _KINDS)}")
+        return self._workers[name]

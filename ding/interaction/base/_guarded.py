@@ -202,6 +202,8 @@ class GuardedServer(TcpWSGIServer):
         self._context = context
         self.channel_class = _Channel if context is None else _TlsChannel
         self._wake_at: float | None = None
+        self._trigger_lock = threading.Lock()
+        self._retired = False
         dispatcher = ThreadedTaskDispatcher()
         dispatcher.set_thread_count(adj.threads)
         info = (bound.family, bound.type, bound.proto, bound.getsockname())
@@ -215,6 +217,17 @@ class GuardedServer(TcpWSGIServer):
         connection, address = accepted
         connection.setblocking(False)
         return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
+
+    def pull_trigger(self) -> None:
+        """Wake the loop, unless it has ended: the number of its pipe may belong to another file by then."""
+        with self._trigger_lock:
+            if not self._retired:
+                super().pull_trigger()
+
+    def retire(self) -> None:
+        """The loop has ended."""
+        with self._trigger_lock:
+            self._retired = True
 
     def wake_by(self, moment: float) -> None:
         """Have the loop look at the connections again by ``moment`` (monotonic)."""

@@ -148,4 +148,5 @@ class HttpServer(Server):
                 wasyncore.loop(0.1, use_poll=True, map=server._map, count=1)
         finally:
             server.task_dispatcher.shutdown(timeout=1)
+            server.retire()
             wasyncore.close_all(server._map, ignore_all=True)

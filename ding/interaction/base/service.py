@@ -201,9 +201,10 @@ class HttpService(ControllableService):
             self._stop()
         except Exception:
             log.exception("ending the %s", type(self).__name__)
-        finally:
+        try:
             if self._server is not None:
                 self._server.close()
+        finally:
             self._ended.set()
 
     # Checks that all handlers share.

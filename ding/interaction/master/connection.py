@@ -130,7 +130,7 @@ class Connection(ControllableContext):
 
         Raises:
             ConnectionLost: it is not connected.
-            SlaveDisconnectionRefused: the slave refuses; the connection then still stands.
+            SlaveSlaveDisconnectionRefused: the slave refuses; the connection then still stands.
             ResponseException, UnreachableError: the slave does not know the connection or does not answer; it is over
                 nevertheless.
         """

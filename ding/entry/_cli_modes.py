@@ -24,9 +24,8 @@ _NOT_BUILT = (
     "serial_gail",
     "serial_offline",
     "serial_ngu",
-    "parallel",
-    "dist",
 )
+MODULES = ("config", "coordinator", "learner", "collector")
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,18 @@ class Options:
     quiet: bool
     strict: bool
     echo: Callable[[str], Any]
+    enable_total_log: bool = False
+    disable_flask_log: bool = True
+    platform: str = "local"
+    module: str | None = None
+    module_name: str | None = None
+    coordinator_host: str | None = None
+    coordinator_port: int | None = None
+    learner_host: str | None = None
+    learner_port: int | None = None
+    collector_host: str | None = None
+    collector_port: int | None = None
+    token_file: str | None = None
 
 
 def run_mode(mode: str, options: Options) -> None:
@@ -54,7 +65,7 @@ def run_mode(mode: str, options: Options) -> None:
     Raises:
         ConfigError: The mode is unknown or not built, or the config or an option is wrong.
     """
-    modes = {"serial": _serial, "eval": _eval}
+    modes = {"serial": _serial, "parallel": _parallel, "dist": _dist, "eval": _eval}
     if mode in _NOT_BUILT:
         raise ConfigValueError(f"-m {mode}: this version does not have that mode; it has {', '.join(modes)}")
     if mode not in modes:
@@ -96,6 +107,65 @@ def _serial(options: Options) -> None:
             view=make_view(options.quiet),
             strict=options.strict,
         )
+
+
+def _parallel(options: Options) -> None:
+    from ding.entry._parallel_view import make_parallel_view
+    from ding.entry._role import RoleFailed
+    from ding.entry.parallel_entry import load_parallel_input, parallel_pipeline
+
+    path = _config_path(options)
+    seeds = options.seeds or (int(load_parallel_input(path)[0].get("seed", 0)),)
+    for seed in seeds:
+        main, create, system = load_parallel_input(path)
+        _name_experiment(main, options, path, seed, several=len(seeds) > 1)
+        if options.load_path is not None:
+            _resume(main, options)
+        try:
+            parallel_pipeline(
+                (main, create, system),
+                seed=seed,
+                enable_total_log=options.enable_total_log,
+                disable_flask_log=options.disable_flask_log,
+                max_train_iter=options.train_iter,
+                max_env_step=options.env_step,
+                view=make_parallel_view(options.quiet),
+                strict=options.strict,
+            )
+        except RoleFailed as error:
+            options.echo(f"ding: {error}")
+            raise SystemExit(1) from error
+
+
+def _dist(options: Options) -> None:
+    from ding.entry import dist_entry
+
+    if options.module not in MODULES:
+        near = nearest(options.module, MODULES) if options.module else None
+        hint = f"; did you mean {near!r}?" if near else f"; known are {', '.join(MODULES)}"
+        raise ConfigValueError(f"-m dist: which module? -M {options.module or ''} is none{hint}")
+    path = str(_config_path(options))
+    seed = options.seeds[0] if options.seeds else 0
+    where: dict[str, Any] = {"coordinator_host": options.coordinator_host, "coordinator_port": options.coordinator_port}
+    if options.module == "config":
+        workers: dict[str, Any] = {
+            key: getattr(options, key) for key in ("learner_host", "learner_port", "collector_host", "collector_port")
+        }
+        options.echo(dist_entry.dist_prepare_config(path, seed, options.platform, **where, **workers))
+    elif options.module == "coordinator":
+        dist_entry.dist_launch_coordinator(
+            path,
+            seed,
+            **where,
+            token_file=options.token_file,
+            max_train_iter=options.train_iter,
+            max_env_step=options.env_step,
+            quiet=options.quiet,
+        )
+    else:
+        launch = getattr(dist_entry, f"dist_launch_{options.module}")
+        port, host = getattr(options, f"{options.module}_port"), getattr(options, f"{options.module}_host")
+        launch(path, seed, port, options.module_name, **where, host=host, token_file=options.token_file)
 
 
 def _eval(options: Options) -> None:

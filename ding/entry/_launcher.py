@@ -94,6 +94,7 @@ class Launcher:
         on_change: Called after a process started or ended or told its status; must be quick.
         stop_s: Seconds that the roles have for an orderly end, all together.
         phase_s: Seconds after which the next phase is asked in any case.
+        show_level: Log lines of the roles of at least this level are shown here, too.
     """
 
     def __init__(
@@ -105,13 +106,14 @@ class Launcher:
         on_change: Callable[[Launcher], None] | None = None,
         stop_s: float = STOP_S,
         phase_s: float = PHASE_S,
+        show_level: int = logging.WARNING,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         names = [role.name for role in roles]
         if len(set(names)) != len(names):
             raise ValueError(f"the names of roles must be unique, got {names}")
         self.roles = {
-            role.name: RoleProcess(role, run_dir, Path(log_dir) / f"{role.name}_process.txt", token, clock)
+            role.name: RoleProcess(role, run_dir, Path(log_dir) / f"{role.name}_process.txt", token, show_level, clock)
             for role in roles
         }
         self._peers: dict[str, Any] = {}

@@ -50,6 +50,7 @@ class ChildSpec:
     log_file: str
     token: str
     peers: dict[str, Any]
+    show_level: int = logging.WARNING
 
     def __reduce__(self) -> Any:
         return _load_spec, (cloudpickle.dumps(dict(self.__dict__)),)
@@ -227,7 +228,7 @@ def child_main(spec: ChildSpec, pipe: Connection) -> None:
     _handle_signals(context.stop)
     _die_with_parent()
     os.environ[TOKEN_VARIABLE] = spec.token
-    to_user = _PipeHandler(context)
+    to_user = _PipeHandler(context, spec.show_level)
     logging.getLogger("ding").addHandler(to_user)
     context.begin()
     run_dir = RunDir.join(spec.run_dir)
@@ -282,10 +283,10 @@ def _redirect_output(spec: ChildSpec) -> None:
 
 
 class _PipeHandler(logging.Handler):
-    """Shows warnings to the user of the launcher; the file has everything."""
+    """Shows lines of at least a level to the user of the launcher; the file has everything."""
 
-    def __init__(self, context: RoleContext) -> None:
-        super().__init__(logging.WARNING)
+    def __init__(self, context: RoleContext, level: int) -> None:
+        super().__init__(level)
         self._context = context
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import multiprocessing
+import multiprocessing.forkserver
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -24,10 +26,23 @@ _CONTEXT: Any = get_context("forkserver" if sys.platform.startswith("linux") els
 _PRELOAD = "ding.entry._role_preload"
 
 
-def prepare() -> None:
-    """Have the fork server load the library when it starts."""
+def _preload() -> None:
     if _CONTEXT.get_start_method() == "forkserver":
         _CONTEXT.set_forkserver_preload([_PRELOAD])
+
+
+@contextlib.contextmanager
+def fork_server() -> Iterator[None]:
+    """End the fork server with the block, unless somebody had started it before: no process is left after a run."""
+    server = (
+        getattr(multiprocessing.forkserver, "_forkserver", None) if _CONTEXT.get_start_method() != "spawn" else None
+    )
+    ours = server is not None and getattr(server, "_forkserver_pid", 1) is None
+    try:
+        yield
+    finally:
+        if ours and server is not None and hasattr(server, "_stop"):
+            server._stop()
 
 
 @dataclass(frozen=True)
@@ -55,7 +70,9 @@ class RoleProcess:
         status: What the process told last about itself.
     """
 
-    def __init__(self, role: Role, run_dir: str, log_file: Path, token: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, role: Role, run_dir: str, log_file: Path, token: str, show_level: int, clock: Callable[[], float]
+    ) -> None:
         self.role = role
         self.log_file = log_file
         self.state = "waiting"
@@ -67,6 +84,7 @@ class RoleProcess:
         self.last_end: str | None = None
         self._run_dir = run_dir
         self._token = token
+        self._show_level = show_level
         self._clock = clock
         self._process: Any = None
         self._pipe: Connection | None = None
@@ -90,9 +108,17 @@ class RoleProcess:
     def start(self, peers: dict[str, Any]) -> None:
         """Start the next incarnation."""
         ours, theirs = _CONTEXT.Pipe()
-        spec = ChildSpec(self.role, self.starts, self._run_dir, str(self.log_file), self._token, dict(peers))
+        spec = ChildSpec(
+            self.role,
+            self.starts,
+            self._run_dir,
+            str(self.log_file),
+            self._token,
+            dict(peers),
+            self._show_level,
+        )
         # No daemon: a collector may have env processes of its own.
-        prepare()
+        _preload()
         process = _CONTEXT.Process(target=child_main, args=(spec, theirs), name=self.role.name, daemon=False)
         try:
             process.start()

@@ -75,7 +75,7 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
     is_eager=True,
     help="List a registry: each name with the file and line that registers it.",
 )
-@click.option("-m", "--mode", help="serial (train) or eval.")
+@click.option("-m", "--mode", help="serial or parallel (train), dist (one role of a run on several machines), or eval.")
 @click.option("-c", "--config", metavar="FILE", help="The config file.")
 @click.option("-s", "--seed", type=int, multiple=True, help="Seed; several are run one after another. Default: 0.")
 @click.option("-e", "--env", metavar="ENV", help="Without -c: the env of a config in configs/.")
@@ -91,6 +91,20 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--state-freq", metavar="ITERS", default=0, help="Save the whole state every so many train iterations.")
 @click.option("--replay-path", metavar="DIR", help="eval: write videos of the episodes into this folder.")
 @click.option("--quiet", is_flag=True, help="Plain lines instead of the live view.")
+@click.option("--enable-total-log", is_flag=True, help="parallel: show all lines of all processes here.")
+@click.option("--disable-flask-log/--enable-flask-log", default=True, help="Kept for scripts; there is no such log.")
+@click.option("-P", "--platform", default="local", show_default=True, help="dist: local, slurm or k8s.")
+@click.option("-M", "--module", help="dist: config, coordinator, learner or collector.")
+@click.option("--module-name", help="dist: the name of a learner or collector, unique in the run.")
+@click.option("-cdh", "--coordinator-host", metavar="HOST", help="dist: where the coordinator listens.")
+@click.option("-cdp", "--coordinator-port", type=int, metavar="PORT", help="dist: and its port.")
+@click.option("-lh", "--learner-host", metavar="HOST", help="dist: where the learner listens.")
+@click.option(
+    "-lp", "--learner-port", type=int, metavar="PORT", help="dist: and its port; any free one when not given."
+)
+@click.option("-clh", "--collector-host", metavar="HOST", help="dist: where the collector listens.")
+@click.option("-clp", "--collector-port", type=int, metavar="PORT", help="dist: and its port; any free one.")
+@click.option("--token-file", metavar="FILE", help="dist: holds the run's token; only its owner may read it.")
 @click.option("--strict", is_flag=True, help="A config key that looks misspelt is an error.")
 @click.pass_context
 def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: Any) -> None:
@@ -98,13 +112,16 @@ def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: 
 
     \b
     ding -m serial -c configs/cartpole/cartpole_dqn_config.py -s 0
+    ding -m parallel -c configs/cartpole/parallel/cartpole_dqn_config.py -s 0
     ding -m eval -c FILE --load-path EXP/ckpt/ckpt_best.pth.tar
     ding plot EXP
     """
     if ctx.invoked_subcommand is not None:
         return
     if mode is None:
-        raise _Mistake("which mode? give -m serial or -m eval, or a command such as plot; -h shows all options")
+        raise _Mistake(
+            "which mode? give -m serial, -m parallel or -m eval, or a command such as plot; -h shows all options"
+        )
     from ding.entry._cli_modes import Options, run_mode
 
     try:

@@ -42,9 +42,16 @@ def pipeline(monkeypatch):
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ([], "ding: which mode? give -m serial or -m eval, or a command such as plot; -h shows all options"),
+        (
+            [],
+            "ding: which mode? give -m serial, -m parallel or -m eval, or a command such as plot; -h shows all options",
+        ),
         (["-m", "serail"], "ding: -m serail: there is no such mode; did you mean 'serial'?"),
-        (["-m", "parallel"], "ding: -m parallel: this version does not have that mode; it has serial, eval"),
+        (
+            ["-m", "serial_gail"],
+            "ding: -m serial_gail: this version does not have that mode; it has serial, parallel, dist, eval",
+        ),
+        (["-m", "dist", "-M", "colector"], "ding: -m dist: which module? -M colector is none; did you mean 'collector'?"),
         (["-m", "serial"], "ding: which config? give -c FILE, or -e ENV and -p POLICY for one of configs/"),
         (["-m", "serial", "-c", "no.py"], "ding: no.py: there is no such config file"),
         (["-m", "serial", "-c", "no.yaml"], "ding: no.yaml: a config file ends in .py, got '.yaml'"),

@@ -1,0 +1,245 @@
+"""What the processes of a parallel run do: coordinate, learn, collect.
+
+The payload of each role is the compiled config of the run (`ding.config.compile_config_parallel`) with folders instead
+of ``'auto'``, so that all of them build their part from the same facts. The coordinator announces its address; the
+workers enrol there, whatever port they got.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from easydict import EasyDict
+
+from ding.entry._launcher import LAUNCHER
+from ding.entry._role import PermanentRoleError, RestartRule, Role
+from ding.utils import import_module
+
+if TYPE_CHECKING:
+    from ding.entry._role_child import RoleContext
+
+logger = logging.getLogger("ding.entry")
+
+COORDINATOR = "coordinator"
+JOURNAL = "coordinator.sqlite"
+STATUS_EVERY_S = 0.5
+_PEER_TIMEOUT_S = 120.0
+
+
+def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
+    """Return the roles of a run: the coordinator, then the workers.
+
+    Args:
+        cfg: Compiled config with real folders.
+        limits: ``train_iter`` and ``env_step`` at which the run ends.
+    """
+    payload = {"cfg": cfg, "limits": dict(limits)}
+    roles = [Role(COORDINATOR, coordinate, payload, ends_run=True, stop_phase=0)]
+    for kind in ("learner", "collector"):
+        target = learn if kind == "learner" else collect
+        names = cfg.system.coordinator[kind]
+        roles += [Role(name, target, payload, RestartRule()) for name in names]
+    return roles
+
+
+def coordinate(context: RoleContext) -> dict[str, Any] | None:
+    """Run the coordinator until the run is over; returns its last status, or None when it was asked to stop.
+
+    Raises:
+        PermanentRoleError: The port is taken, or a task failed too often.
+    """
+    from ding.interaction import TlsConfig
+    from ding.interaction.exception import PortTakenError, UnsafeBindError
+    from ding.worker import Coordinator
+    from ding.worker.coordinator._master_hub import MasterHub
+
+    cfg = context.payload["cfg"]
+    prepare(cfg, threads=1)
+    began_s = time.monotonic()
+    own = cfg.system.coordinator
+    former = context.peers().get(COORDINATOR)
+    if former is not None:
+        # The workers look for it where it was.
+        own.port = former["port"]
+    own.journal = os.path.join(context.run_dir, JOURNAL)
+    # They announce themselves, also after the coordinator was away.
+    own.update(learner={}, collector={})
+
+    def status() -> dict[str, Any]:
+        elapsed_s = round(time.monotonic() - began_s, 1)
+        return {**run_status(coordinator.status(), elapsed_s), "processes": context.peers().get(LAUNCHER, {})}
+
+    tls = TlsConfig(**cfg.system.tls) if cfg.system.get("tls") else None
+    hub = MasterHub({**own, "status": status, "tls": tls})
+    coordinator = Coordinator(cfg, hub=hub)
+    try:
+        coordinator.start()
+        context.announce({"address": hub.my_address, "port": hub.port})
+        context.on_peer(_ProcessWatch(coordinator).look)
+        over = _supervise(context, coordinator, status)
+        final = status()
+    except (PortTakenError, UnsafeBindError) as error:
+        raise PermanentRoleError(f"system_config.coordinator: {error}") from error
+    finally:
+        coordinator.close()
+    if coordinator.exception is not None:
+        raise PermanentRoleError(str(coordinator.exception)) from coordinator.exception
+    return {**final, "solved": coordinator.system_shutdown_flag} if over else None
+
+
+def run_status(status: Mapping[str, Any], elapsed_s: float) -> dict[str, Any]:
+    """Return the coordinator's status with the figures of the run under the names of the serial mode.
+
+    ``env_step`` counts the steps of finished collector tasks, ``return`` is the mean return of the last evaluation.
+    """
+    last = status.get("last_evaluation") or {}
+    return {
+        **status,
+        "env_step": int(status.get("envstep", 0)),
+        "return": last.get("reward_mean"),
+        "elapsed_s": elapsed_s,
+    }
+
+
+def _supervise(context: RoleContext, coordinator: Any, status: Any) -> bool:
+    """Report until the run is over (True) or this process is asked to stop (False)."""
+    limits = context.payload["limits"]
+    while not context.stop.wait(STATUS_EVERY_S):
+        now = status()
+        context.status(now)
+        if now["train_iter"] > 0:
+            context.progress()
+        if coordinator.system_shutdown_flag:
+            return True
+        if any(now.get(key, 0) >= limit for key, limit in limits.items()):
+            return True
+    return False
+
+
+class _ProcessWatch:
+    """Tells the coordinator at once that the process of a worker ended, which it would notice by silence only."""
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._pids: dict[str, int | None] = {}
+
+    def look(self, name: str, pictures: Any) -> None:
+        """Compare with what the launcher said before."""
+        if name != LAUNCHER:
+            return
+        for role, picture in pictures.items():
+            pid, before = picture["pid"], self._pids.get(role)
+            self._pids[role] = pid
+            if before is not None and pid != before and role != COORDINATOR:
+                kind = role.rstrip("0123456789")
+                # Elsewhere: to take leave of a dead process may take a while.
+                threading.Thread(target=self._drop, args=(role, kind), name=f"drop-{role}", daemon=True).start()
+
+    def _drop(self, name: str, kind: str) -> None:
+        self._coordinator.drop_worker(name, kind, "its process ended")
+
+
+def collect(context: RoleContext) -> None:
+    """Run a collector until asked to stop."""
+    from ding.worker import create_comm_collector
+
+    _work(context, "collector", create_comm_collector)
+
+
+def learn(context: RoleContext) -> None:
+    """Run a learner until asked to stop; it leaves a checkpoint."""
+    from ding.worker import create_comm_learner
+
+    _work(context, "learner", create_comm_learner)
+
+
+def _work(context: RoleContext, kind: str, create: Any) -> None:
+    from ding.interaction.exception import PortTakenError, UnsafeBindError
+
+    cfg = context.payload["cfg"]
+    names = prepare(cfg, threads=_threads(cfg, kind))
+    coordinator = context.wait_for_peer(COORDINATOR, _PEER_TIMEOUT_S)
+    if coordinator is None:
+        return
+    section = dict(cfg.system[context.name])
+    section["tls"] = dict(cfg.system.tls) if cfg.system.get("tls") else None
+    worker = create(worker_config(section, context.name, names, coordinator["address"]))
+    over = threading.Event()
+    context.on_peer(lambda name, data: over.set() if name == COORDINATOR and data != coordinator else None)
+    context.stop.on_set(over.set)
+    try:
+        worker.start()
+        # When the coordinator moved, too: another process in this place is quicker than a change of the master.
+        _serve(worker, over, context.payload.get("patience_s"))
+    except (PortTakenError, UnsafeBindError) as error:
+        raise PermanentRoleError(f"system_config.{context.name}: {error}") from error
+    finally:
+        worker.close()
+
+
+def _serve(worker: Any, over: threading.Event, patience_s: float | None) -> None:
+    """Wait until it is over; with ``patience_s``, also until no coordinator was there for so long."""
+    if patience_s is None:
+        over.wait()
+        return
+    seen_s = time.monotonic()
+    while not over.wait(min(1.0, patience_s)):
+        if worker.slave.is_connected:
+            seen_s = time.monotonic()
+        elif time.monotonic() - seen_s > patience_s:
+            logger.info("no coordinator for %.0f s: the run is over", patience_s)
+            return
+
+
+def worker_config(section: Mapping[str, Any], name: str, import_names: list[str], address: str | None) -> EasyDict:
+    """Return what a comm worker is built from.
+
+    Args:
+        section: ``system.learner0`` and the like.
+        name: The worker's name, unique in the run.
+        import_names: Modules that the own config names; a task can use what they register.
+        address: Where the coordinator listens; None when it connects by itself.
+    """
+    own = {**section, "name": name, "coordinator_address": address}
+    own["import_names"] = [*section.get("import_names", []), *import_names]
+    return EasyDict(own)
+
+
+def prepare(cfg: EasyDict, threads: int) -> list[str]:
+    """Import the modules that the config names, seed, and bound the threads; returns the names of the modules."""
+    import torch
+
+    from ding.utils import set_pkg_seed
+
+    names = sorted(set(import_names_of(cfg)))
+    import_module(names)
+    torch.set_num_threads(threads)
+    set_pkg_seed(cfg.seed, use_cuda=bool(cfg.main.policy.get("cuda", False)))
+    return names
+
+
+def import_names_of(node: Any) -> Iterator[str]:
+    """Yield every entry of ``import_names`` anywhere in a config."""
+    if isinstance(node, Mapping):
+        names = node.get("import_names") or []
+        yield from names if isinstance(names, (list, tuple)) else [names]
+        for child in node.values():
+            yield from import_names_of(child)
+    elif isinstance(node, (list, tuple)):
+        for child in node:
+            yield from import_names_of(child)
+
+
+def _threads(cfg: EasyDict, kind: str) -> int:
+    """Torch threads: collectors play small batches on one; the learners share the cores that are left."""
+    if kind == "collector":
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    system = cfg.system.coordinator
+    left = cores - len(system.collector)
+    return max(1, left // max(1, len(system.learner)))

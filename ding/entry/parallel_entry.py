@@ -1,0 +1,184 @@
+"""`parallel_pipeline`: a coordinator, learners and collectors, each a process of its own, on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config import compile_config_parallel, read_config_with_system
+from ding.entry._launcher import Launcher
+from ding.entry._parallel_view import ParallelView, Picture, make_parallel_view
+from ding.entry._progress import UNBOUNDED, console_lines
+from ding.entry._role import RoleFailed
+from ding.entry._role_process import fork_server
+from ding.entry._roles import COORDINATOR, make_roles
+from ding.entry._run_dir import RunDir, memory_root
+from ding.entry._signals import RunInterrupted
+from ding.utils.file_helper import atomic_write
+
+logger = logging.getLogger("ding.entry")
+
+ParallelConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
+
+_TOKEN_BYTES = 32
+
+
+def parallel_pipeline(
+    input_cfg: ParallelConfig,
+    seed: int = 0,
+    enable_total_log: bool = False,
+    disable_flask_log: bool = True,
+    *,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    view: ParallelView | None = None,
+    strict: bool = False,
+) -> dict[str, Any]:
+    """Train in parallel mode until the stop value is reached, and leave nothing running.
+
+    A process that dies is replaced: a collector gets its task again or another, a learner goes on from its last
+    checkpoint, the coordinator from its journal. Ctrl-C and SIGTERM end the run in order, a second one at once.
+
+    Args:
+        input_cfg: Path of a config file, or ``(main_config, create_config, system_config)``; not changed.
+        seed: Seeds python, numpy, torch and the envs of every process.
+        enable_total_log: Show the processes' informative lines here, too; they are in ``<exp_name>/log`` anyway.
+        disable_flask_log: Kept for scripts; the server writes no log of requests.
+        max_train_iter: Limit of train iterations.
+        max_env_step: Limit of env steps.
+        view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
+        strict: A config key that looks misspelt is an error everywhere.
+
+    Returns:
+        The last status of the run, as in ``<exp_name>/result.json``.
+
+    Raises:
+        ConfigError: The config is wrong; nothing was started.
+        RoleFailed: A process failed too often in a row; the message has its traceback.
+        RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
+        TypeError: ``input_cfg`` is neither a path nor a triple.
+    """
+    main, create, system = load_parallel_input(input_cfg)
+    view = make_parallel_view() if view is None else view
+    with console_lines():
+        cfg = compile_config_parallel(main, create, system, seed=seed, strict=strict)
+        limits = {
+            key: int(limit)
+            for key, limit in (("train_iter", max_train_iter), ("env_step", max_env_step))
+            if limit < UNBOUNDED
+        }
+        return _run(cfg, limits, view, enable_total_log)
+
+
+def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, EasyDict]:
+    """Return ``(main_config, create_config, system_config)``.
+
+    Raises:
+        ConfigError: The file is wrong.
+        TypeError: It is neither a path nor a triple of dicts.
+    """
+    if isinstance(input_cfg, (str, os.PathLike)):
+        return read_config_with_system(input_cfg)
+    if isinstance(input_cfg, Sequence) and [isinstance(one, Mapping) for one in input_cfg] == [True] * 3:
+        configs = [EasyDict(one) for one in input_cfg if isinstance(one, Mapping)]
+        return configs[0], configs[1], configs[2]
+    raise TypeError("the config must be a path or a triple (main_config, create_config, system_config)")
+
+
+def _run(cfg: EasyDict, limits: dict[str, int], view: ParallelView, show_all: bool) -> dict[str, Any]:
+    exp_name = cfg.main.exp_name
+    log_dir = os.path.join(exp_name, "log")
+    os.makedirs(log_dir, exist_ok=True)
+    picture = Picture()
+    sentence, ok = "ended by an error", False
+
+    def on_change(launcher: Launcher) -> None:
+        evaluated = picture.take(launcher.roles[COORDINATOR].status, launcher.pictures())
+        view.update(picture, evaluated)
+
+    view.start(exp_name)
+    try:
+        with run_folder(cfg) as run_dir, fork_server():
+            roles = make_roles(cfg, limits)
+            level = logging.INFO if show_all else logging.WARNING
+            token = secrets.token_hex(_TOKEN_BYTES)
+            launcher = Launcher(roles, str(run_dir.path), log_dir, token, on_change, show_level=level)
+            outcome = launcher.run()
+        if outcome.signum is not None:
+            checkpoint = newest_checkpoint(exp_name)
+            sentence = f"stopped; the last checkpoint is {checkpoint or 'none yet'}"
+            raise RunInterrupted(outcome.signum, checkpoint)
+        result = write_result(outcome.result, exp_name)
+        sentence, ok = describe_result(result), True
+        return result
+    except RoleFailed as error:
+        sentence = f"stopped: {error.role} failed; see {log_dir}"
+        raise
+    finally:
+        view.finish(sentence, ok)
+
+
+@contextlib.contextmanager
+def run_folder(cfg: EasyDict) -> Iterator[RunDir]:
+    """Make the folder that the processes share, put it in the place of ``'auto'``, and remove it in the end."""
+    run_dir = RunDir.create(memory_root() or os.path.join(cfg.main.exp_name, "run"))
+    try:
+        for key in ("path_data", "path_policy"):
+            set_folder(cfg, key, os.fspath(run_dir.path / key.removeprefix("path_")))
+        yield run_dir
+    finally:
+        run_dir.remove()
+        with contextlib.suppress(OSError):
+            # The folder in the experiment, when it is not in memory.
+            os.rmdir(os.path.join(cfg.main.exp_name, "run"))
+
+
+def set_folder(cfg: EasyDict, key: str, folder: str) -> None:
+    """Put ``folder`` in the place of ``'auto'`` under ``key``, wherever the processes read it."""
+    sections = [cfg.system[name] for name in cfg.system if name.startswith(("learner", "collector"))]
+    paths = {os.path.abspath(folder) if one.get(key, "auto") == "auto" else one[key] for one in sections}
+    for section in sections:
+        if section.get(key, "auto") == "auto":
+            section[key] = os.path.abspath(folder)
+    for path in paths:
+        os.makedirs(path, exist_ok=True)
+    path = sections[0][key]
+    if key == "path_data":
+        cfg.system.coordinator.path_data = path
+    else:
+        cfg.main.policy.other.commander.path_policy = path
+
+
+def newest_checkpoint(exp_name: str) -> str | None:
+    """Return the path of the checkpoint that was written last, or None."""
+    found = sorted(Path(exp_name).glob("ckpt*/*.pth.tar"), key=lambda path: path.stat().st_mtime)
+    return str(found[-1]) if found else None
+
+
+def write_result(status: Mapping[str, Any], exp_name: str) -> dict[str, Any]:
+    """Write ``result.json`` from the last status of a run; returns what is in it."""
+    keep = ("solved", "return", "best_return", "env_step", "train_iter", "elapsed_s", "tasks", "buffers", "duplicates")
+    result = {key: status.get(key) for key in keep}
+    result.update(exp_name=exp_name, checkpoint=newest_checkpoint(exp_name))
+    with atomic_write(Path(exp_name) / "result.json") as file:
+        file.write(json.dumps(result, indent=2).encode())
+    return result
+
+
+def describe_result(result: Mapping[str, Any]) -> str:
+    """Return the end of a run in one sentence."""
+    value = "no evaluation" if result["return"] is None else f"return {result['return']:.2f}"
+    end = "solved" if result["solved"] else "reached its limit"
+    checkpoint = f"; the policy is in {result['checkpoint']}" if result["checkpoint"] else ""
+    return (
+        f"{end}: {value} after {result['env_step'] or 0} env steps and {result['train_iter'] or 0} train iterations "
+        f"in {result['elapsed_s']:.1f} s{checkpoint}"
+    )

@@ -128,10 +128,10 @@ class _Record:
             done = answer["counts"][op.unit]
             wall = done / answer["wall_s"]
             cpu = done / answer["cpu_s"] if answer["cpu_s"] > 0 else wall
-        walls, cpus = self._figures.setdefault(op.name, {}).setdefault(label, ([], []))
+        walls, cpus = self._figures.setdefault(op.title, {}).setdefault(label, ([], []))
         walls.append(wall)
         cpus.append(cpu)
-        total = self._counts.setdefault(op.name, {}).setdefault(label, {})
+        total = self._counts.setdefault(op.title, {}).setdefault(label, {})
         for name, count in answer["counts"].items():
             total[name] = total.get(name, 0) + count
 
@@ -142,9 +142,9 @@ class _Record:
             name, per, ratio = op.proportion
             if abs(counts[name] / counts[per] / ratio - 1) > PROPORTION_TOLERANCE:
                 raise WorkMismatch(f"{label}: {counts[name]} {name} for {counts[per]} {per}, expected {ratio:g} each")
-        first = next(iter(self._counts.get(op.name, {}).items()), None)
+        first = next(iter(self._counts.get(op.title, {}).items()), None)
         if first is not None and op.exact:
-            rounds = len(self._figures[op.name][first[0]][0])
+            rounds = len(self._figures[op.title][first[0]][0])
             for name in op.exact:
                 if counts[name] * rounds != first[1][name]:
                     raise WorkMismatch(f"{label}: {counts[name]} {name}, {first[0]} had {first[1][name] // rounds}")
@@ -165,7 +165,7 @@ class _Record:
 
     def _op_result(self, op: OpSpec) -> dict[str, Any]:
         first = self._measurement.contestants[0].label
-        found = {label: Summary(tuple(w), tuple(c)) for label, (w, c) in self._figures.get(op.name, {}).items()}
+        found = {label: Summary(tuple(w), tuple(c)) for label, (w, c) in self._figures.get(op.title, {}).items()}
         control = found.pop(first + " (again)", None)
         result: dict[str, Any] = {
             "name": op.name,
@@ -173,7 +173,7 @@ class _Record:
             "unit": op.unit if op.value is not None else f"{op.unit}/s",
             "lower": op.lower,
             "figures": {label: summary.as_dict() for label, summary in found.items()},
-            "counts": self._counts.get(op.name, {}),
+            "counts": self._counts.get(op.title, {}),
             "ratios": {},
             "noise": None,
             "targets": [],

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from bench_rows import BLOCK, Filled, Rows, Task, push_op, sample_ops
+from bench_rows import BLOCK, POOL_BLOCKS, Filled, Rows, Task, push_op, sample_ops
 from bench_side import Op, Side, op_of_items, serve
 from ding_parts import OWN, buffer_entry, check_import
 from easydict import EasyDict
@@ -127,8 +127,10 @@ def build() -> Side:
     args = parser.parse_args()
     check_import()
     task = Task(args.task, args.rows)
-    # Imports and the first tensors are no memory of rows.
-    make_buffer(args, BLOCK).push(as_batch(task.pool[0]), cur_collector_envstep=0)
+    # Imports and the memory of passing blocks are no memory of rows.
+    warm = make_buffer(args, 2 * BLOCK)
+    for number in range(2 * POOL_BLOCKS):
+        warm.push(as_batch(task.block(number)), cur_collector_envstep=0)
     filled = Filled(task)
     buffer = make_buffer(args, task.capacity)
     filled.fill(lambda rows: buffer.push(as_batch(rows), cur_collector_envstep=0))

@@ -62,6 +62,17 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
-    if name.startswith(("serial_pipeline", "dist_", "collect_", "trex_", "episode_to_")):
+    if name.startswith(
+        (
+            "serial_pipeline",
+            "dist_launch_",
+            "dist_add_",
+            "dist_delete_",
+            "dist_restart_",
+            "collect_",
+            "trex_",
+            "episode_to_",
+        )
+    ):
         raise ImportError(f"ding.entry.{name}: this version does not have that entry", name=name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

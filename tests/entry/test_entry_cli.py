@@ -51,7 +51,10 @@ def pipeline(monkeypatch):
             ["-m", "serial_gail"],
             "ding: -m serial_gail: this version does not have that mode; it has serial, parallel, dist, eval",
         ),
-        (["-m", "dist", "-M", "colector"], "ding: -m dist: which module? -M colector is none; did you mean 'collector'?"),
+        (
+            ["-m", "dist", "-M", "colector"],
+            "ding: -m dist: which module? -M colector is none; did you mean 'collector'?",
+        ),
         (["-m", "serial"], "ding: which config? give -c FILE, or -e ENV and -p POLICY for one of configs/"),
         (["-m", "serial", "-c", "no.py"], "ding: no.py: there is no such config file"),
         (["-m", "serial", "-c", "no.yaml"], "ding: no.yaml: a config file ends in .py, got '.yaml'"),

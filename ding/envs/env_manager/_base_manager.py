@@ -246,20 +246,21 @@ class BaseEnvManager(EnvManagerBase):
         obs_list, rewards, ends, cuts, infos = answers.obs, answers.rewards, answers.ends, answers.cuts, answers.infos
         steps = self._steps if self._step_timeout is None else self._limited(self._steps)
         actions = action_rows(batch.columns, len(env_ids), self._discrete)
-        for position, (env_id, action) in enumerate(zip(env_ids, actions)):
+        for env_id, action in zip(env_ids, actions):
             try:
                 obs, reward, terminated, truncated, info = steps[env_id](action)
             except Exception as error:  # noqa: BLE001 - an env may raise anything
                 obs, reward, terminated, truncated, info = self._failed_step(env_id, error)
-            obs_list.append(obs)
             rewards.append(reward)
+            obs_list.append(obs)
             if terminated or truncated:
+                position = len(obs_list) - 1
                 ends.append(position)
                 if not terminated:
                     cuts.append(position)
                 infos[position] = info
             elif info:
-                infos[position] = info
+                infos[len(obs_list) - 1] = info
         obs_columns = self._stacker.stack(obs_list, env_ids)
         reward64 = reward_array(rewards, env_ids, self._check_data, self._bad_data)
         if env_ids is self._life.ready_ids and len(env_ids) == self._env_num:

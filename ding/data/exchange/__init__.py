@@ -35,7 +35,7 @@ from ding.data.exchange.file_data_plane import FileDataPlane
 from ding.data.exchange.file_weight_plane import FileWeightPlane
 from ding.data.exchange.gathering import gather
 from ding.data.exchange.inproc_data_plane import InprocDataPlane
-from ding.data.exchange.inproc_weight_plane import InprocWeightPlane
+from ding.data.exchange.inproc_weight_plane import InprocWeightPlane, forget_inproc_planes
 from ding.data.exchange.protocols import AnyRef, ChunkRef, DataPlane, PlaneStats, WeightPlane, Weights
 
 __all__ = [
@@ -57,5 +57,6 @@ __all__ = [
     "StorageFull",
     "WeightPlane",
     "Weights",
+    "forget_inproc_planes",
     "gather",
 ]

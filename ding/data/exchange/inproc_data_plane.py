@@ -11,27 +11,40 @@ import numpy as np
 from ding.data._tree_codec import decode_tree, encode_tree
 from ding.data.exchange._counters import Counters
 from ding.data.exchange._ids import check_id, new_writer_name
+from ding.data.exchange._shared import SharedByName
 from ding.data.exchange.errors import ChunkMissing, StorageFull
 from ding.data.exchange.file_data_plane import pack_batch
 from ding.data.exchange.protocols import AnyRef, ChunkRef, PlaneStats, chunk_id
 from ding.data.transition_batch import TransitionBatch
 
 
+class _Shelf:
+    """Chunks by id: batch, meta as JSON, size."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.chunks: dict[str, tuple[TransitionBatch, str, int]] = {}
+        self.nbytes = 0
+
+
+_shelves: SharedByName[_Shelf] = SharedByName(_Shelf)
+
+
 class InprocDataPlane:
-    """A :class:`~ding.data.exchange.DataPlane` in a dict. What fits into one fits into the other.
+    """A :class:`~ding.data.exchange.DataPlane` in a dict. What fits into a file fits here, and nothing else does.
 
     Args:
+        root: planes of the same name share their chunks, as those of one folder do, until
+            :func:`forget_inproc_planes`. ``None``: this plane is alone.
         writer: begins the ids of the chunks. By default a random name.
         max_bytes: a put that would exceed it raises :class:`StorageFull`.
     """
 
-    def __init__(self, writer: "str | None" = None, max_bytes: "int | None" = None) -> None:
+    def __init__(self, root: "str | None" = None, writer: "str | None" = None, max_bytes: "int | None" = None) -> None:
         self._writer = check_id(writer, "writer")[:64] if writer is not None else new_writer_name()
         self._max_bytes = max_bytes
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
-        self._chunks: dict[str, tuple[TransitionBatch, str, int]] = {}
-        self._nbytes = 0
+        self._shelf = _Shelf() if root is None else _shelves.get(root)
         self._counters = Counters()
 
     def put(self, batch: TransitionBatch, meta: "Mapping[str, Any] | None" = None) -> ChunkRef:
@@ -39,15 +52,15 @@ class InprocDataPlane:
         frame = pack_batch(batch, meta)
         stored = _copied(batch)
         chunk = f"{self._writer}-{next(self._numbers)}.{frame.crc:08x}"
-        with self._lock:
-            if self._max_bytes is not None and self._nbytes + frame.nbytes > self._max_bytes:
+        with self._shelf.lock:
+            if self._max_bytes is not None and self._shelf.nbytes + frame.nbytes > self._max_bytes:
                 self._counters.add(refused_puts=1)
                 raise StorageFull(
-                    f"the share is used up: {self._nbytes} of max_bytes {self._max_bytes}, "
+                    f"the share is used up: {self._shelf.nbytes} of max_bytes {self._max_bytes}, "
                     f"{frame.nbytes} more are needed; release chunks"
                 )
-            self._chunks[chunk] = (stored, json.dumps(dict(meta or {})), frame.nbytes)
-            self._nbytes += frame.nbytes
+            self._shelf.chunks[chunk] = (stored, json.dumps(dict(meta or {})), frame.nbytes)
+            self._shelf.nbytes += frame.nbytes
         self._counters.add(put_chunks=1, put_rows=len(batch), put_bytes=frame.nbytes)
         return {"chunk": chunk, "rows": len(batch), "bytes": frame.nbytes}
 
@@ -63,8 +76,8 @@ class InprocDataPlane:
 
     def _find(self, ref: AnyRef) -> tuple[TransitionBatch, str, int]:
         chunk = check_id(chunk_id(ref), "a chunk id")
-        with self._lock:
-            found = self._chunks.get(chunk)
+        with self._shelf.lock:
+            found = self._shelf.chunks.get(chunk)
         if found is None:
             raise ChunkMissing(f"there is no chunk {chunk!r}")
         return found
@@ -74,25 +87,30 @@ class InprocDataPlane:
         released = 0
         for ref in refs:
             chunk = check_id(chunk_id(ref), "a chunk id")
-            with self._lock:
-                found = self._chunks.pop(chunk, None)
+            with self._shelf.lock:
+                found = self._shelf.chunks.pop(chunk, None)
                 if found is not None:
-                    self._nbytes -= found[2]
+                    self._shelf.nbytes -= found[2]
                     released += 1
         self._counters.add(released_chunks=released)
         return released
 
     def chunks(self) -> list[str]:
         """See :meth:`DataPlane.chunks <ding.data.exchange.DataPlane.chunks>`."""
-        with self._lock:
-            return list(self._chunks)
+        with self._shelf.lock:
+            return list(self._shelf.chunks)
 
     def stats(self) -> PlaneStats:
         """See :meth:`DataPlane.stats <ding.data.exchange.DataPlane.stats>`."""
-        return self._counters.snapshot(self._nbytes)
+        return self._counters.snapshot(self._shelf.nbytes)
 
     def close(self) -> None:
         """See :meth:`DataPlane.close <ding.data.exchange.DataPlane.close>`."""
+
+
+def forget_shelf(root: str) -> None:
+    """Forget the chunks of the planes named ``root``; those that still hold them go on."""
+    _shelves.forget(root)
 
 
 def copied_tree(tree: Any) -> Any:

@@ -46,19 +46,32 @@ class Rollout:
         self._copy_obs = copy_obs
         self._batched_forward = is_batched(policy.forward)
         self._pending = _Pending()
+        self._sent: tuple[Mapping[int, Any], Mapping[int, Any]] = ({}, {})
 
     def step(self, policy_kwargs: dict[str, Any], allowed: "set[int] | None" = None) -> VectorStep:
         """Forward the ready observations (of the ``allowed`` environments), step, and return what came back."""
-        obs: Any = self._env.ready_obs
+        actions = self.infer(self._env.ready_obs, policy_kwargs, allowed)
+        return self.join(self._env.step(actions))
+
+    def infer(self, obs: Any, policy_kwargs: dict[str, Any], allowed: "set[int] | None" = None) -> Mapping[int, Any]:
+        """The first half of :meth:`step`: the policy's actions for ``obs``; what they answer to is remembered."""
         if allowed is not None:
             obs = _select(obs, allowed)
-        speaks_batches = isinstance(obs, EnvBatch)
+        return _actions(self.outputs(obs, policy_kwargs), isinstance(obs, EnvBatch))
+
+    def outputs(self, obs: Any, policy_kwargs: dict[str, Any]) -> Mapping[int, Any]:
+        """The policy's outputs for ``obs``; both are remembered for :meth:`join`."""
         if self._copy_obs:
             obs = EnvBatch.trusted(_ids(obs), map_leaves(_copied, EnvBatch.from_dict(obs).columns))
         seen = _float_tensors(obs) if self._transform_obs else obs
         output = self._forward(seen, policy_kwargs)
-        timesteps = TimestepBatch.from_dict(self._env.step(_actions(output, speaks_batches)))
-        return self._pending.join(seen, output, timesteps)
+        self._sent = (seen, output)
+        return output
+
+    def join(self, timesteps: Mapping[int, Any]) -> VectorStep:
+        """The second half of :meth:`step`: the timesteps beside what the environments were sent."""
+        (seen, output), self._sent = self._sent, ({}, {})
+        return self._pending.join(seen, output, TimestepBatch.from_dict(timesteps))
 
     def _forward(self, obs: Any, policy_kwargs: dict[str, Any]) -> Mapping[int, Any]:
         if self._batched_forward:

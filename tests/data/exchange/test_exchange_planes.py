@@ -16,6 +16,7 @@ from ding.data.exchange import (
     InprocDataPlane,
     InprocWeightPlane,
     StorageFull,
+    forget_inproc_planes,
     gather,
 )
 
@@ -286,3 +287,50 @@ class TestWeights:
         with pytest.raises(BadFrame, match="optimizer"):
             weights.publish({"optimizer": object()}, 2)
         assert weights.newest() == 1
+
+
+class TestSharing:
+    """Planes of one root see the same, whatever they are made of."""
+
+    @pytest.fixture(params=["file", "inproc"])
+    def root(self, request, tmp_path):
+        root = str(tmp_path / "shared")
+        yield request.param, root
+        forget_inproc_planes(root)
+
+    def test_chunks(self, root):
+        kind, path = root
+        make = FileDataPlane if kind == "file" else InprocDataPlane
+        writer, reader = make(path), make(path)
+        ref = writer.put(batch_of(0, 3))
+        assert same(reader.get(ref).columns, batch_of(0, 3).columns)
+        assert reader.release([ref]) == 1
+        assert writer.chunks() == []
+
+    def test_weights(self, root):
+        kind, path = root
+        make = FileWeightPlane if kind == "file" else InprocWeightPlane
+        learner, collector, other = make(path, "p"), make(path, "p"), make(path, "q")
+        learner.publish({"w": torch.ones(2)}, 3)
+        assert collector.fetch().version == 3
+        assert other.fetch() is None
+
+    def test_closing_one_leaves_the_others_waiting(self, root):
+        kind, path = root
+        make = FileWeightPlane if kind == "file" else InprocWeightPlane
+        one, two = make(path, "p"), make(path, "p")
+        found = []
+        thread = threading.Thread(target=lambda: found.append(two.fetch(timeout_s=30)))
+        thread.start()
+        one.close()
+        one.publish({"w": torch.ones(2)}, 0)
+        thread.join(10)
+        assert found[0].version == 0
+
+    def test_a_forgotten_root_is_empty(self, tmp_path):
+        root = str(tmp_path)
+        InprocDataPlane(root).put(batch_of(0, 1))
+        InprocWeightPlane(root, "p").publish({"w": torch.ones(1)}, 0)
+        forget_inproc_planes(root)
+        assert InprocDataPlane(root).chunks() == []
+        assert InprocWeightPlane(root, "p").newest() is None

@@ -1,0 +1,101 @@
+"""Keeps a policy of a parallel collector up to date, without ever changing it in the middle of a step."""
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+_WAIT_S = 1.0
+
+
+class PolicyFeed:
+    """Waits for new versions in a thread and hands the newest to the collector when it asks, between two steps.
+
+    Args:
+        fetch: ``fetch(path, newer_than=..., timeout_s=...)`` waits for a version and returns a state dict with the key
+            ``iter``, or ``None``. A function of the path alone is called every ``interval_s`` instead.
+        path: which policy.
+        interval_s: see above.
+    """
+
+    def __init__(self, fetch: Callable[..., Any], path: str, interval_s: float) -> None:
+        self._fetch = fetch
+        self._path = path
+        self._interval_s = interval_s
+        self._waits = "newer_than" in inspect.signature(fetch).parameters
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._newest: tuple[int, dict[str, Any]] | None = None
+        self._iteration = -1
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def first(self) -> "tuple[int, dict[str, Any]] | None":
+        """Wait for the first version; ``None`` when the feed was closed meanwhile."""
+        while not self._closed.is_set():
+            found = self._fetch_once()
+            if found is not None:
+                return found
+            if not self._waits:
+                self._closed.wait(self._interval_s)
+        return None
+
+    def start(self) -> None:
+        """Begin to wait for newer versions."""
+        self._thread = threading.Thread(target=self._run, name=f"policy-{self._path}", daemon=True)
+        self._thread.start()
+
+    def take(self) -> "tuple[int, dict[str, Any]] | None":
+        """``(iteration, state dict)`` of the newest version that has not been taken yet.
+
+        Raises:
+            Exception: what the fetching raised.
+        """
+        if self._newest is None and self._error is None:
+            return None
+        with self._lock:
+            newest, self._newest = self._newest, None
+        if self._error is not None:
+            raise self._error
+        return newest
+
+    def close(self) -> None:
+        """Stop waiting; a call that waits returns soon."""
+        self._closed.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the thread."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                logger.warning("the thread that waits for policy %s did not end in %.1f s", self._path, timeout_s)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            if not self._waits and self._closed.wait(self._interval_s):
+                return
+            try:
+                found = self._fetch_once()
+            except Exception as error:  # noqa: BLE001 - raised in the collector's own thread by take()
+                self._error = error
+                return
+            if found is not None:
+                with self._lock:
+                    self._newest = found
+
+    def _fetch_once(self) -> "tuple[int, dict[str, Any]] | None":
+        if self._waits:
+            info = self._fetch(self._path, newer_than=self._iteration, timeout_s=_WAIT_S)
+        else:
+            info = self._fetch(self._path)
+        if info is None:
+            return None
+        state = dict(info)
+        iteration = int(state.pop("iter", 0))
+        if iteration == self._iteration:
+            return None
+        self._iteration = iteration
+        return iteration, state

@@ -1,0 +1,319 @@
+"""A comm collector over a data plane, a weight plane and the tasks of a slave, whatever these are made of."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.data import TransitionBatch
+from ding.data.exchange import ChunkRef, DataPlane, StorageError, WeightPlane
+from ding.utils import import_module
+from ding.worker.collector.base_parallel_collector import BaseParallelCollector
+from ding.worker.collector.comm._outbox import Outbox
+from ding.worker.collector.comm._policy_source import PolicySource
+from ding.worker.collector.comm.base_comm_collector import BaseCommCollector
+
+logger = logging.getLogger(__name__)
+
+PLANE_CONFIG: dict[str, Any] = {
+    # Modules with envs, policies and models of one's own.
+    "import_names": [],
+    # Chunks that may wait to be acknowledged before the collector waits.
+    "max_pending_chunks": 64,
+    # Chunks in one answer.
+    "max_chunks_per_answer": 256,
+    # Bytes that the data folder may hold before the collector waits; None: what fits.
+    "max_data_bytes": None,
+    # Seconds to wait for space to store a chunk before the task fails.
+    "storage_patience_s": 600.0,
+    # Seconds to wait for a collector to end when its task is closed.
+    "close_timeout_s": 10.0,
+}
+_FIRST_RETRY_S = 0.05
+_LAST_RETRY_S = 1.0
+_DATA_KEYS = ("data_id", "policy_iter")
+_INFO_KEYS = ("collector_done", "cur_episode", "cur_sample", "cur_step")
+
+
+class PlaneCollector(BaseCommCollector):
+    """Runs the collector of one task at a time.
+
+    Chunks go to the data plane, their references to an outbox from which the coordinator's requests take them. Where
+    the data cannot be stored (:class:`~ding.data.exchange.StorageError`) the collector waits and tries again.
+
+    Args:
+        cfg: see :data:`PLANE_CONFIG`; missing keys get the defaults.
+    """
+
+    def __init__(self, cfg: EasyDict) -> None:
+        super().__init__(EasyDict({**self.default_config(), **cfg}))
+        import_module(list(self._cfg.import_names))
+        self._data_plane = self._make_data_plane()
+        self._policies = self._make_policy_source()
+        self._lock = threading.RLock()
+        self._task: _RunningTask | None = None
+        self._last_seq = 0
+        self.dropped_rows = 0
+
+    def _make_data_plane(self) -> DataPlane:
+        raise NotImplementedError
+
+    def _make_weight_plane(self, policy_id: str) -> WeightPlane:
+        raise NotImplementedError
+
+    def _make_policy_source(self) -> PolicySource:
+        return PolicySource(None, self._make_weight_plane)
+
+    @property
+    def data_plane(self) -> DataPlane:
+        """Where the chunks go."""
+        return self._data_plane
+
+    @property
+    def incarnation(self) -> str:
+        """An id of this very process (or thread), by which its results are told from those of the ones before."""
+        return self._collector_uid
+
+    # ------------------------------------------------------------------ what the slave calls
+
+    def deal_with_resource(self) -> dict[str, int]:
+        """What this collector offers."""
+        return {"gpu": 1, "cpu": 20}
+
+    def deal_with_collector_start(self, task_info: dict[str, Any]) -> None:
+        """Make the collector of a task and run it in a thread.
+
+        The same task again, while it runs, is no mistake. Another one ends the one before: its coordinator has given it
+        up.
+        """
+        with self._lock:
+            if self._task is not None:
+                if self._task.task_id == task_info.get("task_id") and self._task.running:
+                    return
+                logger.warning("task %s is given up for task %s", self._task.task_id, task_info.get("task_id"))
+                self._end_task()
+            task = _RunningTask(task_info, self._new_outbox())
+            self._task = task
+            try:
+                task.collector = self._create_collector(task_info)
+            except BaseException:
+                self._task = None
+                raise
+            task.start()
+
+    def _new_outbox(self) -> Outbox:
+        return Outbox(self._cfg.max_pending_chunks, self._cfg.max_chunks_per_answer, self._last_seq)
+
+    def deal_with_collector_data(
+        self, ack: int = 0, max_wait_s: float = 5.0, newest_policy: Any = None
+    ) -> dict[str, Any]:
+        """What there is to tell, see :meth:`Outbox.take`.
+
+        Args:
+            ack: number of the last reference that has arrived.
+            max_wait_s: how long to wait for news.
+            newest_policy: the coordinator knows of this version; waiting collectors look at once.
+
+        Returns:
+            ``{'seq', 'refs', 'info', 'blocked'}``: the number of the last reference, the references with their
+            metadata, the progress, and why chunks cannot be stored (or ``None``).
+
+        Raises:
+            RuntimeError: there is no task.
+            BaseException: what the collector failed with.
+        """
+        task = self._require_task()
+        if newest_policy is not None:
+            self._policies.hint()
+        refs, info = task.outbox.take(ack, max_wait_s)
+        return {"seq": refs[-1]["seq"] if refs else ack, "refs": refs, "info": info, "blocked": task.blocked}
+
+    def deal_with_collector_close(self, ack: "int | None" = None) -> dict[str, Any]:
+        """End the task and delete the chunks that the coordinator does not know.
+
+        Args:
+            ack: number of the last reference that has arrived; no other will be taken. ``None``: unknown.
+
+        Returns:
+            The finish info, and under ``refs`` the references that were handed out and not acknowledged: only the
+            coordinator knows whether it has them, and deletes those that it does not want.
+
+        Raises:
+            RuntimeError: there is no task.
+        """
+        with self._lock:
+            self._require_task()
+            return self._end_task(ack)
+
+    def _end_task(self, ack: "int | None" = None) -> dict[str, Any]:
+        task = self._require_task()
+        task.closing.set()
+        task.outbox.close()
+        try:
+            ended = task.stop(self._cfg.close_timeout_s)
+            if not ended:
+                logger.warning("the collector of task %s did not end in time; it is left behind", task.task_id)
+            finish_info = task.collector.get_finish_info() if task.collector is not None else {}
+            task.close()
+        finally:
+            self._task = None
+        self._last_seq = task.outbox.last_seq
+        refs, unknown = task.outbox.rest(ack)
+        self._release(unknown)
+        return {**finish_info, "seq": refs[-1]["seq"] if refs else 0, "refs": refs}
+
+    def _release(self, refs: list[dict[str, Any]]) -> None:
+        try:
+            self._data_plane.release(refs)
+        except StorageError as error:
+            logger.warning("%d chunks of the closed task are left behind: %s", len(refs), error)
+
+    def _require_task(self) -> "_RunningTask":
+        if self._task is None:
+            raise RuntimeError("this collector has no task")
+        return self._task
+
+    # ------------------------------------------------------------------ what the collector calls
+
+    def get_policy_update_info(
+        self, path: str, newer_than: int = -1, timeout_s: float = 0.0
+    ) -> "dict[str, Any] | None":
+        """The newest version of a policy, unless its number is ``newer_than``; waits for one up to ``timeout_s``.
+
+        Returns:
+            A state dict with the key ``iter``, or ``None`` when there is nothing new or the task is being closed.
+        """
+        task = self._task
+        if task is None or task.closing.is_set():
+            return None
+        return self._policies.get(path, newer_than, timeout_s)
+
+    def send_stepdata(  # type: ignore[override]
+        self, path: str, stepdata: "TransitionBatch | Sequence[Mapping[str, Any]]"
+    ) -> "ChunkRef | None":
+        """Store a chunk under a name that :meth:`send_metadata` will refer to.
+
+        Waits while there is no space or no right to write. ``None`` when there is no task, or when it ends meanwhile.
+
+        Raises:
+            StorageError: the chunk could not be stored for ``storage_patience_s`` seconds.
+        """
+        task = self._task
+        if task is None:
+            return None
+        batch = stepdata if isinstance(stepdata, TransitionBatch) else TransitionBatch.from_rows(map(dict, stepdata))
+        ref = self._put(task, batch)
+        if ref is not None:
+            task.stored[path] = ref
+        return ref
+
+    def _put(self, task: "_RunningTask", batch: TransitionBatch) -> "ChunkRef | None":
+        delay_s, waited_s = _FIRST_RETRY_S, 0.0
+        meta = {"task_id": task.task_id, "incarnation": self.incarnation}
+        while True:
+            try:
+                ref = self._data_plane.put(batch, meta)
+            except StorageError as error:
+                if waited_s >= self._cfg.storage_patience_s:
+                    raise
+                if task.blocked is None:
+                    logger.warning("a chunk cannot be stored, collecting waits: %s", error)
+                task.blocked = str(error)
+            else:
+                if task.blocked is not None:
+                    logger.info("chunks can be stored again")
+                    task.blocked = None
+                return ref
+            if task.closing.wait(delay_s):
+                self.dropped_rows += len(batch)
+                logger.warning("%d rows are dropped: the task ends and they cannot be stored", len(batch))
+                return None
+            waited_s += delay_s
+            delay_s = min(2 * delay_s, _LAST_RETRY_S)
+
+    def send_metadata(self, metadata: dict[str, Any]) -> None:
+        """Tell of a stored chunk, or of the progress; waits while too many chunks are not acknowledged.
+
+        Nothing is told when there is no task.
+
+        Raises:
+            AssertionError: the dict has neither the keys of a chunk nor those of the progress.
+        """
+        is_data, is_info = _has(metadata, _DATA_KEYS), _has(metadata, _INFO_KEYS)
+        if not is_data and not is_info:
+            raise AssertionError(
+                f"metadata needs the keys {list(_DATA_KEYS)} or {list(_INFO_KEYS)}, found {sorted(map(str, metadata))}"
+            )
+        task = self._task
+        if task is None:
+            return
+        who = {"task_id": task.task_id, "buffer_id": task.buffer_id, "incarnation": self.incarnation}
+        if not is_data:
+            task.outbox.put_info(dict(metadata))
+            return
+        ref = task.stored.pop(metadata["data_id"], None)
+        if ref is not None:
+            task.outbox.put({**metadata, **who, **ref})
+
+    # ------------------------------------------------------------------ life
+
+    def close(self) -> None:
+        """End the task, if there is one."""
+        if self._end_flag:
+            return
+        super().close()
+        with self._lock:
+            if self._task is not None:
+                self._end_task()
+        self._policies.close()
+        self._data_plane.close()
+
+
+class _RunningTask:
+    """A task and the thread that its collector runs in."""
+
+    def __init__(self, task_info: Mapping[str, Any], outbox: Outbox) -> None:
+        self.task_id = task_info.get("task_id")
+        self.buffer_id = task_info.get("buffer_id")
+        self.outbox = outbox
+        self.collector: BaseParallelCollector | None = None
+        self.closing = threading.Event()
+        self.stored: dict[str, ChunkRef] = {}
+        self.blocked: str | None = None
+        self._thread = threading.Thread(target=self._run, name=f"collector-{self.task_id}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            assert self.collector is not None
+            self.collector.start()
+        except BaseException as error:
+            logger.error("the collector of task %s failed", self.task_id, exc_info=error)
+            self.outbox.fail(error)
+
+    @property
+    def running(self) -> bool:
+        """Whether the collector's thread has not ended."""
+        return self._thread.is_alive()
+
+    def stop(self, timeout_s: float) -> bool:
+        """End the loop; returns whether it ended in time."""
+        if self.collector is None:
+            return True
+        ended = self.collector.stop(timeout_s)
+        with contextlib.suppress(RuntimeError):  # the thread was never started
+            self._thread.join(timeout_s if ended else 0.0)
+        return ended
+
+    def close(self) -> None:
+        if self.collector is not None:
+            self.collector.close()
+
+
+def _has(mapping: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+    return all(key in mapping for key in keys)

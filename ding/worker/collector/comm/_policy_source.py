@@ -1,0 +1,90 @@
+"""Where the policies of a run come from: the weight plane, or a checkpoint in its folder."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ding.data.exchange import WeightPlane
+from ding.data.exchange._ids import check_id
+from ding.utils.file_helper import read_file
+
+
+class PolicySource:
+    """Finds policies by what a task calls ``policy_update_path``.
+
+    A name stands for the versions that a learner publishes. A path of a plain file inside ``root`` (the historical
+    players of a league) is read as a checkpoint: tensors and plain values only.
+
+    Args:
+        root: the folder of the policies, or ``None`` when there is none.
+        make_plane: makes the weight plane of a policy id.
+    """
+
+    def __init__(self, root: "str | None", make_plane: Callable[[str], WeightPlane]) -> None:
+        self._root = None if root is None else os.path.realpath(root)
+        self._make_plane = make_plane
+        self._lock = threading.Lock()
+        self._planes: dict[str, WeightPlane] = {}
+        self._closed = threading.Event()
+
+    def get(self, path: str, newer_than: int = -1, timeout_s: float = 0.0) -> "dict[str, Any] | None":
+        """The newest version, as a state dict with the key ``iter``, unless its number is ``newer_than``.
+
+        Raises:
+            BadId: ``path`` is no plain name and no path inside the folder.
+        """
+        name = self._name_of(path)
+        file = None if self._root is None else os.path.join(self._root, name)
+        if file is not None and os.path.isfile(file) and not os.path.islink(file):
+            return self._read_checkpoint(file, newer_than, timeout_s)
+        plane = self._plane_of(name)
+        weights = plane.fetch(newer_than, timeout_s)
+        if weights is None:
+            return None
+        state = weights.state
+        if not isinstance(state.get("model"), dict):
+            state = {"model": state}
+        return {**state, "iter": weights.version}
+
+    def _name_of(self, path: str) -> str:
+        """The id in ``path``, which may begin with the folder itself."""
+        if isinstance(path, str) and self._root is not None and os.sep in path:
+            folder, name = os.path.split(path)
+            if os.path.realpath(folder) == self._root:
+                path = name
+        return check_id(path, "policy_update_path")
+
+    def _plane_of(self, name: str) -> WeightPlane:
+        with self._lock:
+            plane = self._planes.get(name)
+            if plane is None:
+                plane = self._planes[name] = self._make_plane(name)
+                if self._closed.is_set():
+                    plane.close()
+            return plane
+
+    def _read_checkpoint(self, file: str, newer_than: int, timeout_s: float) -> "dict[str, Any] | None":
+        """A checkpoint is replaced as a whole; without a number of its own it is version 0."""
+        state = dict(read_file(file))
+        iteration = int(state.pop("iter", state.pop("last_iter", 0)))
+        if iteration == newer_than:
+            # Nobody announces a new checkpoint: the caller's next look is as good as any other.
+            self._closed.wait(timeout_s)
+            return None
+        return {**state, "iter": iteration}
+
+    def hint(self) -> None:
+        """Somebody heard of a new version: look at once."""
+        with self._lock:
+            planes = list(self._planes.values())
+        for plane in planes:
+            plane.hint()
+
+    def close(self) -> None:
+        """Wake all who wait."""
+        with self._lock:
+            self._closed.set()
+            planes = list(self._planes.values())
+        for plane in planes:
+            plane.close()

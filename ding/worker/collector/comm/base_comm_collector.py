@@ -1,0 +1,107 @@
+"""The comm collector: what connects a parallel collector with the rest of a run."""
+
+import importlib.util
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.utils import COMM_COLLECTOR_REGISTRY
+from ding.utils.system_helper import get_task_uid
+from ding.worker._component import Configurable, build_by_type
+from ding.worker.collector.base_parallel_collector import BaseParallelCollector, create_parallel_collector
+
+
+class BaseCommCollector(Configurable, ABC):
+    """Gets tasks from a coordinator, runs a parallel collector for each, and passes on what it collects.
+
+    Args:
+        cfg: what the subclass needs.
+    """
+
+    def __init__(self, cfg: EasyDict) -> None:
+        self._cfg = cfg
+        self._end_flag = True
+        self._collector_uid = get_task_uid()
+
+    @property
+    def collector_uid(self) -> str:
+        """A name that no other collector has."""
+        return self._collector_uid
+
+    @abstractmethod
+    def get_policy_update_info(self, path: str) -> Any:
+        """The newest version of the policy ``path``: a state dict with the key ``iter``, or ``None``."""
+
+    @abstractmethod
+    def send_metadata(self, metadata: Any) -> None:
+        """Tell the coordinator of a chunk that was stored, or of the progress."""
+
+    @abstractmethod
+    def send_stepdata(self, stepdata: Any) -> None:
+        """Store a chunk of training samples."""
+
+    def start(self) -> None:
+        """Be ready for tasks."""
+        self._end_flag = False
+
+    def close(self) -> None:
+        """End what runs, and take no more tasks."""
+        self._end_flag = True
+
+    def _create_collector(self, task_info: dict[str, Any]) -> BaseParallelCollector:
+        """The collector that a task asks for, with the three functions of the comm layer set on it.
+
+        Raises:
+            KeyError: the task has no ``collector_cfg``, or its ``type`` is not registered.
+            ValueError: the task names modules to import that this process does not know.
+        """
+        if "collector_cfg" not in task_info:
+            raise KeyError(f"a collector task needs 'collector_cfg'; it has {sorted(map(str, task_info))}")
+        for name in _import_names(task_info["collector_cfg"]):
+            _check_known(name)
+        collector = create_parallel_collector(EasyDict(task_info["collector_cfg"]))
+        collector.send_metadata = self.send_metadata
+        collector.send_stepdata = self.send_stepdata
+        collector.get_policy_update_info = self.get_policy_update_info
+        return collector
+
+
+def create_comm_collector(cfg: EasyDict) -> BaseCommCollector:
+    """Build the comm collector registered under ``cfg.type`` after importing ``cfg.import_names``.
+
+    Raises:
+        KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
+    """
+    return build_by_type(COMM_COLLECTOR_REGISTRY, cfg)
+
+
+def _import_names(node: Any) -> Iterator[str]:
+    """All entries of ``import_names`` anywhere in a config."""
+    if isinstance(node, dict):
+        names = node.get("import_names") or []
+        yield from names if isinstance(names, list) else [names]
+        for child in node.values():
+            yield from _import_names(child)
+    elif isinstance(node, (list, tuple)):
+        for child in node:
+            yield from _import_names(child)
+
+
+def _check_known(name: Any) -> None:
+    """A task may name modules of this library and what the own config has imported; it never imports anything else."""
+    if not isinstance(name, str):
+        raise ValueError(f"import_names must list names of modules, found {type(name).__name__}")
+    if name in sys.modules:
+        return
+    if (
+        not name.startswith("ding.")
+        or not name.replace(".", "_").isidentifier()
+        or importlib.util.find_spec(name) is None
+    ):
+        raise ValueError(
+            f"the task wants to import {name!r}; modules are not imported by order of a message. "
+            "List it under import_names in the config of this process"
+        )

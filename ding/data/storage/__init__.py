@@ -18,7 +18,7 @@ from ding.data.storage.column_storage import ColumnStorage
 from ding.data.storage.device_storage import DeviceStorage
 from ding.data.storage.eliding_storage import ElidingStorage
 from ding.data.storage.mapped import MappedFiles
-from ding.data.storage.object_storage import ObjectStorage
+from ding.data.storage.object_storage import ObjectStorage, copied_batch
 
 __all__ = [
     "ColumnStorage",
@@ -29,5 +29,6 @@ __all__ = [
     "Storage",
     "StorageOptions",
     "columns_of",
+    "copied_batch",
     "make_storage",
 ]

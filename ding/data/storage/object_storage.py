@@ -3,15 +3,18 @@
 from typing import Any
 
 import numpy as np
+import torch
 
+from ding.data.columns import SchemaError, map_leaves
 from ding.data.storage.base import Storage
+from ding.data.transition_batch import TransitionBatch
 
 
 class ObjectStorage(Storage):
     """A list of references.
 
-    Reading gives shallow copies of dicts and lists, so that who adds or replaces keys of a sample does not change the
-    stored row (what lies inside is shared), and the object itself for anything else.
+    Reading gives shallow copies of dicts, of lists and the dicts in them, so that who adds or replaces keys of a sample
+    does not change the stored row (what lies inside is shared), copies of batches, and any other object itself.
     """
 
     columnar = False
@@ -42,4 +45,24 @@ class ObjectStorage(Storage):
 
 
 def _copy(item: Any) -> Any:
-    return item.copy() if type(item) in (dict, list) else item
+    if type(item) is dict:
+        return item.copy()
+    if type(item) is list:
+        # An episode: a list of dicts.
+        return [one.copy() if type(one) is dict else one for one in item]
+    return copied_batch(item) if isinstance(item, TransitionBatch) else item
+
+
+def copied_batch(batch: TransitionBatch) -> TransitionBatch:
+    """A batch that shares no array with ``batch``."""
+    if not len(batch):
+        return TransitionBatch.from_rows([])
+    try:
+        columns = batch.columns
+    except SchemaError:
+        return TransitionBatch.from_rows([row.copy() for row in batch.rows()])
+    return TransitionBatch.trusted(map_leaves(_copied, columns), len(batch), batch.lengths)  # type: ignore[arg-type]
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf.copy()

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ding.data import TransitionBatch
-from ding.data.columns import map_leaves
+from ding.data.storage import copied_batch
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer._stacking import joined, stack_pieces
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
@@ -76,16 +76,7 @@ def _episodes_of(data: Any) -> list[Any]:
 
 
 def _own(episode: Any) -> Any:
-    """An episode that shares no array with a batch that the caller goes on to use."""
-    if not isinstance(episode, TransitionBatch):
-        return list(episode) if isinstance(episode, list) else episode
-    try:
-        columns = map_leaves(_copied, episode.columns)
-    except ValueError:
-        return episode.rows()
-    assert isinstance(columns, dict)
-    return TransitionBatch.trusted(columns, len(episode))
-
-
-def _copied(leaf: Any) -> Any:
-    return leaf.clone() if hasattr(leaf, "clone") else leaf.copy()
+    """An episode that shares no array with a batch, and no list, that the caller goes on to use."""
+    if isinstance(episode, TransitionBatch):
+        return copied_batch(episode)
+    return list(episode) if isinstance(episode, list) else episode

@@ -1,0 +1,258 @@
+import logging
+import threading
+
+import pytest
+from buffer_rows import batch, row
+
+from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer, SampleRatioLimiter
+from ding.worker.replay_buffer.errors import BufferClosedError, BufferConfigError, RateLimitTimeout
+from ding.worker.replay_buffer.utils import ThruputController
+
+
+class FakeClock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def controller(low=0.5, high=2.0, window=10.0):
+    clock = FakeClock()
+    config = {"push_sample_rate_limit": {"max": high, "min": low}, "window_seconds": window}
+    return ThruputController(config, clock), clock
+
+
+def test_counts_fade_to_one_percent_after_the_window():
+    control, clock = controller()
+    control.add(pushed=50, sampled=80)
+    clock.now += 10
+    assert control.history_push_count == pytest.approx(0.5, abs=1e-12)
+    assert control.history_sample_count == pytest.approx(0.8, abs=1e-12)
+    clock.now += 5
+    assert control.history_push_count == pytest.approx(0.05)
+    control.history_push_count = 7
+    assert control.history_push_count == 7
+
+
+def test_controller_limits_the_ratio():
+    control, _ = controller()
+    assert control.can_push(1000)[0]
+    control.add(pushed=10)
+    assert control.can_sample(20)[0]
+    allowed, reason = control.can_sample(21)
+    assert not allowed
+    assert "0.4762 pushes per sample, at least 0.5 needed" in reason
+    control.add(sampled=20)
+    assert control.can_push(30)[0]
+    allowed, reason = control.can_push(31)
+    assert not allowed
+    assert "2.05 pushes per sample, at most 2 allowed" in reason
+
+
+@pytest.mark.parametrize(("low", "high", "window"), [(-1, 2, 1), (3, 2, 1), (0, 1, 0)])
+def test_controller_config(low, high, window):
+    with pytest.raises(BufferConfigError):
+        controller(low, high, window)
+
+
+def test_the_reference_scenario(make, caplog):
+    buffer = make(
+        AdvancedReplayBuffer, 200,
+        thruput_controller={
+            "push_sample_rate_limit": {"max": 2, "min": 0.5}, "window_seconds": 1e6, "sample_min_limit_ratio": 1.5,
+        },
+    )  # fmt: skip
+    with caplog.at_level(logging.INFO, "ding"):
+        buffer.push(batch(0, 30), 0)
+        assert all(buffer.sample(19, 0) is not None for _ in range(3))
+        assert buffer.sample(19, 0) is None
+        assert buffer.sample(21, 0) is None
+        for pushed in (60, 90):
+            buffer.push(batch(pushed, 30), 0)
+            assert buffer.count() == pushed
+        buffer.push(batch(0, 30), 0)
+        assert buffer.count() == 90
+    assert "refuses a push of 30" in caplog.text
+
+
+def test_min_ratio_must_not_be_below_one():
+    with pytest.raises(BufferConfigError, match="sample_min_limit_ratio"):
+        AdvancedReplayBuffer({"replay_buffer_size": 4, "thruput_controller": {"sample_min_limit_ratio": 0.5}})
+
+
+# ------------------------------------------------------------------ sample ratio
+
+
+def test_ratio_is_kept_within_the_error_buffer():
+    limiter = SampleRatioLimiter(4.0, 10, 20.0, push_size=1, sample_size=8)
+    pushed = sampled = 0
+    for _ in range(500):
+        if limiter.can_sample(8)[0]:
+            limiter.acquire_sample(8)
+            sampled += 8
+        else:
+            assert limiter.can_push(1)[0], "neither side may go on"
+            limiter.acquire_push(1)
+            pushed += 1
+        assert sampled == 0 or pushed >= 10
+        assert pushed < 10 or 40 - 20 <= 4 * pushed - sampled <= 40 + 20
+    assert limiter.statistics().difference == 4 * pushed - sampled
+
+
+@pytest.mark.parametrize("greedy", ["push", "sample"])
+@pytest.mark.parametrize(
+    ("spi", "least", "push_size", "sample_size"),
+    [(8.0, 64, 1, 64), (0.25, 100, 64, 32), (1.0, 1, 1, 1), (3.5, 7, 5, 9)],
+)
+def test_the_smallest_error_buffer_never_locks_up(spi, least, push_size, sample_size, greedy):
+    with pytest.raises(BufferConfigError, match="at least") as told:
+        SampleRatioLimiter(spi, least, 0.0, push_size, sample_size)
+    smallest = float(str(told.value).rsplit(" ", 1)[1])
+    limiter = SampleRatioLimiter(spi, least, smallest, push_size, sample_size)
+    counts = [0, 0]
+    for _ in range(2000):
+        first, second = (0, 1) if greedy == "push" else (1, 0)
+        for side in (first, second):
+            acquire, size = (limiter.acquire_push, push_size) if side == 0 else (limiter.acquire_sample, sample_size)
+            try:
+                acquire(size)
+            except RateLimitTimeout:
+                continue
+            counts[side] += size
+            break
+        else:
+            pytest.fail(f"locked up at {limiter.statistics()}")
+    assert counts[1] / counts[0] == pytest.approx(spi, rel=0.1, abs=2 * (smallest + least * spi) / counts[0])
+    with pytest.raises(BufferConfigError):
+        SampleRatioLimiter(spi, least, smallest * 0.99, push_size, sample_size)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(0.0, 1, 5.0), (float("inf"), 1, 5.0), (1.0, 0, 5.0), (1.0, 1.5, 5.0), (1.0, 1, float("inf")), (1.0, 1, 5.0, 0)],
+)
+def test_limiter_arguments(args):
+    with pytest.raises(BufferConfigError):
+        SampleRatioLimiter(*args)
+
+
+def test_more_at_once_than_announced_is_an_error():
+    limiter = SampleRatioLimiter(1.0, 1, 10.0, push_size=2, sample_size=3)
+    with pytest.raises(BufferConfigError, match="push_size is 2"):
+        limiter.acquire_push(3)
+    with pytest.raises(BufferConfigError, match="sample_size is 3"):
+        limiter.acquire_sample(4)
+
+
+def test_a_waiting_sample_is_woken_by_a_push():
+    limiter = SampleRatioLimiter(1.0, 1, 1.0)
+    done = threading.Event()
+
+    def sample():
+        limiter.acquire_sample(1, timeout_s=60)
+        done.set()
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    assert not done.is_set()
+    limiter.acquire_push(1)
+    assert done.wait(30)
+    thread.join()
+    assert (limiter.statistics().inserts, limiter.statistics().samples) == (1, 1)
+
+
+def test_a_wait_ends_at_its_deadline_or_when_closed():
+    clock = FakeClock()
+    limiter = SampleRatioLimiter(1.0, 1, 1.0, clock=clock)
+    with pytest.raises(RateLimitTimeout, match="a sample of 1 was not allowed within 0 s"):
+        limiter.acquire_sample(1)
+    failed = []
+
+    def wait():
+        try:
+            limiter.acquire_sample(1, timeout_s=1000)
+        except BufferClosedError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    limiter.close()
+    thread.join(30)
+    assert len(failed) == 1
+    with pytest.raises(BufferClosedError):
+        limiter.acquire_push(1)
+
+
+def test_limiter_state():
+    limiter, other = SampleRatioLimiter(1.0, 1, 5.0), SampleRatioLimiter(1.0, 1, 5.0)
+    limiter.acquire_push(1)
+    limiter.acquire_sample(1)
+    other.load_state_dict(limiter.state_dict())
+    assert other.statistics() == limiter.statistics()
+    limiter.reset()
+    assert limiter.statistics().inserts == 0
+
+
+LIMIT = {"samples_per_insert": 2.0, "min_size_to_sample": 4, "error_buffer": 4.0, "push_size": 1, "sample_size": 4}
+
+
+@pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
+def test_a_buffer_refuses_what_its_limiter_does_not_allow(make, cls, caplog):
+    buffer = make(cls, 16, rate_limit=LIMIT)
+    with caplog.at_level(logging.INFO, "ding"):
+        for number in range(3):
+            buffer.push(row(number), 0)
+        assert buffer.sample(2, 0) is None
+        for number in range(3, 10):
+            buffer.push(row(number), 0)
+    assert buffer.count() == 6
+    assert caplog.text.count("refuses a push") == 4
+    assert len(buffer.sample(4, 0)) == 4
+    buffer.push(row(6), 0)
+    buffer.push(row(7), 0)
+    assert buffer.count() == 8
+    buffer.clear()
+    assert buffer.rate_limiter.statistics().inserts == 0
+
+
+@pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
+def test_what_fails_after_admission_is_not_counted(make, cls):
+    buffer = make(cls, 16, rate_limit=LIMIT)
+    for number in range(4):
+        buffer.push(row(number), 0)
+    with pytest.raises(ValueError):
+        buffer.push({"wrong": 1}, 0)
+    with pytest.raises(ValueError):
+        buffer.sample(2, 0, sample_range=slice(3, 3))
+    statistics = buffer.rate_limiter.statistics()
+    assert (statistics.inserts, statistics.samples) == (4, 0)
+
+
+def test_collecting_and_learning_threads_keep_the_ratio(make):
+    limit = {"samples_per_insert": 2.0, "min_size_to_sample": 8, "error_buffer": 16.0, "push_size": 4, "sample_size": 8}
+    buffer = make(NaiveReplayBuffer, 64, rate_limit={**limit, "timeout_s": 60.0})
+    pushes, samples = 100, 96
+    failed = []
+
+    def collect():
+        for number in range(0, 4 * pushes, 4):
+            buffer.push(batch(number, 4), 0)
+
+    def learn():
+        failed.extend(1 for _ in range(samples) if len(buffer.sample(8, 0) or []) != 8)
+
+    threads = [threading.Thread(target=collect), threading.Thread(target=learn)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not failed
+    statistics = buffer.rate_limiter.statistics()
+    assert (statistics.inserts, statistics.samples) == (400, 768)
+
+
+def test_limiter_needs_room_in_the_buffer():
+    with pytest.raises(BufferConfigError, match="more than replay_buffer_size=2"):
+        NaiveReplayBuffer({"replay_buffer_size": 2, "rate_limit": LIMIT})

@@ -1,0 +1,195 @@
+import logging
+
+import numpy as np
+import pytest
+import torch
+from buffer_rows import batch, numbers, row
+
+from ding.data import SchemaError, TransitionBatch
+from ding.worker import EpisodeReplayBuffer, SequenceReplayBuffer
+from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
+
+# rows of `batch` have done=True at 9, 19, 29, ...
+
+
+@pytest.mark.parametrize("form", ["batch", "list"])
+@pytest.mark.parametrize("pushed", [35, 60, 77])
+def test_windows_are_consecutive_and_never_cross_an_end(make, form, pushed):
+    buffer = make(SequenceReplayBuffer, 50)
+    for first in range(0, pushed, 7):
+        part = batch(first, min(7, pushed - first))
+        buffer.push(part if form == "batch" else list(part), 0)
+    oldest = max(0, pushed - 50)
+    expected = {n for n in range(oldest, pushed - 3) if n // 10 == (n + 3) // 10}
+    found = set()
+    for _ in range(60):
+        windows = buffer.sample(5, 4, 0)
+        assert len(windows) == 5
+        for window in windows:
+            inside = numbers(window)
+            assert inside == list(range(inside[0], inside[0] + 4))
+            found.add(inside[0])
+    assert found == expected
+
+
+def test_all_windows_are_equally_likely(make):
+    buffer = make(SequenceReplayBuffer, 30)
+    buffer.push(batch(0, 30), 0)
+    counts = np.zeros(30)
+    for _ in range(3000):
+        for window in buffer.sample(4, 3, 0, replace=True):
+            counts[numbers(window)[0]] += 1
+    allowed = [n for n in range(30) if n % 10 < 8]
+    assert counts.sum() == counts[allowed].sum()
+    expected = 3000 * 4 / 24
+    # 23 degrees of freedom: 99.9 % of the time below 49.7
+    assert ((counts[allowed] - expected) ** 2 / expected).sum() < 49.7
+
+
+def test_pieces_of_several_environments_are_not_joined(make):
+    buffer = make(SequenceReplayBuffer, 100, end_field=None)
+    buffer.push(batch(0, 20, lengths=[8, 12]), 0)
+    buffer.push(batch(20, 5, lengths=[5]), 0)
+    buffer.push(batch(25, 3), 0)
+    buffer.push(batch(28, 3), 0)
+    starts = {numbers(window)[0] for _ in range(80) for window in buffer.sample(2, 5, 0)}
+    assert starts == {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 20, 25, 26}
+
+
+def test_fixed_episode_length(make):
+    buffer = make(SequenceReplayBuffer, 100, end_field=None, episode_len=6)
+    for first in range(0, 20, 4):
+        buffer.push(batch(first, 4), 0)
+    starts = {numbers(window)[0] for _ in range(80) for window in buffer.sample(2, 5, 0)}
+    assert starts == {0, 1, 6, 7, 12, 13}
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        ((2, 11), "the longest of 10, hold 0 windows of 11"),
+        ((4, 10), "need 40 elements"),
+        ((4, 6, 0, slice(0, 6)), "windows"),
+    ],
+)
+def test_when_there_are_no_windows_it_says_why(make, caplog, args, reason):
+    buffer = make(SequenceReplayBuffer, 30)
+    buffer.push(batch(0, 30), 0)
+    with caplog.at_level(logging.INFO, "ding"):
+        assert buffer.sample(*args[:2], 0, *args[3:]) is None
+    assert reason in caplog.text
+    assert make(SequenceReplayBuffer, 30).sample(1, 1, 0) is None
+    assert buffer.sample(0, 5, 0) == []
+
+
+def test_sample_range_of_windows(make):
+    buffer = make(SequenceReplayBuffer, 30)
+    buffer.push(batch(0, 45), 0)
+    starts = {numbers(window)[0] for _ in range(60) for window in buffer.sample(1, 4, 0, sample_range=slice(-12, -1))}
+    assert starts == {33, 34, 35, 36, 40}
+
+
+@pytest.mark.parametrize("args", [(-1, 3), (2, 0), (2, -3), (1.5, 3), (2, "3")])
+def test_bad_sizes(make, args):
+    buffer = make(SequenceReplayBuffer, 30)
+    with pytest.raises(BufferArgumentError):
+        buffer.sample(*args, 0)
+
+
+def test_padded_windows(make):
+    buffer = make(SequenceReplayBuffer, 20, padding=True)
+    buffer.push(batch(0, 20), 0)
+    seen = set()
+    for _ in range(40):
+        columns = buffer.sample(4, 5, 0).columns
+        assert columns["obs"].shape == (4, 5, 3)
+        for i in range(4):
+            first, length = int(columns["reward"][i, 0, 0]), int(columns["length"][i])
+            seen.add((first, length))
+            assert columns["mask"][i].tolist() == [1.0] * length + [0.0] * (5 - length)
+            assert columns["reward"][i, :, 0].tolist() == [float(first + k) for k in range(length)] + [0.0] * (
+                5 - length
+            )
+            assert not columns["done"][i, length:].any()
+    assert seen == {(n, min(5, 10 - n % 10)) for n in range(20)}
+
+
+def test_bad_config_and_bad_end_field(make):
+    with pytest.raises(BufferConfigError, match="episode_len"):
+        SequenceReplayBuffer({"replay_buffer_size": 4, "episode_len": 0})
+    buffer = make(SequenceReplayBuffer, 4)
+    buffer.push(row(0), 0)
+    with pytest.raises(SchemaError, match="missing fields"):
+        buffer.push({key: value for key, value in row(1).items() if key != "done"}, 0)
+    assert buffer.count() == 1
+
+
+def test_state_keeps_the_ends(make):
+    buffer, other = make(SequenceReplayBuffer, 30), make(SequenceReplayBuffer, 30)
+    buffer.push(batch(0, 20, lengths=[5, 15]), 0)
+    other.load_state_dict(buffer.state_dict())
+    for _ in range(5):
+        assert [numbers(w) for w in buffer.sample(3, 4, 0)] == [numbers(w) for w in other.sample(3, 4, 0)]
+    buffer.clear()
+    assert buffer.sample(1, 1, 0) is None
+    buffer.push(batch(0, 9), 0)
+    assert numbers(buffer.sample(1, 9, 0)[0]) == list(range(9))
+
+
+def test_windows_of_objects(make):
+    buffer = make(SequenceReplayBuffer, 30, storage={"mixed_rows": True})
+    for number in range(20):
+        buffer.push({"reward": [number], "done": number % 10 == 9, **({"x": 1} if number % 2 else {})}, 0)
+    for window in buffer.sample(3, 5, 0):
+        assert numbers(window) == list(range(numbers(window)[0], numbers(window)[0] + 5))
+
+
+# ------------------------------------------------------------------ episodes
+
+
+def test_episodes_of_different_lengths(make):
+    buffer = make(EpisodeReplayBuffer, 4)
+    assert buffer.episode_len == []
+    buffer.push([batch(0, 3), list(batch(3, 5))], 0)
+    assert (buffer.count(), buffer.episode_len) == (2, [3, 5])
+    buffer.push(batch(8, 6, lengths=[2, 4]), 0)
+    buffer.push(list(batch(14, 1)), 0)
+    assert (buffer.count(), buffer.push_count, buffer.episode_len) == (4, 5, [5, 2, 4, 1])
+    found = sorted(numbers(episode) for episode in buffer.sample(4, 0))
+    assert found == [[3, 4, 5, 6, 7], [8, 9], [10, 11, 12, 13], [14]]
+    assert buffer.sample(5, 0) is None
+    assert sorted(numbers(e) for e in buffer.sample(2, 0, sample_range=slice(-2, None))) == [[10, 11, 12, 13], [14]]
+
+
+def test_episodes_are_copied_in_and_out(make):
+    buffer = make(EpisodeReplayBuffer, 4)
+    source = batch(5, 3)
+    buffer.push([source], 0)
+    source.columns["reward"].zero_()
+    (first,) = buffer.sample(1, 0)
+    assert numbers(first) == [5, 6, 7]
+    first.columns["reward"].zero_()
+    first[0]["obs"] = None
+    assert numbers(buffer.sample(1, 0)[0]) == [5, 6, 7]
+
+
+def test_padded_episodes(make):
+    buffer = make(EpisodeReplayBuffer, 4, padding=True)
+    buffer.push([batch(0, 3), list(batch(3, 5)), batch(8, 1)], 0)
+    columns = buffer.sample(3, 0).columns
+    assert columns["obs"].shape == (3, 5, 3)
+    order = np.argsort(columns["reward"][:, 0, 0].numpy())
+    assert columns["length"][order].tolist() == [3, 5, 1]
+    assert columns["mask"][torch.from_numpy(order)].tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]]
+    assert columns["reward"][int(order[0]), :, 0].tolist() == [0, 1, 2, 0, 0]
+    assert isinstance(buffer.sample(2, 0), TransitionBatch)
+
+
+def test_save_load_and_state_of_episodes(make, tmp_path):
+    buffer, other, third = (make(EpisodeReplayBuffer, 4) for _ in range(3))
+    buffer.push([batch(0, 3), list(batch(3, 5))], 0)
+    buffer.save_data(str(tmp_path / "data"))
+    other.load_data(str(tmp_path / "data"))
+    assert other.episode_len == [3, 5]
+    third.load_state_dict(buffer.state_dict())
+    assert sorted(numbers(e) for e in third.sample(2, 0)) == [[0, 1, 2], [3, 4, 5, 6, 7]]

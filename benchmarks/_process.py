@@ -168,19 +168,17 @@ def child_env(contestant: Contestant, threads: int | None) -> dict[str, str]:
     return env
 
 
-def run_plain(command: Sequence[str], env: dict[str, str], timeout_s: float) -> tuple[float, str]:
-    """Run a command to its end; ``(wall seconds, stdout)``.
+def run_plain(command: Sequence[str], env: dict[str, str], timeout_s: float, cwd: str) -> None:
+    """Run a command to its end in the folder ``cwd``.
 
     Raises:
         SideError: it failed or took longer than ``timeout_s``.
     """
-    start = time.perf_counter()
     try:
-        done = subprocess.run(list(command), env=env, capture_output=True, text=True, timeout=timeout_s, check=True)
+        subprocess.run(list(command), env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=True)
     except subprocess.TimeoutExpired as error:
         raise SideError(f"no end within {timeout_s:.0f} s") from error
     except subprocess.CalledProcessError as error:
         raise SideError(
             without_paths(f"exit code {error.returncode}; stderr: {error.stderr[-STDERR_TAIL:]}")
         ) from error
-    return time.perf_counter() - start, done.stdout

@@ -28,7 +28,7 @@ def _head(document: dict[str, Any]) -> list[str]:
     ]
 
 
-def targets_table(measurements: Sequence[dict[str, Any]]) -> list[str]:
+def targets_table(measurements: Sequence[dict[str, Any]], level: int = 2) -> list[str]:
     """All targets with what was measured beside them."""
     rows = [
         f"| {one['title']}: {op['title']} | {one['mode']} | {target['text']} | {_verdict(target)} |"
@@ -38,7 +38,7 @@ def targets_table(measurements: Sequence[dict[str, Any]]) -> list[str]:
     ]
     if not rows:
         return []
-    return ["## Targets", "", "| what | threads | target | measured |", "|---|---|---|---|", *rows, ""]
+    return [f"{'#' * level} Targets", "", "| what | threads | target | measured |", "|---|---|---|---|", *rows, ""]
 
 
 def _verdict(target: dict[str, Any]) -> str:

@@ -180,8 +180,15 @@ class BaseLearner(LearnerState, Configurable):
 
     # ------------------------------------------------------------------ parallel mode
 
-    def setup_dataloader(self) -> None:
-        """Build the data loader over ``self.get_data(batch_size)``, which the communication layer sets."""
+    def setup_dataloader(self, loader: Any = None) -> None:
+        """Build the data loader over ``self.get_data(batch_size)``, which the communication layer sets.
+
+        Args:
+            loader: use this one instead: an iterator over batches with ``close()``; ``None`` is its end.
+        """
+        if loader is not None:
+            self._dataloader = loader
+            return
         from ding.utils.data import AsyncDataLoader
 
         batch_size = self._policy.get_attribute("batch_size")

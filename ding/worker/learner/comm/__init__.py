@@ -1,0 +1,50 @@
+"""What connects a learner with a coordinator. Names are imported when they are first used."""
+
+from typing import TYPE_CHECKING, Any
+
+from ding.utils import COMM_LEARNER_REGISTRY
+from ding.worker._lazy import load_export, register_lazily
+
+if TYPE_CHECKING:
+    from ding.worker.learner.comm.base_comm_learner import BaseCommLearner, create_comm_learner
+    from ding.worker.learner.comm.flask_fs_learner import (
+        FlaskFileSystemLearner,
+        LearnerSlave,
+        SendLearnInfoHook,
+        SendPolicyHook,
+    )
+    from ding.worker.learner.comm.inproc_learner import InprocLearner
+    from ding.worker.learner.comm.utils import NaiveLearner
+
+__all__ = [
+    "BaseCommLearner",
+    "FlaskFileSystemLearner",
+    "InprocLearner",
+    "LearnerSlave",
+    "NaiveLearner",
+    "SendLearnInfoHook",
+    "SendPolicyHook",
+    "create_comm_learner",
+]
+
+_MODULES = {
+    "BaseCommLearner": "base_comm_learner",
+    "create_comm_learner": "base_comm_learner",
+    "FlaskFileSystemLearner": "flask_fs_learner",
+    "LearnerSlave": "flask_fs_learner",
+    "SendLearnInfoHook": "flask_fs_learner",
+    "SendPolicyHook": "flask_fs_learner",
+    "InprocLearner": "inproc_learner",
+    "NaiveLearner": "utils",
+}
+
+register_lazily(COMM_LEARNER_REGISTRY, "flask_fs", f"{__name__}.flask_fs_learner:FlaskFileSystemLearner")
+register_lazily(COMM_LEARNER_REGISTRY, "inproc", f"{__name__}.inproc_learner:InprocLearner")
+
+
+def __getattr__(name: str) -> Any:
+    return load_export(__name__, _MODULES, name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,108 @@
+"""Hooks through which a learner tells the rest of a run how far it is."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ding.utils.file_helper import read_file, remove_file
+from ding.worker.learner._hooks import LearnerHook, checked_freq, save_learner_checkpoint
+
+
+class SendPolicyHook(LearnerHook):
+    """Publish the policy on rank 0.
+
+    In ``after_iter`` every ``send_policy_freq`` train iterations, as long as ``engine.policy_is_due()`` agrees (where
+    the comm layer sets that function); in the other positions always.
+
+    ``ext_args``: ``send_policy_freq`` (default 1).
+    """
+
+    def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._freq = checked_freq(self.name, {"freq": (ext_args or {}).get("send_policy_freq", 1)})
+
+    def __call__(self, engine: Any) -> None:
+        if engine.rank != 0:
+            return
+        last_iter = engine.last_iter.val
+        if self.position == "after_iter":
+            due: Callable[[], bool] | None = getattr(engine, "policy_is_due", None)
+            if last_iter % self._freq or (due is not None and not due()):
+                return
+        engine.send_policy({"model": engine.policy.state_dict()["model"], "iter": last_iter})
+
+
+class SendLearnInfoHook(LearnerHook):
+    """Tell the coordinator what the train iteration brought: every ``freq`` iterations, and always when there are
+    priorities for the buffer or the learner is done.
+
+    ``ext_args``: ``freq`` (default 1).
+    """
+
+    def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._freq = checked_freq(self.name, ext_args)
+
+    def __call__(self, engine: Any) -> None:
+        last_iter = engine.last_iter.val
+        if self.position == "after_iter" and last_iter % self._freq and not engine.priority_info:
+            return
+        engine.send_learn_info(engine.learn_info)
+        if last_iter % self._freq == 0:
+            engine.debug(f"{engine.instance_name} sent its info of train iteration {last_iter}")
+
+
+class ResumePoint(LearnerHook):
+    """Save, before a train iteration, the checkpoint from which a learner that was killed goes on.
+
+    ``ext_args``: ``name`` (of the file in the checkpoint folder), ``freq`` (iterations) and ``interval_s`` (seconds):
+    whatever passes first.
+    """
+
+    def __init__(self, *args: Any, ext_args: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._name = ext_args["name"]
+        self._freq = checked_freq(self.name, ext_args)
+        self._interval_s = float(ext_args["interval_s"])
+        self._last_iter: int | None = None
+        self._last_time = 0.0
+
+    def __call__(self, engine: Any) -> None:
+        now, train_iter = time.monotonic(), engine.last_iter.val
+        if self._last_iter is None:  # what was loaded, or the very beginning: nothing to lose
+            self._last_iter, self._last_time = train_iter, now
+        elif train_iter - self._last_iter >= self._freq or now - self._last_time >= self._interval_s:
+            self.save(engine)
+
+    def save(self, engine: Any) -> None:
+        """Save now, on rank 0."""
+        if engine.rank == 0:
+            previous, engine.ckpt_name = engine.ckpt_name, self._name
+            try:
+                save_learner_checkpoint(engine)
+            finally:
+                engine.ckpt_name = previous
+        self._last_iter, self._last_time = engine.last_iter.val, time.monotonic()
+
+    def path(self, engine: Any) -> str:
+        """Where it is saved."""
+        suffix = "" if engine.instance_name == "learner" else f"_{engine.instance_name}"
+        return os.path.join(".", engine.exp_name, f"ckpt{suffix}", self._name)
+
+    def load(self, engine: Any) -> bool:
+        """Go on from what was saved; False when there is nothing."""
+        path = self.path(engine)
+        if not os.path.isfile(path):
+            return False
+        state = dict(read_file(path))
+        engine.last_iter.update(state.pop("last_iter"))
+        engine.collector_envstep = state.pop("last_step")
+        engine.policy.load_state_dict(state)
+        engine.info(f"{engine.instance_name} goes on at train iteration {engine.last_iter.val} from {path}")
+        return True
+
+    def remove(self, engine: Any) -> None:
+        """The task is over."""
+        if engine.rank == 0:
+            remove_file(self.path(engine))

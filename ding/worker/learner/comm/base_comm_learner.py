@@ -1,0 +1,90 @@
+"""The comm learner: what connects a learner with the rest of a run."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.policy import create_policy
+from ding.utils import COMM_LEARNER_REGISTRY, dist_finalize, dist_init, get_task_uid
+from ding.worker._component import Configurable, build_by_type
+from ding.worker.learner.base_learner import BaseLearner, create_learner
+from ding.worker.learner.learner_hook import LearnerHook
+
+
+class BaseCommLearner(Configurable, ABC):
+    """Gets tasks from a coordinator, runs a learner for each, and passes on what it learns.
+
+    Args:
+        cfg: ``multi_gpu`` (several processes train one policy), and what the subclass needs.
+    """
+
+    def __init__(self, cfg: EasyDict) -> None:
+        self._cfg = cfg
+        self._learner_uid = get_task_uid()
+        self._multi_gpu = bool(cfg.get("multi_gpu", False))
+        self._rank, self._world_size = dist_init() if self._multi_gpu else (0, 1)
+        self._end_flag = True
+
+    @property
+    def learner_uid(self) -> str:
+        """A name that no other learner has."""
+        return self._learner_uid
+
+    @abstractmethod
+    def send_policy(self, state_dict: dict[str, Any]) -> None:
+        """Publish a version of the policy: ``{'model': state dict, 'iter': train iteration}``."""
+
+    @abstractmethod
+    def get_data(self, batch_size: int) -> list[Any]:
+        """A batch, as functions without arguments of which each gives one sample."""
+
+    @abstractmethod
+    def send_learn_info(self, learn_info: dict[str, Any]) -> None:
+        """Tell the coordinator what a train iteration brought."""
+
+    @property
+    @abstractmethod
+    def hooks4call(self) -> list[LearnerHook]:
+        """Hooks that a learner needs for :meth:`send_policy` and :meth:`send_learn_info`."""
+
+    def start(self) -> None:
+        """Be ready for tasks."""
+        self._end_flag = False
+
+    def close(self) -> None:
+        """End what runs, and take no more tasks."""
+        if not self._end_flag and self._multi_gpu:
+            dist_finalize()
+        self._end_flag = True
+
+    def _create_learner(self, task_info: dict[str, Any]) -> BaseLearner:
+        """The learner that a task asks for, with its policy, its data loader, and the functions of the comm layer.
+
+        Raises:
+            KeyError: the task has no ``learner_cfg`` or ``policy``, or names a type that is not registered.
+        """
+        missing = [key for key in ("learner_cfg", "policy") if key not in task_info]
+        if missing:
+            raise KeyError(f"a learner task needs {missing}; it has {sorted(map(str, task_info))}")
+        cfg = EasyDict({"type": "base", **task_info["learner_cfg"]})
+        learner: Any = create_learner(
+            cfg, dist_info=(self._rank, self._world_size), exp_name=cfg.get("exp_name", "default_experiment")
+        )
+        for name in ("send_policy", "get_data", "send_learn_info"):
+            setattr(learner, name, getattr(self, name))
+        learner.policy = create_policy(EasyDict(task_info["policy"]), enable_field=["learn"]).learn_mode
+        self._setup_dataloader(learner)
+        return learner
+
+    def _setup_dataloader(self, learner: BaseLearner) -> None:
+        learner.setup_dataloader()
+
+
+def create_comm_learner(cfg: EasyDict) -> BaseCommLearner:
+    """Build the comm learner registered under ``cfg.type`` after importing ``cfg.import_names``.
+
+    Raises:
+        KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
+    """
+    return build_by_type(COMM_LEARNER_REGISTRY, cfg)

@@ -1,0 +1,91 @@
+"""One learner task from end to end, over the in-process control plane and the naive doubles."""
+
+import threading
+import time
+
+import pytest
+from easydict import EasyDict
+
+from ding.interaction import InprocTransport
+from ding.worker.collector.comm.utils import NaiveCollector
+from ding.worker.coordinator import Coordinator
+from ding.worker.learner.comm.utils import NaiveLearner
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def config(network, **coordinator):
+    return EasyDict(
+        main={
+            "exp_name": "exp",
+            "env": {},
+            "policy": {
+                "collect": {"collector": {}},
+                "learn": {"learner": {}},
+                "other": {
+                    "replay_buffer": {"type": "advanced", "replay_buffer_size": 64},
+                    "commander": {"type": "naive", "collector_task_space": 2, "learner_task_space": 1},
+                },
+            },
+        },
+        system={
+            "coordinator": {
+                "host": "127.0.0.1",
+                "port": 0,
+                "collector": {},
+                "learner": {},
+                "transport": network,
+                "long_poll_s": 0.1,
+                "lease_s": 5.0,
+                **coordinator,
+            }  # fmt: skip
+        },
+    )
+
+
+def wait_until(condition, timeout_s=20.0):
+    """Wait on the clock, for tests only: the coordinator tells nobody that a counter changed."""
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, "what the test waits for did not happen"
+        pause.wait(0.01)
+
+
+def addresses(slaves):
+    return {str(key): [key, "127.0.0.1", slave.my_address.rpartition(":")[2]] for key, slave in slaves.items()}
+
+
+@pytest.fixture
+def network():
+    return InprocTransport()
+
+
+@pytest.mark.parametrize("enrol", [False, True])
+def test_a_learner_task_runs_to_its_end(network, enrol):
+    collectors = {f"c{i}": NaiveCollector("127.0.0.1", 0, transport=network, prefix=f"c{i}") for i in range(2)}
+    learners = {"l0": NaiveLearner("127.0.0.1", 0, transport=network, prefix="l0")}
+    for slave in [*collectors.values(), *learners.values()]:
+        slave.start()
+    known = {} if enrol else {"collector": addresses(collectors), "learner": addresses(learners)}
+    coordinator = Coordinator(config(network, **known))
+    try:
+        coordinator.start()
+        if enrol:
+            master = coordinator._interaction._hub.my_address
+            for name, slave in collectors.items():
+                slave.enrol(master, name, "collector")
+            learners["l0"].enrol(master, "l0", "learner")
+        wait_until(lambda: coordinator._commander._learner_task_finish_count >= 1)
+    finally:
+        coordinator.close()
+        for slave in [*collectors.values(), *learners.values()]:
+            slave.close()
+    assert coordinator.exception is None
+    assert coordinator._replay_buffer == {}
+    assert len(coordinator._commander._learner_info["learner_task_id1"]) == 5
+    assert "learner_task_id1" in coordinator._historical_task
+    assert coordinator.status()["tasks"]["failed"] == 0

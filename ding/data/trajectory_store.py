@@ -9,7 +9,8 @@ import torch
 from ding.data.columns import SchemaError, describe_leaf
 from ding.data.transition_batch import TransitionBatch
 
-_FIRST_CAPACITY = 64
+# Steps to reserve where nobody knows how long a piece will be.
+FIRST_CAPACITY = 64
 _TENSOR, _ARRAY, _OBJECTS = "tensor", "array", "objects"
 
 
@@ -25,7 +26,7 @@ class TrajectoryStore:
         rows_as_tensors: arrays with a row shape leave as tensors (float64 as float32); scalar columns stay arrays.
     """
 
-    def __init__(self, env_num: int, capacity: int = _FIRST_CAPACITY, rows_as_tensors: bool = False) -> None:
+    def __init__(self, env_num: int, capacity: int = FIRST_CAPACITY, rows_as_tensors: bool = False) -> None:
         if env_num < 1 or capacity < 1:
             raise ValueError(f"env_num and capacity must be positive, found {env_num} and {capacity}")
         self._env_num = env_num

@@ -135,7 +135,7 @@ def _flat(layers: Iterable[nn.Module], watch: Watch) -> list[nn.Module]:
     for layer in layers:
         watch.add(layer)
         # Not ``children()``, which leaves out the second place of an activation that stands in two.
-        found += _flat(layer._modules.values(), watch) if type(layer) is nn.Sequential else [layer]  # type: ignore[arg-type]
+        found += _flat(layer._modules.values(), watch) if type(layer) is nn.Sequential else [layer]
     return found
 
 

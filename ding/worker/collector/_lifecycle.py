@@ -44,8 +44,9 @@ class SerialCollectorBase(ISerialCollector):
         self._rank, self._world_size = get_rank(), get_world_size()
         self._owns_tb_logger = tb_logger is None and self._rank == 0
         path = f"./{exp_name}/log/{instance_name}"
-        self._logger, own_writer = build_logger(path, instance_name, need_tb=self._owns_tb_logger)
-        self._tb_logger = own_writer if self._owns_tb_logger else (tb_logger if self._rank == 0 else None)
+        logger, own_writer = build_logger(path, instance_name, need_tb=self._owns_tb_logger)
+        self._logger: Any = logger
+        self._tb_logger: Any = own_writer if self._owns_tb_logger else (tb_logger if self._rank == 0 else None)
         self._episode_info: list[dict[str, Any]] = []
         self._known_ids: np.ndarray | None = None
         self._known_index: np.ndarray | slice = slice(None)

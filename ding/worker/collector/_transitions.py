@@ -8,6 +8,7 @@ import torch
 
 from ding.data import EnvBatch, SchemaError, TrajectoryStore, TransitionBatch, is_batched
 from ding.data.columns import Columns, map_leaves, take
+from ding.data.trajectory_store import FIRST_CAPACITY
 from ding.worker.collector._rollout import VectorStep
 from ding.worker.collector.base_serial_collector import TrajBuffer, to_tensor_transitions
 
@@ -55,8 +56,8 @@ class ColumnTransitions:
         self._policy = policy
         self._batched_samples = is_batched(policy.get_train_sample)
         self._traj_len = traj_len
-        capacity = () if traj_len == float("inf") else (int(traj_len),)
-        self._store = TrajectoryStore(env_num, *capacity, rows_as_tensors=True)
+        capacity = FIRST_CAPACITY if traj_len == float("inf") else int(traj_len)
+        self._store = TrajectoryStore(env_num, capacity, rows_as_tensors=True)
         # With a piece length of one, a step is a finished piece of each environment: it never enters the store.
         self._single_step = traj_len == 1
         self._last: tuple[np.ndarray, dict[str, Any]] | None = None
@@ -107,7 +108,9 @@ class ColumnTransitions:
         if len(env_ids) == len(ids):
             return TransitionBatch.trusted(columns, len(ids), self._constant(1, len(ids)))
         kept = np.flatnonzero(np.isin(ids, env_ids))
-        return TransitionBatch.trusted(take(columns, kept), len(kept), self._constant(1, len(kept)))
+        return TransitionBatch.trusted(
+            {key: take(value, kept) for key, value in columns.items()}, len(kept), self._constant(1, len(kept))
+        )
 
     def pop_samples(self, env_ids: np.ndarray) -> tuple[Samples, np.ndarray]:
         batch = self._pop(env_ids)

@@ -50,3 +50,7 @@ class CommanderLog:
             if train_iter is not None and train_iter >= 0:
                 self._writer.add_scalar(f"{who}_iter/{name}", value, train_iter)
             self._writer.add_scalar(f"{who}_step/{name}", value, envstep)
+
+    def close(self) -> None:
+        """Bring the values to the disk."""
+        self._writer.close()

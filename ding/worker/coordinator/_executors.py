@@ -204,8 +204,18 @@ def run_learner(session: Session) -> dict[str, Any]:
         info_ack = _take_infos(session, result, info_ack)
         demand = result.get("demand")
         if result.get("done"):
-            return {**result.get("final", {}), **session.end()}
+            return {"buffer_id": session.task["buffer_id"], **result.get("final", {}), **_end_learner(session)}
     raise Cancelled("the coordinator closes")
+
+
+def _end_learner(session: Session) -> dict[str, Any]:
+    """End the task of a learner that is done."""
+    try:
+        return session.end()
+    except WorkerTaskFailed as error:
+        # It has learned what it should, so nothing has to be done again.
+        log.warning("%s is done, but did not end its task: %s", session.holder.worker, error)
+        return {}
 
 
 def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> int:
@@ -241,7 +251,7 @@ def _classic_round(session: Session, demand: Mapping[str, Any]) -> dict[str, Any
     result = session.call("learn_task", session.timing.start_s, data=list(data))
     info = result["info"]
     if callbacks["deal_with_learner_judge_finish"](session.task_id, info):
-        return {"buffer_id": demand["buffer_id"], **session.end()}
+        return {"buffer_id": demand["buffer_id"], **_end_learner(session)}
     callbacks["deal_with_learner_send_info"](session.task_id, demand["buffer_id"], info)
     session.ledger.progress(session.task_id, session.holder)
     return None

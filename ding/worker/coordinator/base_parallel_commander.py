@@ -90,6 +90,9 @@ class BaseCommander(Configurable):
         """What a view of the run shows."""
         return {}
 
+    def close(self) -> None:  # noqa: B027
+        """The run is over; nothing is asked any more."""
+
 
 @COMMANDER_REGISTRY.register("naive")
 class NaiveCommander(BaseCommander):

@@ -149,7 +149,13 @@ class Coordinator(Configurable):
         self._interaction.close()
         self._shelf.close()
         self._journal.close()
+        if hasattr(self._commander, "close"):
+            self._commander.close()
         self.info("the coordinator is closed")
+
+    def drop_worker(self, name: str, role: str, reason: str) -> None:
+        """For who knows that a worker is gone for good: its task goes back to the queue now, not after its lease."""
+        self._interaction.drop_worker(name, role, reason)
 
     def __del__(self) -> None:
         if "_thread" in self.__dict__:  # else the constructor failed

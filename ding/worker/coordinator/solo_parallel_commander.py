@@ -190,6 +190,9 @@ class SoloCommander(BaseCommander):
             "last_evaluation": self._log.last.get("evaluator"),
         }
 
+    def close(self) -> None:
+        self._log.close()
+
 
 def _env_cfg(env: Mapping[str, Any], episode_key: str) -> Any:
     """An own copy of the env config for one kind of collector, with its number of episodes for the env manager."""

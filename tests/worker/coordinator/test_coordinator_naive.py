@@ -41,7 +41,7 @@ def config(network, **coordinator):
                 "long_poll_s": 0.1,
                 "lease_s": 5.0,
                 **coordinator,
-            }  # fmt: skip
+            }
         },
     )
 

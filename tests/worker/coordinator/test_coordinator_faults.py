@@ -1,0 +1,329 @@
+"""A coordinator whose workers lose messages, double them, come late, are killed, and come again."""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from easydict import EasyDict
+
+sys.path.insert(0, str(Path(__file__).parent))
+from parallel_fakes import FakeCollector, FakeHub, FakeLearner, RecordingPlane, wait_until  # noqa: E402
+
+from ding.worker.coordinator import Coordinator, NaiveCommander  # noqa: E402
+from ding.worker.coordinator._journal import Journal  # noqa: E402
+from ding.worker.coordinator.errors import TaskGaveUp  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+class CountedCommander(NaiveCommander):
+    """Gives a limited number of tasks and notes what becomes of them."""
+
+    def __init__(self, cfg, collector_tasks=1, learner_tasks=1):
+        super().__init__(cfg)
+        self._left = {"collector": collector_tasks, "learner": learner_tasks}
+        self.finished = []
+        self.failed = []
+        self.steps = 0
+
+    def _next(self, kind, get):
+        task = get() if self._left[kind] else None
+        if task is not None:
+            self._left[kind] -= 1
+        return task
+
+    def get_collector_task(self):
+        return self._next("collector", super().get_collector_task)
+
+    def get_learner_task(self):
+        return self._next("learner", super().get_learner_task)
+
+    def finish_collector_task(self, task_id, finished_task):
+        self.finished.append(task_id)
+        self.steps += finished_task.get("step_count", 0)
+        super().finish_collector_task(task_id, finished_task)
+        return finished_task.get("stop", False)
+
+    def finish_learner_task(self, task_id, finished_task):
+        self.finished.append(task_id)
+        return super().finish_learner_task(task_id, finished_task)
+
+    def notify_fail_collector_task(self, task):
+        self.failed.append(task["task_id"])
+        super().notify_fail_collector_task(task)
+
+    def notify_fail_learner_task(self, task):
+        self.failed.append(task["task_id"])
+        super().notify_fail_learner_task(task)
+
+    def state_dict(self):
+        return {"left": dict(self._left), "steps": self.steps}
+
+    def load_state_dict(self, state, collectors=0, learners=0):
+        super().load_state_dict(state, collectors, learners)
+        self._left, self.steps = dict(state["left"]), state["steps"]
+
+
+class Run:
+    """A coordinator with its fakes."""
+
+    def __init__(self, collector_tasks=1, learner_tasks=1, journal=None, plane=None, buffer=None, **cfg):
+        self.cfg = EasyDict(
+            main={
+                "exp_name": "exp",
+                "policy": {
+                    "other": {
+                        "replay_buffer": {"type": "advanced", "replay_buffer_size": 1000, **(buffer or {})},
+                        "commander": {"type": "naive", "collector_task_space": 2, "learner_task_space": 1},
+                    }
+                },
+            },
+            system={"coordinator": {"long_poll_s": 0.05, "lease_s": 0.5, "start_timeout_s": 1.0, **cfg}},
+        )
+        self.commander = CountedCommander(self.cfg.main, collector_tasks, learner_tasks)
+        self.hub, self.plane = FakeHub(), plane or RecordingPlane()
+        self.coordinator = Coordinator(self.cfg, self.commander, self.hub, self.plane, journal)
+
+    def __enter__(self):
+        self.coordinator.start()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.coordinator.close()
+
+    @property
+    def buffer(self):
+        return self.coordinator._replay_buffer["test"]
+
+    def counts(self):
+        return self.coordinator._shelf.status()
+
+
+def test_data_flows_from_collectors_to_the_learner_and_the_buffer_is_closed_at_its_end():
+    with Run(collector_tasks=2) as run:
+        collectors = [FakeCollector("c0"), FakeCollector("c1")]
+        learner = FakeLearner(iterations=200)
+        for worker in [learner, *collectors]:
+            run.hub.join(worker)
+        wait_until(lambda: "learner_task_id1" in run.commander.finished)
+        wait_until(lambda: len(run.commander.finished) == 3)
+        wait_until(lambda: run.coordinator._replay_buffer == {})
+        assert run.commander.steps == 80
+        assert sorted(run.plane.released) == sorted(collectors[0].produced + collectors[1].produced)
+    assert [info["learner_step"] for info in run.commander._learner_info["learner_task_id1"]] == list(range(200))
+    assert run.coordinator.exception is None
+    assert json.dumps(run.coordinator.status())
+
+
+def test_priorities_come_back_to_the_buffer():
+    with Run() as run:
+        run.hub.join(FakeCollector("c0", total=2, rows=4))
+        learner = FakeLearner(iterations=1, batch_size=4)
+        learner.ahead = 1
+        released = run.plane.released
+        run.hub.join(learner)
+        seen = []
+        shut = run.coordinator._shelf.shut
+        run.coordinator._shelf.shut = lambda buffer_id: (
+            seen.append(run.buffer.priorities()[1].tolist()),
+            shut(buffer_id),
+        )
+        wait_until(lambda: seen and len(released) == 2)
+    assert {round(priority, 4) for priority in seen[0]} == {1.0, 2.0}
+
+
+@pytest.mark.parametrize("fault", ["lose request", "lose answer", "double"])
+def test_every_message_may_be_lost_or_doubled(fault):
+    with Run() as run:
+        collector, learner = FakeCollector("c0", total=30), FakeLearner(iterations=20)
+        collector.faults.extend([fault, None] * 1000)
+        learner.faults.extend([None, fault] * 1000)
+        run.hub.join(learner)
+        run.hub.join(collector)
+        wait_until(lambda: len(run.commander.finished) == 2)
+        wait_until(lambda: len(run.plane.released) == 30)
+    assert Counter(run.plane.released) == Counter(collector.produced)
+    assert run.counts()["rows"] + run.counts().get("dropped_chunks", 0) * 4 == 120
+    assert [info["learner_step"] for info in run.commander._learner_info["learner_task_id1"]] == list(range(20))
+    assert run.coordinator.exception is None
+
+
+def test_a_connection_that_breaks_and_comes_back_changes_nothing():
+    with Run() as run:
+        collector = FakeCollector("c0", total=5)
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(collector)
+        wait_until(lambda: run.commander.finished)
+        again = FakeCollector("c1", total=10**6)
+    with Run() as run:
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(again)
+        for _ in range(3):
+            wait_until(lambda: again.made > 20)
+            run.hub.cut(again)
+            again.made_before = again.made
+            run.hub.join(again)
+            wait_until(lambda: again.made > again.made_before)
+        assert run.coordinator.status()["tasks"]["requeued"] == 0
+        assert again.log.count("collector_start_task") == 1
+        taken = run.counts()["chunks"]
+        assert taken >= len(again.acked)
+    assert run.coordinator.exception is None
+
+
+def test_the_task_of_a_killed_worker_goes_to_another():
+    with Run() as run:
+        victim = FakeCollector("c0", total=10**6)
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(victim)
+        wait_until(lambda: victim.made > 10)
+        run.hub.cut(victim)
+        other = FakeCollector("c1", total=5)
+        run.hub.join(other)
+        wait_until(lambda: run.commander.finished == ["collector_task_id1"])
+        assert run.coordinator.status()["tasks"]["requeued"] == 1
+        assert len(run.plane.released) == 0
+
+
+def test_a_new_life_of_a_worker_fences_the_former_at_once():
+    with Run(lease_s=60.0) as run:
+        victim = FakeCollector("c0", total=10**6)
+        run.hub.join(FakeLearner(iterations=10**6))
+        former = run.hub.join(victim)
+        wait_until(lambda: victim.made > 10)
+        reborn = FakeCollector("c0", total=5, incarnation="life2")
+        run.hub.join(reborn)
+        wait_until(lambda: run.commander.finished == ["collector_task_id1"])
+        assert former.closed
+        assert reborn.log.count("collector_start_task") == 1
+
+
+def test_a_worker_that_was_silent_for_longer_than_its_lease_begins_anew_and_its_late_data_does_not_count():
+    with Run() as run:
+        zombie = FakeCollector("c0", total=10**6)
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(zombie)
+        wait_until(lambda: zombie.made > 10)
+        run.hub.cut(zombie)
+        wait_until(lambda: run.coordinator.status()["tasks"]["now"].get("queued") == 1)
+        late = run.coordinator.deal_with_collector_send_chunks(
+            "collector_task_id1", "test", run.hub.links[1].holder, [{"chunk": "late", "rows": 4, "seq": 10**9}]
+        )
+        assert late == 10**9
+        assert run.plane.released == ["late"]
+        zombie.total = zombie.made + 5
+        run.hub.join(zombie)
+        wait_until(lambda: run.commander.finished == ["collector_task_id1"])
+
+
+def test_a_task_that_fails_again_and_again_stops_the_run_with_the_reason():
+    with Run(max_task_failures=3) as run:
+        run.hub.join(FakeLearner(iterations=10**6))
+        for number in range(2):
+            collector = FakeCollector(f"c{number}")
+            collector.start_error = "ZeroDivisionError in env.step"
+            run.hub.join(collector)
+        wait_until(lambda: run.coordinator.system_shutdown_flag)
+        wait_until(lambda: run.commander.failed == ["collector_task_id1"])
+        error = run.coordinator.exception
+    assert isinstance(error, TaskGaveUp)
+    assert error.failures == 3
+    assert "ZeroDivisionError in env.step" in str(error)
+
+
+def test_a_converged_evaluation_ends_the_run_and_stays_so():
+    with Run(collector_tasks=2) as run:
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(FakeCollector("c0", finish={"eval_flag": True, "stop": True}))
+        wait_until(lambda: run.coordinator.system_shutdown_flag)
+        run.hub.join(FakeCollector("c1", finish={"eval_flag": False, "stop": False}))
+        assert run.coordinator.system_shutdown_flag
+    assert run.coordinator.exception is None
+
+
+def test_a_task_that_no_worker_takes_is_dropped_and_the_commander_is_told():
+    with Run(collector_task_timeout=0.1) as run:
+        wait_until(lambda: run.commander.failed == ["collector_task_id1"])
+        assert run.coordinator.exception is None
+        assert run.commander._collector_task_space.cur == 0
+
+
+def test_a_full_ratio_limit_holds_the_collector_back_and_loses_nothing():
+    limit = {"samples_per_insert": 1.0, "min_size_to_sample": 8, "error_buffer": 16.0, "push_size": 4, "sample_size": 4}
+    with Run(buffer={"rate_limit": limit}) as run:
+        collector, learner = FakeCollector("c0", total=40), FakeLearner(iterations=36)
+        run.hub.join(collector)
+        wait_until(lambda: collector.made > 3)
+        wait_until(lambda: run.counts().get("rows") == 24)
+        assert run.buffer.count() == 24
+        run.hub.join(learner)
+        wait_until(lambda: len(run.commander.finished) == 2)
+        wait_until(lambda: len(run.plane.released) == 40)
+    assert run.counts()["rows"] + 4 * run.counts().get("dropped_chunks", 0) == 160
+
+
+def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path):
+    path, plane = str(tmp_path / "coordinator.sqlite"), RecordingPlane()
+    first = Run(journal=Journal(path), plane=plane)
+    first.coordinator.start()
+    collector, learner = FakeCollector("c0", total=10**6), FakeLearner(iterations=10**6)
+    first.hub.join(learner)
+    first.hub.join(collector)
+    wait_until(lambda: collector.made > 20 and len(learner.batches) > 5)
+    # The process is gone: nothing is closed in order, and its threads get no answers any more.
+    first.coordinator._journal.close()
+    for worker in (collector, learner):
+        worker.link.cut()
+    first.coordinator._interaction._closing.set()
+    wait_until(lambda: not first.coordinator._interaction._sessions)
+    collector.link = learner.link = None
+
+    second = Run(journal=Journal(path), plane=plane, lease_s=5.0)
+    second.coordinator._commander._left = {}
+    with second as run:
+        assert set(run.coordinator._task_state) == {"collector_task_id1", "learner_task_id1"}
+        assert run.commander._collector_task_space.cur == 1
+        held = run.buffer.count()
+        assert held > 0
+        run.hub.join(learner)
+        run.hub.join(collector)
+        before = collector.made
+        wait_until(lambda: collector.made > before + 20)
+        collector.total = collector.made + 3
+        wait_until(lambda: "collector_task_id1" in run.commander.finished)
+        learner.iterations = len(learner.batches)
+        wait_until(lambda: "learner_task_id1" in run.commander.finished)
+        wait_until(lambda: len(plane.released) >= len(collector.produced))
+        assert collector.log.count("collector_start_task") == learner.log.count("learner_start_task") == 1
+    assert Counter(plane.released) == Counter(collector.produced)
+
+
+def test_unknown_tasks_are_refused():
+    with Run() as run:
+        coordinator = run.coordinator
+        wait_until(lambda: coordinator._task_state)
+        for method, args in {
+            "deal_with_learner_get_data": ("?", "test", 2, 0),
+            "deal_with_learner_send_info": ("?", "test", {}),
+            "deal_with_learner_judge_finish": ("?", {}),
+        }.items():
+            with pytest.raises(RuntimeError, match="not open"):
+                getattr(coordinator, method)(*args)
+        assert not coordinator.deal_with_collector_judge_finish("?", {"collector_done": True})
+        coordinator.deal_with_collector_finish_task("?", {})
+        coordinator.deal_with_collector_send_data("?", "test", "d", {})
+        assert coordinator.deal_with_learner_get_data("learner_task_id1", "?", 2, 0) is None
+        assert run.commander.finished == []
+
+
+def test_task_space_follows_the_number_of_collectors():
+    with Run() as run:
+        run.coordinator.deal_with_increase_collector()
+        assert run.commander._collector_task_space.max_val == 3
+        run.coordinator.deal_with_decrease_collector()
+        assert run.commander._collector_task_space.max_val == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -39,5 +38,7 @@ def get_values_from_response(response: Any) -> ResponseValues:
     Raises:
         ValueError: the body is not the JSON object that the protocol asks for.
     """
+    from ding.interaction.wire import loads  # wire needs the errors, and they need this module
+
     body = response.content if hasattr(response, "content") else response.get_data()
-    return ResponseValues.from_payload(int(response.status_code), json.loads(body))
+    return ResponseValues.from_payload(int(response.status_code), loads(body))

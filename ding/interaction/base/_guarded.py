@@ -29,6 +29,9 @@ from ding.interaction.exception.protocol import ProtocolErrorCode
 from ding.interaction.wire import dumps
 
 log = logging.getLogger(__name__)
+# Waitress warns whenever a request waits for a thread; a burst of results is nothing to warn of.
+_queue_log = logging.getLogger(f"{__name__}.queue")
+_queue_log.setLevel(logging.ERROR)
 
 # How long a connection stays open after a refusal, for the client to read the answer, and how much it may still send
 # meanwhile.
@@ -205,6 +208,7 @@ class GuardedServer(TcpWSGIServer):
         self._trigger_lock = threading.Lock()
         self._retired = False
         dispatcher = ThreadedTaskDispatcher()
+        dispatcher.queue_logger = _queue_log
         dispatcher.set_thread_count(adj.threads)
         info = (bound.family, bound.type, bound.proto, bound.getsockname())
         super().__init__(app, {}, True, bound, dispatcher=dispatcher, adj=adj, sockinfo=info, bind_socket=False)

@@ -22,7 +22,7 @@ from ding.interaction.config import (
 )
 from ding.interaction.wire import dumps
 
-_POOL_SIZE = 8
+_POOL_SIZE = 32
 
 
 def get_host_ip() -> str:

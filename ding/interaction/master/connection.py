@@ -142,8 +142,11 @@ class Connection(ControllableContext):
         try:
             values = client.request("DELETE", "/disconnect", {"data": master._before_disconnect(self) or {}})
         except InteractionError as error:
-            refused = isinstance(error, ResponseException) and error.code == SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED
-            if not refused:
+            code = error.code if isinstance(error, ResponseException) else None
+            if code == SlaveErrorCode.SLAVE_NOT_CONNECTED:  # it is so already: the request came twice
+                master._leave(self, f"{self._name!r} was disconnected")
+                return master._after_disconnect(self, 200, True, 0, str(error), None)
+            if code != SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED:
                 master._leave(self, f"{self._name!r} did not take the disconnection: {error}")
             return master._error_disconnect(self, error)
         master._leave(self, f"{self._name!r} was disconnected")

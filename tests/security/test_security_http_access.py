@@ -1,0 +1,158 @@
+"""S2, S6, S7, S8: who gets in, how much is read, where a service listens, what a message may name."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import sys
+
+import pytest
+
+from ding.interaction import Master, Slave, TaskInvalid
+from ding.interaction.base.common import random_token
+from ding.interaction.base.endpoint import Call
+from ding.interaction.config import GLOBAL_HOST, RUN_TOKEN_ENV
+from ding.interaction.exception import BodyInvalid, SlaveTaskRefused, UnsafeBindError
+from ding.interaction.schema import OneOf, Record, check
+
+WAIT_S = 20.0
+RUN_TOKEN = random_token()
+
+
+class Worker(Slave):
+    def _before_task(self, task):
+        try:
+            check(task, Record({"type": OneOf(("collector", "learner"))}, extra=True), "task")
+        except ValueError as error:
+            raise TaskInvalid(str(error)) from error
+
+    def _process_task(self, task):
+        return {}
+
+
+@pytest.fixture(params=["master", "slave"])
+def service(request):
+    service = Master(port=0, run_token=RUN_TOKEN) if request.param == "master" else Worker(port=0, run_token=RUN_TOKEN)
+    with service:
+        yield service
+
+
+def exchange(port: int, request: bytes) -> tuple[int, dict]:
+    """Send the bytes of a request, not all of it perhaps, and return status and body of the answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as connection:
+        connection.sendall(request)
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += connection.recv(65536)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        while len(body) < length:
+            body += connection.recv(65536)
+    return int(head.split()[1]), json.loads(body)
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "code"),
+    [
+        (b"", 401, 701),
+        (b"Authorization:\r\n", 401, 701),
+        (b"Authorization: Bearer\r\n", 403, 702),
+        (b"Authorization: Bearer " + random_token().encode() + b"\r\n", 403, 702),
+        (b"Authorization: Basic " + RUN_TOKEN.encode() + b"\r\n", 403, 702),
+        (b"Authorization: Bearer " + RUN_TOKEN[:-1].encode() + b"\r\n", 403, 702),
+        (b"Authorization: Bearer " + RUN_TOKEN.encode() + b"\r\n" * 1 + b"Authorization: x\r\n", 403, 702),
+        (b"Authorization: Bearer \xff\xfe\r\n", 403, 702),
+        (b"Token: " + RUN_TOKEN.encode() + b"\r\n", 401, 701),
+    ],
+)
+def test_no_token_no_body(service, monkeypatch, header, status, code):
+    monkeypatch.setattr(Call, "body", lambda *_: pytest.fail("the body was looked at"))
+    for method, path in service._endpoint.routes:
+        # The body is announced and never sent: an answer shows that nobody waits for it.
+        line = f"{method} {path} HTTP/1.1\r\nContent-Length: 1000\r\nChannel: 0\r\n".encode()
+        got, body = exchange(service.port, line + header + b"\r\n")
+        assert (got, body["success"], body["code"]) == (status, False, code), path
+
+
+def test_no_token_in_any_log(service, caplog):
+    caplog.set_level(logging.DEBUG)
+    with Master(port=0, run_token=RUN_TOKEN) as master, Worker(port=0, run_token=RUN_TOKEN) as worker:
+        with master.new_connection("w", "127.0.0.1", worker.port) as connection:
+            token = connection._token
+            connection.new_task({"type": "collector"}).start().join(WAIT_S)
+            with pytest.raises(SlaveTaskRefused):
+                connection.new_task({"type": "nothing"}).start()
+            texts = [repr(connection), repr(master), repr(worker), str(vars(master.statistics()))]
+        master.lose("w", "over")
+        exchange(service.port, b"GET /ping HTTP/1.1\r\nAuthorization: Bearer " + RUN_TOKEN.encode() + b"x\r\n\r\n")
+    for text in [caplog.text, *texts]:
+        for secret in (RUN_TOKEN, token, worker._self_token, master._self_token):
+            assert secret not in text
+
+
+def test_a_body_that_is_too_large_is_not_read(service):
+    head = b"PUT /slave/task/complete HTTP/1.1\r\nAuthorization: Bearer " + RUN_TOKEN.encode()
+    status, body = exchange(service.port, head + b"\r\nContent-Length: 1000000000\r\n\r\n")
+    assert (status, body["code"]) == (413, 803)
+    status, body = exchange(service.port, head + b"\r\nContent-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n")
+    assert (status, body["code"]) == (413, 803)
+
+
+def test_a_large_body_that_is_sent_anyway_is_thrown_away(service):
+    head = b"PUT /ping HTTP/1.1\r\nAuthorization: Bearer " + RUN_TOKEN.encode()
+    status, body = exchange(service.port, head + b"\r\nContent-Length: 33554432\r\n\r\n" + b"x" * 33554432)
+    assert (status, body["code"]) == (413, 803)
+    chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
+    status, body = exchange(service.port, head + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 17)
+    assert (status, body["code"]) == (413, 803)
+
+
+def test_a_body_of_the_largest_size_is_taken():
+    with Master(port=0, run_token=RUN_TOKEN, max_body_bytes=1000) as master:
+        head = b"PUT /ping HTTP/1.1\r\nAuthorization: Bearer " + RUN_TOKEN.encode()
+        assert exchange(master.port, head + b"\r\nContent-Length: 1000\r\n\r\n" + b"x" * 1000)[0] == 405
+        assert exchange(master.port, head + b"\r\nContent-Length: 1001\r\n\r\n")[0] == 413
+
+
+@pytest.mark.parametrize("host", [GLOBAL_HOST, "", "::", "192.0.2.1", "example.invalid"])
+def test_no_token_no_listening_to_others(host, monkeypatch):
+    monkeypatch.delenv(RUN_TOKEN_ENV, raising=False)
+    for cls in (Master, Worker):
+        with pytest.raises(UnsafeBindError, match=RUN_TOKEN_ENV):
+            cls(host, 0)
+        cls(host, 0, run_token=RUN_TOKEN)
+    with pytest.raises(ValueError, match="16 to 512"):
+        Master(host, 0, run_token="short")
+
+
+def test_loopback_needs_no_token_and_the_environment_gives_one(monkeypatch):
+    monkeypatch.delenv(RUN_TOKEN_ENV, raising=False)
+    for host in ("127.0.0.1", "localhost", "::1", "127.8.8.8"):
+        Master(host, 0)
+    monkeypatch.setenv(RUN_TOKEN_ENV, RUN_TOKEN)
+    with Master(port=0) as master:
+        assert exchange(master.port, b"GET /status HTTP/1.1\r\n\r\n")[0] == 401
+        good = b"GET /status HTTP/1.1\r\nAuthorization: Bearer " + RUN_TOKEN.encode() + b"\r\n\r\n"
+        assert exchange(master.port, good)[0] == 200
+
+
+def test_listening_to_others_with_a_token():
+    with Master(GLOBAL_HOST, 0, run_token=RUN_TOKEN) as master:
+        assert master.ping()
+        assert "0.0.0.0" not in master.my_address
+
+
+def test_names_in_messages_import_nothing():
+    with Master(port=0, run_token=RUN_TOKEN) as master, Worker(port=0, run_token=RUN_TOKEN) as worker:
+        with master.new_connection("w", "127.0.0.1", worker.port) as connection:
+            before = set(sys.modules)
+            task = {"type": "collector", "cfg": {"import_names": ["antigravity"]}}
+            with pytest.raises(BodyInvalid) as caught:
+                connection.new_task(task).start()
+            assert caught.value.status_code == 400
+            with pytest.raises(SlaveTaskRefused, match="Did you mean 'collector'") as caught:
+                connection.new_task({"type": "colector"}).start()
+            assert caught.value.status_code == 400
+            assert set(sys.modules) == before
+    assert worker.statistics().tasks_accepted == 0

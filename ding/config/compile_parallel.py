@@ -24,7 +24,7 @@ from ding.utils.file_helper import atomic_write
 
 logger = logging.getLogger("ding.config")
 
-_COORDINATOR = ("ding.worker", "Coordinator")
+_COORDINATOR = ("ding.worker.coordinator", "Coordinator")
 PLATFORMS = ("local", "slurm", "k8s")
 
 

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import faulthandler
 import logging
+import multiprocessing
 import os
 import queue
 import signal
@@ -34,6 +35,7 @@ logger = logging.getLogger("ding.entry")
 
 TOKEN_VARIABLE = "DING_RUN_TOKEN"
 ORPHAN_GRACE_S = 4
+_EXIT_GRACE_S = 3
 _PR_SET_PDEATHSIG = 1
 _MAX_UNSENT = 1000
 _FLUSH_S = 2.0
@@ -224,6 +226,8 @@ class RoleContext:
 def child_main(spec: ChildSpec, pipe: Connection) -> None:
     """Run a role in this process, which the launcher started, and exit: 0 after a return, 1 after an exception."""
     _redirect_output(spec)
+    # The start method of this process is not that of its own children, if it has any (queues of tensorboardX, envs).
+    multiprocessing.set_start_method(None, force=True)
     context = RoleContext(spec, pipe)
     _handle_signals(context.stop)
     _die_with_parent()
@@ -247,10 +251,12 @@ def child_main(spec: ChildSpec, pipe: Connection) -> None:
     # The kernel's SIGTERM at the death of the launcher may be quicker than the reader of the pipe.
     orphaned = context.orphaned.wait(_ORPHAN_NEWS_S if context.stop.reason == "SIGTERM" else 0)
     run_dir.leave(remove_if_last=orphaned)
-    # Not sys.exit: a thread of a library that never ends must not keep a finished role alive.
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    if not orphaned:
+        # A thread of a library that never ends must not keep a finished role alive.
+        arm_hard_exit(_EXIT_GRACE_S)
+    sys.exit(code)
 
 
 def arm_hard_exit(seconds: int) -> None:

@@ -55,7 +55,7 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     """
     from ding.interaction import TlsConfig
     from ding.interaction.exception import PortTakenError, UnsafeBindError
-    from ding.worker import Coordinator
+    from ding.worker.coordinator import Coordinator
     from ding.worker.coordinator._master_hub import MasterHub
 
     cfg = context.payload["cfg"]
@@ -95,12 +95,14 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
 def run_status(status: Mapping[str, Any], elapsed_s: float) -> dict[str, Any]:
     """Return the coordinator's status with the figures of the run under the names of the serial mode.
 
-    ``env_step`` counts the steps of finished collector tasks, ``return`` is the mean return of the last evaluation.
+    ``env_step`` counts the steps of finished collector tasks, or the samples that came when those are more; ``return`` is
+    the mean return of the last evaluation.
     """
+    rows = int((status.get("buffers") or {}).get("rows", 0))
     last = status.get("last_evaluation") or {}
     return {
         **status,
-        "env_step": int(status.get("envstep", 0)),
+        "env_step": max(int(status.get("envstep", 0)), rows),
         "return": last.get("reward_mean"),
         "elapsed_s": elapsed_s,
     }
@@ -146,14 +148,14 @@ class _ProcessWatch:
 
 def collect(context: RoleContext) -> None:
     """Run a collector until asked to stop."""
-    from ding.worker import create_comm_collector
+    from ding.worker.collector.comm import create_comm_collector
 
     _work(context, "collector", create_comm_collector)
 
 
 def learn(context: RoleContext) -> None:
     """Run a learner until asked to stop; it leaves a checkpoint."""
-    from ding.worker import create_comm_learner
+    from ding.worker.learner.comm import create_comm_learner
 
     _work(context, "learner", create_comm_learner)
 

@@ -29,6 +29,7 @@ logger = logging.getLogger("ding.entry")
 ParallelConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
 
 _TOKEN_BYTES = 32
+_RESUME_PREFIX = "resume_"
 
 
 def parallel_pipeline(
@@ -163,11 +164,21 @@ def newest_checkpoint(exp_name: str) -> str | None:
     return str(found[-1]) if found else None
 
 
+def keep_final_checkpoint(exp_name: str) -> str | None:
+    """Give the checkpoint that the stopping learner left a name that says so; returns its path."""
+    newest = newest_checkpoint(exp_name)
+    if newest is None or not Path(newest).name.startswith(_RESUME_PREFIX):
+        return newest
+    final = Path(newest).with_name("ckpt_final.pth.tar")
+    os.replace(newest, final)
+    return str(final)
+
+
 def write_result(status: Mapping[str, Any], exp_name: str) -> dict[str, Any]:
     """Write ``result.json`` from the last status of a run; returns what is in it."""
     keep = ("solved", "return", "best_return", "env_step", "train_iter", "elapsed_s", "tasks", "buffers", "duplicates")
     result = {key: status.get(key) for key in keep}
-    result.update(exp_name=exp_name, checkpoint=newest_checkpoint(exp_name))
+    result.update(exp_name=exp_name, checkpoint=keep_final_checkpoint(exp_name))
     with atomic_write(Path(exp_name) / "result.json") as file:
         file.write(json.dumps(result, indent=2).encode())
     return result

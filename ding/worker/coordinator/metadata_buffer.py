@@ -234,9 +234,10 @@ class MetadataBuffer(AdvancedReplayBuffer):
             own = self._slots.unique_id.take(held)
             _, mine, theirs = np.intersect1d(own, ids, assume_unique=True, return_indices=True)
             if len(mine):
-                self._slots.set_priority(held[mine], priorities[theirs])
+                largest = float(priorities[theirs].max())
+                self._slots.set_priority(held[mine], priorities[theirs], largest)
                 self._slots.use_count[held[mine]] = uses[theirs]
-                self._max_priority = max(self._max_priority, float(priorities[theirs].max()))
+                self._max_priority = max(self._max_priority, largest)
 
     @property
     def chunk_count(self) -> int:

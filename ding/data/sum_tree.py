@@ -135,7 +135,7 @@ class SumTree:
         """The leaves in which points of the cumulative sum lie.
 
         Args:
-            mass: float64 ``[K]`` in ``[0, total)``; what rounding puts outside finds a leaf at the border.
+            mass: float64 ``[K]``, K > 0, in ``[0, total)``; what rounding puts outside finds a leaf at the border.
 
         Returns:
             int64 ``[K]``: leaf i is found for a mass in ``[prefix(i), prefix(i + 1))``. A leaf of 0 is never found.
@@ -163,8 +163,9 @@ class SumTree:
         rest = mass - self._prefix.take(node)
         for rows in self._rows[-2::-1]:
             node, rest = _descend(rows, node, rest)
-        empty = self._levels[0].take(node) <= 0
-        if empty.any():
+        found = self._levels[0].take(node)
+        if not found.min() > 0:
+            empty = found <= 0
             node[empty] = self._nearest(node[empty])
         return node
 

@@ -10,7 +10,8 @@ from ding.data.sum_tree import SumTree
 from ding.worker.replay_buffer._priorities import checked_priorities
 from ding.worker.replay_buffer.errors import BufferArgumentError
 
-EMPTY = -1
+# Another number than that of an id that is none, so that the two never match.
+EMPTY = -2
 # Stands for a row without ``collect_iter``.
 UNKNOWN_ITER = int(np.iinfo(np.int64).min)
 
@@ -81,10 +82,17 @@ class Slots:
         self.collect_iter[positions] = UNKNOWN_ITER
         self.tree.set(positions, 0.0)
 
-    def set_priority(self, positions: np.ndarray, priority: np.ndarray) -> None:
-        """Change priorities of held slots."""
+    def set_priority(self, positions: np.ndarray, priority: np.ndarray, largest: float) -> None:
+        """Change priorities of held slots.
+
+        Args:
+            positions: int64 ``[N]``.
+            priority: float64 ``[N]``, at least ``eps``.
+            largest: at least the largest of them.
+        """
         self.priority[positions] = priority
-        self.tree.set(positions, self.weights(priority))
+        weights = priority**self.alpha if largest < _LARGEST_WEIGHT else self.weights(priority)
+        self.tree.set(positions, weights)
 
     def clear(self) -> None:
         """Empty all slots."""

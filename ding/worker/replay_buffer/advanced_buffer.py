@@ -9,9 +9,10 @@ import numpy as np
 
 from ding.data import TransitionBatch
 from ding.utils import BUFFER_REGISTRY, LoggerFactory
+from ding.worker.replay_buffer._advanced_config import ADVANCED_CONFIG
 from ding.worker.replay_buffer._monitors import SampledDataAttrMonitor
 from ding.worker.replay_buffer._priorities import checked_priorities, id_numbers, slot_numbers, unique_ids
-from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG, RingBuffer
+from ding.worker.replay_buffer._ring import RingBuffer
 from ding.worker.replay_buffer._slots import EMPTY, Slots, part_of, split_rows
 from ding.worker.replay_buffer._throughput import ThruputController
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
@@ -57,46 +58,7 @@ class AdvancedReplayBuffer(RingBuffer):
         BufferConfigError: a config value out of its range (an ``AssertionError``).
     """
 
-    config: ClassVar[dict[str, Any]] = {
-        "type": "advanced",
-        # (int) Number of elements that the ring holds.
-        "replay_buffer_size": 4096,
-        # (float) Number of draws after which an element is removed.
-        "max_use": float("inf"),
-        # (float) Number of train iterations since collection after which an element is removed.
-        "max_staleness": float("inf"),
-        # (float) How much priorities matter: 0 not at all, 1 fully.
-        "alpha": 0.6,
-        # (float) How much importance weights correct for it at first: 0 not at all, 1 fully.
-        "beta": 0.4,
-        # (int) Number of samples until beta is 1. 0: beta stays.
-        "anneal_step": int(1e5),
-        # (bool) Deep-copy what is pushed and what is sampled. Rows in columns are copied anyway.
-        "deepcopy": False,
-        # (bool) Remove the file ``data_id`` of every element that leaves the buffer.
-        "enable_track_used_data": False,
-        "thruput_controller": {
-            # Limits of recent pushes per recent sample.
-            "push_sample_rate_limit": {"max": float("inf"), "min": 0},
-            # (float) Seconds after which 1 % of a count is left.
-            "window_seconds": 30,
-            # (float) Elements that must be there per element to sample.
-            "sample_min_limit_ratio": 1,
-        },
-        "monitor": {
-            "sampled_data_attr": {
-                # (int) Sample calls to aggregate over.
-                "average_range": 5,
-                # (int) Sample calls between reports.
-                "print_freq": 200,
-            },
-            # (float) Seconds between reports of the throughput.
-            "periodic_thruput": {"seconds": 60},
-        },
-        "storage": STORAGE_CONFIG,
-        # Limit of samples per insert, see SampleRatioLimiter.
-        "rate_limit": LIMIT_CONFIG,
-    }
+    config: ClassVar[dict[str, Any]] = ADVANCED_CONFIG
 
     _eps = 1e-5
 
@@ -412,16 +374,16 @@ class AdvancedReplayBuffer(RingBuffer):
 
     def _apply(self, ids: np.ndarray, positions: np.ndarray, priority: np.ndarray) -> None:
         inside = positions.view(np.uint64) < self._size
-        # An id is never that of an empty slot: those of nothing are -1 as EMPTY is.
-        kept = inside & (self._slots.unique_id.take(positions, mode="clip") == ids) & (ids >= 0)
+        kept = inside & (self._slots.unique_id.take(positions, mode="clip") == ids)
         if not kept.all():
             self._dropped_updates += len(kept) - int(np.count_nonzero(kept))
             self._logger.debug("%s skips priorities of elements that are gone", self._instance_name)
             positions, priority = positions[kept], priority[kept]
             if not len(positions):
                 return
-        self._max_priority = max(self._max_priority, float(priority.max()))
-        self._slots.set_priority(positions, priority + self._eps)
+        largest = float(priority.max())
+        self._max_priority = max(self._max_priority, largest)
+        self._slots.set_priority(positions, priority + self._eps, largest + self._eps)
 
     @property
     def dropped_update_count(self) -> int:

@@ -259,7 +259,7 @@ class AdvancedMachine(BufferMachine):
             return
         slots = self.buffer._slots
         leaves = dict(zip(slots.unique_id.tolist(), slots.tree.leaves.tolist()))
-        leaves.pop(-1, None)
+        leaves.pop(-2, None)
         assert leaves == pytest.approx({n: p**0.5 for n, p in self.priority.items()})
         assert slots.tree.total == pytest.approx(sum(leaves.values()))
         assert self.buffer._max_priority == self.largest

@@ -11,6 +11,7 @@ from benchmarks._process import Contestant
 ONE_THREAD, DEFAULT_THREADS = "one thread", "default threads"
 MODES = (ONE_THREAD, DEFAULT_THREADS)
 AGAIN = " (again)"
+BEFORE = " before"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class OpSpec:
         lower: less is better.
         proportion: ``(counter, per counter, ratio)`` that every side must keep to within 3 %.
         exact: counters that must be equal on all sides in every round.
+        quick: part of ``--quick``, when the measurement is.
     """
 
     name: str
@@ -58,6 +60,7 @@ class OpSpec:
     lower: bool = False
     proportion: tuple[str, str, float] | None = None
     exact: tuple[str, ...] = ()
+    quick: bool = True
     targets: tuple[Target, ...] = ()
 
 
@@ -93,10 +96,11 @@ class Measurement:
         return replace(self, contestants=(first, *self.contestants[1:], again))
 
     def against_checkout(self, root: Path) -> Measurement:
-        """The own sides against those of another checkout, for ``--quick``."""
-        own = [one for one in self.contestants if one.peer == OWN and one.script.startswith("ours/")]
-        other = [replace(one, label=f"{one.label} before", root=root) for one in own]
-        return replace(self, contestants=(*own, *other), modes=(ONE_THREAD,))
+        """The first side against that of another checkout, on the operations of the quick form."""
+        now = self.contestants[0]
+        before = replace(now, label=now.label + BEFORE, root=root)
+        ops = tuple(op for op in self.ops if op.quick)
+        return replace(self, contestants=(now, before), ops=ops, modes=(ONE_THREAD,))
 
 
 def own(script: str, *args: object, label: str = OWN) -> Contestant:

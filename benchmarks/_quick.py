@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks import suites
 from benchmarks._peers import ROOT
-from benchmarks._plan import ONE_THREAD, Measurement
+from benchmarks._plan import BEFORE, ONE_THREAD, Measurement
 from benchmarks._report import number
 from benchmarks._runner import run_measurement
 
@@ -20,7 +20,6 @@ BUDGET_S = 180.0
 SECONDS_FACTOR = 0.4
 # Below this a difference is never called one, however quiet the machine.
 LEAST_DIFFERENCE = 0.05
-BEFORE = " before"
 
 
 class NoParent(RuntimeError):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks._peers import PeerMissing, distributions_of
-from benchmarks._plan import Measurement, OpSpec
+from benchmarks._plan import AGAIN, Measurement, OpSpec
 from benchmarks._process import Contestant, SideError, SideProcess
 from benchmarks._stats import Summary, noise, paired_ratio
 
@@ -166,7 +166,7 @@ class _Record:
     def _op_result(self, op: OpSpec) -> dict[str, Any]:
         first = self._measurement.contestants[0].label
         found = {label: Summary(tuple(w), tuple(c)) for label, (w, c) in self._figures.get(op.title, {}).items()}
-        control = found.pop(first + " (again)", None)
+        control = found.pop(first + AGAIN, None)
         result: dict[str, Any] = {
             "name": op.name,
             "title": op.title,

@@ -55,7 +55,7 @@ def uniform_cartpole() -> Measurement:
             *(_sample_op(size, tuple(targets)) for size, targets in sample.items()),
             _push_op("push64", "push 64 rows (columns)", tuple(push)),
             _push_op("push64_dicts", "push 64 plain dicts", tuple(dicts)),
-            OpSpec("push1", "push one dict", "rows", 0.4),
+            OpSpec("push1", "push one dict", "rows", 0.4, quick=False),
             _memory_op("bytes_per_row", "bytes"),
         ),
         modes=ONE,
@@ -155,12 +155,14 @@ def _reference(task: str, *kinds: str) -> list[Contestant]:
 
 
 def _sample_op(size: int, targets: tuple[Target, ...]) -> OpSpec:
-    return OpSpec(f"sample{size}", f"sample {size} to tensors", "batches", 0.4, targets=targets)
+    return OpSpec(f"sample{size}", f"sample {size} to tensors", "batches", 0.4, quick=size == 256, targets=targets)
 
 
 def _push_op(name: str, title: str, targets: tuple[Target, ...] = ()) -> OpSpec:
-    return OpSpec(name, title, "rows/s", None, value="rows_per_s", targets=targets)
+    return OpSpec(name, title, "rows/s", None, value="rows_per_s", quick=name == "push64", targets=targets)
 
 
 def _memory_op(value: str, unit: str, *targets: Target) -> OpSpec:
-    return OpSpec("memory", "resident memory of a row", unit, None, value=value, lower=True, targets=targets)
+    return OpSpec(
+        "memory", "resident memory of a row", unit, None, value=value, lower=True, quick=False, targets=targets
+    )

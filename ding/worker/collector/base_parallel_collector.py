@@ -105,9 +105,12 @@ class BaseParallelCollector(Configurable, ABC):
                 self._iterate()
                 if self._env_manager.done:
                     break
-            self._before_end()
         finally:
-            self._loop_over.set()
+            # After a failure too: what was collected before it is sound.
+            try:
+                self._before_end()
+            finally:
+                self._loop_over.set()
 
     def _iterate(self) -> None:
         """One vector step."""
@@ -178,7 +181,7 @@ class BaseParallelCollector(Configurable, ABC):
         """Wait for what runs beside the loop."""
 
     def _before_end(self) -> None:
-        """The loop is over, and nothing failed."""
+        """The loop is over: send what is complete."""
 
 
 class _StepTimes:

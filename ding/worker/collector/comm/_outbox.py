@@ -29,7 +29,9 @@ class Outbox:
         self._seq = last_seq
         self._handed_out = last_seq
         self._info: dict[str, Any] | None = None
-        self._done_is_new = False
+        self._done = False
+        self.blocked: str | None = None
+        self._blocked_is_new = False
         self._failure: BaseException | None = None
         self._failure_waits = True
         self._closed = False
@@ -55,9 +57,16 @@ class Outbox:
         """
         with self._changed:
             self._info = info
-            if info.get("collector_done"):
-                self._done_is_new = True
+            self._done = bool(info.get("collector_done"))
+            if self._done:
                 self._changed.notify_all()
+
+    def put_blocked(self, why: "str | None") -> None:
+        """Tell why the collector waits, or that it goes on."""
+        with self._changed:
+            self.blocked = why
+            self._blocked_is_new = why is not None
+            self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
         """The collector failed; :meth:`take` raises it, once it has had one chance to hand out what came before."""
@@ -70,7 +79,7 @@ class Outbox:
 
         Args:
             ack: all numbers up to this one have arrived.
-            max_wait_s: how long to wait when there is nothing.
+            max_wait_s: how long to wait when there is nothing. A collector that is done keeps nobody waiting.
 
         Returns:
             The references, oldest first, and the progress. The progress is that after these references: as long as an
@@ -87,10 +96,9 @@ class Outbox:
                     raise self._failure
                 self._failure_waits = False
             refs = [self._pending[seq] for seq in sorted(self._pending)[: self._max_taken]]
+            self._blocked_is_new = False
             self._handed_out = max([self._handed_out, *(ref["seq"] for ref in refs)])
             complete = len(refs) == len(self._pending)
-            if complete:
-                self._done_is_new = False
             return refs, self._info if complete else None
 
     def rest(self, ack: "int | None" = None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -119,7 +127,7 @@ class Outbox:
             self._changed.notify_all()
 
     def _has_news(self) -> bool:
-        return bool(self._pending) or self._done_is_new or self._failure is not None or self._closed
+        return bool(self._pending) or self._done or self._blocked_is_new or self._failure is not None or self._closed
 
 
 def failure_report(error: BaseException) -> dict[str, Any]:

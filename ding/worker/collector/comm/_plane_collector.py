@@ -33,7 +33,7 @@ PLANE_CONFIG: dict[str, Any] = {
     "close_timeout_s": 10.0,
 }
 _FIRST_RETRY_S = 0.05
-_LAST_RETRY_S = 1.0
+_LAST_RETRY_S = 0.25
 _DATA_KEYS = ("data_id", "policy_iter")
 _INFO_KEYS = ("collector_done", "cur_episode", "cur_sample", "cur_step")
 
@@ -52,7 +52,6 @@ class PlaneCollector(BaseCommCollector):
         super().__init__(EasyDict({**self.default_config(), **cfg}))
         import_module(list(self._cfg.import_names))
         self._data_plane = self._make_data_plane()
-        self._policies = self._make_policy_source()
         self._lock = threading.RLock()
         self._task: _RunningTask | None = None
         self._last_seq = 0
@@ -95,7 +94,7 @@ class PlaneCollector(BaseCommCollector):
                     return
                 logger.warning("task %s is given up for task %s", self._task.task_id, task_info.get("task_id"))
                 self._end_task()
-            task = _RunningTask(task_info, self._new_outbox())
+            task = _RunningTask(task_info, self._new_outbox(), self._make_policy_source())
             self._task = task
             try:
                 task.collector = self._create_collector(task_info)
@@ -127,9 +126,9 @@ class PlaneCollector(BaseCommCollector):
         """
         task = self._require_task()
         if newest_policy is not None:
-            self._policies.hint()
+            task.policies.hint()
         refs, info = task.outbox.take(ack, max_wait_s)
-        return {"seq": refs[-1]["seq"] if refs else ack, "refs": refs, "info": info, "blocked": task.blocked}
+        return {"seq": refs[-1]["seq"] if refs else ack, "refs": refs, "info": info, "blocked": task.outbox.blocked}
 
     def deal_with_collector_close(self, ack: "int | None" = None) -> dict[str, Any]:
         """End the task and delete the chunks that the coordinator does not know.
@@ -152,6 +151,7 @@ class PlaneCollector(BaseCommCollector):
         task = self._require_task()
         task.closing.set()
         task.outbox.close()
+        task.policies.close()
         try:
             ended = task.stop(self._cfg.close_timeout_s)
             if not ended:
@@ -189,7 +189,7 @@ class PlaneCollector(BaseCommCollector):
         task = self._task
         if task is None or task.closing.is_set():
             return None
-        return self._policies.get(path, newer_than, timeout_s)
+        return task.policies.get(path, newer_than, timeout_s)
 
     def send_stepdata(  # type: ignore[override]
         self, path: str, stepdata: "TransitionBatch | Sequence[Mapping[str, Any]]"
@@ -219,13 +219,13 @@ class PlaneCollector(BaseCommCollector):
             except StorageError as error:
                 if waited_s >= self._cfg.storage_patience_s:
                     raise
-                if task.blocked is None:
+                if task.outbox.blocked is None:
                     logger.warning("a chunk cannot be stored, collecting waits: %s", error)
-                task.blocked = str(error)
+                    task.outbox.put_blocked(str(error))
             else:
-                if task.blocked is not None:
+                if task.outbox.blocked is not None:
                     logger.info("chunks can be stored again")
-                    task.blocked = None
+                    task.outbox.put_blocked(None)
                 return ref
             if task.closing.wait(delay_s):
                 self.dropped_rows += len(batch)
@@ -268,21 +268,20 @@ class PlaneCollector(BaseCommCollector):
         with self._lock:
             if self._task is not None:
                 self._end_task()
-        self._policies.close()
         self._data_plane.close()
 
 
 class _RunningTask:
     """A task and the thread that its collector runs in."""
 
-    def __init__(self, task_info: Mapping[str, Any], outbox: Outbox) -> None:
+    def __init__(self, task_info: Mapping[str, Any], outbox: Outbox, policies: PolicySource) -> None:
         self.task_id = task_info.get("task_id")
         self.buffer_id = task_info.get("buffer_id")
         self.outbox = outbox
+        self.policies = policies
         self.collector: BaseParallelCollector | None = None
         self.closing = threading.Event()
         self.stored: dict[str, ChunkRef] = {}
-        self.blocked: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"collector-{self.task_id}", daemon=True)
 
     def start(self) -> None:

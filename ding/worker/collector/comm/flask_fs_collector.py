@@ -151,13 +151,13 @@ class FlaskFileSystemCollector(PlaneCollector):
         )
 
     def _make_data_plane(self) -> DataPlane:
+        os.makedirs(self._cfg.path_policy, exist_ok=True)
         return FileDataPlane(self._cfg.path_data, max_bytes=self._cfg.max_data_bytes)
 
     def _make_weight_plane(self, policy_id: str) -> WeightPlane:
         return FileWeightPlane(self._cfg.path_policy, policy_id)
 
     def _make_policy_source(self) -> PolicySource:
-        os.makedirs(self._cfg.path_policy, exist_ok=True)
         return PolicySource(self._cfg.path_policy, self._make_weight_plane)
 
     def _make_slave(self, callback_fn: dict[str, Callable], **kwargs: Any) -> CollectorSlave:

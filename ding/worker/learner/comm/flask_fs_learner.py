@@ -40,7 +40,7 @@ class LearnerSlave(Slave):
         super().__init__(*args, **kwargs)
         self._callback_fn = callback_fn
         self._current_task_info: dict[str, Any] = {}
-        self._ended: dict[str, Any] = {}
+        self._last_end: dict[str, Any] = {}
         self._tasks: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "resource": lambda task: self._callback_fn["deal_with_resource"](),
             "learner_start_task": self._start_task,
@@ -92,12 +92,12 @@ class LearnerSlave(Slave):
 
     def _close_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         ids, asked = self._ids(), task.get("task_id")
-        if asked is not None and self._ended.get("task_id") == asked and asked != ids["task_id"]:
-            return self._ended  # asked again, because the answer was lost
+        if asked is not None and self._last_end.get("task_id") == asked and asked != ids["task_id"]:
+            return self._last_end  # asked again, because the answer was lost
         result = self._callback_fn["deal_with_learner_close"]()
         self._current_task_info = {}
-        self._ended = {**result, **ids}
-        return self._ended
+        self._last_end = {**result, **ids}
+        return self._last_end
 
 
 @COMM_LEARNER_REGISTRY.register("flask_fs")

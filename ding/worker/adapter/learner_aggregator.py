@@ -1,0 +1,276 @@
+"""Several learners that appear as one.
+
+Exceptions::
+
+    CoordinatorError
+    └── WorkersMissing      a learner cannot be reached
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ding.interaction import Slave, TaskFail
+from ding.utils import build_logger
+from ding.worker.adapter._batch_split import (
+    merge_info,
+    merge_reports,
+    split_batch,
+    split_list,
+)
+from ding.worker.coordinator._master_hub import MasterHub
+from ding.worker.coordinator._workers import WorkerLink
+from ding.worker.coordinator.errors import CoordinatorError, WorkerLost, WorkersMissing, WorkerTaskFailed
+
+_CONNECT_PAUSE_S = 0.2
+_RESOURCE_TIMEOUT_S = 10.0
+_ANSWER_S = 60.0
+_START_S = 120.0
+
+
+class LearnerAggregatorSlave(Slave):
+    """Passes the tasks of a coordinator on to an aggregator.
+
+    Args:
+        callback_fn: ``deal_with_get_resource``, ``deal_with_learner_start``, ``deal_with_get_data``,
+            ``deal_with_learn`` and ``deal_with_learner_close``.
+    """
+
+    def __init__(self, *args: Any, callback_fn: Mapping[str, Callable[..., Any]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._callback_fn = callback_fn
+
+    def _process_task(self, task: Mapping[str, Any]) -> Any:
+        """Do a task; raises :class:`TaskFail` for an unknown one."""
+        name = task.get("name")
+        if name == "resource":
+            return self._callback_fn["deal_with_get_resource"]()
+        callback = {
+            "learner_start_task": "deal_with_learner_start",
+            "learner_get_data_task": "deal_with_get_data",
+            "learner_learn_task": "deal_with_learn",
+            "learner_close_task": "deal_with_learner_close",
+        }.get(str(name))
+        if callback is None:
+            raise TaskFail(result={"message": "task name error"}, message=f"illegal learner task <{str(name)[:60]}>")
+        return self._callback_fn[callback](dict(task))
+
+
+class LearnerAggregator:
+    """A slave towards the coordinator and a master towards learners that train one policy together.
+
+    Every message goes to all learners at once; a batch is split among them. A message that one of them does not answer
+    or fails at fails as a whole, with the reason.
+
+    Args:
+        cfg: ``slave`` and ``master`` (``host``, ``port`` and further arguments of both), and ``learner``
+            (``{key: (id, host, port)}``). Learners may also enrol at the master. ``connect_timeout_s`` is the time to
+            wait for the learners.
+    """
+
+    def __init__(self, cfg: Any) -> None:
+        self._cfg = cfg
+        self._logger: Any = build_logger("./log", "learner_aggregator", need_tb=False)[0]
+        self._callback_fn: dict[str, Callable[..., Any]] = {
+            "deal_with_get_resource": self.deal_with_get_resource,
+            "deal_with_learner_start": self.deal_with_learner_start,
+            "deal_with_get_data": self.deal_with_get_data,
+            "deal_with_learn": self.deal_with_learn,
+            "deal_with_learner_close": self.deal_with_learner_close,
+        }
+        options = {key: value for key, value in cfg["slave"].items() if key not in ("host", "port")}
+        self._slave = LearnerAggregatorSlave(
+            cfg["slave"].get("host"), cfg["slave"].get("port"), callback_fn=self._callback_fn, max_tasks=2, **options
+        )
+        self._hub = MasterHub(cfg["master"])
+        self._lock = threading.Lock()
+        self._links: dict[str, WorkerLink] = {}
+        self._sizes: list[int] = []
+        self._operator: Any = None
+        self._closing = threading.Event()
+        self._started = False
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Connect to the learners, then listen for tasks.
+
+        Raises:
+            WorkersMissing: a learner cannot be reached in time.
+        """
+        self._started = True
+        self._hub.start(self._came, self._lost)
+        deadline = time.monotonic() + float(self._cfg.get("connect_timeout_s", 60.0))
+        learners = [(str(name), host, int(port)) for name, host, port in (self._cfg.get("learner") or {}).values()]
+        missing = [name for name, host, port in learners if not self._connect(name, host, port, deadline)]
+        if missing:
+            raise WorkersMissing(f"no connection to {', '.join(missing)}")
+        self._start_operator(deadline)
+        self._slave.start()
+
+    def _start_operator(self, deadline: float) -> None:
+        address = os.environ.get("KUBERNETES_SERVER_URL")
+        if not address:
+            return
+        from ding.worker.coordinator._operator_sync import OperatorSync
+        from ding.worker.coordinator.operator_server import OperatorServer
+
+        host, _, port = (
+            address.partition("://")[2].rstrip("/").partition(":")
+            if "://" in address
+            else (address.rstrip("/").partition(":"))
+        )
+        version = os.environ.get("KUBERNETES_SERVER_API_VERSION", "/v1alpha1")
+        server = OperatorServer(host, int(port) if port else None, version, https=address.startswith("https://"))
+        server.set_worker_type("aggregator")
+        self._operator = OperatorSync({"learner_target_num": 1}, self, {}, self._logger, server)
+        self._operator.start(deadline)
+
+    def _connect(self, name: str, host: str, port: int, deadline: float) -> bool:
+        while not self._closing.is_set():
+            if self.connect_worker(name, "learner", host, port):
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            self._closing.wait(_CONNECT_PAUSE_S)
+        return False
+
+    def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
+        """Connect to a learner; False when it does not answer."""
+        if role != "learner":
+            return False
+        try:
+            self._came(self._hub.connect(name, role, host, port))
+        except WorkerLost as error:
+            self._logger.info("%s at %s:%s cannot be reached yet: %s", name, host, port, error)
+            return False
+        return True
+
+    def drop_worker(self, name: str, role: str, reason: str) -> None:
+        """Forget a learner."""
+        with self._lock:
+            link = self._links.pop(name, None)
+        if link is not None:
+            self._logger.info("%s is dropped: %s", name, reason)
+            link.close()
+
+    def _came(self, link: WorkerLink) -> None:
+        with self._lock:
+            self._links[link.name] = link
+        self._logger.info("learner %s is connected", link.name)
+
+    def _lost(self, link: WorkerLink) -> None:
+        with self._lock:
+            if self._links.get(link.name) is link:
+                del self._links[link.name]
+        self._logger.warning("learner %s is lost", link.name)
+
+    def close(self) -> None:
+        """Stop listening and disconnect. May be called again."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        if self._operator is not None:
+            self._operator.close()
+        if self._started:
+            self._slave.close()
+            self._hub.close()
+
+    def __del__(self) -> None:
+        if "_closing" in self.__dict__ and threading.current_thread() is threading.main_thread():
+            self.close()
+
+    @property
+    def slave(self) -> LearnerAggregatorSlave:
+        """What the coordinator talks to."""
+        return self._slave
+
+    # ------------------------------------------------------------------ tasks
+
+    def deal_with_get_resource(self) -> dict[str, int]:
+        """``{'gpu': number of connected learners}``."""
+        with self._lock:
+            return {"gpu": len(self._links)}
+
+    def deal_with_learner_start(self, task: dict[str, Any]) -> dict[str, str]:
+        """Have all learners begin.
+
+        Raises:
+            TaskFail: there is none, or one of them failed.
+        """
+        self._broadcast({"name": task["name"], "task_info": task["task_info"]}, _START_S)
+        return {"message": "learner task has started"}
+
+    def deal_with_get_data(self, task: dict[str, Any]) -> dict[str, Any]:
+        """What the learners want together; raises as :meth:`deal_with_learner_start`."""
+        reports = self._broadcast(task, _ANSWER_S)
+        if "batch_size" in reports[0]:
+            self._sizes = [report["batch_size"] for report in reports]
+            return {**reports[0], "batch_size": sum(self._sizes)}
+        return self._merged(task, reports)
+
+    def deal_with_learn(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Split batches among the learners; raises as :meth:`deal_with_learner_start`."""
+        if "batches" not in task:
+            try:
+                parts = split_list(task["data"], self._sizes)
+            except ValueError as error:
+                raise TaskFail(result={"message": str(error)}, message=str(error)) from error
+            results = self._broadcast([{**task, "data": part} for part in parts], _ANSWER_S)
+            return self.merge_info(results)
+        try:
+            split = [split_batch(batch, self._sizes) for batch in task["batches"]]
+        except ValueError as error:
+            raise TaskFail(result={"message": str(error)}, message=str(error)) from error
+        number = len(self._sizes)
+        messages = [{**task, "batches": [parts[rank] for parts in split]} for rank in range(number)]
+        return self._merged(task, self._broadcast(messages, _ANSWER_S))
+
+    def deal_with_learner_close(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Have all learners end their task; raises as :meth:`deal_with_learner_start`."""
+        return self._broadcast(task, _START_S)[0]
+
+    def _merged(self, task: Mapping[str, Any], reports: list[dict[str, Any]]) -> dict[str, Any]:
+        demands = [report.get("demand") or [] for report in reports]
+        if all(demands):
+            self._sizes = [demand[0]["batch_size"] for demand in demands]
+        ids: dict[str, Any] = {key: reports[0][key] for key in ("task_id", "buffer_id") if key in reports[0]}
+        return {**merge_reports(reports, int(task.get("info_ack") or 0)), **ids}
+
+    def _broadcast(self, message: Any, timeout_s: float) -> list[dict[str, Any]]:
+        """Ask all learners at once, with one message or with one for each; their answers in the order of their names.
+
+        Raises:
+            TaskFail: there is no learner, or one of them failed or did not answer.
+        """
+        with self._lock:
+            links = [self._links[name] for name in sorted(self._links)]
+        if not links:
+            raise TaskFail(result={"message": "no learner"}, message="no learner is connected")
+        messages = message if isinstance(message, list) else [message] * len(links)
+        if len(messages) != len(links):
+            text = f"{len(links)} learners are connected, {len(messages)} worked on the task"
+            raise TaskFail(result={"message": text}, message=text)
+        with ThreadPoolExecutor(len(links), "aggregator") as pool:
+            futures = [pool.submit(link.call, one, timeout_s) for link, one in zip(links, messages)]
+            answers, errors = [], []
+            for link, future in zip(links, futures):
+                try:
+                    answers.append(future.result())
+                except (WorkerLost, WorkerTaskFailed) as error:
+                    errors.append(f"{link.name}: {error}")
+        if errors:
+            text = "; ".join(errors)
+            raise TaskFail(result={"message": text}, message=text)
+        return answers
+
+    @staticmethod
+    def merge_info(info: list[Any]) -> Any:
+        """See :func:`ding.worker.adapter._batch_split.merge_info`."""
+        return merge_info(info)
+
+
+__all__ = ["CoordinatorError", "LearnerAggregator", "LearnerAggregatorSlave", "WorkersMissing"]

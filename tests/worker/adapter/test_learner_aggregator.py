@@ -1,0 +1,149 @@
+import pytest
+from easydict import EasyDict
+
+from ding.interaction import InprocTransport, Master, Slave, TaskFail
+from ding.interaction.master import TaskStatus
+from ding.worker.adapter import LearnerAggregator
+from ding.worker.adapter._batch_split import merge_reports, split_batch, split_list
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+class Learner(Slave):
+    """Answers as a classic learner with batches of 32; ``broken`` fails at learning."""
+
+    broken = False
+
+    def _process_task(self, task):
+        name = task["name"]
+        ids = {"task_id": "t", "buffer_id": "b"}
+        if name == "resource":
+            return {"gpu": 1}
+        if name == "learner_start_task":
+            return {"message": "learner task has started"}
+        if name == "learner_get_data_task":
+            return {**ids, "batch_size": 32, "cur_learner_iter": 1}
+        if name == "learner_learn_task":
+            if self.broken:
+                raise TaskFail(result={"message": "broken"}, message="broken")
+            info = {
+                "learner_step": 3,
+                "priority_info": {"priority": list(task["data"])},
+                "loss": 0.5,
+                "learner_done": False,
+            }
+            return {**ids, "info": info}
+        if name == "learner_close_task":
+            return ids
+        raise TaskFail(result={"message": "task name error"}, message="illegal")
+
+
+@pytest.fixture
+def system():
+    network = InprocTransport()
+    learners = [Learner("127.0.0.1", 0, transport=network) for _ in range(4)]
+    for learner in learners:
+        learner.start()
+    ports = [int(learner.my_address.rpartition(":")[2]) for learner in learners]
+    cfg = EasyDict(
+        slave={"host": "127.0.0.1", "port": 0, "transport": network},
+        master={"host": "127.0.0.1", "port": 0, "transport": network},
+        learner={str(i): (f"learner{i}", "127.0.0.1", port) for i, port in enumerate(ports)},
+    )
+    aggregator = LearnerAggregator(cfg)
+    aggregator.start()
+    master = Master("127.0.0.1", 0, transport=network)
+    master.start()
+    connection = master.new_connection("agg", "127.0.0.1", int(aggregator.slave.my_address.rpartition(":")[2]))
+    connection.connect()
+
+    def ask(**data):
+        return connection.new_task(data).start().join(20)
+
+    yield ask, learners, aggregator
+    connection.close()
+    master.close()
+    aggregator.close()
+    for learner in learners:
+        learner.close()
+
+
+def test_four_learners_appear_as_one(system):
+    ask, learners, _ = system
+    assert ask(name="resource").result == {"gpu": 4}
+    assert ask(name="learner_start_task", task_info={}).result == {"message": "learner task has started"}
+    demand = ask(name="learner_get_data_task").result
+    assert demand == {"task_id": "t", "buffer_id": "b", "batch_size": 128, "cur_learner_iter": 1}
+    result = ask(name="learner_learn_task", data=list(range(128))).result
+    assert result["task_id"] == "t"
+    assert result["info"]["priority_info"]["priority"] == list(range(128))
+    assert result["info"]["learner_step"] == 3
+    assert result["info"]["loss"] == [0.5] * 4
+    assert ask(name="learner_close_task").result == {"task_id": "t", "buffer_id": "b"}
+
+
+def test_an_unknown_task_fails(system):
+    ask, _, _ = system
+    task = ask(name="fake_task")
+    assert task.status == TaskStatus.FAILED
+    assert task.result == {"message": "task name error"}
+
+
+def test_one_learner_that_fails_fails_the_task(system):
+    ask, learners, _ = system
+    ask(name="learner_get_data_task")
+    learners[2].broken = True
+    task = ask(name="learner_learn_task", data=list(range(128)))
+    assert task.status == TaskStatus.FAILED
+    assert "learner2" in task.result["message"]
+    assert "broken" in task.result["message"]
+
+
+def test_a_learner_that_left_does_not_count(system):
+    ask, learners, aggregator = system
+    aggregator.drop_worker("learner3", "learner", "test")
+    assert ask(name="resource").result == {"gpu": 3}
+    assert ask(name="learner_get_data_task").result["batch_size"] == 96
+
+
+def test_merge_info_goes_by_the_type_of_the_first():
+    merge = LearnerAggregator.merge_info
+    assert merge([None, None]) == [None, None]
+    assert merge([1, 2.5]) == [1, 2.5]
+    assert merge(["a", "b"]) == ["a", "b"]
+    assert merge([[1], (2, 3)]) == [1, 2, 3]
+    infos = [{"learner_step": 1, "x": {"y": [1]}, "learner_done": True}, {"learner_step": 2, "x": {"y": [2]}}]
+    assert merge(infos) == {"learner_step": 1, "x": {"y": [1, 2]}, "learner_done": True}
+    with pytest.raises(TypeError, match="set"):
+        merge([{1}])
+    with pytest.raises(ValueError, match="at least one"):
+        merge([])
+
+
+def test_a_batch_is_split_with_the_chunks_that_each_part_needs():
+    batch = {
+        "batch": 7, "chunks": ["a", "b", "c"], "rows": [[2, 0], [0, 5], [2, 1]], "unique_id": [1, 2, 3], "IS": None
+    }  # fmt: skip
+    first, second = split_batch(batch, [1, 2])
+    assert first == {"batch": 7, "chunks": ["c"], "rows": [[0, 0]], "unique_id": [1], "IS": None}
+    assert second == {"batch": 7, "chunks": ["a", "c"], "rows": [[0, 5], [1, 1]], "unique_id": [2, 3], "IS": None}
+    with pytest.raises(ValueError, match="cannot be split"):
+        split_batch(batch, [1, 1])
+    assert split_list("abc", [1, 2]) == [["a"], ["b", "c"]]
+
+
+def test_reports_are_merged_where_all_learners_are():
+    def report(seqs, loaded, done=False, demand=2):
+        infos = [{"seq": seq, "info": {"learner_step": seq, "priority_info": {"priority": [seq]}}} for seq in seqs]
+        rest = {"policy_version": loaded, "final": {"learner_step": 9}, "broken_chunks": ["x"], "done": done}
+        return {"demand": [{"batch_size": 4, "cur_learner_iter": 0}] * demand, "infos": infos, "loaded": loaded, **rest}
+
+    merged = merge_reports([report([1, 2, 3], 5), report([2, 3, 4], 4, True, 1)], info_ack=2)
+    assert merged["infos"] == [{"seq": 3, "info": {"learner_step": 3, "priority_info": {"priority": [3, 3]}}}]
+    assert merged["demand"] == [{"batch_size": 8, "cur_learner_iter": 0}]
+    assert (merged["loaded"], merged["done"], merged["broken_chunks"], merged["policy_version"]) == (4, False, ["x"], 5)
+    done = merge_reports([report([], 5, True), report([], 4, True)], 0)
+    assert done["final"] == {"learner_step": 9}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ding.data import TransitionBatch
+from ding.data import SchemaError, TransitionBatch
 from ding.data.exchange import (
     BadFrame,
     BadId,
@@ -214,6 +214,38 @@ class TestGather:
         ref = plane.put(batch_of(0, 4))
         gather(plane, [ref], [[0, 1]]).columns["obs"].zero_()
         assert same(plane.get(ref).columns, batch_of(0, 4).columns)
+
+    def test_all_kinds_of_columns(self, plane):
+        columns = {
+            "nested": {
+                "half": torch.arange(6, dtype=torch.bfloat16).reshape(3, 2),
+                "flag": np.array([True, False, True]),
+            },
+            "name": ["a", None, ("c", 1)],
+        }
+        refs = [plane.put(TransitionBatch(columns)), plane.put(TransitionBatch(columns))]
+        found = gather(plane, refs, [[1, 2], [0, 0], [1, 0]]).columns
+        assert found["nested"]["half"].dtype == torch.bfloat16
+        assert found["nested"]["half"].tolist() == [[4, 5], [0, 1], [0, 1]]
+        assert found["nested"]["flag"].tolist() == [True, True, True]
+        assert found["name"] == [("c", 1), "a", "a"]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"y": np.zeros(2)},
+            {"x": {"z": np.zeros(2)}},
+            {"x": np.zeros(2, np.float32)},
+            {"x": np.zeros((2, 1))},
+            {"x": torch.zeros(2, dtype=torch.float64)},
+            {"x": [1, 2]},
+        ],
+    )
+    def test_chunks_that_do_not_fit_together(self, plane, other):
+        refs = [plane.put(TransitionBatch({"x": np.zeros(2)})), plane.put(TransitionBatch(other))]
+        for order in (refs, refs[::-1]):
+            with pytest.raises(SchemaError):
+                gather(plane, order, [[0, 0], [1, 0]])
 
     def test_nothing(self, plane):
         assert len(gather(plane, [], [])) == 0

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 # Registers the buffer type 'deque'.
 import ding.data  # noqa: F401
-from ding.utils import BUFFER_REGISTRY, LEARNER_REGISTRY
+from ding.utils import BUFFER_REGISTRY, COMM_LEARNER_REGISTRY, COMMANDER_REGISTRY, LEARNER_REGISTRY
 from ding.worker import collector as _collector
 from ding.worker._lazy import load_export, register_lazily
 
 if TYPE_CHECKING:
     from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper
+    from ding.worker.adapter import LearnerAggregator
     from ding.worker.collector import (
         BaseCommCollector,
         BaseParallelCollector,
@@ -51,7 +52,13 @@ if TYPE_CHECKING:
         get_serial_evaluator_cls,
         to_tensor_transitions,
     )
-    from ding.worker.coordinator import BaseSerialCommander
+    from ding.worker.coordinator import (
+        BaseCommander,
+        BaseSerialCommander,
+        Coordinator,
+        create_parallel_commander,
+        get_parallel_commander_cls,
+    )
     from ding.worker.learner import (
         BaseLearner,
         LearnerHook,
@@ -61,6 +68,7 @@ if TYPE_CHECKING:
         merge_hooks,
         register_learner_hook,
     )
+    from ding.worker.learner.comm import BaseCommLearner, FlaskFileSystemLearner, create_comm_learner
     from ding.worker.replay_buffer import (
         AdvancedReplayBuffer,
         ElasticReplayBuffer,
@@ -76,22 +84,27 @@ if TYPE_CHECKING:
 __all__ = [
     "AdvancedReplayBuffer",
     "BaseCommCollector",
+    "BaseCommLearner",
+    "BaseCommander",
     "BaseLearner",
     "BaseParallelCollector",
     "BaseSerialCommander",
     "BattleEpisodeSerialCollector",
     "BattleInteractionSerialEvaluator",
     "BattleSampleSerialCollector",
+    "Coordinator",
     "DequeBufferWrapper",
     "ElasticReplayBuffer",
     "EpisodeReplayBuffer",
     "EpisodeSerialCollector",
     "FlaskFileSystemCollector",
+    "FlaskFileSystemLearner",
     "IBuffer",
     "IMetric",
     "ISerialCollector",
     "ISerialEvaluator",
     "InteractionSerialEvaluator",
+    "LearnerAggregator",
     "LearnerHook",
     "MarineParallelCollector",
     "MetricSerialEvaluator",
@@ -106,12 +119,15 @@ __all__ = [
     "build_learner_hook_by_cfg",
     "create_buffer",
     "create_comm_collector",
+    "create_comm_learner",
     "create_learner",
     "create_parallel_collector",
+    "create_parallel_commander",
     "create_serial_collector",
     "create_serial_evaluator",
     "get_buffer_cls",
     "get_parallel_collector_cls",
+    "get_parallel_commander_cls",
     "get_serial_collector_cls",
     "get_serial_evaluator_cls",
     "merge_hooks",
@@ -121,7 +137,18 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(_collector.__all__, "collector"),
-    "BaseSerialCommander": "coordinator",
+    "LearnerAggregator": "adapter",
+    **dict.fromkeys(
+        [
+            "BaseCommander",
+            "BaseSerialCommander",
+            "Coordinator",
+            "create_parallel_commander",
+            "get_parallel_commander_cls",
+        ],
+        "coordinator",
+    ),
+    **dict.fromkeys(["BaseCommLearner", "FlaskFileSystemLearner", "create_comm_learner"], "learner.comm"),
     **dict.fromkeys(
         [
             "BaseLearner",
@@ -152,6 +179,17 @@ _MODULES = {
 }
 
 register_lazily(LEARNER_REGISTRY, "base", f"{__name__}.learner.base_learner:BaseLearner")
+for _alias, _target in {
+    "flask_fs": "flask_fs_learner:FlaskFileSystemLearner",
+    "inproc": "inproc_learner:InprocLearner",
+}.items():
+    register_lazily(COMM_LEARNER_REGISTRY, _alias, f"{__name__}.learner.comm.{_target}")
+for _alias, _target in {
+    "naive": "base_parallel_commander:NaiveCommander",
+    "solo": "solo_parallel_commander:SoloCommander",
+    "one_vs_one": "one_vs_one_parallel_commander:OneVsOneCommander",
+}.items():
+    register_lazily(COMMANDER_REGISTRY, _alias, f"{__name__}.coordinator.{_target}")
 for _alias, _target in {
     "naive": "naive_buffer:NaiveReplayBuffer",
     "elastic": "naive_buffer:ElasticReplayBuffer",

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ding.utils import COMMANDER_REGISTRY
-from ding.worker._lazy import load_export, register_lazily
+from ding.worker._lazy import load_export
 from ding.worker.coordinator.base_serial_commander import BaseSerialCommander
 
 if TYPE_CHECKING:
@@ -48,13 +47,6 @@ _MODULES = {
     "NaiveResourceManager": "resource_manager",
     "SoloCommander": "solo_parallel_commander",
 }
-
-for _alias, _target in {
-    "naive": "base_parallel_commander:NaiveCommander",
-    "solo": "solo_parallel_commander:SoloCommander",
-    "one_vs_one": "one_vs_one_parallel_commander:OneVsOneCommander",
-}.items():
-    register_lazily(COMMANDER_REGISTRY, _alias, f"{__name__}.{_target}")
 
 
 def __getattr__(name: str) -> Any:

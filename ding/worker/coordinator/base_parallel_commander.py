@@ -90,7 +90,7 @@ class BaseCommander(Configurable):
         """What a view of the run shows."""
         return {}
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """The run is over; nothing is asked any more."""
 
 

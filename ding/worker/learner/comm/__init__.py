@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ding.utils import COMM_LEARNER_REGISTRY
-from ding.worker._lazy import load_export, register_lazily
+from ding.worker._lazy import load_export
 
 if TYPE_CHECKING:
     from ding.worker.learner.comm.base_comm_learner import BaseCommLearner, create_comm_learner
@@ -37,9 +36,6 @@ _MODULES = {
     "InprocLearner": "inproc_learner",
     "NaiveLearner": "utils",
 }
-
-register_lazily(COMM_LEARNER_REGISTRY, "flask_fs", f"{__name__}.flask_fs_learner:FlaskFileSystemLearner")
-register_lazily(COMM_LEARNER_REGISTRY, "inproc", f"{__name__}.inproc_learner:InprocLearner")
 
 
 def __getattr__(name: str) -> Any:

@@ -74,9 +74,10 @@ def dqn(updates: int) -> Measurement:
         f"dqn_{updates}",
         f"DQN, 8 CartPole envs, MLP 128-128-64, batch 64, {updates} updates per 80 env steps",
         (
-            own("ours/dqn.py", *args),
-            own("ours/dqn.py", *args, "--manager", "gym_vector", label="ding gym_vector"),
-            peer("ding_ref", "DI-engine", "ours/dqn.py", *args),
+            own("ours/dqn.py", *args, "--buffer", "naive"),
+            own("ours/dqn.py", *args, "--buffer", "naive", "--manager", "gym_vector", label="ding gym_vector"),
+            own("ours/dqn.py", *args, label="ding advanced buffer"),
+            peer("ding_ref", "DI-engine", "ours/dqn.py", *args, "--buffer", "deque"),
             peer("sb3", "CleanRL style", "peers/cleanrl_dqn.py", *args),
             peer("sb3", "stable-baselines3", "peers/sb3_dqn.py", *args),
             peer("tianshou", "tianshou", "peers/tianshou_dqn.py", *args),
@@ -84,4 +85,5 @@ def dqn(updates: int) -> Measurement:
         ),
         (op,),
         quick=updates == 3,
+        remark="Uniform replay on every side, but for the one named otherwise.",
     )

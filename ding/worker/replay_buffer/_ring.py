@@ -301,6 +301,7 @@ class RingBuffer(IBuffer):
             "push_count": self._push_count,
             "generator": generator_state(self._generator),
             "draw": self._draw.state_dict(),
+            "rate_limit": None if self._limiter is None else self._limiter.state_dict(),
         }
 
     def _load_ring_state(self, state: Mapping[str, Any], positions: np.ndarray) -> None:
@@ -311,6 +312,8 @@ class RingBuffer(IBuffer):
         restore_generator(self._generator, state["generator"])
         self._draw.load_state_dict(state["draw"])
         self._counters.have = self._count
+        if self._limiter is not None and state.get("rate_limit") is not None:
+            self._limiter.load_state_dict(state["rate_limit"])
 
     def _filled_storage(self, data: Any, positions: np.ndarray) -> "Storage | None":
         if data is None:
@@ -329,7 +332,7 @@ class RingBuffer(IBuffer):
         return storage
 
     def _check_state(self, state: Mapping[str, Any], keys: Sequence[str]) -> None:
-        missing = [key for key in keys if key not in state]
+        missing = [key for key in (*keys, "replay_buffer_size") if key not in state]
         if missing:
             raise BufferArgumentError(f"the state of {self._instance_name!r} lacks {missing}; it has {sorted(state)}")
         if int(state["replay_buffer_size"]) != self._size:

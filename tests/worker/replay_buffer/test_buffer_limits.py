@@ -212,6 +212,10 @@ def test_a_buffer_refuses_what_its_limiter_does_not_allow(make, cls, caplog):
     buffer.push(row(6), 0)
     buffer.push(row(7), 0)
     assert buffer.count() == 8
+    other = make(cls, 16, rate_limit=LIMIT)
+    other.load_state_dict(buffer.state_dict())
+    assert other.rate_limiter.statistics() == buffer.rate_limiter.statistics()
+    assert other.rate_limiter.statistics().inserts == 8
     buffer.clear()
     assert buffer.rate_limiter.statistics().inserts == 0
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 _SCRIPT = """
+import json
 import sys
 import numpy as np, torch
 from ding.data import TransitionBatch
@@ -30,7 +31,7 @@ def rows(seed):
         "reward": torch.ones(PUSH, 1), "done": np.zeros(PUSH, bool),
     })
 
-buffer = NaiveReplayBuffer({"replay_buffer_size": ROWS, "storage": eval_free(sys.argv[1])})
+buffer = NaiveReplayBuffer({"replay_buffer_size": ROWS, "storage": json.loads(sys.argv[1])})
 for seed in range(2):
     buffer.push(rows(seed), 0)
 before, held = resident(), buffer.count()
@@ -38,7 +39,7 @@ for seed in range(2, ROWS // PUSH):
     buffer.push(rows(seed), 0)
 print((resident() - before) / ((buffer.count() - held) * 2 * 4 * 84 * 84))
 buffer.close()
-""".replace("eval_free", "__import__('json').loads")
+"""
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

@@ -84,8 +84,7 @@ class MarineParallelCollector(ChunkingCollector):
         outputs = []
         for player in self._players:
             outputs.append(self._rollouts[player].outputs(seen[player], self._setting(player)))
-            for env_id in seen[player]:
-                self._acted_iter[player, env_id] = self._policy_iter[player]
+            self._acted_iter[player, list(seen[player])] = self._policy_iter[player]
         return joint_actions(outputs)
 
     def _setting(self, player: int) -> dict[str, Any]:

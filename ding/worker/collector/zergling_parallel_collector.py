@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from easydict import EasyDict
 
-from ding.data import TransitionBatch
+from ding.data import EnvBatch, TransitionBatch
 from ding.policy import create_policy
 from ding.utils import PARALLEL_COLLECTOR_REGISTRY
 from ding.worker.collector._parallel_common import PARALLEL_CONFIG, ChunkingCollector, complete, trajectory_length
@@ -64,8 +64,7 @@ class ZerglingParallelCollector(ChunkingCollector):
         self._load_newer_policy()
         setting = {} if self._eval_flag else dict(self._cfg.get("collect_setting", None) or {})
         actions = self._rollout.infer(obs, setting)
-        for env_id in actions:
-            self._acted_iter[env_id] = self._policy_iter
+        self._acted_iter[actions.env_ids if isinstance(actions, EnvBatch) else list(actions)] = self._policy_iter
         return actions
 
     def _env_step(self, action: Any) -> VectorStep:
@@ -100,8 +99,7 @@ class ZerglingParallelCollector(ChunkingCollector):
         ended = np.flatnonzero(timesteps.done)
         for position in ended.tolist():
             env_id = int(timesteps.env_ids[position])
-            result = self._end_episode(timesteps.info_at(position), env_id)
-            self.debug(f"env {env_id} finished an episode with return {result:.4f}")
+            self._end_episode(timesteps.info_at(position), env_id)
             self._policy.reset([env_id])
         self._ledger.end_episodes(timesteps.env_ids[ended])
         self._send_progress()

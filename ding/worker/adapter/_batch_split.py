@@ -4,9 +4,12 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from ding.worker._packed import ROW_KEYS, pack_info, unpack_info
+
 # What all learners agree on: the first one speaks for all.
 _SAME_FOR_ALL = ("learner_step", "buffer_id", "task_id", "learner_done")
-_PER_ROW = ("unique_id", "buffer_idx", "priority", "IS", "staleness", "use")
 
 
 def merge_info(info: list[Any]) -> Any:
@@ -53,15 +56,14 @@ def split_batch(batch: Mapping[str, Any], sizes: Sequence[int]) -> list[dict[str
     parts, begin = [], 0
     for size in sizes:
         end = begin + size
-        rows = batch["rows"][begin:end]
-        used = sorted({position for position, _ in rows})
-        place = {position: number for number, position in enumerate(used)}
+        rows = np.asarray(batch["rows"][begin:end], dtype=np.int64).reshape(-1, 2)
+        used, positions = np.unique(rows[:, 0], return_inverse=True)
         part = {
             **batch,
-            "chunks": [batch["chunks"][position] for position in used],
-            "rows": [[place[position], row] for position, row in rows],
+            "chunks": [batch["chunks"][position] for position in used.tolist()],
+            "rows": np.stack([positions.reshape(-1), rows[:, 1]], axis=1),
         }
-        part.update({key: batch[key][begin:end] for key in _PER_ROW if batch.get(key) is not None})
+        part.update({key: batch[key][begin:end] for key in ROW_KEYS if batch.get(key) is not None})
         parts.append(part)
         begin = end
     return parts
@@ -90,7 +92,7 @@ def merge_reports(reports: Sequence[Mapping[str, Any]], info_ack: int) -> dict[s
     merged: dict[str, Any] = {
         "demand": merge_demands([report.get("demand") or [] for report in reports]),
         "infos": [
-            {"seq": seq, "info": merge_info([_mergeable(infos[seq]) for infos in by_seq])}
+            {"seq": seq, "info": pack_info(merge_info([_mergeable(infos[seq]) for infos in by_seq]))}
             for seq in common
             if seq > info_ack
         ],
@@ -106,4 +108,6 @@ def merge_reports(reports: Sequence[Mapping[str, Any]], info_ack: int) -> dict[s
 
 
 def _mergeable(info: Mapping[str, Any]) -> dict[str, Any]:
+    info = unpack_info(info)
+    info["priority_info"] = {key: list(value) for key, value in info["priority_info"].items()}
     return {key: info[key] for key in ("learner_step", "priority_info", "learner_done") if key in info}

@@ -7,10 +7,12 @@ sent again, for as long as the lease of the worker lasts.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ding.worker._packed import pack_batch, unpack_info
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator._workers import WorkerLink
@@ -33,12 +35,14 @@ class Timing:
         long_poll_s: how long a worker waits for something to say.
         answer_s: how much longer an answer may take.
         start_s: how long a worker may take to begin or to end a task.
+        gather_s: least time between two answers with data.
         retry_s: pause before a message is sent again to a worker that refuses for now.
     """
 
     long_poll_s: float = 1.0
     answer_s: float = 10.0
     start_s: float = 120.0
+    gather_s: float = 0.03
     retry_s: float = 0.05
 
 
@@ -79,7 +83,8 @@ class Session:
             left = self.ledger.lease_left(self.task_id, self.holder)
             if left <= 0:
                 raise WorkerLost(f"{self.holder.worker} did not answer {name} while its lease lasted")
-            link = self.link_of(self.holder, left)
+            # The lease may be long, for an answer that takes long; without a connection there will be none.
+            link = self.link_of(self.holder, min(left, self.ledger.lease_s))
             if link is None:
                 raise WorkerLost(f"{self.holder.worker} is gone and did not come back while its lease lasted")
             try:
@@ -129,12 +134,13 @@ class Session:
 def run_collector(session: Session) -> dict[str, Any]:
     """Take data from a collector until it is done; returns its finish info."""
     ack = session.ledger.seen(session.task_id, session.holder)
-    callbacks, told = session.callbacks, None
+    callbacks, told, polled = session.callbacks, None, 0.0
     while not session.closing.is_set():
         newest = callbacks["newest_policy"](session.task)
         news = {"newest_policy": newest} if newest != told else {}
         result = session.call("data_task", ack=ack, max_wait_s=session.timing.long_poll_s, **news)
         told = newest
+        polled, since = time.monotonic(), time.monotonic() - polled
         if "data_id" in result:
             callbacks["deal_with_collector_send_data"](session.task_id, result["buffer_id"], result["data_id"], result)
             session.ledger.progress(session.task_id, session.holder)
@@ -143,8 +149,9 @@ def run_collector(session: Session) -> dict[str, Any]:
         before, ack = ack, _take_refs(session, result, ack)
         info = result.get("info") if "refs" in result else result
         if refs:
-            if ack == before:  # the buffer has no room now: the worker keeps what is not acknowledged
-                session.closing.wait(session.timing.retry_s)
+            # A pause gathers more of them in one message. What the buffer has no room for, the worker keeps.
+            full = ack == before
+            session.closing.wait(session.timing.retry_s if full else max(0.0, session.timing.gather_s - since))
             continue
         if info and callbacks["deal_with_collector_judge_finish"](session.task_id, info):
             return {**info, **_end_collector(session, ack)}
@@ -199,7 +206,10 @@ def run_learner(session: Session) -> dict[str, Any]:
                 session.task_id, session.task["buffer_id"], demand, timing.long_poll_s, session.closing
             )
             result = session.call(
-                "learn_task", batches=batches, max_wait_s=timing.long_poll_s if batches else 0.0, info_ack=info_ack
+                "learn_task",
+                batches=[pack_batch(batch) for batch in batches],
+                max_wait_s=timing.long_poll_s if batches else 0.0,
+                info_ack=info_ack,
             )
         info_ack = _take_infos(session, result, info_ack)
         demand = result.get("demand")
@@ -227,7 +237,8 @@ def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> i
         session.task_id, session.task["buffer_id"], int(result.get("loaded", 0)), result.get("broken_chunks") or []
     )
     for info in infos:
-        session.callbacks["deal_with_learner_send_info"](session.task_id, session.task["buffer_id"], info["info"])
+        unpacked = unpack_info(info["info"])
+        session.callbacks["deal_with_learner_send_info"](session.task_id, session.task["buffer_id"], unpacked)
     if infos:
         session.ledger.progress(session.task_id, session.holder)
         return infos[-1]["seq"]

@@ -16,6 +16,14 @@ from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 #: Config keys that a buffer of samples has and this one has no use for.
 _DATA_KEYS = ("deepcopy", "enable_track_used_data", "storage", "type")
 _REF_KEYS = ("chunk", "rows")
+# What a batch calls the columns that a sample has.
+_SAMPLED = {
+    "buffer_idx": "replay_buffer_idx",
+    "priority": "priority",
+    "IS": "IS",
+    "staleness": "staleness",
+    "use": "use",
+}
 
 
 class MetadataBuffer(AdvancedReplayBuffer):
@@ -153,10 +161,9 @@ class MetadataBuffer(AdvancedReplayBuffer):
             cur_learner_iter: train iteration in which the batch will be used.
 
         Returns:
-            ``None`` when there are not enough rows, else what JSON can hold, with ``size`` entries per list::
-
-                {'batch': running number, 'chunks': [ids], 'rows': [[position in chunks, row], ...], 'unique_id': [...],
-                 'buffer_idx': [...], 'priority': [...], 'IS': [...], 'staleness': [...], 'use': [...]}
+            ``None`` when there are not enough rows, else ``batch`` (running number), ``chunks`` (ids), ``rows`` (int64
+            ``[size, 2]``: position in ``chunks``, row there), and arrays ``[size]``: ``unique_id``, ``buffer_idx``,
+            ``priority``, ``IS``, ``staleness`` and ``use``.
 
             Its chunks stay until :meth:`batch_loaded` is told the running number.
         """
@@ -170,17 +177,9 @@ class MetadataBuffer(AdvancedReplayBuffer):
             numbers, positions = np.unique(columns["chunk"], return_inverse=True)
             batch, ids = self._chunks.hold(numbers)
             self._chunks.release_unused()
-        return {
-            "batch": batch,
-            "chunks": ids,
-            "rows": np.stack([positions, columns["row"]], axis=1).tolist(),
-            "unique_id": np.asarray(columns["replay_unique_id"]).tolist(),
-            **{
-                name: columns[key].tolist()
-                for name, key in {"buffer_idx": "replay_buffer_idx", "priority": "priority", "IS": "IS",
-                                  "staleness": "staleness", "use": "use"}.items()
-            },
-        }  # fmt: skip
+        result = {name: columns[key] for name, key in _SAMPLED.items()}
+        result["unique_id"] = np.asarray(columns["replay_unique_id"])
+        return {"batch": batch, "chunks": ids, "rows": np.stack([positions, columns["row"]], axis=1), **result}
 
     def batch_loaded(self, batch: int) -> None:
         """The learner has the data of all batches up to this running number."""

@@ -3,6 +3,7 @@ from easydict import EasyDict
 
 from ding.interaction import InprocTransport, Master, Slave, TaskFail
 from ding.interaction.master import TaskStatus
+from ding.worker._packed import unpack_info
 from ding.worker.adapter import LearnerAggregator
 from ding.worker.adapter._batch_split import merge_reports, split_batch, split_list
 
@@ -128,6 +129,7 @@ def test_a_batch_is_split_with_the_chunks_that_each_part_needs():
         "batch": 7, "chunks": ["a", "b", "c"], "rows": [[2, 0], [0, 5], [2, 1]], "unique_id": [1, 2, 3], "IS": None
     }  # fmt: skip
     first, second = split_batch(batch, [1, 2])
+    first["rows"], second["rows"] = first["rows"].tolist(), second["rows"].tolist()
     assert first == {"batch": 7, "chunks": ["c"], "rows": [[0, 0]], "unique_id": [1], "IS": None}
     assert second == {"batch": 7, "chunks": ["a", "c"], "rows": [[0, 5], [1, 1]], "unique_id": [2, 3], "IS": None}
     with pytest.raises(ValueError, match="cannot be split"):
@@ -142,7 +144,9 @@ def test_reports_are_merged_where_all_learners_are():
         return {"demand": [{"batch_size": 4, "cur_learner_iter": 0}] * demand, "infos": infos, "loaded": loaded, **rest}
 
     merged = merge_reports([report([1, 2, 3], 5), report([2, 3, 4], 4, True, 1)], info_ack=2)
-    assert merged["infos"] == [{"seq": 3, "info": {"learner_step": 3, "priority_info": {"priority": [3, 3]}}}]
+    (info,) = merged["infos"]
+    assert (info["seq"], info["info"]["learner_step"]) == (3, 3)
+    assert unpack_info(info["info"])["priority_info"]["priority"].tolist() == [3, 3]
     assert merged["demand"] == [{"batch_size": 8, "cur_learner_iter": 0}]
     assert (merged["loaded"], merged["done"], merged["broken_chunks"], merged["policy_version"]) == (4, False, ["x"], 5)
     done = merge_reports([report([], 5, True), report([], 4, True)], 0)

@@ -1,9 +1,11 @@
 """Workers of a coordinator in this very process, which do what a test says and may be cut off at any point."""
 
+import json
 import threading
 import time
 from collections import deque
 
+from ding.worker._packed import pack_info, unpack_batch
 from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 
@@ -176,7 +178,7 @@ class FakeLearner:
         return self.report(data)
 
     def learner_learn_task(self, data):
-        for batch in data["batches"]:
+        for batch in map(unpack_batch, json.loads(json.dumps(data["batches"]))):
             if batch["batch"] not in self.numbers and len(self.batches) < self.iterations:
                 assert len(batch["rows"]) == len(batch["unique_id"]) == len(batch["IS"]) == self.batch_size
                 self.numbers.add(batch["batch"])
@@ -186,12 +188,12 @@ class FakeLearner:
                     "learner_step": number - 1,
                     "learner_done": False,
                     "priority_info": {
-                        "replay_unique_id": batch["unique_id"],
-                        "replay_buffer_idx": batch["buffer_idx"],
+                        "replay_unique_id": batch["unique_id"].tolist(),
+                        "replay_buffer_idx": batch["buffer_idx"].tolist(),
                         "priority": [2.0] * self.batch_size,
                     },
                 }
-                self.infos.append({"seq": number, "info": info})
+                self.infos.append({"seq": number, "info": pack_info(info)})
         return self.report(data)
 
     def report(self, data):

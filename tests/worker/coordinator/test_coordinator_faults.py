@@ -9,11 +9,11 @@ import pytest
 from easydict import EasyDict
 
 sys.path.insert(0, str(Path(__file__).parent))
-from parallel_fakes import FakeCollector, FakeHub, FakeLearner, RecordingPlane, wait_until  # noqa: E402
+from parallel_fakes import FakeCollector, FakeHub, FakeLearner, RecordingPlane, wait_until
 
-from ding.worker.coordinator import Coordinator, NaiveCommander  # noqa: E402
-from ding.worker.coordinator._journal import Journal  # noqa: E402
-from ding.worker.coordinator.errors import TaskGaveUp  # noqa: E402
+from ding.worker.coordinator import Coordinator, NaiveCommander
+from ding.worker.coordinator._journal import Journal
+from ding.worker.coordinator.errors import TaskGaveUp
 
 
 @pytest.fixture(autouse=True)

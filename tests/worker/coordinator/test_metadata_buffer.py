@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ding.worker._packed import pack_batch, unpack_batch
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer
 from ding.worker.replay_buffer.errors import BufferArgumentError
 
@@ -29,14 +30,14 @@ def test_a_batch_names_chunks_and_rows_and_json_can_hold_it():
     assert buffer.sample_batch(4, 0) is None
     assert buffer.push_chunks([ref("a", 3, policy_iter=5), ref("b", 2, policy_iter=[9, 7])]) == 5
     assert (buffer.count(), buffer.chunk_count, buffer.next_unique_id) == (5, 2, 5)
-    batch = json.loads(json.dumps(buffer.sample_batch(5, 10)))
+    batch = unpack_batch(json.loads(json.dumps(pack_batch(buffer.sample_batch(5, 10)))))
     assert batch["batch"] == 1
-    pairs = [(batch["chunks"][position], row) for position, row in batch["rows"]]
+    pairs = [(batch["chunks"][position], row) for position, row in batch["rows"].tolist()]
     by_slot = {0: ("a", 0), 1: ("a", 1), 2: ("a", 2), 3: ("b", 0), 4: ("b", 1)}
-    assert pairs == [by_slot[slot] for slot in batch["buffer_idx"]]
-    assert batch["unique_id"] == batch["buffer_idx"]
-    assert batch["staleness"] == [5 if chunk == "a" else 3 for chunk, _ in pairs]
-    assert batch["IS"] == [1.0] * 5
+    assert pairs == [by_slot[slot] for slot in batch["buffer_idx"].tolist()]
+    assert batch["unique_id"].tolist() == batch["buffer_idx"].tolist()
+    assert batch["staleness"].tolist() == [5 if chunk == "a" else 3 for chunk, _ in pairs]
+    assert batch["IS"].tolist() == [1.0] * 5
 
 
 def test_a_chunk_is_released_when_its_last_row_is_overwritten():
@@ -112,7 +113,7 @@ def test_naive_draws_all_rows_alike():
         {"type": "naive", "replay_buffer_size": 10, "periodic_thruput_seconds": 5}, tb_logger=MagicMock()
     )
     buffer.push_chunks([ref("a", 2, priority=[1.0, 1000.0])])
-    drawn = Counter(row for _ in range(200) for _, row in buffer.sample_batch(2, 0)["rows"])
+    drawn = Counter(row for _ in range(200) for row in buffer.sample_batch(2, 0)["rows"][:, 1].tolist())
     assert drawn[0] == drawn[1] == 200
 
 

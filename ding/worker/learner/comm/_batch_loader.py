@@ -10,6 +10,7 @@ import numpy as np
 
 from ding.data import TransitionBatch
 from ding.data.exchange import ChunkBroken, ChunkMissing, DataPlane
+from ding.worker._packed import unpack_batch
 from ding.worker.learner.comm._row_reader import RowReader
 
 log = logging.getLogger(__name__)
@@ -80,19 +81,26 @@ class BatchLoader:
                 for position in range(held, self._prefetch)
             ]
 
+    @property
+    def room(self) -> int:
+        """How many more batches there is room for."""
+        return self._prefetch - len(self._waiting) - self._reading - len(self._ready)
+
     def offer(self, batches: Sequence[Mapping[str, Any]]) -> None:
         """Take batches in the order of their running numbers.
 
         Raises:
             ValueError: one has not the form or the size that was asked for.
         """
-        for batch in batches:
-            _check_batch(batch, self.batch_size)
+        checked = [unpack_batch(batch) for batch in batches]
+        for batch in checked:
+            if len(batch["rows"]) != self.batch_size:
+                raise ValueError(f"a batch needs {self.batch_size} rows, found {len(batch['rows'])}")
         with self._moved:
-            for batch in batches:
+            for batch in checked:
                 if batch["batch"] > self._received:
                     self._received = batch["batch"]
-                    self._waiting.append(dict(batch))
+                    self._waiting.append(batch)
             self._moved.notify_all()
 
     @property
@@ -167,7 +175,7 @@ class BatchLoader:
 
     def _read(self, message: Mapping[str, Any]) -> TransitionBatch | None:
         try:
-            columns = self._reader.read(message["chunks"], np.asarray(message["rows"], dtype=np.int64))
+            columns = self._reader.read(message["chunks"], message["rows"])
         except (ChunkMissing, ChunkBroken) as error:
             chunk = _unreadable(self._reader, message["chunks"])
             log.warning("batch %s is left out: %s", message["batch"], error)
@@ -183,17 +191,3 @@ class BatchLoader:
 def _unreadable(reader: RowReader, chunks: Sequence[str]) -> list[str]:
     """Those of the chunks that cannot be read."""
     return [chunk for chunk in chunks if not reader.can_read(chunk)]
-
-
-def _check_batch(batch: Mapping[str, Any], batch_size: int) -> None:
-    try:
-        number, chunks, rows = batch["batch"], batch["chunks"], batch["rows"]
-    except KeyError as error:
-        raise ValueError(f"a batch needs 'batch', 'chunks' and 'rows', found {sorted(batch)}") from error
-    if isinstance(number, bool) or not isinstance(number, int) or not isinstance(chunks, list):
-        raise ValueError("a batch needs an int 'batch' and a list 'chunks'")
-    if not isinstance(rows, list) or len(rows) != batch_size:
-        raise ValueError(f"a batch needs {batch_size} rows, found {len(rows) if isinstance(rows, list) else rows!r}")
-    for key in _COLUMNS:
-        if batch.get(key) is not None and len(batch[key]) != batch_size:
-            raise ValueError(f"a batch of {batch_size} rows has {len(batch[key])} entries under {key!r}")

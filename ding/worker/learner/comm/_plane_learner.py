@@ -12,6 +12,7 @@ from easydict import EasyDict
 
 from ding.data.exchange import DataPlane, WeightPlane
 from ding.utils import import_module
+from ding.worker._packed import pack_info
 from ding.worker.learner.base_learner import BaseLearner
 from ding.worker.learner.comm._batch_loader import BatchLoader
 from ding.worker.learner.comm._comm_hooks import ResumePoint, SendLearnInfoHook, SendPolicyHook
@@ -22,6 +23,8 @@ from ding.worker.learner.learner_hook import LearnerHook
 log = logging.getLogger(__name__)
 
 _HOOK_PRIORITY = 100
+# How long little news waits for more.
+_GATHER_S = 0.03
 
 PLANE_CONFIG: dict[str, Any] = {
     # Modules with policies and models of one's own.
@@ -206,11 +209,14 @@ class PlaneLearner(BaseCommLearner):
         if loader is None or publisher is None:
             raise RuntimeError(f"task {task.task_id} has not begun")
         deadline = time.monotonic() + max_wait_s
+        gathered = time.monotonic() + _GATHER_S
         with task.changed:
             while task.infos and task.infos[0]["seq"] <= info_ack:
                 task.infos.popleft()
-            while not (task.done or task.error or task.infos or loader.demand(0)):
-                left = deadline - time.monotonic()
+            while not (task.done or task.error or loader.room * 2 >= self._cfg.prefetch_batches):
+                # Something to tell waits a little for more; nothing at all waits longer.
+                news = task.infos or loader.room
+                left = (min(deadline, gathered) if news else deadline) - time.monotonic()
                 if left <= 0:
                     break
                 task.changed.wait(left)
@@ -293,8 +299,7 @@ class PlaneLearner(BaseCommLearner):
         task = self._current()
         with task.changed:
             task.last_seq += 1
-            task.infos.append({"seq": task.last_seq, "info": learn_info})
-            task.changed.notify_all()
+            task.infos.append({"seq": task.last_seq, "info": pack_info(learn_info)})
 
     @property
     def hooks4call(self) -> list[LearnerHook]:

@@ -11,6 +11,7 @@ from ding.data import TransitionBatch, batched
 from ding.data.exchange import InprocDataPlane, InprocWeightPlane
 from ding.interaction import InprocTransport, TaskFail
 from ding.utils import POLICY_REGISTRY
+from ding.worker._packed import pack_batch, unpack_info
 from ding.worker.learner.comm import FlaskFileSystemLearner, InprocLearner, create_comm_learner
 from ding.worker.testing import BatchedScriptedPolicy
 
@@ -81,7 +82,7 @@ def batch(number, chunks, rows):
     size = len(rows)
     ids = {"unique_id": list(range(size)), "buffer_idx": list(range(size))}
     weights = {"IS": [1.0] * size, "staleness": [0] * size, "use": [1] * size, "priority": [1.0] * size}
-    return {"batch": number, "chunks": chunks, "rows": rows, **ids, **weights}
+    return pack_batch({"batch": number, "chunks": chunks, "rows": rows, **ids, **weights})
 
 
 def feed(learner, chunks, number=0, ack=0, until=None):
@@ -91,7 +92,7 @@ def feed(learner, chunks, number=0, ack=0, until=None):
     while True:
         assert time.monotonic() < deadline
         new = [info for info in report["infos"] if info["seq"] > ack]
-        infos += [info["info"] for info in new]
+        infos += [unpack_info(info["info"]) for info in new]
         ack = new[-1]["seq"] if new else ack
         if report["done"] or (until is not None and until(report)):
             return infos, report
@@ -115,7 +116,7 @@ def test_a_task_runs_to_its_end():
     infos, report = feed(learner, chunks)
     assert [info["learner_step"] for info in infos] == [0, 1, 2, 3, 4, 5]
     assert [info["learner_done"] for info in infos] == [False] * 5 + [True]
-    assert infos[0]["priority_info"] == {
+    assert {key: value.tolist() for key, value in infos[0]["priority_info"].items()} == {
         "priority": [100.0, 101.0, 102.0, 103.0], "replay_buffer_idx": [0, 1, 2, 3], "replay_unique_id": [0, 1, 2, 3]
     }  # fmt: skip
     assert report["final"]["learner_done"]

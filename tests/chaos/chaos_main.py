@@ -1,0 +1,50 @@
+"""A parallel run in a process of its own, for the tests to hurt: ``python chaos_main.py FOLDER JSON``.
+
+The working directory is FOLDER. ``status.json`` in it always holds the newest picture of the run, with the process ids.
+JSON: ``seed``, ``limits`` (keyword arguments of the pipeline) and changes of the three configs by dotted path.
+"""
+
+import json
+import os
+import sys
+
+from chaos_parts import put
+
+from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
+from ding.entry import parallel_pipeline
+
+
+class FileView:
+    """Writes the picture of the run into a file."""
+
+    def start(self, exp_name):
+        self.exp_name = exp_name
+
+    def update(self, picture, evaluated):
+        self._write({"status": picture.status, "processes": picture.processes})
+
+    def finish(self, sentence, ok):
+        self._write({"end": sentence, "ok": ok})
+
+    def _write(self, value):
+        with open("status.json.new", "w") as file:
+            json.dump(value, file)
+        os.replace("status.json.new", "status.json")
+
+
+def main(folder, changes):
+    os.chdir(folder)
+    changes = json.loads(changes)
+    configs = {
+        "main": parallel_test_main_config,
+        "create": parallel_test_create_config,
+        "system": parallel_test_system_config,
+    }
+    for path, value in changes.get("config", {}).items():
+        name, _, rest = path.partition(".")
+        put(configs[name], rest, value)
+    parallel_pipeline(tuple(configs.values()), changes.get("seed", 0), view=FileView(), **changes.get("limits", {}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,176 @@
+"""Envs that fail, and what the chaos tests do with a run in another process."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from easydict import EasyDict
+
+from ding.envs import DingEnvWrapper
+from ding.utils import ENV_REGISTRY
+
+HERE = Path(__file__).parent
+
+
+def put(config, path, value):
+    """Set ``config[a][b]...`` for the path ``a.b...``."""
+    *sections, key = path.split(".")
+    for section in sections:
+        config = config.setdefault(section, EasyDict())
+    config[key] = EasyDict(value) if isinstance(value, dict) else value
+
+
+@ENV_REGISTRY.register("chaos_env")
+class ChaosEnv(DingEnvWrapper):
+    """CartPole that, after ``chaos_after`` steps, does what ``chaos_how`` says."""
+
+    def __init__(self, env=None, cfg=None, **kwargs):
+        super().__init__(env, cfg, **kwargs)
+        self._chaos_how, self._chaos_left = cfg["chaos_how"], cfg["chaos_after"]
+
+    def step(self, action):
+        self._chaos_left -= 1
+        if self._chaos_left < 0:
+            CHAOS[self._chaos_how]()
+        return super().step(action)
+
+
+def _raise():
+    raise ArithmeticError("the chaos env is broken")
+
+
+CHAOS = {
+    "raise": _raise,
+    "exit": lambda: sys.exit(3),
+    "abort": os.abort,
+    "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "slow": lambda: time.sleep(0.02),
+}
+
+
+def is_gone(pid):
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return True
+    return state == "Z"
+
+
+class ChaosRun:
+    """A run in a process group of its own."""
+
+    def __init__(self, folder, **changes):
+        self.folder = folder
+        self.shm_before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+        with open(folder / "output.txt", "w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(HERE / "chaos_main.py"), str(folder), json.dumps(changes)],
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+        self.pids = set()
+
+    @property
+    def output(self):
+        return (self.folder / "output.txt").read_text()
+
+    def picture(self):
+        """The newest picture; remembers every process it ever saw."""
+        try:
+            picture = json.loads((self.folder / "status.json").read_text())
+        except FileNotFoundError:
+            return {}
+        self.pids |= {process["pid"] for process in picture.get("processes", {}).values() if process["pid"]}
+        return picture
+
+    def status(self, key, default=0):
+        return (self.picture().get("status") or {}).get(key, default)
+
+    def pid(self, role):
+        return (self.picture().get("processes") or {}).get(role, {}).get("pid")
+
+    def wait_for(self, condition, what, timeout_s=90.0):
+        """Watch the run until the condition holds; it must not end before."""
+        tick = threading.Event()
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s:
+            found = condition()
+            if found:
+                return found
+            if self.process.poll() is not None:
+                raise AssertionError(f"the run ended ({self.process.returncode}) before {what}:\n{self.output}")
+            tick.wait(0.05)
+        raise AssertionError(f"no {what} within {timeout_s} s; {self.picture()}\n{self.output}")
+
+    def wait_end(self, timeout_s=120.0):
+        """Return the exit code."""
+        tick = threading.Event()
+        deadline_s = time.monotonic() + timeout_s
+        while self.process.poll() is None and time.monotonic() < deadline_s:
+            self.picture()
+            tick.wait(0.05)
+        if self.process.poll() is None:
+            raise AssertionError(f"the run did not end within {timeout_s} s; {self.picture()}\n{self.output}")
+        return self.process.returncode
+
+    def kill(self, role, signum=signal.SIGKILL):
+        """Send a signal to the process of a role; returns its pid."""
+        pid = self.wait_for(lambda: self.pid(role), f"process of {role}")
+        os.kill(pid, signum)
+        return pid
+
+    def kill_and_wait(self, role):
+        """Kill a role and wait for the next process in its place."""
+        pid = self.kill(role)
+        self.wait_for(lambda: self.pid(role) not in (None, pid), f"new process of {role}")
+
+    def result(self):
+        found = list(self.folder.glob("*/result.json"))
+        return json.loads(found[0].read_text()) if found else None
+
+    def left_behind(self):
+        """Whatever is still there of a run that is over."""
+        tick = threading.Event()
+        for _ in range(100):
+            left = [pid for pid in self.pids if not is_gone(pid)]
+            if not left and not self._group():
+                break
+            tick.wait(0.05)
+        shm = set(os.listdir("/dev/shm")) - self.shm_before if os.path.isdir("/dev/shm") else set()
+        # Other runs on this machine have folders of their own.
+        shm = {name for name in shm if name.startswith("ding-run-") and self._is_ours(name)}
+        temporary = [str(path) for path in self.folder.rglob("*.tmp")]
+        return [*left, *self._group(), *shm, *temporary]
+
+    def _group(self):
+        """Live processes of the run's session."""
+        try:
+            os.killpg(self.process.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return []
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.getsid(int(entry.name)) == self.process.pid and not is_gone(int(entry.name)):
+                    found.append(entry.name)
+            except ProcessLookupError:
+                continue
+        return found
+
+    def _is_ours(self, name):
+        return (Path("/dev/shm") / name / f"{self.process.pid}").exists()
+
+    def close(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()

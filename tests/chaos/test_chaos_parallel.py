@@ -1,0 +1,189 @@
+"""Parallel runs in real processes that are killed, stopped, terminated and broken (R1-R3, R6-R9, R16).
+
+The short forms run always; the full ones are marked slow.
+"""
+
+import os
+import signal
+import socket
+import sys
+
+import pytest
+from chaos_parts import ChaosRun
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+QUICK = {
+    "main.env.stop_value": 10**9,
+    "main.env.collector_env_num": 4,
+    "main.env.evaluator_env_num": 2,
+    "main.policy.other.commander.eval_interval": 3600,
+    "main.policy.collect.collector.collector_num": 2,
+}
+
+
+@pytest.fixture
+def start(tmp_path):
+    runs = []
+
+    def begin(**changes):
+        changes["config"] = {**QUICK, **changes.get("config", {})}
+        runs.append(ChaosRun(tmp_path, **changes))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.close()
+
+
+def is_training(run, more=1):
+    begun = run.status("train_iter")
+    return lambda: run.status("train_iter") >= begun + more
+
+
+def gets_data(run):
+    before = run.status("buffers", {}).get("rows", 0)
+    return lambda: run.status("buffers", {}).get("rows", 0) != before
+
+
+def test_every_role_may_be_killed_and_the_run_goes_on_to_its_end(start):
+    """R1, R2, R3 in short."""
+    run = start(limits={"max_train_iter": 3000})
+    run.wait_for(is_training(run), "training")
+    for role in ("collector0", "learner0", "coordinator", "collector1"):
+        run.kill_and_wait(role)
+        run.wait_for(gets_data(run), f"data after {role} was killed")
+        run.wait_for(is_training(run), f"training after {role} was killed")
+    assert run.wait_end() == 0, run.output
+    result = run.result()
+    assert result["train_iter"] >= 3000
+    assert result["tasks"]["failed"] == 0
+    assert run.left_behind() == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tmp_path, signum):
+    """R8 for the run."""
+    import torch
+
+    run = start()
+    run.wait_for(is_training(run), "training")
+    os.kill(run.process.pid, signum)
+    assert run.wait_end(12) == 128 + signum, run.output
+    assert run.left_behind() == []
+    checkpoints = list(tmp_path.glob("*/ckpt/resume_*.pth.tar"))
+    assert len(checkpoints) == 1
+    assert torch.load(checkpoints[0], weights_only=True)["last_iter"] > 0
+
+
+def test_the_processes_of_a_killed_launcher_end(start):
+    """R9."""
+    run = start()
+    run.wait_for(is_training(run), "training")
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.process.wait()
+    assert run.left_behind() == []
+
+
+def test_sigterm_to_a_role_ends_it_in_order_and_another_takes_its_place(start):
+    """R8 for each role."""
+    run = start()
+    run.wait_for(is_training(run), "training")
+    for role in ("learner0", "collector0", "coordinator"):
+        pid = run.kill(role, signal.SIGTERM)
+        run.wait_for(lambda: run.pid(role) not in (None, pid), f"new process of {role}")  # noqa: B023
+        assert run.picture()["processes"][role]["last_end"] == "ended with exit code 0"
+        run.wait_for(is_training(run), f"training after {role} was terminated")
+
+
+@pytest.mark.parametrize("how", ["raise", pytest.param("exit", marks=pytest.mark.slow)])
+def test_an_exception_in_an_env_stops_the_run_with_its_traceback(start, how):
+    """R7 where the process lives on."""
+    run = start(config=_chaos_env(how))
+    assert run.wait_end() == 1
+    assert "chaos_parts.py" in run.output
+    assert ("ArithmeticError: the chaos env is broken" if how == "raise" else "SystemExit: 3") in run.output
+    assert run.left_behind() == []
+
+
+@pytest.mark.parametrize("how", [pytest.param("abort", marks=pytest.mark.slow), "segfault"])
+def test_a_crash_in_an_env_stops_the_run_and_names_the_signal(start, how):
+    """R7 where the process dies."""
+    run = start(config=_chaos_env(how))
+    assert run.wait_end() == 1
+    assert {"abort": "SIGABRT", "segfault": "SIGSEGV"}[how] in run.output
+    assert run.left_behind() == []
+
+
+def test_a_port_that_is_taken_is_named(start):
+    """R16."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        run = start(config={"system.coordinator": {"port": port}})
+        assert run.wait_end() == 1
+    assert f"port {port}" in run.output
+    assert "system_config.coordinator" in run.output
+    assert run.left_behind() == []
+
+
+def test_a_stopped_collector_loses_its_task_and_comes_back(start):
+    """R6 in short: the lease is two seconds here."""
+    run = start(config={"system.coordinator": {"lease_s": 2.0}})
+    run.wait_for(is_training(run), "training")
+    pid = run.kill("collector0", signal.SIGSTOP)
+    run.wait_for(lambda: run.status("tasks", {}).get("requeued", 0) >= 1, "a task that went back to the queue")
+    os.kill(pid, signal.SIGCONT)
+    run.wait_for(lambda: "collector0" in run.status("workers", {}), "return of the collector")
+    assert run.pid("collector0") == pid
+    run.wait_for(is_training(run), "training")
+
+
+def _chaos_env(how):
+    return {
+        "create.env": {"type": "chaos_env", "import_names": ["chaos_parts"]},
+        "main.env.chaos_how": how,
+        "main.env.chaos_after": 5,
+    }
+
+
+@pytest.mark.slow
+def test_twenty_kills_of_collectors(start):
+    """R1."""
+    import random
+    import time
+
+    chance = random.Random(0)
+    run = start(config={"main.env.stop_value": 195, "main.policy.other.commander.eval_interval": 5})
+    run.wait_for(is_training(run), "training")
+    kills = 0
+    while run.process.poll() is None and kills < 20:
+        run.kill_and_wait(f"collector{chance.randrange(2)}")
+        kills += 1
+        time.sleep(3)
+    assert run.wait_end(600) == 0, run.output
+    assert run.result()["solved"]
+    assert run.left_behind() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["learner0", "coordinator"])
+def test_five_kills_of_the_one_that_there_is(start, role):
+    """R2, R3."""
+    run = start(limits={"max_train_iter": 20000})
+    for _ in range(5):
+        run.wait_for(is_training(run, 200), "training", 180)
+        run.kill_and_wait(role)
+    assert run.wait_end(600) == 0, run.output
+    assert run.result()["train_iter"] >= 20000
+    assert run.left_behind() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_cartpole_reaches_its_stop_value(start, seed):
+    run = start(seed=seed, config={"main.env.stop_value": 195, "main.policy.other.commander.eval_interval": 5})
+    assert run.wait_end(600) == 0, run.output
+    assert run.result()["solved"]
+    assert run.left_behind() == []

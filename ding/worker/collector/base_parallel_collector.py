@@ -31,7 +31,8 @@ class BaseParallelCollector(Configurable, ABC):
       function of ``path`` alone will do).
 
     Args:
-        cfg: config of the task: ``eval_flag``, ``exp_name``, ``print_freq``, and what the subclass reads.
+        cfg: config of the task: ``eval_flag``, ``exp_name``, ``print_freq``, optionally ``collector_uid`` (it names the
+            log file, which the tasks of one process may share), and what the subclass reads.
     """
 
     send_metadata: Callable[[dict[str, Any]], None]
@@ -42,7 +43,7 @@ class BaseParallelCollector(Configurable, ABC):
         self._cfg = cfg
         self._eval_flag = bool(cfg.eval_flag)
         self._prefix = "EVALUATOR" if self._eval_flag else "COLLECTOR"
-        self._collector_uid = get_task_uid()
+        self._collector_uid = str(cfg.get("collector_uid") or get_task_uid())
         folder = f"./{cfg.exp_name}/log/{self._prefix.lower()}"
         logger, _ = build_logger(folder, self._collector_uid, need_tb=False)
         assert logger is not None

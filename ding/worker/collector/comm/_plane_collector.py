@@ -250,7 +250,12 @@ class PlaneCollector(BaseCommCollector):
         task = self._task
         if task is None:
             return
-        who = {"task_id": task.task_id, "buffer_id": task.buffer_id, "incarnation": self.incarnation}
+        who = {
+            "task_id": task.task_id,
+            "buffer_id": task.buffer_id,
+            "worker": self._cfg.get("name") or self._collector_uid,
+            "incarnation": self.incarnation,
+        }
         if not is_data:
             task.outbox.put_info(dict(metadata))
             return

@@ -62,7 +62,9 @@ class BaseCommCollector(Configurable, ABC):
             raise KeyError(f"a collector task needs 'collector_cfg'; it has {sorted(map(str, task_info))}")
         for name in _import_names(task_info["collector_cfg"]):
             _check_known(name)
-        collector = create_parallel_collector(EasyDict(task_info["collector_cfg"]))
+        # One log for all tasks: there may be thousands of them.
+        cfg = EasyDict({**task_info["collector_cfg"], "collector_uid": self._collector_uid})
+        collector = create_parallel_collector(cfg)
         collector.send_metadata = self.send_metadata
         collector.send_stepdata = self.send_stepdata
         collector.get_policy_update_info = self.get_policy_update_info

@@ -206,6 +206,7 @@ class TestTasks:
         for ref in bench.refs:
             assert bench.data.get(ref["chunk"]).columns["obs"].shape[0] == ref["rows"]
             assert (ref["task_id"], ref["buffer_id"], ref["policy_iter"]) == ("task_0", "buffer_0", 0)
+            assert ref["worker"] == bench.collector.collector_uid
             assert bench.data.meta(ref) == {"task_id": "task_0", "incarnation": ref["incarnation"]}
         steps = steps_of(bench.refs)
         assert len(set(steps)) == len(steps) == 16
@@ -270,6 +271,27 @@ class TestTasks:
             bench.call("collector_close_task", task_id="task_0", ack=bench.ack)
         assert len({ref["seq"] for ref in bench.refs}) == len(bench.refs)
         assert sum(ref["rows"] for ref in bench.refs) == 32
+
+    def test_all_tasks_of_a_process_share_one_log(self, bench, tmp_path):
+        for number in range(2):
+            bench.start(task_id=f"task_{number}")
+            bench.take_all()
+            bench.call("collector_close_task", ack=bench.ack)
+        logs = os.listdir(tmp_path / "exp" / "log" / "collector")
+        assert logs == [f"{bench.collector.collector_uid}_logger.txt"]
+
+    def test_many_tasks_leave_nothing_open(self, bench):
+        def one():
+            bench.start(episodes=1)
+            bench.take_all()
+            bench.call("collector_close_task", ack=bench.ack, task_id="task_0")
+
+        one()
+        before = len(os.listdir("/proc/self/fd")), threading.active_count()
+        for _ in range(10):
+            one()
+        assert len(os.listdir("/proc/self/fd")) <= before[0] + 2
+        assert threading.active_count() <= before[1]
 
     def test_nothing_is_left_of_a_task_that_was_closed_early(self, bench):
         bench.start(episodes=1_000_000)

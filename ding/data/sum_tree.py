@@ -145,10 +145,10 @@ class SumTree:
         """
         return self._find(mass, self._add_up())
 
-    def draw(self, fractions: np.ndarray) -> np.ndarray:
-        """:meth:`find` for float64 ``[K]`` fractions of the total, in ``[0, 1)``."""
+    def draw(self, points: np.ndarray, parts: int = 1) -> np.ndarray:
+        """:meth:`find` for float64 ``[K]`` points in ``[0, parts)``, where ``parts`` stands for the total."""
         total = self._add_up()
-        return self._find(fractions * total, total)
+        return self._find(points * (total / parts), total)
 
     def _add_up(self) -> float:
         torch.cumsum(self._top, 0, out=self._top_ends)

@@ -183,11 +183,11 @@ class AdvancedReplayBuffer(RingBuffer):
         if self._span + count <= self._size:
             return np.zeros(0, dtype=np.int64)
         positions = (self._tail + np.arange(min(count, self._size))) % self._size
-        return positions[self._slots.unique_id.take(positions) != EMPTY]
+        return positions[self._slots.unique_id[positions] != EMPTY]
 
     def _held_positions(self) -> np.ndarray:
         positions = (self._head + np.arange(self._span)) % self._size
-        return positions[self._slots.unique_id.take(positions) != EMPTY]
+        return positions[self._slots.unique_id[positions] != EMPTY]
 
     def _skip_holes(self) -> None:
         """Move the head to the oldest held element."""
@@ -195,7 +195,7 @@ class AdvancedReplayBuffer(RingBuffer):
             self._head, self._span = self._tail, 0
         elif self._slots.unique_id[self._head] == EMPTY:
             positions = (self._head + np.arange(self._span)) % self._size
-            first = int(np.argmax(self._slots.unique_id.take(positions) != EMPTY))
+            first = int(np.argmax(self._slots.unique_id[positions] != EMPTY))
             self._head = (self._head + first) % self._size
             self._span -= first
 
@@ -263,13 +263,12 @@ class AdvancedReplayBuffer(RingBuffer):
         if size != len(self._strata):
             self._strata = np.arange(size, dtype=np.float64)
         points += self._strata
-        points *= 1 / size
         if sample_range is None:
-            return tree.draw(points)
+            return tree.draw(points, size)
         held = self._held_positions()
         ranks = self._ranks(sample_range, len(held))
         ends = tree.leaves.take(held[ranks.start : ranks.stop]).cumsum()
-        picked = np.minimum(ends.searchsorted(points * ends[-1], "right"), len(ends) - 1)
+        picked = np.minimum(ends.searchsorted(points * (ends[-1] / size), "right"), len(ends) - 1)
         return held[ranks.start + picked]
 
     def _annotated(self, positions: np.ndarray, cur_iter: int) -> Any:
@@ -278,12 +277,13 @@ class AdvancedReplayBuffer(RingBuffer):
         np.add.at(slots.use_count, positions, 1)
         # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
         weight = (tree.smallest() / tree.leaves.take(positions)) ** self._beta
+        known = slots.table.take(positions)
         added = {
-            "replay_unique_id": unique_ids(slots.unique_id.take(positions), self._instance_name),
+            "replay_unique_id": unique_ids(known["unique_id"], self._instance_name),
             "replay_buffer_idx": positions,
-            "priority": slots.priority.take(positions),
-            "staleness": slots.staleness(positions, cur_iter),
-            "use": slots.use_count.take(positions),
+            "priority": known["priority"],
+            "staleness": slots.staleness(known["collect_iter"], cur_iter),
+            "use": known["use_count"],
             "IS": weight,
         }
         self._attr_monitor.record(added["use"], added["priority"], added["staleness"])
@@ -298,7 +298,7 @@ class AdvancedReplayBuffer(RingBuffer):
         return sampled
 
     def _remove_used(self, positions: np.ndarray) -> None:
-        used_up = np.unique(positions[self._slots.use_count.take(positions) >= self._max_use])
+        used_up = np.unique(positions[self._slots.use_count[positions] >= self._max_use])
         if len(used_up):
             if self._remover is not None:
                 # Their files are still to be read by whoever was given them now: they go when the slot is taken again.
@@ -308,10 +308,10 @@ class AdvancedReplayBuffer(RingBuffer):
     def _remove_stale(self, cur_iter: int) -> None:
         """Remove from the oldest element on, up to the first one that is fresh enough."""
         slots = self._slots
-        if self._count == 0 or slots.staleness(np.array([self._head]), cur_iter)[0] < self._max_staleness:
+        if self._count == 0 or slots.staleness(slots.collect_iter[[self._head]], cur_iter)[0] < self._max_staleness:
             return
         held = self._held_positions()
-        fresh = slots.staleness(held, cur_iter) < self._max_staleness
+        fresh = slots.staleness(slots.collect_iter[held], cur_iter) < self._max_staleness
         stale = held[: int(fresh.argmax())] if fresh.any() else held
         if self._remover is not None:
             self._use_up(list(self._storage.read(stale)))  # type: ignore[union-attr]
@@ -374,7 +374,8 @@ class AdvancedReplayBuffer(RingBuffer):
 
     def _apply(self, ids: np.ndarray, positions: np.ndarray, priority: np.ndarray) -> None:
         inside = positions.view(np.uint64) < self._size
-        kept = inside & (self._slots.unique_id.take(positions, mode="clip") == ids)
+        kept = self._slots.unique_id[positions if inside.all() else np.where(inside, positions, 0)] == ids
+        kept &= inside
         if not kept.all():
             self._dropped_updates += len(kept) - int(np.count_nonzero(kept))
             self._logger.debug("%s skips priorities of elements that are gone", self._instance_name)

@@ -22,7 +22,7 @@ CORE = [
 
 EXTRAS = {
     "plot": ["matplotlib>=3.8"],
-    "video": ["imageio>=2.34", "imageio-ffmpeg>=0.5"],
+    "video": ["imageio>=2.34", "imageio-ffmpeg>=0.5", "gymnasium[classic-control]>=1.0"],
     "atari": ["ale-py>=0.10", "opencv-python-headless>=4.9"],
     "box2d": ["gymnasium[box2d]>=1.0"],
     "mujoco": ["gymnasium[mujoco]>=1.0"],

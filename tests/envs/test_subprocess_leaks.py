@@ -52,7 +52,17 @@ def processes(manager):
 
 
 def segments():
-    return set(os.listdir(SHM)) if SHM.exists() else set()
+    """Named segments and semaphores that no process outside this test's family holds: others may run beside it."""
+    names = {path.name for path in SHM.glob("*") if path.name.startswith(("psm_", "sem.")) and path.is_file()}
+    family = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+    for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
+        if int(maps.parent.name) not in family:
+            try:
+                text = maps.read_text()
+            except OSError:
+                continue  # ended, or not ours to look into
+            names -= {name for name in names if f"{SHM}/{name}" in text}
+    return names
 
 
 def assert_gone(children):

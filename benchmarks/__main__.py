@@ -88,7 +88,10 @@ def _say_result(result: dict[str, Any]) -> None:
     for op in result["ops"]:
         for label, figure in op["figures"].items():
             ratio = op["ratios"].get(label)
-            _say(f"    {op['name']:12} {label:28} {figure['median']:>12,.4g} {op['unit']}" + _ratio(ratio))
+            _say(
+                f"    {op['name']:12} {label:28} {figure['median']:>12,.4g} {op['unit']}"
+                + _ratio(ratio, op["cpu_ratios"].get(label))
+            )
         for target in op["targets"]:
             state = {True: "met", False: "MISSED", None: "not measured"}[target["met"]]
             _say(f"    {op['name']:12} {target['text']}: {state} ({target['measured']})")
@@ -96,8 +99,9 @@ def _say_result(result: dict[str, Any]) -> None:
         _say(f"    {label} did not run: {error}")
 
 
-def _ratio(ratio: float | None) -> str:
-    return "" if ratio is None else f"   ours / theirs {ratio:.3g}"
+def _ratio(ratio: float | None, by_cpu: float | None) -> str:
+    text = "" if ratio is None else f"   ours / theirs {ratio:.3g}"
+    return text if by_cpu is None else f"{text}, by CPU time {by_cpu:.3g}"
 
 
 def _say(text: str) -> None:

@@ -64,12 +64,16 @@ def _op(op: dict[str, Any]) -> list[str]:
     noise = "" if op["noise"] is None else f" The same side twice differs by {op['noise']:.1%}."
     better = " (less is better)" if op["lower"] else ""
     lines = [f"**{op['title']}**, {op['unit'].replace('_', ' ')}{better}.{noise}", ""]
-    lines += ["| side | median | best | spread | per CPU s | ours / theirs |", "|---|---|---|---|---|---|"]
+    lines += [
+        "| side | median | best | spread | per CPU s | ours / theirs | by CPU time |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for label, figure in op["figures"].items():
         ratio = op["ratios"].get(label)
         best = min(figure["wall"]) if op["lower"] else figure["best"]
         cells = [label, number(figure["median"]), number(best), f"{figure['spread']:.0%}"]
-        cells += [number(figure["median_cpu"]), "" if ratio is None else f"{number(ratio)} x"]
+        by_cpu = op["cpu_ratios"].get(label)
+        cells += [number(figure["median_cpu"]), *("" if one is None else f"{number(one)} x" for one in (ratio, by_cpu))]
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 

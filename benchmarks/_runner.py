@@ -175,11 +175,15 @@ class _Record:
             "figures": {label: summary.as_dict() for label, summary in found.items()},
             "counts": self._counts.get(op.title, {}),
             "ratios": {},
+            "cpu_ratios": {},
             "noise": None,
             "targets": [],
         }
         if first in found:
             result["ratios"] = {k: paired_ratio(found[first], one) for k, one in found.items() if k != first}
+            if op.value is None:
+                others = {label: one for label, one in found.items() if label != first}
+                result["cpu_ratios"] = {k: paired_ratio(found[first], one, cpu=True) for k, one in others.items()}
             if control is not None:
                 result["noise"] = noise(found[first], control)
         result["targets"] = [_judge(target, found) for target in op.targets if self._mode in target.modes]

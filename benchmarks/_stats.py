@@ -50,9 +50,13 @@ def relative_spread(values: Sequence[float]) -> float:
     return (high - low) / middle if middle else 0.0
 
 
-def paired_ratio(ours: Summary, theirs: Summary) -> float:
-    """Median over the rounds of our rate over theirs: what both met at the same time cancels."""
-    pairs = [a / b for a, b in zip(ours.wall, theirs.wall) if b > 0]
+def paired_ratio(ours: Summary, theirs: Summary, cpu: bool = False) -> float:
+    """Median over the rounds of our rate over theirs: what both met at the same time cancels.
+
+    ``cpu`` takes the rates per CPU second, which other processes on the machine disturb less.
+    """
+    both = (ours.cpu, theirs.cpu) if cpu else (ours.wall, theirs.wall)
+    pairs = [a / b for a, b in zip(*both) if b > 0]
     if not pairs:
         raise ValueError("no round with a rate above zero")
     return statistics.median(pairs)

@@ -140,6 +140,7 @@ def test_statistics():
     ours, theirs = Summary((10.0, 30.0, 20.0), (1.0, 2.0, 3.0)), Summary((5.0, 10.0, 40.0), (1.0, 1.0, 1.0))
     assert (ours.median, ours.best, ours.median_cpu) == (20.0, 30.0, 2.0)
     assert paired_ratio(ours, theirs) == 2.0
+    assert paired_ratio(ours, theirs, cpu=True) == 2.0
     assert noise(ours, theirs) == 1.0
     assert relative_spread([1.0, 2.0, 3.0]) == pytest.approx(0.5)
     assert relative_spread([1.0]) == 0.0

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,11 +115,24 @@ def dist_launch_coordinator(
                 sentence = "stopped; start it again to go on"
                 raise RunInterrupted(context.signum or 0)
             final = write_result(result, cfg.main.exp_name)
-            Path(run_dir, _roles.JOURNAL).unlink(missing_ok=True)
+            _tidy(cfg, run_dir)
             sentence, ok = describe_result(final), True
             return final
         finally:
             view.finish(sentence, ok)
+
+
+def _tidy(cfg: EasyDict, run_dir: str) -> None:
+    """The run is over: its journal goes, and the folders that nobody asked for by name."""
+    shutil.rmtree(run_dir, ignore_errors=True)
+    for key, folder in _auto_folders(cfg).items():
+        if os.path.abspath(cfg.system.collector0[key]) == os.path.abspath(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _auto_folders(cfg: EasyDict) -> dict[str, str]:
+    """Where data and policies lie when the config leaves it open: all machines must find them."""
+    return {key: os.path.join(cfg.main.exp_name, key.removeprefix("path_")) for key in ("path_data", "path_policy")}
 
 
 def dist_launch_learner(
@@ -208,8 +222,8 @@ def _load(filename: str, seed: int, save: bool, **addresses: Any) -> EasyDict:
     if settings.get("coordinator_port") is None:
         settings["coordinator_port"] = _env_port("COORDINATOR_PORT")
     cfg = _compile(str(path), settings, save)
-    for key in ("path_data", "path_policy"):
-        set_folder(cfg, key, os.path.join(cfg.main.exp_name, key.removeprefix("path_")))
+    for key, folder in _auto_folders(cfg).items():
+        set_folder(cfg, key, folder)
     return cfg
 
 

@@ -51,7 +51,8 @@ class Announcer:
             try:
                 self._client.request("POST", "/slave/enrol", self._message)
             except (UnreachableError, MasterSystemShuttingDown) as error:
-                log.info("could not enrol: %s", error)
+                # Once is enough: it is tried for as long as it takes.
+                log.log(logging.INFO if waiting == _FIRST_WAIT_S else logging.DEBUG, "could not enrol: %s", error)
                 self._state.wait_closed(waiting)
                 waiting = min(_LONGEST_WAIT_S, 2 * waiting)
             except ServiceClosed:

@@ -1,7 +1,7 @@
 """DQN on Acrobot-v1: swing the tip above the line; -1 per step, 500 steps at most.
 
-Result: evaluation return -87, -86 and -82 on seeds 0, 1 and 2, after 80,000, 54,000 and 106,000 env steps, in 25 to 45 s
-each (one core of a busy 2-core machine).
+Result: evaluation return -87, -86 and -82 on seeds 0, 1 and 2, after 80,000, 54,000 and 106,000 env steps, in 25 to
+45 s each (one core of a busy 2-core machine).
 """
 
 from easydict import EasyDict

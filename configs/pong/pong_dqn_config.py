@@ -1,6 +1,6 @@
 """DQN on Pong (extra `atari`, the real Arcade Learning Environment): -21 at the start, 21 at best.
 
-Result so far: -21 on seed 0 after 115,000 env steps (of four frames) and 1,300 s on a busy 2-core machine without a GPU,
+Result so far: -21 on seed 0 after 115,000 env steps (of four frames) and 1,300 s on a busy 2-core machine without GPU,
 where the run was ended. Whether and when it reaches the stop value has not been seen yet.
 """
 

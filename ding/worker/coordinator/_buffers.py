@@ -11,6 +11,8 @@ from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
 
+_BATCHES_PER_LIFE = 1 << 40
+
 
 class BufferShelf:
     """Opens and closes buffers, takes chunks exactly once, and lets chunks go that nobody needs.
@@ -33,6 +35,7 @@ class BufferShelf:
         self._came = threading.Condition()
         self._arrivals = 0
         self._number = 0
+        self._life = 0
         self._keep_files = False
         self._counts: Counter[str] = Counter()
 
@@ -46,7 +49,9 @@ class BufferShelf:
             self._make(buffer_id, plain)
 
     def _make(self, buffer_id: str, cfg: Mapping[str, Any]) -> MetadataBuffer:
-        buffer = MetadataBuffer(cfg, self._release, exp_name=self._exp_name)
+        # Learners outlive a coordinator and take only batches that are newer than those they had.
+        first_batch = self._life * _BATCHES_PER_LIFE + 1
+        buffer = MetadataBuffer(cfg, self._release, exp_name=self._exp_name, first_batch=first_batch)
         buffer.start()
         self.buffers[buffer_id] = buffer
         return buffer
@@ -78,6 +83,8 @@ class BufferShelf:
 
     def restore(self, state: JournalState) -> None:
         """Make the buffers of an earlier coordinator anew."""
+        self._life = int(state.values.get("life", 0)) + 1
+        self._journal.save_values({"life": self._life})
         self._number = max((chunk.number for chunk in state.chunks), default=0)
         for buffer_id, cfg in state.buffers.items():
             buffer = self._make(buffer_id, cfg)

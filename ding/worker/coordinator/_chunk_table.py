@@ -14,9 +14,10 @@ class ChunkTable:
 
     Args:
         release: called by :meth:`release_unused` with the refs of chunks of which both counts are 0.
+        first_batch: running number of the first batch.
     """
 
-    def __init__(self, release: Callable[[list[dict[str, Any]]], None]) -> None:
+    def __init__(self, release: Callable[[list[dict[str, Any]]], None], first_batch: int = 1) -> None:
         self._release = release
         self._refs: dict[int, dict[str, Any]] = {}
         self._rows: dict[int, int] = {}
@@ -24,7 +25,7 @@ class ChunkTable:
         self._numbers: dict[str, int] = {}
         self._batches: deque[tuple[int, list[int]]] = deque()
         self._next_number = 0
-        self._next_batch = 1
+        self._next_batch = first_batch
         self._unused: list[int] = []
 
     def __len__(self) -> int:

@@ -41,6 +41,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
         cfg: config of an advanced buffer. For ``type: naive`` every row is as likely as any other.
         release: called with the refs of chunks that nobody needs any more.
         exp_name, instance_name, tb_logger: as for any buffer.
+        first_batch: running number of the first batch that is drawn.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
         tb_logger: Any = None,
         exp_name: str = "default_experiment",
         instance_name: str = "buffer",
+        first_batch: int = 1,
     ) -> None:
         uniform = cfg.get("type") == "naive"
         cfg = {key: value for key, value in cfg.items() if key not in _DATA_KEYS and key in self.config}
@@ -58,7 +60,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
         cfg["storage"] = {"mixed_rows": True}
         if cfg.get("rate_limit"):
             cfg["rate_limit"] = {**cfg["rate_limit"], "timeout_s": 0.0}  # the coordinator waits, not the buffer
-        self._chunks = ChunkTable(release or _ignore)
+        self._chunks = ChunkTable(release or _ignore, first_batch)
         super().__init__(cfg, tb_logger, exp_name, instance_name)
         self._chunk_of = np.full(self._size, -1, dtype=np.int64)
 

@@ -112,7 +112,7 @@ def test_data_flows_from_collectors_to_the_learner_and_the_buffer_is_closed_at_i
             run.hub.join(worker)
         wait_until(lambda: "learner_task_id1" in run.commander.finished)
         wait_until(lambda: len(run.commander.finished) == 3)
-        wait_until(lambda: run.coordinator._replay_buffer == {})
+        wait_until(lambda: run.coordinator._replay_buffer == {} and len(run.plane.released) == 20)
         assert run.commander.steps == 80
         assert sorted(run.plane.released) == sorted(collectors[0].produced + collectors[1].produced)
     assert [info["learner_step"] for info in run.commander._learner_info["learner_task_id1"]] == list(range(200))
@@ -292,8 +292,10 @@ def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path
         assert held > 0
         run.hub.join(learner)
         run.hub.join(collector)
-        before = collector.made
+        before, batches = collector.made, len(learner.batches)
         wait_until(lambda: collector.made > before + 20)
+        wait_until(lambda: len(learner.batches) > batches + 20)
+        assert min(batch["batch"] for batch in learner.batches[batches:]) == (1 << 40) + 1
         collector.total = collector.made + 3
         wait_until(lambda: "collector_task_id1" in run.commander.finished)
         learner.iterations = len(learner.batches)

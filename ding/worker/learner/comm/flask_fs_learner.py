@@ -81,19 +81,29 @@ class LearnerSlave(Slave):
             raise TaskFail(result={"message": message}, message=message)
         return {"max_wait_s": float(wait), "info_ack": ack}
 
+    def _require(self, task: Mapping[str, Any]) -> None:
+        """A message of a coordinator that thinks of another task must not reach this one."""
+        asked, current = task.get("task_id"), self._current_task_info.get("task_id")
+        if asked is not None and asked != current:
+            message = f"{task['name']} is for task {str(asked)[:80]!r}, but {current!r} runs here"
+            raise TaskFail(result={"message": message}, message=message)
+
     def _get_data_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        self._require(task)
         return {**self._callback_fn["deal_with_get_data"](**self._options(task)), **self._ids()}
 
     def _learn_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         batches = task.get("batches")
         if not isinstance(batches, list) or not all(isinstance(batch, dict) for batch in batches):
             raise TaskFail(result={"message": "batches are missing"}, message="learner_learn_task needs batches")
+        self._require(task)
         return {**self._callback_fn["deal_with_learner_learn"](batches, **self._options(task)), **self._ids()}
 
     def _close_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         ids, asked = self._ids(), task.get("task_id")
         if asked is not None and self._last_end.get("task_id") == asked and asked != ids["task_id"]:
             return self._last_end  # asked again, because the answer was lost
+        self._require(task)
         result = self._callback_fn["deal_with_learner_close"]()
         self._current_task_info = {}
         self._last_end = {**result, **ids}

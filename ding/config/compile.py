@@ -24,6 +24,7 @@ from ding.config._resolve import (
     name_of,
     registered,
 )
+from ding.config._value_check import check_values
 from ding.config.config import save_config
 from ding.config.errors import ConfigNotSerializableError, ConfigValueError
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, deep_merge_dicts, get_rank, get_world_size
@@ -105,6 +106,7 @@ def compile_config(
 
     defaults = EasyDict({"env": env_cfg, "policy": policy_cfg, **extras})
     check_keys(user, defaults, strict)
+    check_values(user, defaults)
     result = EasyDict(deep_merge_dicts(defaults, user))
     _finish(result, evaluator_cls, seed)
     if save_cfg:

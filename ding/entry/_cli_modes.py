@@ -11,7 +11,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.utils import UnknownNameError, nearest
+from ding.utils import MissingExtraError, UnknownNameError, nearest
 
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
@@ -83,7 +83,7 @@ def _config_mistakes() -> tuple[type[Exception], ...]:
     from ding.policy.errors import PolicyConfigError
     from ding.worker.learner.learner_hook import HookConfigError
 
-    return UnknownNameError, PolicyConfigError, HookConfigError
+    return UnknownNameError, MissingExtraError, PolicyConfigError, HookConfigError
 
 
 def _serial(options: Options) -> None:

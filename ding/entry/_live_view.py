@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from ding.entry._progress import UNBOUNDED, Progress, RateMeter, clock_text, time_left_s
+from ding.entry._signals import NOTICE
 
 _REFRESH_PER_S = 4
+_BAR_WIDTH = 50
+_SHOW_CURSOR = b"\x1b[?25h"
 
 
 class LiveView:
@@ -20,6 +26,7 @@ class LiveView:
         self._meter = RateMeter()
         self._progress: Progress | None = None
         self._live: Live | None = None
+        self._stopping = False
 
     def start(self, progress: Progress) -> None:
         self._progress = progress
@@ -33,6 +40,13 @@ class LiveView:
 
     def evaluated(self, progress: Progress) -> None:
         return None
+
+    def stopping(self) -> None:
+        self._stopping = True
+        if self._console.is_terminal:
+            # A second signal ends the process at once; the cursor that the live view hides would stay hidden.
+            with contextlib.suppress(OSError, ValueError):
+                os.write(self._console.file.fileno(), _SHOW_CURSOR)
 
     def finish(self, progress: Progress, sentence: str, ok: bool) -> None:
         if self._live is not None:
@@ -54,10 +68,15 @@ class LiveView:
         table.add_row("return", _return_text(progress), f"{progress.evaluations} evaluations")
         table.add_row("buffer", f"{progress.buffer_count():,} / {progress.buffer_size:,}")
         table.add_row("time", clock_text(progress.elapsed_s), f"left {clock_text(left_s)}")
+        parts: list[RenderableType] = [table]
         share = progress.share()
-        if share is None:
-            return table
-        return Group(table, ProgressBar(total=1.0, completed=share, width=60))
+        if share is not None:
+            bar = Table.grid(padding=(0, 2))
+            bar.add_row(ProgressBar(total=1.0, completed=share, width=_BAR_WIDTH), f"{share:.0%}")
+            parts.append(bar)
+        if self._stopping:
+            parts.append(NOTICE)
+        return Group(*parts)
 
 
 def _count(done: int, limit: float) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
+from ding.entry._signals import write_notice
+
 logger = logging.getLogger("ding.entry")
 
 UNBOUNDED = int(1e8)
@@ -107,6 +109,9 @@ class ProgressView(Protocol):
     def evaluated(self, progress: Progress) -> None:
         """An evaluation is over; ``progress.last_return`` is its mean return."""
 
+    def stopping(self) -> None:
+        """A signal asked the run to stop. Called inside the signal's handler: no locks, no buffered writes."""
+
     def finish(self, progress: Progress, sentence: str, ok: bool) -> None:
         """The run is over; ``sentence`` says how it ended, ``ok`` whether by itself. Called once, also after errors."""
 
@@ -131,6 +136,9 @@ class PlainView:
     def evaluated(self, progress: Progress) -> None:
         shown = "-" if progress.last_return is None else f"{progress.last_return:.2f}"
         self._line(progress, f"return {shown}, ")
+
+    def stopping(self) -> None:
+        write_notice()
 
     def finish(self, progress: Progress, sentence: str, ok: bool) -> None:
         logger.log(logging.INFO if ok else logging.WARNING, "%s: %s", progress.exp_name, sentence)

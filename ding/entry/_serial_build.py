@@ -12,6 +12,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
+from ding.entry._shape_check import check_model_shapes
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import create_policy
 from ding.utils import get_rank, set_pkg_seed
@@ -55,7 +56,8 @@ def serial_parts(
         dynamic_seed: Whether each reset of a collector env draws a new seed.
 
     Raises:
-        ConfigValueError: The policy asks for several buffers, which a serial run does not have.
+        ConfigValueError: The policy asks for several buffers, which a serial run does not have, or the shapes of
+            ``policy.model`` do not fit the env.
     """
     if cfg.policy.other.replay_buffer.get("multi_buffer", False):
         raise ConfigValueError("policy.other.replay_buffer.multi_buffer: serial_pipeline works with one buffer")
@@ -63,6 +65,8 @@ def serial_parts(
         collector_env, evaluator_env = _create_envs(cfg, env_setting, dynamic_seed, ends)
         set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
         policy = create_policy(cfg.policy, model=model, enable_field=["learn", "collect", "eval", "command"])
+        if model is None:
+            check_model_shapes(type(policy), cfg.policy.model, collector_env)
         writer = LazyWriter(os.path.join(f"./{cfg.exp_name}", "log", "serial")) if get_rank() == 0 else None
         if writer is not None:
             ends.callback(writer.close)

@@ -11,12 +11,19 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_NOTICE = b"\nstopping; once more ends it at once\n"
+NOTICE = "stopping; once more ends it at once"
+
+
+def write_notice() -> None:
+    """Say on standard error that the run is about to stop; safe inside a signal handler."""
+    with contextlib.suppress(OSError):
+        # Not through logging or print: their buffers may be in the middle of a write in this very thread.
+        os.write(2, f"\n{NOTICE}\n".encode())
 
 
 class RunInterrupted(SystemExit):
@@ -41,9 +48,13 @@ class StopSignals:
     """Context manager that owns the handlers of SIGINT and SIGTERM while a run lasts.
 
     Handlers belong to the main thread; in another thread nothing is installed and `requested` stays None.
+
+    Args:
+        notify: Called inside the handler of the first signal, to say that the run is about to stop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notify: Callable[[], None] = write_notice) -> None:
+        self._notify = notify
         self.requested: int | None = None
         self._interruptible = False
         self._previous: dict[int, Any] = {}
@@ -64,9 +75,7 @@ class StopSignals:
             os.kill(os.getpid(), signum)
             return
         self.requested = signum
-        with contextlib.suppress(OSError):
-            # Not through logging or print: their buffers may be in the middle of a write in this very thread.
-            os.write(2, _NOTICE)
+        self._notify()
         if self._interruptible:
             raise StopNow
 

@@ -61,7 +61,7 @@ def serial_pipeline(
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     resumes = bool(main.get("policy", {}).get("learn", {}).get("resume_training", False))
     view = make_view() if view is None else view
-    with console_lines(), StopSignals() as signals:
+    with console_lines(), StopSignals(view.stopping) as signals:
         cfg = compile_config(
             main,
             seed=seed,

@@ -41,6 +41,7 @@ from ding.utils.design_helper import SingletonMetaclass
 from ding.utils.dict_helper import convert_easy_dict_to_dict
 from ding.utils.file_helper import atomic_write, read_file, remove_file, save_file
 from ding.utils.import_helper import (
+    MissingExtraError,
     import_module,
     require_extra,
     try_import_ceph,
@@ -139,6 +140,7 @@ __all__ = [
     "LockContextType",
     "LoggerFactory",
     "MinSegmentTree",
+    "MissingExtraError",
     "Profiler",
     "PropagatingThread",
     "Registry",

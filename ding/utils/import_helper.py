@@ -10,6 +10,10 @@ from types import ModuleType
 log = logging.getLogger(__name__)
 
 
+class MissingExtraError(ImportError):
+    """A package is not installed that only an extra brings; the message names the extra."""
+
+
 def import_module(modules: Iterable[str]) -> None:
     """Import each named module, so that what it registers is there.
 
@@ -25,12 +29,12 @@ def require_extra(module: str, extra: str) -> ModuleType:
     """Import and return ``module``, which the extra ``ding[extra]`` installs.
 
     Raises:
-        ImportError: the module is missing; the message says what to install.
+        MissingExtraError: the module is missing; the message says what to install.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(
+        raise MissingExtraError(
             f"{module!r} could not be imported ({error}); install it with: pip install 'ding[{extra}]'",
             name=module,
         ) from error

@@ -107,9 +107,21 @@ def test_live_view_shows_every_figure():
         "7 / 50",
         "00:02",
         "left 00:06",
+        "24%",
     ):
         assert part in text
     assert text.rstrip().endswith("e: solved: [x]")
+
+
+def test_live_view_says_that_the_run_stops():
+    out = io.StringIO()
+    view = LiveView(Console(file=out, width=100, force_terminal=False))
+    progress = make_progress()
+    progress.begin(0, 0)
+    view.start(progress)
+    view.stopping()
+    view.finish(progress, "stopped", False)
+    assert "stopping; once more ends it at once" in out.getvalue()
 
 
 def test_without_a_terminal_the_view_is_plain(capsys):

@@ -8,23 +8,39 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from ding.envs.env._errors import EnvConfigError
 from ding.envs.env._quick_spaces import quicken_membership
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
-from ding.utils import import_module, require_extra
+from ding.utils import MissingExtraError, import_module, require_extra
 
 # Packages that register envs with gymnasium when asked: (part of the id, module, extra).
 _LATE_REGISTRATIONS = (("ALE/", "ale_py", "atari"), ("NoFrameskip", "ale_py", "atari"))
+
+# What gymnasium says is not installed -> the extra that installs it.
+_EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "pygame": "video", "ale": "atari"}
 
 
 def make_gym_env(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
     """``gymnasium.make`` without its per-step checks; it can render to arrays where the env is able to.
 
     Raises:
-        ValueError: no env of that id is registered.
-        ImportError: the env needs a package that is not installed; the message names the extra.
+        EnvConfigError: no env of that id is registered.
+        MissingExtraError: the env needs a package that is not installed; the message names the extra.
     """
-    spec = find_spec(env_id)
+    try:
+        return _make(find_spec(env_id), kwargs)
+    except gymnasium.error.DependencyNotInstalled as error:
+        extras = [extra for word, extra in _EXTRAS.items() if word in str(error).lower()]
+        if not extras:
+            raise
+        raise MissingExtraError(
+            f"env.env_id {env_id!r} needs a package that is not installed; install it with: "
+            f"pip install 'ding[{extras[0]}]'"
+        ) from error
+
+
+def _make(spec: Any, kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     # The callers keep to reset-before-step by themselves, so the guards would only cost time at every step.
     spec.disable_env_checker = True
     spec.order_enforce = False
@@ -37,8 +53,8 @@ def find_spec(env_id: str) -> Any:
     """A copy of the spec of a gymnasium env; ``package.module:Env-v0`` imports the module first.
 
     Raises:
-        ValueError: no env of that id is registered.
-        ImportError: the package that registers it is not installed.
+        EnvConfigError: no env of that id is registered.
+        MissingExtraError: the package that registers it is not installed.
     """
     module, _, name = env_id.rpartition(":")
     if module:
@@ -50,8 +66,8 @@ def find_spec(env_id: str) -> Any:
         return deepcopy(gymnasium.spec(name))
     except gymnasium.error.Error as error:
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
-        hint = f" Did you mean {', '.join(near)}?" if near else ""
-        raise ValueError(f"env.env_id {env_id!r} is no registered gymnasium env.{hint}") from error
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise EnvConfigError(f"env.env_id: no gymnasium env is registered as {env_id!r}{hint}") from error
 
 
 def _render_modes(spec: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 
 from ding.data import BaseEnvTimestep
+from ding.envs.env._errors import EnvConfigError
 from ding.utils import ENV_REGISTRY, import_module
 
 __all__ = ["BaseEnv", "BaseEnvTimestep", "create_model_env", "get_env_cls", "get_vec_env_setting"]
@@ -80,10 +81,10 @@ def copy_cfg(cfg: Any, num_key: str, **changes: Any) -> list[Any]:
     """As many deep copies of ``cfg`` as its ``num_key`` says, without that key and with these changes.
 
     Raises:
-        KeyError: ``cfg`` has no ``num_key``.
+        EnvConfigError: ``cfg`` has no ``num_key``.
     """
     if num_key not in cfg:
-        raise KeyError(f"the env config has no {num_key!r}, which says how many envs to make")
+        raise EnvConfigError(f"env.{num_key} is missing: it says how many envs to make")
     copies = []
     for _ in range(cfg[num_key]):
         one = deepcopy(cfg)
@@ -98,11 +99,12 @@ def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
     """The env class registered under ``cfg['type']``, after importing ``cfg['import_names']``.
 
     Raises:
-        KeyError: ``type`` is missing or not registered.
+        EnvConfigError: ``type`` is missing.
+        KeyError: ``type`` is not registered.
     """
     import_module(list(cfg.get("import_names", [])))
     if "type" not in cfg:
-        raise KeyError("the env config needs 'type', the registered name of an env class")
+        raise EnvConfigError("env.type is missing: it must be the registered name of an env class")
     return ENV_REGISTRY.get(cfg["type"])
 
 

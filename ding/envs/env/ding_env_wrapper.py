@@ -10,11 +10,12 @@ from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
 from ding.envs.env._actions import from_sample, scale_action, to_env_action
+from ding.envs.env._errors import EnvConfigError
 from ding.envs.env._making import apply_wrappers, as_gymnasium, make_gym_env
 from ding.envs.env._obs import cast_obs, float32_space
 from ding.envs.env.base_env import BaseEnv, copy_cfg
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
-from ding.envs.env_wrappers._video import RecordEpisodes
+from ding.envs.env_wrappers._video import RecordEpisodes, require_video_writer
 from ding.utils import ENV_REGISTRY
 
 REWARD_FLOOR = -10.0
@@ -50,7 +51,7 @@ class DingEnvWrapper(BaseEnv):
         is_gymnasium: accepted for compatibility; the API of ``env`` is found out.
 
     Raises:
-        ValueError: neither ``env`` nor ``cfg.env_id``.
+        EnvConfigError: neither ``env`` nor ``cfg.env_id``; no env of that id (a `ValueError`, too).
     """
 
     config: dict[str, Any] = {
@@ -82,7 +83,7 @@ class DingEnvWrapper(BaseEnv):
         self._cfg = EasyDict({**deepcopy(DingEnvWrapper.config), **(cfg or {})})
         self._env_id: str | None = self._cfg.env_id
         if env is None and self._env_id is None:
-            raise ValueError("DingEnvWrapper needs an env or env.env_id")
+            raise EnvConfigError("env.env_id is missing: DingEnvWrapper needs it, or an env")
         self._builds_env = env is None
         self._seed_api = seed_api
         self._caller = "evaluator" if self._cfg.get("is_train", True) is False else caller
@@ -295,8 +296,10 @@ class DingEnvWrapper(BaseEnv):
         """Save a video of each episode from the next reset on, below ``replay_path`` (default ``./video``).
 
         Raises:
+            MissingExtraError: nothing that writes videos is installed.
             ValueError: (at that reset) the env does not render to arrays.
         """
+        require_video_writer()
         self._replay_path = "./video" if replay_path is None else replay_path
 
     def _replay_prefix(self) -> str:

@@ -15,6 +15,19 @@ logger = logging.getLogger(__name__)
 DEFAULT_FPS = 30
 
 
+def require_video_writer() -> bool:
+    """True when imageio with ffmpeg writes the videos, False when OpenCV does.
+
+    Raises:
+        MissingExtraError: neither is installed.
+    """
+    if importlib.util.find_spec("imageio_ffmpeg") is not None:
+        return True
+    if importlib.util.find_spec("cv2") is None:
+        require_extra("imageio_ffmpeg", "video")
+    return False
+
+
 class VideoWriter:
     """Write RGB frames to an mp4 file as they come; the file appears under its name when it is whole.
 
@@ -23,7 +36,7 @@ class VideoWriter:
         fps: frames per second.
 
     Raises:
-        ImportError: neither imageio with ffmpeg nor OpenCV is installed.
+        MissingExtraError: neither imageio with ffmpeg nor OpenCV is installed.
     """
 
     def __init__(self, path: Path, fps: float) -> None:
@@ -31,9 +44,7 @@ class VideoWriter:
         self.fps = fps
         self._partial = path.with_name(f".{path.stem}.partial{path.suffix}")
         self._sink: Any = None
-        self._use_imageio = importlib.util.find_spec("imageio_ffmpeg") is not None
-        if not self._use_imageio and importlib.util.find_spec("cv2") is None:
-            require_extra("imageio_ffmpeg", "video")
+        self._use_imageio = require_video_writer()
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def add(self, frame: np.ndarray) -> None:

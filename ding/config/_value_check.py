@@ -1,0 +1,102 @@
+"""Values of the wrong kind, told by the full path of their key.
+
+Only what is certainly a mistake is refused: a text where a default holds a number or a switch, a single value where a
+default holds a section, and a number outside the range in which the key means anything. Everything else is left to
+the code that reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from numbers import Real
+from typing import Any, NamedTuple
+
+from ding.config.errors import ConfigValueError
+
+
+class Range(NamedTuple):
+    """What a number may be."""
+
+    low: float
+    high: float = math.inf
+    whole: bool = False
+
+    def text(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        if self.high < math.inf:
+            return f"{kind} between {self.low:g} and {self.high:g}"
+        return f"{kind} of at least {self.low:g}"
+
+    def holds(self, value: Real) -> bool:
+        number = float(value)
+        return self.low <= number <= self.high and (not self.whole or math.isinf(number) or number.is_integer())
+
+
+_COUNT = Range(1, whole=True)
+_SHARE = Range(0, 1)
+RANGES: dict[str, Range] = {
+    "env.collector_env_num": _COUNT,
+    "env.evaluator_env_num": _COUNT,
+    "env.n_evaluator_episode": _COUNT,
+    "policy.nstep": _COUNT,
+    "policy.discount_factor": _SHARE,
+    "policy.learn.batch_size": _COUNT,
+    "policy.learn.update_per_collect": _COUNT,
+    "policy.learn.learning_rate": Range(0),
+    "policy.collect.n_sample": _COUNT,
+    "policy.collect.n_episode": _COUNT,
+    "policy.collect.unroll_len": _COUNT,
+    "policy.eval.evaluator.eval_freq": Range(0),
+    "policy.other.eps.start": _SHARE,
+    "policy.other.eps.end": _SHARE,
+    "policy.other.replay_buffer.replay_buffer_size": _COUNT,
+}
+"""What the keys mean in every config; a key that a config leaves out, or sets to None, is not looked at."""
+
+
+def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Refuse values that cannot be meant.
+
+    Args:
+        user: The user's main config.
+        defaults: What the config would be without it.
+
+    Raises:
+        ConfigValueError: The message lists every such value.
+    """
+    found = list(_walk(user, defaults, ""))
+    if found:
+        raise ConfigValueError("; ".join(found))
+
+
+def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) -> Iterator[str]:
+    for key, value in user.items():
+        path = f"{section}.{key}" if section else str(key)
+        default = defaults.get(key)
+        if isinstance(value, Mapping) and (default is None or isinstance(default, Mapping)):
+            yield from _walk(value, default or {}, path)
+            continue
+        expected = _expected(value, default, RANGES.get(path))
+        if expected is not None:
+            yield f"{path}: expected {expected}, got {value!r}"
+
+
+def _expected(value: Any, default: Any, allowed: Range | None) -> str | None:
+    """What ``value`` should have been, or None when it may be right."""
+    if value is None:
+        return None
+    if isinstance(default, Mapping):
+        # A switch in place of a section turns it off, in configs of the original.
+        return "a dict" if isinstance(value, str) or (isinstance(value, Real) and not isinstance(value, bool)) else None
+    if allowed is not None and (isinstance(value, str) or (_is_number(value) and not allowed.holds(value))):
+        return allowed.text()
+    if isinstance(default, bool):
+        return "True or False" if isinstance(value, str) else None
+    if _is_number(default):
+        return "a number" if isinstance(value, str) else None
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

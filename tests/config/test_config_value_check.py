@@ -1,0 +1,68 @@
+"""Values of the wrong kind are told by their path."""
+
+import pytest
+
+from ding.config import ConfigValueError
+from ding.config._value_check import check_values
+
+DEFAULTS = {
+    "policy": {
+        "cuda": False,
+        "learn": {"batch_size": 64, "learning_rate": 1e-3, "learner": {"hook": {"log_show_after_iter": 100}}},
+        "other": {"eps": {"type": "exp", "start": 0.95}},
+    }
+}
+
+
+def nested(path, value):
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("policy.learn.batch_size", "many", "a whole number of at least 1"),
+        ("policy.learn.batch_size", 0, "a whole number of at least 1"),
+        ("policy.learn.batch_size", 1.5, "a whole number of at least 1"),
+        ("policy.learn.learning_rate", -1, "a number of at least 0"),
+        ("policy.learn.learning_rate", "1e-3", "a number of at least 0"),
+        ("policy.other.eps.start", 95, "a number between 0 and 1"),
+        ("policy.collect.n_sample", "8", "a whole number of at least 1"),
+        ("env.collector_env_num", -8, "a whole number of at least 1"),
+        ("policy.cuda", "False", "True or False"),
+        ("policy.learn.learner.hook.log_show_after_iter", "x", "a number"),
+        ("policy.learn.learner", "base", "a dict"),
+        ("policy.other.eps", 0.1, "a dict"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(path, value, expected):
+    with pytest.raises(ConfigValueError) as caught:
+        check_values(nested(path, value), DEFAULTS)
+    assert str(caught.value) == f"{path}: expected {expected}, got {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("policy.learn.batch_size", 1),
+        ("policy.learn.batch_size", None),
+        ("policy.learn.batch_size", {"a": 1}),
+        ("policy.learn.update_per_collect", 1e3),
+        ("policy.eval.evaluator.eval_freq", float("inf")),
+        ("policy.cuda", 1),
+        ("policy.cuda", True),
+        ("policy.learn.learner.hook", False),
+        ("policy.other.eps.type", 3),
+        ("policy.mine.batch_size", "many"),
+    ],
+)  # fmt: skip
+def test_everything_else_is_left_to_its_reader(path, value):
+    check_values(nested(path, value), DEFAULTS)
+
+
+def test_all_are_told_at_once():
+    user = {"policy": {"learn": {"batch_size": 0, "learning_rate": "x"}}}
+    with pytest.raises(ConfigValueError, match=r"batch_size: expected .*, got 0; policy\.learn\.learning_rate: "):
+        check_values(user, DEFAULTS)

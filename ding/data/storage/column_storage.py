@@ -72,12 +72,14 @@ class ColumnStorage(Storage):
         # What read() can do in one comprehension: (key, key in the record, is it a tensor).
         self._simple = self._flat and plain and len(self._packed) == len(fields)
         self._simple_plan = [(field.path[0], key, field.kind == TENSOR) for field, key in zip(fields, self._keys)]
-        self._writer = RecordWriter(self._records, fields, self._keys) if self._simple else None
+        # For whoever wants to do without the calls of write(): it does nothing, and says so, unless rows fit exactly.
+        self.quick_writer = RecordWriter(self._records, fields, self._keys) if self._simple else None
 
     # ------------------------------------------------------------------ write
 
     def write(self, start: int, rows: dict[str, Any], count: int) -> None:
-        if self._writer is not None and start + count <= self.capacity and self._writer.write(start, rows, count):
+        writer = self.quick_writer
+        if writer is not None and start + count <= self.capacity and writer.write(start, rows, count):
             return
         self._put(start, count, self._checked(rows, count))
 

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run_quick(args.parent, args.rounds, _say)
     failed = False
     for name in args.suites or suites.DEFAULT_SUITES:
-        failed |= _run_suite(name, args, " ".join(["python -m benchmarks", *words]))
+        failed |= _run_suite(name, args, _command(name, args))
     return 1 if failed else 0
 
 
@@ -50,6 +50,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="list the measurements and end")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     return parser
+
+
+def _command(suite: str, args: argparse.Namespace) -> str:
+    """The command line that measures the same; without the folder of the results, which is this machine's."""
+    words = ["python -m benchmarks", suite, f"--rounds {args.rounds}", f"--threads {args.threads}"]
+    if args.seconds_factor != 1.0:
+        words.append(f"--seconds-factor {args.seconds_factor:g}")
+    return " ".join([*words, f"--only '{args.only}'"] if args.only else words)
 
 
 def _run_suite(name: str, args: argparse.Namespace, command: str) -> bool:

@@ -180,14 +180,19 @@ class _Record:
             "targets": [],
         }
         if first in found:
-            result["ratios"] = {k: paired_ratio(found[first], one) for k, one in found.items() if k != first}
+            others = {label: one for label, one in found.items() if label != first}
+            result["ratios"] = _ratios(found[first], others)
             if op.value is None:
-                others = {label: one for label, one in found.items() if label != first}
-                result["cpu_ratios"] = {k: paired_ratio(found[first], one, cpu=True) for k, one in others.items()}
+                result["cpu_ratios"] = _ratios(found[first], others, cpu=True)
             if control is not None:
                 result["noise"] = noise(found[first], control)
         result["targets"] = [_judge(target, found) for target in op.targets if self._mode in target.modes]
         return result
+
+
+def _ratios(first: Summary, others: dict[str, Summary], cpu: bool = False) -> dict[str, float]:
+    ratios = {label: paired_ratio(first, one, cpu) for label, one in others.items()}
+    return {label: ratio for label, ratio in ratios.items() if ratio is not None}
 
 
 def _judge(target: Any, found: dict[str, Summary]) -> dict[str, Any]:
@@ -197,5 +202,7 @@ def _judge(target: Any, found: dict[str, Summary]) -> dict[str, Any]:
         return verdict
     ours = found[target.subject]
     measured = ours.median if target.against is None else paired_ratio(ours, found[target.against])
+    if measured is None:
+        return verdict
     met = measured >= target.at_least if target.at_most is None else measured <= target.at_most
     return {**verdict, "measured": measured, "met": bool(met)}

@@ -50,18 +50,17 @@ def relative_spread(values: Sequence[float]) -> float:
     return (high - low) / middle if middle else 0.0
 
 
-def paired_ratio(ours: Summary, theirs: Summary, cpu: bool = False) -> float:
+def paired_ratio(ours: Summary, theirs: Summary, cpu: bool = False) -> float | None:
     """Median over the rounds of our rate over theirs: what both met at the same time cancels.
 
-    ``cpu`` takes the rates per CPU second, which other processes on the machine disturb less.
+    ``cpu`` takes the rates per CPU second, which other processes on the machine disturb less. ``None`` when all of
+    theirs were zero.
     """
     both = (ours.cpu, theirs.cpu) if cpu else (ours.wall, theirs.wall)
     pairs = [a / b for a, b in zip(*both) if b > 0]
-    if not pairs:
-        raise ValueError("no round with a rate above zero")
-    return statistics.median(pairs)
+    return statistics.median(pairs) if pairs else None
 
 
 def noise(first: Summary, again: Summary) -> float:
     """How far two runs of the same side differ: the median over rounds of ``|a / b - 1|``."""
-    return statistics.median(abs(a / b - 1) for a, b in zip(first.wall, again.wall))
+    return statistics.median([abs(a / b - 1) for a, b in zip(first.wall, again.wall) if b > 0] or [0.0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -93,6 +95,7 @@ class Filled:
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        give_back_freed_memory()
         self._before = rss_bytes()
         self._bytes_per_row = 0.0
 
@@ -100,6 +103,7 @@ class Filled:
         """Push new rows until the buffer is full."""
         for number in range(self._task.capacity // BLOCK + 1):
             push(self._task.block(POOL_BLOCKS + number))
+        give_back_freed_memory()
         self._bytes_per_row = (rss_bytes() - self._before) / self._task.capacity
 
     def memory_op(self) -> Op:
@@ -111,6 +115,14 @@ class Filled:
             "share_of_obs": taken / rows.obs_bytes,
         }
         return Op(lambda: values, dict, single=True)
+
+
+def give_back_freed_memory() -> None:
+    """Let the allocator return what is free, so that rows do not hide in it (glibc only)."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def to_tensors(*columns: np.ndarray) -> list[Any]:

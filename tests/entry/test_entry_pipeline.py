@@ -211,4 +211,4 @@ def test_eval_writes_videos(config):
     serial_pipeline(config, max_env_step=STEPS)
     evaluate(config, load_path="e/ckpt/ckpt_best.pth.tar", replay_path="videos")
     for number in range(2):
-        assert {file.suffix for file in Path(f"videos/env{number}").iterdir()} == {".mp4"}
+        assert [file.name for file in Path(f"videos/env{number}").iterdir()] == ["CartPole-v1-episode-0.mp4"]

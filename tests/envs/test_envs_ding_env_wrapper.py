@@ -1,5 +1,8 @@
 """``DingEnvWrapper``: APIs, spaces, seeds, actions, rewards, replays; and the helpers around env classes."""
 
+import importlib.util
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -301,17 +304,25 @@ class TestActions:
 
 class TestReplays:
     def test_one_video_per_episode(self, tmp_path):
-        pytest.importorskip("cv2")
+        if not any(importlib.util.find_spec(name) for name in ("imageio_ffmpeg", "cv2")):
+            pytest.skip("nothing that writes videos is installed")
         env = DingEnvWrapper(CountingGymEnv(render_mode="rgb_array", episode_length=2))
         env.enable_save_replay(str(tmp_path))
         for _ in range(2):
             env.reset()
             while not env.step(0).done:
                 pass
+            env.reset()  # no step follows: no video
         env.close()
         names = sorted(path.name for path in tmp_path.iterdir())
         assert names == ["rl-video-episode-0.mp4", "rl-video-episode-1.mp4"]
         assert all(path.stat().st_size > 0 for path in tmp_path.iterdir())
+
+    def test_without_a_writer_it_says_so_at_once(self, monkeypatch):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+        with pytest.raises(ImportError, match=r"pip install 'ding\[video\]'"):
+            DingEnvWrapper(CountingGymEnv(render_mode="rgb_array")).enable_save_replay("videos")
 
     def test_an_env_that_does_not_render(self, tmp_path):
         env = DingEnvWrapper(CountingGymEnv())

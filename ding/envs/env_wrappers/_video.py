@@ -97,20 +97,25 @@ class RecordEpisodes(AnyWrapper):
         self.prefix = prefix
         self.paths: list[Path] = []
         self._writer: VideoWriter | None = None
+        self._opening: np.ndarray | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Finish the last video and begin the next one."""
+        """Finish the last video; the next one begins with the first step: an episode without one is none."""
         self._finish()
         result = self.env.reset(seed=seed, options=options)
-        fps = float((self.env.metadata or {}).get("render_fps", DEFAULT_FPS))
-        self._writer = VideoWriter(self._next_path(), fps)
-        self._frame()
+        self._opening = self._frame()
         return result
 
     def step(self, action: Any) -> Step:
         """Step and record."""
         result = self.env.step(action)
-        self._frame()
+        if self._opening is not None:
+            fps = float((self.env.metadata or {}).get("render_fps", DEFAULT_FPS))
+            self._writer = VideoWriter(self._next_path(), fps)
+            self._writer.add(self._opening)
+            self._opening = None
+        if self._writer is not None:
+            self._writer.add(self._frame())
         if result[2] or result[3]:
             self._finish()
         return result
@@ -129,9 +134,9 @@ class RecordEpisodes(AnyWrapper):
             path = self.folder / f"{self.prefix}-episode-{number}.mp4"
         return path
 
-    def _frame(self) -> None:
-        if self._writer is not None:
-            self._writer.add(np.asarray(self.env.render(), dtype=np.uint8))
+    def _frame(self) -> np.ndarray:
+        # A copy: some envs draw every frame into the same array.
+        return np.array(self.env.render(), dtype=np.uint8)
 
     def _finish(self) -> None:
         if self._writer is not None:

@@ -29,6 +29,9 @@ COORDINATOR = "coordinator"
 JOURNAL = "coordinator.sqlite"
 STATUS_EVERY_S = 0.5
 _PEER_TIMEOUT_S = 120.0
+_LOOK_EVERY_S = 0.5
+# So many answers to the coordinator show that a worker works: one that breaks at its first step gives two or three.
+_PROOF_TASKS = 10
 
 
 def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
@@ -177,23 +180,24 @@ def _work(context: RoleContext, kind: str, create: Any) -> None:
     try:
         worker.start()
         # When the coordinator moved, too: another process in this place is quicker than a change of the master.
-        _serve(worker, over, context.payload.get("patience_s"))
+        _serve(worker, context, over)
     except (PortTakenError, UnsafeBindError) as error:
         raise PermanentRoleError(f"system_config.{context.name}: {error}") from error
     finally:
         worker.close()
 
 
-def _serve(worker: Any, over: threading.Event, patience_s: float | None) -> None:
-    """Wait until it is over; with ``patience_s``, also until no coordinator was there for so long."""
-    if patience_s is None:
-        over.wait()
-        return
-    seen_s = time.monotonic()
-    while not over.wait(min(1.0, patience_s)):
+def _serve(worker: Any, context: RoleContext, over: threading.Event) -> None:
+    """Wait until it is over; with a ``patience_s`` in the payload, also until no coordinator was there for so long."""
+    patience_s = context.payload.get("patience_s")
+    seen_s, proven = time.monotonic(), False
+    while not over.wait(_LOOK_EVERY_S if patience_s is not None or not proven else None):
+        if not proven and worker.slave.statistics().tasks_completed >= _PROOF_TASKS:
+            proven = True
+            context.progress()
         if worker.slave.is_connected:
             seen_s = time.monotonic()
-        elif time.monotonic() - seen_s > patience_s:
+        elif patience_s is not None and time.monotonic() - seen_s > patience_s:
             logger.info("no coordinator for %.0f s: the run is over", patience_s)
             return
 

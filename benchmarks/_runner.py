@@ -156,6 +156,7 @@ class _Record:
             "title": measurement.title,
             "remark": measurement.remark,
             "mode": self._mode,
+            "first": measurement.contestants[0].label,
             "work": self.work,
             "load": self.loads,
             "sides": self._sides,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks._peers import ROOT
+from benchmarks._peers import OWN, ROOT
 from benchmarks._report import number, targets_table
 from benchmarks._store import RESULTS, load_latest
 from benchmarks.suites import SUITES
@@ -72,13 +72,13 @@ def _summary(document: dict[str, Any]) -> list[str]:
     lines = ["| what | threads | ours | ours / theirs | noise |", "|---|---|---|---|---|"]
     for one in document["measurements"]:
         for op in one["ops"]:
-            first = next(iter(op["figures"].items()), None)
-            if first is None:
+            ours = op["figures"].get(one.get("first", OWN))
+            if ours is None:
                 continue
             ratios = ", ".join(f"{label} {number(ratio)}" for label, ratio in op["ratios"].items())
             noise = "" if op["noise"] is None else f"{op['noise']:.0%}"
-            ours = f"{number(first[1]['median'])} {op['unit'].replace('_', ' ')}"
-            lines.append(f"| {one['title']}: {op['title']} | {one['mode']} | {ours} | {ratios} | {noise} |")
+            figure = f"{number(ours['median'])} {op['unit'].replace('_', ' ')}"
+            lines.append(f"| {one['title']}: {op['title']} | {one['mode']} | {figure} | {ratios} | {noise} |")
         for label, error in one["errors"].items():
             why = " ".join(error.split())[-160:]
             lines.append(f"| {one['title']} | {one['mode']} | {label} did not run | {why} | |")

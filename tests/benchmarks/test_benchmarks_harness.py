@@ -159,6 +159,8 @@ def test_results_are_written_and_become_a_page(side, tmp_path):
     page = (tmp_path / "page.md").read_text()
     assert "## Collector" in page
     assert str(tmp_path) not in page
+    del document["measurements"][0]["ops"][0]["figures"]["ding"]
+    assert "| Tiny: go on | one thread | " not in docs.page({"collector": document}).partition("### Targets")[0]
 
 
 @pytest.mark.parametrize(("now", "slower"), [(60.0, True), (97.0, False), (150.0, False)])

@@ -152,6 +152,10 @@ class Launcher:
         """Return the state of every role (JSON-like)."""
         return {name: process.picture() for name, process in self.roles.items()}
 
+    def announced(self, name: str) -> Any:
+        """Return what a role announced last, or None."""
+        return self._peers.get(name)
+
     @property
     def stopping(self) -> bool:
         return self._stop_began_s is not None
@@ -209,6 +213,7 @@ class Launcher:
         name = process.role.name
         if message[0] == "peer":
             self._tell(name, message[1])
+            self._changed()
         elif message[0] == "log":
             logger.log(message[1], "%s: %s", name, message[2])
         else:

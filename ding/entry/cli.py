@@ -150,6 +150,20 @@ def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
         raise _Mistake(str(error)) from error
 
 
+@cli.command("status")
+@click.argument("exp_dir")
+def status_command(exp_dir: str) -> None:
+    """Show the status of the parallel run in EXP_DIR as JSON."""
+    import json
+
+    from ding.entry._access_file import read_status
+
+    try:
+        click.echo(json.dumps(read_status(exp_dir), indent=2))
+    except ConfigError as error:
+        raise _Mistake(str(error)) from error
+
+
 def main() -> None:
     """Run the command line; the console script `ding`."""
     sys.exit(cli())

@@ -14,6 +14,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import compile_config_parallel, read_config_with_system
+from ding.entry._access_file import AccessFile
 from ding.entry._launcher import Launcher
 from ding.entry._parallel_view import ParallelView, Picture, make_parallel_view
 from ding.entry._progress import UNBOUNDED, console_lines
@@ -98,10 +99,12 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: ParallelView, show_all: bo
     exp_name = cfg.main.exp_name
     log_dir = os.path.join(exp_name, "log")
     os.makedirs(log_dir, exist_ok=True)
-    picture = Picture()
+    picture, token = Picture(), secrets.token_hex(_TOKEN_BYTES)
+    access = AccessFile(exp_name, token)
     sentence, ok = "ended by an error", False
 
     def on_change(launcher: Launcher) -> None:
+        access.update(launcher.announced(COORDINATOR))
         evaluated = picture.take(launcher.roles[COORDINATOR].status, launcher.pictures())
         view.update(picture, evaluated)
 
@@ -110,7 +113,6 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: ParallelView, show_all: bo
         with run_folder(cfg) as run_dir, fork_server():
             roles = make_roles(cfg, limits)
             level = logging.INFO if show_all else logging.WARNING
-            token = secrets.token_hex(_TOKEN_BYTES)
             launcher = Launcher(roles, str(run_dir.path), log_dir, token, on_change, show_level=level)
             outcome = launcher.run()
         if outcome.signum is not None:
@@ -124,6 +126,7 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: ParallelView, show_all: bo
         sentence = f"stopped: {error.role} failed; see {log_dir}"
         raise
     finally:
+        access.remove()
         view.finish(sentence, ok)
 
 

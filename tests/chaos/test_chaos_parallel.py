@@ -13,6 +13,8 @@ import threading
 import pytest
 from chaos_parts import ChaosRun
 
+from ding.entry._access_file import read_status
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
 QUICK = {
@@ -70,11 +72,16 @@ def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tm
 
     run = start()
     run.wait_for(is_training(run), "training")
+    status = read_status(str(tmp_path / "parallel_test"))
+    assert status["train_iter"] > 0
+    assert status["processes"]["learner0"]["state"] == "running"
+    assert (tmp_path / "parallel_test" / "access.json").stat().st_mode & 0o777 == 0o600
     os.kill(run.process.pid, signum)
     assert run.wait_end(12) == 128 + signum, run.output
     assert run.left_behind() == []
     checkpoints = list(tmp_path.glob("*/ckpt/resume_*.pth.tar"))
     assert len(checkpoints) == 1
+    assert not (tmp_path / "parallel_test" / "access.json").exists()
     assert torch.load(checkpoints[0], weights_only=True)["last_iter"] > 0
 
 

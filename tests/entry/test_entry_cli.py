@@ -51,6 +51,7 @@ def pipeline(monkeypatch):
             ["-m", "serial_gail"],
             "ding: -m serial_gail: this version does not have that mode; it has serial, parallel, dist, eval",
         ),
+        (["status", "no"], "ding: no/access.json: there is no such file, so no parallel run lasts there"),
         (
             ["-m", "dist", "-M", "colector"],
             "ding: -m dist: which module? -M colector is none; did you mean 'collector'?",

@@ -45,10 +45,10 @@ def wait_for(condition, timeout_s=20.0):
 def is_gone(pid):
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        # A process whose new parent has not looked yet is gone, too.
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (ProcessLookupError, FileNotFoundError):
         return True
-    # A process whose new parent has not looked yet is gone, too.
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 def test_a_result_ends_the_run_and_stops_the_others(run_dir, tmp_path):

@@ -1,0 +1,59 @@
+"""Where a running parallel run can be asked for its status: a file in its experiment folder, for its owner only."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ding.config.errors import ConfigValueError
+
+FILE_NAME = "access.json"
+
+
+class AccessFile:
+    """``<exp_name>/access.json``: address and token, while the run lasts. The token opens every door of the run."""
+
+    def __init__(self, exp_name: str, token: str) -> None:
+        self._path = Path(exp_name) / FILE_NAME
+        self._token = token
+        self._address: str | None = None
+
+    def update(self, announced: Mapping[str, Any] | None) -> None:
+        """Write the coordinator's address when it is new."""
+        address = (announced or {}).get("address")
+        if address is None or address == self._address:
+            return
+        self._address = address
+        new = self._path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"address": address, "token": self._token}, file)
+        os.replace(new, self._path)
+
+    def remove(self) -> None:
+        """The run is over."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+
+def read_status(exp_name: str) -> dict[str, Any]:
+    """Ask the run in ``exp_name`` for its status.
+
+    Raises:
+        ConfigValueError: No run lasts there, or it does not answer.
+    """
+    from ding.interaction import InteractionError, fetch_status
+
+    path = Path(exp_name) / FILE_NAME
+    try:
+        access = json.loads(path.read_text())
+        return fetch_status(access["address"], access["token"])
+    except FileNotFoundError as error:
+        raise ConfigValueError(f"{path}: there is no such file, so no parallel run lasts there") from error
+    except (InteractionError, ValueError, KeyError) as error:
+        raise ConfigValueError(f"{exp_name}: the run does not answer: {error}") from error

@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from bench_side import require_ding_below
-from bench_work import BATCH_SIZE, BUFFER_SIZE, DISCOUNT, LEARNING_RATE, ROLLOUT, TARGET_FREQ, PlainQ
+from bench_work import BATCH_SIZE, BUFFER_SIZE, DISCOUNT, LEARNING_RATE, ROLLOUT, TARGET_FREQ
 from easydict import EasyDict
 
 OWN = "BENCH_DING_ROOT" in os.environ
@@ -64,6 +64,8 @@ def configs(args: argparse.Namespace, n_sample: int, updates: int = 1) -> tuple[
                 "action_shape": 2,
                 "encoder_hidden_size_list": args.hidden,
                 "dueling": args.network == "dueling",
+                # Without a hidden layer in the head, the DQN network is the peers' plain MLP.
+                "head_layer_num": 1 if args.network == "dueling" else 0,
             },
             "nstep": 1,
             "discount_factor": DISCOUNT,
@@ -121,9 +123,8 @@ class Parts:
         env = create_env_manager(cfg.env.manager, env_fns)
         env.seed(0)
         set_pkg_seed(0, use_cuda=False)
-        model = PlainQ(tuple(args.hidden)) if args.network == "mlp" else None
         fields = ["learn", "collect"] if learner else ["collect"]
-        self.policy = policy_class(args.custom_policy)(cfg.policy, model=model, enable_field=fields)
+        self.policy = policy_class(args.custom_policy)(cfg.policy, enable_field=fields)
         named = {"tb_logger": writer, "exp_name": cfg.exp_name}
         self.collector = create_serial_collector(
             cfg.policy.collect.collector, env=env, policy=self.policy.collect_mode, **named

@@ -46,23 +46,6 @@ def dqn_work(updates: int) -> dict[str, Any]:
     }
 
 
-class PlainQ:
-    """Makes the plain MLP as a model for policies of the DI-engine API: ``forward`` returns ``{'logit': Q}``."""
-
-    def __new__(cls, hidden: tuple[int, ...]) -> Any:
-        from torch import nn
-
-        class PlainQNet(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.net = make_mlp(hidden)
-
-            def forward(self, x: Any, **_: Any) -> dict[str, Any]:
-                return {"logit": self.net(x)}
-
-        return PlainQNet()
-
-
 def observed_batch_sizes(model: Any) -> tuple[set[int], Any]:
     """Record the leading sizes that ``model`` is called with in training; ``(sizes, remove)``."""
     sizes: set[int] = set()

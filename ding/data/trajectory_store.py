@@ -33,6 +33,7 @@ class TrajectoryStore:
         self._capacity = capacity
         self._rows_as_tensors = rows_as_tensors
         self._fields: list[_Field] | None = None
+        self._plan: _Plan = []
         # Pieces that leave together as a whole take their arrays along.
         self._allocated = False
         self._counts = np.zeros(env_num, dtype=np.int64)
@@ -111,6 +112,10 @@ class TrajectoryStore:
     def _fitting(self, columns: dict[str, Any]) -> list[np.ndarray]:
         """The arrays of a step, in the order of the fields."""
         if self._fields is not None:
+            if self._allocated:
+                quick = _quick_arrays(columns, self._plan)
+                if quick is not None:
+                    return quick
             try:
                 arrays = _arrays_of(columns, self._fields)
             except SchemaError:
@@ -121,6 +126,7 @@ class TrajectoryStore:
                     self._allocate()
                 return arrays
         self._fields = [_Field(path, leaf, self._rows_as_tensors) for path, leaf in _leaves(columns)]
+        self._plan = _plan_of(self._fields)
         self._allocate()
         return _arrays_of(columns, self._fields)
 
@@ -204,6 +210,40 @@ def _arrays_of(columns: dict[str, Any], fields: list[_Field]) -> list[np.ndarray
         found, known = ([".".join(map(str, path)) for path in paths] for paths in (by_path, [f.path for f in fields]))
         raise SchemaError(f"a step has the fields {sorted(found)}, the steps before had {sorted(known)}")
     return [field.checked(by_path[field.path]) for field in fields]
+
+
+# Per field: its key, the type of its leaf, dtype and row shape.
+_Plan = list[tuple[str, type, np.dtype, tuple[int, ...]]]
+
+
+def _plan_of(fields: list[_Field]) -> _Plan:
+    """What :func:`_quick_arrays` compares a step with; empty when it cannot serve these fields."""
+    if any(len(field.path) > 1 or field.kind == _OBJECTS for field in fields):
+        return []
+    types = {_TENSOR: torch.Tensor, _ARRAY: np.ndarray}
+    return [(field.path[0], types[field.kind], field.dtype, field.shape) for field in fields]
+
+
+def _quick_arrays(columns: dict[str, Any], plan: _Plan) -> list[np.ndarray] | None:
+    """The arrays of a flat step that is just like the steps before; None for any other, which goes the careful way.
+
+    It runs once per vector step, where the careful way would cost as much as the copy.
+    """
+    if len(columns) != len(plan):
+        return None
+    arrays = []
+    for key, leaf_type, dtype, shape in plan:
+        leaf: Any = columns.get(key)
+        if type(leaf) is not leaf_type:
+            return None
+        if leaf_type is torch.Tensor:
+            if leaf.requires_grad or not leaf.is_cpu:
+                return None
+            leaf = leaf.numpy()
+        if leaf.dtype != dtype or leaf.shape[1:] != shape:
+            return None
+        arrays.append(leaf)
+    return arrays
 
 
 def _kind(leaf: Any) -> str:

@@ -213,7 +213,7 @@ def _arrays_of(columns: dict[str, Any], fields: list[_Field]) -> list[np.ndarray
 
 
 # Per field: its key, the type of its leaf, dtype and row shape.
-_Plan = list[tuple[str, type, np.dtype, tuple[int, ...]]]
+_Plan = list[tuple[str, Any, np.dtype, tuple[int, ...]]]
 
 
 def _plan_of(fields: list[_Field]) -> _Plan:
@@ -234,7 +234,7 @@ def _quick_arrays(columns: dict[str, Any], plan: _Plan) -> list[np.ndarray] | No
     arrays = []
     for key, leaf_type, dtype, shape in plan:
         leaf: Any = columns.get(key)
-        if type(leaf) is not leaf_type:
+        if leaf.__class__ is not leaf_type:
             return None
         if leaf_type is torch.Tensor:
             if leaf.requires_grad or not leaf.is_cpu:

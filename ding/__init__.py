@@ -1,4 +1,4 @@
-"""A drop-in implementation of DI-engine's worker library whose data stays in columns from the environment to the loss."""
+"""DI-engine's worker library, re-implemented so that data stays in columns from the environment to the loss."""
 
 __TITLE__ = "ding"
 __VERSION__ = "0.1.0"

@@ -58,6 +58,13 @@ def test_the_same_seed_gives_the_same_parameters_also_from_the_saved_config(conf
     assert not equal(first, other)
 
 
+@pytest.mark.parametrize("manager", ["base_v2", "subprocess", "subprocess_v2", "async_subprocess"])
+def test_the_env_manager_makes_no_difference(config, manager):
+    expected = weights(serial_pipeline(config, seed=3, max_env_step=STEPS))
+    config[1].env_manager.type = manager
+    assert equal(expected, weights(serial_pipeline(config, seed=3, max_env_step=STEPS)))
+
+
 def test_what_a_run_leaves_behind(config, tmp_path):
     before = deepcopy(config)
     serial_pipeline(config, max_env_step=STEPS)

@@ -133,3 +133,28 @@ class ListStepMixin:
         env_ids = self._handed_ids if self._handed_ids is not None else self.ready_batch.env_ids.tolist()
         self._handed_ids = None
         return tree_timesteps(self.step_batch(batch_of_actions(actions, env_ids)))
+
+
+class DictForm:
+    """A manager of the second form, seen in the first: ``ready_obs``, actions and timesteps keyed by env id.
+
+    The workers speak the first form only. Everything else is the manager's own.
+    """
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+
+    @property
+    def ready_obs(self) -> EnvBatch:
+        return self._manager.ready_batch
+
+    def step(self, actions: "EnvBatch | Mapping[int, Any]") -> TimestepBatch:
+        return self._manager.step_batch(actions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
+
+
+def as_dict_form(manager: Any) -> Any:
+    """``manager`` itself when it speaks the first form, else a :class:`DictForm` of it."""
+    return DictForm(manager) if isinstance(manager, ListStepMixin) else manager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import socket
 import threading
@@ -99,8 +100,10 @@ def statuses(port: int, request: bytes) -> list[int]:
             connection.shutdown(socket.SHUT_WR)
             while chunk := connection.recv(65536):
                 answer += chunk
-        except (ConnectionResetError, BrokenPipeError):
-            pass  # the server has closed; what it said before counts
+        except OSError as error:
+            # The server has closed, before or while this was sent; what it said before counts.
+            if error.errno not in (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN):
+                raise
     return [int(line.split()[1]) for line in answer.split(b"\r\n") if line.startswith(b"HTTP/1.")]
 
 

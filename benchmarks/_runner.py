@@ -88,6 +88,8 @@ def _fresh_round(measurement: Measurement, mode: str, number: int, seconds_facto
             continue
         with side:
             for op in measurement.ops:
+                if op.name not in side.ready["ops"]:
+                    continue
                 try:
                     record.add(op, contestant.label, _ask(side, op, seconds_factor))
                 except SideError as error:

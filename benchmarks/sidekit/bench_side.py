@@ -83,10 +83,11 @@ def count_optimizer_steps() -> Callable[[], int]:
 
 def cpu_seconds() -> float:
     """CPU seconds of this process, its threads and its living child processes (children: Linux only)."""
-    return time.process_time() + sum(_tree_cpu(child) for child in _children(os.getpid()))
+    return time.process_time() + sum(tree_cpu_seconds(child) for child in children_of(os.getpid()))
 
 
-def _children(pid: int) -> list[int]:
+def children_of(pid: int) -> list[int]:
+    """Living child processes, none where that cannot be known."""
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -98,14 +99,15 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _tree_cpu(pid: int) -> float:
+def tree_cpu_seconds(pid: int, children: bool = True) -> float:
+    """CPU seconds of a process, and of its living descendants with ``children``; 0 when it is gone (Linux only)."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return 0.0
     own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return own + sum(_tree_cpu(child) for child in _children(pid))
+    return own + sum(tree_cpu_seconds(child) for child in children_of(pid)) if children else own
 
 
 def rss_bytes() -> int:

@@ -13,6 +13,7 @@ SUITES = (
     "end_to_end",
     "startup",
     "scaling",
+    "parallel",
     "vs_reference",
 )
 # vs_reference picks from the others; running it beside them would measure the same twice.

@@ -1,4 +1,4 @@
-"""How cost grows: 1 to 256 envs, 10,000 to 5,000,000 buffer rows. Collectors join with the parallel mode."""
+"""How cost grows: 1 to 256 envs, 10,000 to 5,000,000 buffer rows, 1 to 4 collectors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from benchmarks._plan import ONE_THREAD, Measurement, OpSpec, own, peer
 TITLE = "Scaling"
 ENVS = (1, 8, 64, 256)
 ROWS = (10_000, 100_000, 1_000_000, 5_000_000)
+COLLECTORS = (1, 2, 4)
 
 
 def measurements() -> list[Measurement]:
     """All measurements of the suite."""
-    return [*(_envs(count) for count in ENVS), *(_rows(count) for count in ROWS)]
+    return [*(_envs(count) for count in ENVS), *(_rows(count) for count in ROWS), _collectors()]
 
 
 def _envs(count: int) -> Measurement:
@@ -46,4 +47,21 @@ def _rows(count: int) -> Measurement:
             OpSpec("push64", "push 64 rows (columns)", "rows/s", None, value="rows_per_s"),
         ),
         modes=(ONE_THREAD,),
+    )
+
+
+def _collectors() -> Measurement:
+    sides = [own("ours/parallel.py", "--collectors", count, label=f"ding, {count} collectors") for count in COLLECTORS]
+    return Measurement(
+        "scaling_collectors",
+        "The parallel mode with 1, 2 and 4 collectors",
+        tuple(sides),
+        (
+            OpSpec("flow", "into the replay buffer", "transitions/s", None, value="transitions_per_s"),
+            OpSpec("flow", "learner", "train iterations/s", None, value="train_iters_per_s"),
+            OpSpec("collect", "all collectors", "env steps/s", None, value="env_steps_per_s"),
+            OpSpec("flow", "CPU of all processes", "cores", None, value="cores_used", lower=True),
+        ),
+        modes=(ONE_THREAD,),
+        persistent=False,
     )

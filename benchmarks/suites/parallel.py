@@ -1,0 +1,87 @@
+"""The parallel mode: data and train iterations per second beside DI-engine's, latencies, collectors, idle load."""
+
+from __future__ import annotations
+
+from benchmarks._plan import ONE_THREAD, Measurement, OpSpec, Target, own, peer
+
+TITLE = "Parallel mode"
+SCRIPT = "ours/parallel.py"
+TWO, ONE, SERIAL, REFERENCE = "ding", "ding, one collector", "ding serial collector", "DI-engine"
+MODE = (ONE_THREAD,)
+
+
+def measurements() -> list[Measurement]:
+    """All measurements of the suite."""
+    return [_run(), _idle()]
+
+
+def _run() -> Measurement:
+    return Measurement(
+        "parallel",
+        "CartPole DQN in the parallel mode, one learner and two collectors",
+        (
+            own(SCRIPT, label=TWO),
+            own(SCRIPT, "--collectors", 1, label=ONE),
+            own(SCRIPT, "--serial", label=SERIAL),
+            # Its rates are low, and uneven from second to second.
+            peer("ding_ref", REFERENCE, SCRIPT, "--window", 60),
+        ),
+        (*_flow(), *_collect(), *_latency()),
+        modes=MODE,
+        persistent=False,
+        remark="The config of DI-engine's example, on both sides; the stop value is out of reach. A run warms up for"
+        " 10 s after its first update; then one window of 20 s (DI-engine: 60 s) gives all figures. Env steps count"
+        " evaluations; transitions are rows that enter the replay buffer. RLlib (IMPALA, APPO) and sample-factory are"
+        " not measured: they have no side here, since neither has this algorithm in a form that could be held to the"
+        " same work. Nothing is said about how we compare with them.",
+    )
+
+
+def _flow() -> tuple[OpSpec, ...]:
+    return (
+        _op("flow", "into the replay buffer", "transitions/s", "transitions_per_s", _target(TWO, REFERENCE, 100)),
+        _op("flow", "learner", "train iterations/s", "train_iters_per_s", _target(TWO, REFERENCE, 50)),
+        _op("flow", "CPU of all processes", "cores", "cores_used", lower=True),
+    )
+
+
+def _collect() -> tuple[OpSpec, ...]:
+    per_core = _target(ONE, SERIAL, 0.5)
+    return (
+        _op("collect", "all collectors", "env steps/s", "env_steps_per_s", _target(TWO, ONE, 1.0)),
+        _op("collect", "collectors, per core they use", "env steps/CPU s", "env_steps_per_cpu_s", per_core),
+    )
+
+
+def _latency() -> tuple[OpSpec, ...]:
+    policy, data = _bound(0.2), _bound(0.5)
+    return (
+        _op("latency", "policy, published to loaded, p95", "s", "policy_p95_s", policy, lower=True),
+        _op("latency", "policy, published to loaded, median", "s", "policy_median_s", lower=True),
+        _op("latency", "chunk, written to first sampled, p95", "s", "sampling_p95_s", data, lower=True),
+        _op("latency", "chunk, written to first sampled, median", "s", "sampling_median_s", lower=True),
+        _op("latency", "chunk, written to in the buffer, p95", "s", "arrival_p95_s", lower=True),
+    )
+
+
+def _idle() -> Measurement:
+    return Measurement(
+        "parallel_idle",
+        "A coordinator with a learner that waits for data, and no collector",
+        (own(SCRIPT, "--idle", "--warm-up", 5, label=TWO),),
+        (_op("idle", "CPU of the coordinator", "% of a core", "coordinator_cpu_percent", _bound(2.0), lower=True),),
+        modes=MODE,
+        persistent=False,
+    )
+
+
+def _op(name: str, title: str, unit: str, value: str, *targets: Target, lower: bool = False) -> OpSpec:
+    return OpSpec(name, title, unit, None, value=value, lower=lower, targets=targets)
+
+
+def _target(subject: str, against: str, at_least: float) -> Target:
+    return Target(4, against, at_least, subject=subject, modes=MODE)
+
+
+def _bound(at_most: float) -> Target:
+    return Target(4, None, at_least=None, at_most=at_most, subject=TWO, modes=MODE)

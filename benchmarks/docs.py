@@ -28,11 +28,10 @@ optimiser steps, batch sizes), and a side that does other work is not compared. 
 python -m benchmarks.setup           # environments of the peers, once
 python -m benchmarks                 # every suite
 python -m benchmarks vs_reference    # the serial pipeline beside DI-engine and the peers
+python -m benchmarks parallel        # the parallel mode beside DI-engine's
 python -m benchmarks --quick         # 3 minutes: this commit beside its parent
 python -m benchmarks.profile learner # where the time goes
 ```
-
-The parallel mode has no suite yet.
 """
 
 

@@ -1,7 +1,7 @@
 """DQN on LunarLander-v3 (extra `box2d`): land softly between the flags; 200 counts as solved.
 
 Result: evaluation return 206, 211 and 209 on seeds 0, 1 and 2, after 45,000, 109,000 and 166,000 env steps, in 145,
-325 and 500 s (one core of a busy 2-core machine).
+325 and 1,700 s (a 2-core machine with other work beside, much of it during the last run).
 """
 
 from easydict import EasyDict

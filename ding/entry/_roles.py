@@ -98,10 +98,10 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
 def run_status(status: Mapping[str, Any], elapsed_s: float) -> dict[str, Any]:
     """Return the coordinator's status with the figures of the run under the names of the serial mode.
 
-    ``env_step`` counts the steps of finished collector tasks, or the samples that came when those are more;
-    ``return`` is the mean return of the last evaluation.
+    ``env_step`` counts the steps of finished collector tasks, or those that the samples that came must stem from when
+    they are more; ``return`` is the mean return of the last evaluation.
     """
-    rows = int((status.get("buffers") or {}).get("rows", 0))
+    rows = int((status.get("buffers") or {}).get("rows", 0)) // int(status.get("samples_per_step", 1))
     last = status.get("last_evaluation") or {}
     return {
         **status,

@@ -181,6 +181,9 @@ def write_result(status: Mapping[str, Any], exp_name: str) -> dict[str, Any]:
     """Write ``result.json`` from the last status of a run; returns what is in it."""
     keep = ("solved", "return", "best_return", "env_step", "train_iter", "elapsed_s", "tasks", "buffers", "duplicates")
     result = {key: status.get(key) for key in keep}
+    if "ratings" in status:
+        # Of the players of a league, former selves among them.
+        result["ratings"] = status["ratings"]
     result.update(exp_name=exp_name, checkpoint=keep_final_checkpoint(exp_name))
     with atomic_write(Path(exp_name) / "result.json") as file:
         file.write(json.dumps(result, indent=2).encode())

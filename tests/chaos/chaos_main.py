@@ -1,7 +1,8 @@
 """A parallel run in a process of its own, for the tests to hurt: ``python chaos_main.py FOLDER JSON``.
 
 The working directory is FOLDER. ``status.json`` in it always holds the newest picture of the run, with the process ids.
-JSON: ``seed``, ``limits`` (keyword arguments of the pipeline) and changes of the three configs by dotted path.
+JSON: ``seed``, ``limits`` (keyword arguments of the pipeline), ``config_file`` (else the test config) and changes of
+the three configs by dotted path.
 """
 
 import json
@@ -12,6 +13,7 @@ from chaos_parts import put
 
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import parallel_pipeline
+from ding.entry.parallel_entry import load_parallel_input
 
 
 class FileView:
@@ -40,6 +42,8 @@ def main(folder, changes):
         "create": parallel_test_create_config,
         "system": parallel_test_system_config,
     }
+    if "config_file" in changes:
+        configs = dict(zip(configs, load_parallel_input(changes["config_file"])))
     for path, value in changes.get("config", {}).items():
         name, _, rest = path.partition(".")
         put(configs[name], rest, value)

@@ -50,6 +50,9 @@ def test_the_figures_of_the_run():
     assert (status["env_step"], status["train_iter"], status["return"], status["elapsed_s"]) == (40, 7, 9.5, 1.0)
     assert run_status({"envstep": 50, "train_iter": 0}, 0.0)["env_step"] == 50
     assert run_status({"envstep": 50, "train_iter": 0}, 0.0)["return"] is None
+    # Of both players of a game.
+    raw = {"envstep": 50, "train_iter": 0, "samples_per_step": 2, "buffers": {"rows": 130}}
+    assert run_status(raw, 0.0)["env_step"] == 65
 
 
 def test_rates_are_of_the_last_seconds_and_the_ratio_of_the_whole_run():

@@ -184,10 +184,11 @@ class MarineParallelCollector(ChunkingCollector):
 
     def get_finish_info(self) -> dict[str, Any]:
         """The summary of the task, with ``game_result``: per env a list of ``wins``, ``draws`` and ``losses`` of player
-        0.
+        0, and ``train_iter``: per player the iteration of its policy (-1: none was loaded).
         """
         info = {
             "eval_flag": self._eval_flag,
+            "train_iter": list(self._policy_iter),
             **self._tally.finish_info(self._collector_done),
             "game_result": [list(results) for results in self._game_result],
         }

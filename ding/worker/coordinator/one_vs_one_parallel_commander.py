@@ -148,5 +148,7 @@ class OneVsOneCommander(SoloCommander):
     def status(self) -> dict[str, Any]:
         return {
             **super().status(),
+            # So many samples come from a step when the player plays itself.
+            "samples_per_step": 2,
             "ratings": {player.player_id: player.rating.mu for player in self._league.payoff.players},
         }

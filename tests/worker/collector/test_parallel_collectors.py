@@ -474,7 +474,9 @@ class TestMarine:
         assert {tuple(meta["policy_iter"]) for meta in comm.metas} == {(5, 5)}
         assert {meta["collect_iter"] for meta in comm.metas} == {5}
         info = collector.get_finish_info()
-        assert set(info) == FINISH_KEYS - {"train_iter"} | {"game_result"}
+        assert set(info) == FINISH_KEYS | {"game_result"}
+        # One per player; the original told none, and its logs had nothing to show.
+        assert info["train_iter"] == [5, 5]
         assert info["game_result"] == [["wins", "wins"], ["wins", "wins"]]
         assert sorted(info["reward_raw"]) == [6, 6, 10, 10]
 

@@ -1,0 +1,119 @@
+"""Self-play with a league in real processes: the config of the coin game, to its stop value."""
+
+import re
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from chaos_parts import ChaosRun
+
+from ding.config import read_config_with_system
+from ding.data.exchange import FileWeightPlane
+from ding.envs.duel_env import DuelEnv
+from ding.policy import DQNPolicy
+from ding.utils import deep_merge_dicts
+from ding.worker.collector._parallel_players import result_of
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+CONFIG = str(Path(__file__).parents[2] / "configs" / "duel" / "parallel" / "duel_dqn_config.py")
+PLAYER = "naive_sp_player_default_0"
+
+
+@pytest.fixture
+def start(tmp_path):
+    runs = []
+
+    def begin(**config):
+        # A policy folder of the user's stays, so that what the snapshots hold can be looked at.
+        config["system.path_policy"] = str(tmp_path / "policies")
+        runs.append(ChaosRun(tmp_path, config_file=CONFIG, config=config))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.close()
+
+
+def snapshots(ratings):
+    """Train iterations of the snapshots."""
+    tails = [name.removeprefix(f"{PLAYER}_") for name in ratings if name != PLAYER]
+    return sorted(int(tail.removesuffix("_historical")) for tail in tails)
+
+
+def win_rate(model_state, opponent, games=100):
+    """Of the greedy policy with these weights (None: fresh ones)."""
+    torch.manual_seed(0)
+    main, _, _ = read_config_with_system(CONFIG)
+    policy = DQNPolicy(deep_merge_dicts(DQNPolicy.default_config(), main.policy), enable_field=["eval"]).eval_mode
+    if model_state is not None:
+        policy.load_state_dict({"model": model_state})
+    env = DuelEnv({**main.env, "eval_opponent": opponent})
+    env.seed(1)
+    results = []
+    for _ in range(games):
+        obs, done = env.reset(), False
+        while not done:
+            action = policy.forward({0: torch.from_numpy(obs)})[0]["action"]
+            obs, _, done, info = env.step(action.numpy())
+        results.append(result_of(info["eval_episode_return"]))
+    return results.count("wins") / games
+
+
+def test_self_play_reaches_its_stop_value_and_leaves_nothing(start, tmp_path):
+    run = start()
+    assert run.wait_end() == 0, run.output
+    assert run.left_behind() == []
+
+    result = run.result()
+    assert result["solved"]
+    assert result["return"] >= 3
+    assert result["tasks"]["failed"] == 0
+    # A player that plays itself leaves two samples per step.
+    assert result["buffers"]["rows"] / 2 <= result["env_step"] < result["buffers"]["rows"]
+
+    taken = snapshots(result["ratings"])
+    assert taken
+    assert all(later - sooner >= 200 for sooner, later in pairwise([0, *taken]))
+    # Ratings change by games of different players only.
+    assert result["ratings"][PLAYER] != 0
+
+    # Untrained, won against the weaker opponent, won against the stronger one.
+    log = (tmp_path / result["exp_name"] / "log/commander/commander_evaluator_logger.txt").read_text()
+    evaluated = [int(step) for step in re.findall(r"train iteration (-?\d+),", log)]
+    assert len(evaluated) >= 3
+    assert evaluated == sorted(evaluated)
+    assert evaluated[0] >= 0
+
+    planes = [FileWeightPlane(str(tmp_path / "policies"), f"{PLAYER}_ckpt_{step}.pth") for step in taken]
+    newest = FileWeightPlane(str(tmp_path / "policies"), f"{PLAYER}_ckpt.pth").fetch()
+    weights = [*(plane.fetch() for plane in planes), newest]
+    versions = [one.version for one in weights]
+    assert versions == sorted(versions)
+    assert 0 < versions[0] <= taken[0]
+    for sooner, later in pairwise(weights):
+        assert sooner.version == later.version or any(
+            not torch.equal(tensor, later.state["model"][name]) for name, tensor in sooner.state["model"].items()
+        )
+
+    model = torch.load(tmp_path / result["checkpoint"], weights_only=True)["model"]
+    assert win_rate(model, "RULE_BASED") > 0.7
+    assert win_rate(model, "RANDOM") > 0.9
+    assert win_rate(None, "RULE_BASED") < 0.3
+
+
+@pytest.mark.slow
+def test_the_league_outlives_its_processes(start):
+    run = start(**{"main.env.stop_value": 10**9})
+    first = run.wait_for(lambda: snapshots(run.status("ratings", {})), "a snapshot")
+    for role in ("coordinator", "learner0", "collector0"):
+        run.kill_and_wait(role)
+        before = run.wait_for(lambda: run.status("ratings", {}), f"a league after {role} was killed")
+        assert set(first) <= set(snapshots(before))
+        run.wait_for(
+            lambda: len(snapshots(run.status("ratings", {}))) > len(snapshots(before)),  # noqa: B023
+            f"a snapshot after {role} was killed",
+        )
+    assert run.status("tasks")["failed"] == 0

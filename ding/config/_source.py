@@ -228,6 +228,11 @@ class _Writer:
 
     def _path_of(self, value: Any) -> str:
         """Return ``module.qualname`` after making sure that it leads back to ``value``."""
+        if isinstance(value, MethodType) and isinstance(value.__self__, type):
+            # Its qualified name would lead to the class that defines it, which may be a base of this one.
+            if getattr(value.__self__, value.__name__, None) != value:
+                raise _Refused(f"{value.__qualname__} does not lead back to it: put it into a module under that name")
+            return f"{self._path_of(value.__self__)}.{value.__name__}"
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
         if not module or not name or module == "__main__":
             raise _Refused(f"{name or value!r} cannot be imported: put it into a module")

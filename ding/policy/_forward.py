@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from ding.data import EnvBatch
+from ding.utils.data import default_collate
 
 
 def forward_columns(model: Any, data: EnvBatch, device: "torch.device | str", **kwargs: Any) -> EnvBatch:
@@ -34,17 +35,31 @@ def forward_columns(model: Any, data: EnvBatch, device: "torch.device | str", **
 
 
 def float_columns(columns: Any, device: "torch.device | str") -> Any:
-    """Observation columns as float32 tensors on ``device``; memory is shared where nothing has to change."""
+    """Observation columns as float32 tensors on ``device``; memory is shared where nothing has to change.
+
+    Tuple observations become a list with one batch per entry, as `default_collate` makes it.
+    """
     if isinstance(columns, dict):
         return {key: float_columns(value, device) for key, value in columns.items()}
     if isinstance(columns, np.ndarray):
         # torch warns about read-only memory, which an env manager may hand out.
         columns = torch.from_numpy(columns if columns.flags.writeable else columns.copy())
     elif isinstance(columns, list):
+        if columns and isinstance(columns[0], tuple):
+            columns = default_collate(columns)
+        if _is_parts(columns):
+            return [float_columns(part, device) for part in columns]
         columns = torch.as_tensor(np.asarray(columns, dtype=np.float32))
     if columns.dtype is torch.float32 and is_there(columns, device):
         return columns
     return columns.to(device=device, dtype=torch.float32)
+
+
+def _is_parts(value: Any) -> bool:
+    """Whether this is a collated tuple observation: a list of one batch of tensors per entry, not of one row each."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return isinstance(value, dict) or (isinstance(value, torch.Tensor) and value.ndim > 0)
 
 
 def is_there(tensor: torch.Tensor, device: "torch.device | str") -> bool:

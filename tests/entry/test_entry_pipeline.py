@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_parameters_also_from_the_saved_config(conf
     assert not equal(first, other)
 
 
-@pytest.mark.parametrize("manager", ["base_v2", "subprocess", "subprocess_v2", "async_subprocess"])
+@pytest.mark.parametrize("manager", ["base_v2", "subprocess", "subprocess_v2"])
 def test_the_env_manager_makes_no_difference(config, manager):
     expected = weights(serial_pipeline(config, seed=3, max_env_step=STEPS))
     config[1].env_manager.type = manager

@@ -40,6 +40,9 @@ def _from_array(action: np.ndarray, space: Any) -> Any:
         if action.size != 1:
             raise TypeError(f"a discrete action must be a single int, found an array of shape {action.shape}")
         return int(action.item())
+    if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)) and action.size == np.prod(space.shape):
+        # A network with one head per entry gives a list of (1,).
+        return action.reshape(space.shape)
     if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
         return action
     if action.ndim == 0 or (action.shape == (1,) and action.dtype == np.int64):

@@ -288,6 +288,9 @@ class GymVectorEnvManager(EnvManagerBase):
             return scale_action(actions, space)
         if isinstance(space, gymnasium.spaces.Box) and isinstance(actions, np.ndarray):
             return actions.astype(space.dtype, copy=False).reshape(self._env_num, *space.shape)
+        if isinstance(space, gymnasium.spaces.MultiDiscrete | gymnasium.spaces.MultiBinary):
+            # From a network with one head per entry: one list of (1,) per env.
+            return np.asarray(actions, dtype=space.dtype).reshape(self._env_num, *space.shape)
         return actions
 
     def _finish(

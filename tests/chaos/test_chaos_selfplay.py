@@ -100,7 +100,7 @@ def test_self_play_reaches_its_stop_value_and_leaves_nothing(start, tmp_path):
 
     model = torch.load(tmp_path / result["checkpoint"], weights_only=True)["model"]
     assert win_rate(model, "RULE_BASED") > 0.7
-    assert win_rate(model, "RANDOM") > 0.9
+    assert win_rate(model, "RANDOM") > 0.8
     assert win_rate(None, "RULE_BASED") < 0.3
 
 

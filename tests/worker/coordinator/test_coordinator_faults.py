@@ -290,9 +290,10 @@ def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path
         assert run.commander._collector_task_space.cur == 1
         held = run.buffer.count()
         assert held > 0
+        # Counted before the workers come back: from the first join on, batches of the second coordinator arrive.
+        before, batches = collector.made, len(learner.batches)
         run.hub.join(learner)
         run.hub.join(collector)
-        before, batches = collector.made, len(learner.batches)
         wait_until(lambda: collector.made > before + 20)
         wait_until(lambda: len(learner.batches) > batches + 20)
         assert min(batch["batch"] for batch in learner.batches[batches:]) == (1 << 40) + 1

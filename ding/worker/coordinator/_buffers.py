@@ -31,7 +31,8 @@ class BufferShelf:
         self._journal = journal
         self._plane = data_plane
         self._exp_name = exp_name
-        self._pushing = threading.Lock()
+        # Held while ``buffers`` changes and while something is pushed: a buffer that is pushed to stays open meanwhile.
+        self._doors = threading.Lock()
         self._came = threading.Condition()
         self._arrivals = 0
         self._number = 0
@@ -43,10 +44,11 @@ class BufferShelf:
 
     def open(self, buffer_id: str, cfg: Mapping[str, Any]) -> None:
         """Make a buffer, unless it is there."""
-        if buffer_id not in self.buffers:
-            plain = {key: value for key, value in cfg.items() if key != "import_names"}
-            self._journal.save_buffer(buffer_id, plain)
-            self._make(buffer_id, plain)
+        with self._doors:
+            if buffer_id not in self.buffers:
+                plain = {key: value for key, value in cfg.items() if key != "import_names"}
+                self._journal.save_buffer(buffer_id, plain)
+                self._make(buffer_id, plain)
 
     def _make(self, buffer_id: str, cfg: Mapping[str, Any]) -> MetadataBuffer:
         # Learners outlive a coordinator and take only batches that are newer than those they had.
@@ -58,11 +60,12 @@ class BufferShelf:
 
     def shut(self, buffer_id: str) -> None:
         """Close a buffer; its chunks are deleted."""
-        buffer = self.buffers.pop(buffer_id, None)
-        if buffer is not None:
-            buffer.close()
-            buffer.drop_batches()
-            self._journal.drop_buffer(buffer_id)
+        with self._doors:
+            buffer = self.buffers.pop(buffer_id, None)
+            if buffer is not None:
+                buffer.close()
+                buffer.drop_batches()
+                self._journal.drop_buffer(buffer_id)
         self.data_came()
 
     def size_of(self, buffer_id: str) -> int:
@@ -76,9 +79,10 @@ class BufferShelf:
 
     def close(self) -> None:
         """Close all buffers; files and journal stay as they are, for a coordinator that goes on."""
-        self._keep_files = True
-        for buffer_id in list(self.buffers):
-            self.buffers.pop(buffer_id).close()
+        with self._doors:
+            self._keep_files = True
+            for buffer_id in list(self.buffers):
+                self.buffers.pop(buffer_id).close()
         self.data_came()
 
     def restore(self, state: JournalState) -> None:
@@ -103,7 +107,9 @@ class BufferShelf:
         Raises:
             ValueError: a ref has not the keys it needs.
         """
-        with self._pushing:
+        with self._doors:
+            if self._keep_files:  # closed: the chunks are for the coordinator that goes on
+                return ledger.seen(task_id, holder)
             new = [checked_ref(ref) for ref in ledger.fresh(task_id, holder, refs)]
             if not new:
                 return ledger.seen(task_id, holder)
@@ -136,6 +142,16 @@ class BufferShelf:
         self._counts["rows"] += buffer.push_chunks([{**row.ref, "number": row.number} for row in rows])
         self._counts["chunks"] += len(rows)
         self.data_came()
+
+    def push(self, buffer_id: str, data: Any) -> bool:
+        """Push one meta dict (the classic form); False when there is no such buffer."""
+        with self._doors:
+            buffer = self.buffers.get(buffer_id)
+            if buffer is None:
+                return False
+            buffer.push(data, -1)
+        self.data_came()
+        return True
 
     def data_came(self) -> None:
         """Wake those who wait for data."""

@@ -275,12 +275,8 @@ class Coordinator(Configurable):
 
     def deal_with_collector_send_data(self, task_id: str, buffer_id: str, data_id: str, data: dict[str, Any]) -> None:
         """Take one meta dict (the classic form). Of an unknown task or buffer it is logged and dropped."""
-        buffer = self._replay_buffer.get(buffer_id)
-        if task_id not in self._task_state or buffer is None:
+        if task_id not in self._task_state or not self._shelf.push(buffer_id, data):
             self.error(f"data {data_id} is for task {task_id} and buffer {buffer_id}, which are not both open; dropped")
-            return
-        buffer.push(data, -1)
-        self._shelf.data_came()
 
     def deal_with_collector_send_chunks(
         self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]

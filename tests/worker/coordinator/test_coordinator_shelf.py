@@ -1,0 +1,80 @@
+"""The buffers of a coordinator, closed while other threads use them."""
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from parallel_fakes import RecordingPlane
+
+from ding.worker.coordinator._buffers import BufferShelf
+from ding.worker.coordinator._journal import Journal
+from ding.worker.coordinator._ledger import TaskLedger
+from ding.worker.coordinator._task_machine import Holder
+
+HOLDER = Holder("c0", "life1")
+
+
+class Shelf:
+    """A shelf with one open buffer, and a collector task that is sent."""
+
+    def __init__(self, path=":memory:"):
+        self.journal, self.plane = Journal(path), RecordingPlane()
+        self.ledger = TaskLedger(self.journal)
+        self.ledger.submit("collector", {"task_id": "task", "buffer_id": "b"})
+        self.ledger.send("task", HOLDER)
+        self.shelf = BufferShelf(self.journal, self.plane, "exp")
+        self.shelf.open("b", {"type": "advanced", "replay_buffer_size": 100})
+
+    def take(self, *numbers):
+        refs = [{"chunk": f"chunk{number}", "rows": 4, "seq": number} for number in numbers]
+        return self.shelf.take(self.ledger, "task", "b", HOLDER, refs)
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("end", ["shut", "close"])
+def test_a_buffer_that_is_pushed_to_is_closed_after_that(end):
+    own = Shelf()
+    buffer = own.shelf.buffers["b"]
+    closer = threading.Thread(target=own.shelf.shut if end == "shut" else own.shelf.close, args=["b"][: end == "shut"])
+    admit = buffer.admit
+
+    def admit_while_closed(refs):
+        closer.start()
+        closer.join(0.1)
+        assert closer.is_alive()
+        return admit(refs)
+
+    buffer.admit = admit_while_closed
+    assert own.take(1, 2) == 2
+    closer.join(10.0)
+    assert not closer.is_alive()
+    assert own.shelf.status()["rows"] == 8
+    assert own.shelf.buffers == {}
+    # A closed shelf leaves files and journal to a coordinator that goes on.
+    assert own.plane.released == (["chunk1", "chunk2"] if end == "shut" else [])
+    assert len(own.journal.load().chunks) == (0 if end == "shut" else 2)
+
+
+def test_data_for_a_buffer_that_was_shut_is_deleted_and_acknowledged():
+    own = Shelf()
+    own.shelf.shut("b")
+    assert own.take(1, 2) == 2
+    assert own.plane.released == ["chunk1", "chunk2"]
+    assert own.shelf.status()["dropped_chunks"] == 2
+    assert not own.shelf.push("b", {"data_id": "d"})
+
+
+def test_a_closed_shelf_takes_nothing_and_deletes_nothing():
+    own = Shelf()
+    assert own.take(1) == 1
+    own.shelf.close()
+    assert own.take(1, 2, 3) == 1
+    assert own.plane.released == []
+    assert [chunk.ref["chunk"] for chunk in own.journal.load().chunks] == ["chunk1"]

@@ -276,10 +276,10 @@ def test_the_slave_knows_its_tasks_and_ends_one_twice_without_harm():
     assert (report["done"], report["task_id"], report["buffer_id"]) == (True, "t1", "b1")
     end = {"name": "learner_close_task", "task_id": "t1"}
     assert slave._process_task(end) == slave._process_task(end)
-    with pytest.raises(TaskFail, match="is for task 't2', but None runs here"):
+    with pytest.raises(TaskFail, match="task 't2' does not run here, but None"):
         slave._process_task({"name": "learner_close_task", "task_id": "t2"})
     slave._process_task({"name": "learner_start_task", "task_info": {**task(name, 1), "task_id": "t3"}})
-    with pytest.raises(TaskFail, match="is for task 't2', but 't3' runs here"):
+    with pytest.raises(TaskFail, match="task 't2' does not run here, but 't3'"):
         slave._process_task({"name": "learner_get_data_task", "task_id": "t2"})
     slave._process_task({"name": "learner_close_task"})
     with pytest.raises(RuntimeError, match="no task"):

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 from ding.interaction._counters import Counters
 from ding.interaction.base.app import ResponsibleException
@@ -45,10 +45,35 @@ class _Codes:
         self.self_invalid = int(codes.SELF_TOKEN_INVALID)
 
 
+class ServiceOptions(TypedDict, total=False):
+    """Keyword arguments that masters and slaves share."""
+
+    run_token: str | None
+    transport: Transport | str | None
+    tls: TlsConfig | None
+    max_body_bytes: int | None
+
+
 class HttpService(ControllableService):
     """A service with routes. It is started once; after ``close`` another object is needed.
 
     Subclasses give their routes in ``_routes`` and what ends in ``_stop``.
+
+    Arguments:
+        host, port: where to listen; default 127.0.0.1 and ``default_port``; port 0 takes any free one, ``'auto'`` the
+            next free one.
+        request_retries, request_retry_waiting: how often a request without an answer is sent again (default 5), and
+            after how many seconds (default 1). 0 is allowed.
+        channel: a number that master and slave must agree on; default 0.
+        my_address: the address under which others reach the service; default: what it listens on.
+        run_token: the token of the run; default: the environment variable ``DING_RUN_TOKEN``. Without one only loopback
+            is served.
+        transport: ``'http'``, ``'inproc'`` or a ``Transport``.
+        tls: certificates, to talk over TLS.
+        max_body_bytes: the largest request that is read; default 16 MiB.
+
+    Raises:
+        UnsafeBindError: ``host`` is no loopback address and there is no run token.
     """
 
     def __init__(
@@ -58,14 +83,15 @@ class HttpService(ControllableService):
         default_port: int,
         codes: tuple[Any, str],
         error_of: Callable[[ResponseValues], ResponseException],
-        request_retries: int | None,
-        request_retry_waiting: float | None,
-        channel: int | None,
-        my_address: str | None,
-        run_token: str | None,
-        transport: Transport | str | None,
-        tls: TlsConfig | None,
-        max_body_bytes: int | None,
+        *,
+        request_retries: int | None = None,
+        request_retry_waiting: float | None = None,
+        channel: int | None = None,
+        my_address: str | None = None,
+        run_token: str | None = None,
+        transport: Transport | str | None = None,
+        tls: TlsConfig | None = None,
+        max_body_bytes: int | None = None,
     ) -> None:
         self._host = LOCAL_HOST if host is None else host
         self._configured_port = default_port if port is None else port

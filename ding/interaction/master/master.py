@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ding.interaction.base.tls import TlsConfig
-from ding.interaction.base.transport import Transport
+from ding.interaction.base.service import ServiceOptions
 from ding.interaction.config import (
     DEFAULT_HEARTBEAT_CHECK_SPAN,
     DEFAULT_HEARTBEAT_TOLERANCE,
@@ -25,6 +24,9 @@ from ding.interaction.master._callbacks import CallbackThread
 from ding.interaction.master._registry import Registry
 from ding.interaction.master._routes import MasterRoutes
 from ding.interaction.master.connection import Connection
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 log = logging.getLogger(__name__)
 
@@ -57,25 +59,14 @@ class MasterStatistics:
 class Master(MasterRoutes):
     """Ready to use; ``MasterHooks`` says what a subclass may override.
 
+    The arguments that are not named here are those of :class:`~ding.interaction.base.service.HttpService`; the default
+    port is 7235.
+
     Arguments:
-        host, port: where to listen; default 127.0.0.1 and 7235; port 0 takes any free one, ``'auto'`` the next free
-            one.
         heartbeat_tolerance: a slave that is silent for longer (seconds, monotonic) is lost; default 17.
         heartbeat_check_span: seconds between two looks at that, at least 0.1; default 1.
-        request_retries, request_retry_waiting: how often a request without an answer is sent again (default 5), and
-            after how many seconds (default 1). 0 is allowed.
-        channel: a number that master and slave must agree on; default 0.
-        my_address: the address under which slaves reach the master; default: what it listens on.
-        run_token: the token of the run; default: the environment variable ``DING_RUN_TOKEN``. Without one only loopback
-            is served.
-        transport: ``'http'``, ``'inproc'`` or a ``Transport``.
-        tls: certificates, to talk over TLS.
-        max_body_bytes: the largest request that is read; default 16 MiB.
         status: what ``GET /status`` answers: a function that returns a JSON value and does not wait long.
         clock: seconds that only grow; for tests.
-
-    Raises:
-        UnsafeBindError: ``host`` is no loopback address and there is no run token.
     """
 
     def __init__(
@@ -89,12 +80,9 @@ class Master(MasterRoutes):
         channel: int | None = None,
         my_address: str | None = None,
         *,
-        run_token: str | None = None,
-        transport: Transport | str | None = None,
-        tls: TlsConfig | None = None,
-        max_body_bytes: int | None = None,
         status: Callable[[], Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__(
             host,
@@ -102,14 +90,11 @@ class Master(MasterRoutes):
             DEFAULT_MASTER_PORT,
             (MasterErrorCode, "NOT_GIVEN"),
             get_master_exception_by_error,
-            request_retries,
-            request_retry_waiting,
-            channel,
-            my_address,
-            run_token,
-            transport,
-            tls,
-            max_body_bytes,
+            request_retries=request_retries,
+            request_retry_waiting=request_retry_waiting,
+            channel=channel,
+            my_address=my_address,
+            **options,
         )
         self._tolerance = DEFAULT_HEARTBEAT_TOLERANCE if heartbeat_tolerance is None else heartbeat_tolerance
         span = DEFAULT_HEARTBEAT_CHECK_SPAN if heartbeat_check_span is None else heartbeat_check_span

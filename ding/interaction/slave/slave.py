@@ -9,10 +9,9 @@ import traceback
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ding.interaction.base.tls import TlsConfig
-from ding.interaction.base.transport import Transport
+from ding.interaction.base.service import ServiceOptions
 from ding.interaction.config import (
     DEFAULT_HEARTBEAT_SPAN,
     DEFAULT_SLAVE_PORT,
@@ -33,6 +32,9 @@ from ding.interaction.slave._link import Link, LinkState
 from ding.interaction.slave._routes import SlaveRoutes
 from ding.interaction.slave._slots import Job, Outcome, TaskSlots
 from ding.interaction.slave.action import TaskFail
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 log = logging.getLogger(__name__)
 
@@ -64,28 +66,17 @@ class SlaveStatistics:
 class Slave(SlaveRoutes):
     """Does tasks: override ``_process_task``, and what else is needed of the hooks.
 
+    The arguments that are not named here are those of :class:`~ding.interaction.base.service.HttpService`; the default
+    port is 7236, and ``my_address`` is what the slave announces when it enrols.
+
     Arguments:
-        host, port: where to listen; default 127.0.0.1 and 7236; port 0 takes any free one, ``'auto'`` the next free
-            one.
         heartbeat_span: seconds between two heartbeats, at least 0.2; default 3.
-        request_retries, request_retry_waiting: how often a request without an answer is sent again (default 5), and
-            after how many seconds (default 1). 0 is allowed.
-        channel: a number that master and slave must agree on; default 0.
-        run_token: the token of the run; default: the environment variable ``DING_RUN_TOKEN``. Without one only loopback
-            is served.
         max_tasks: how many tasks may run at once; default 1.
-        transport: ``'http'``, ``'inproc'`` or a ``Transport``.
-        tls: certificates, to talk over TLS.
-        my_address: the address that the slave announces when it enrols; default: what it listens on.
-        max_body_bytes: the largest request that is read; default 16 MiB.
 
     Concurrency: ``_before_*`` run in threads of the server and should not wait; ``_process_task`` runs in up to
     ``max_tasks`` threads and may wait; ``_lost_connection`` runs in whatever thread noticed. A connection is lost when
     the master answers a heartbeat or a result with an error, or does not answer at all; the slave is then free for
     another master.
-
-    Raises:
-        UnsafeBindError: ``host`` is no loopback address and there is no run token.
     """
 
     def __init__(
@@ -97,12 +88,9 @@ class Slave(SlaveRoutes):
         request_retry_waiting: float | None = None,
         channel: int | None = None,
         *,
-        run_token: str | None = None,
         max_tasks: int = 1,
-        transport: Transport | str | None = None,
-        tls: TlsConfig | None = None,
         my_address: str | None = None,
-        max_body_bytes: int | None = None,
+        **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__(
             host,
@@ -110,14 +98,11 @@ class Slave(SlaveRoutes):
             DEFAULT_SLAVE_PORT,
             (SlaveErrorCode, "NOT_FOUND"),
             get_slave_exception_by_error,
-            request_retries,
-            request_retry_waiting,
-            channel,
-            my_address,
-            run_token,
-            transport,
-            tls,
-            max_body_bytes,
+            request_retries=request_retries,
+            request_retry_waiting=request_retry_waiting,
+            channel=channel,
+            my_address=my_address,
+            **options,
         )
         span = DEFAULT_HEARTBEAT_SPAN if heartbeat_span is None else heartbeat_span
         self._heartbeat_span = max(MIN_HEARTBEAT_SPAN, span)

@@ -173,6 +173,10 @@ class Coordinator(Configurable):
         self._system_shutdown_flag = bool(saved.get("shutdown", False))
         now = time.monotonic()
         live = [record for record, _ in state.tasks if not record.phase.final]
+        # The one before was killed after it ended a learner's task and before it closed the buffer.
+        learning = [body for record, body in state.tasks if record.kind == "learner" and not record.phase.final]
+        for buffer_id in set(state.buffers) - {body["buffer_id"] for body in learning}:
+            self._shelf.shut(buffer_id)
         for record in live:
             self._task_state[record.task_id] = TaskState(record.task_id, now)
         if hasattr(self._commander, "load_state_dict"):
@@ -234,6 +238,8 @@ class Coordinator(Configurable):
             self._historical_task.append(task_id)
             with self._commander_lock:
                 getattr(self._commander, f"notify_fail_{kind}_task")(body)
+                if kind == "learner" and body is not None:
+                    self._shelf.shut(body["buffer_id"])
             if phase is TaskPhase.FAILED:
                 self._stop_with(TaskGaveUp(task_id, record.failures, record.error))
             else:
@@ -242,15 +248,17 @@ class Coordinator(Configurable):
     def _produce(self) -> None:
         for kind in ("learner", "collector"):
             while not self._end_flag and not self._system_shutdown_flag:
+                # One lock for a task and its buffer: the task before may have had a buffer of the same name, which is
+                # closed when that task ends.
                 with self._commander_lock:
                     task = getattr(self._commander, f"get_{kind}_task")()
-                if task is None:
-                    break
-                task = without_imports(task)
-                if kind == "learner":
-                    buffer_cfg = task.pop("replay_buffer_cfg", None)
-                    self._shelf.open(task["buffer_id"], buffer_cfg or {})
-                    task["replay_buffer_size"] = self._shelf.size_of(task["buffer_id"])
+                    if task is None:
+                        break
+                    task = without_imports(task)
+                    if kind == "learner":
+                        buffer_cfg = task.pop("replay_buffer_cfg", None)
+                        self._shelf.open(task["buffer_id"], buffer_cfg or {})
+                        task["replay_buffer_size"] = self._shelf.size_of(task["buffer_id"])
                 self._task_state[task["task_id"]] = TaskState(task["task_id"], time.monotonic())
                 self._ledger.submit(kind, task)
                 with self._commander_lock:
@@ -390,8 +398,8 @@ class Coordinator(Configurable):
         with self._commander_lock:
             buffer_id = self._commander.finish_learner_task(task_id, finished_task)
             self._save()
-        if buffer_id is not None:
-            self._shelf.shut(buffer_id)
+            if buffer_id is not None:
+                self._shelf.shut(buffer_id)
         self._wake()
 
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -304,6 +305,48 @@ def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path
         wait_until(lambda: len(plane.released) >= len(collector.produced))
         assert collector.log.count("collector_start_task") == learner.log.count("learner_start_task") == 1
     assert Counter(plane.released) == Counter(collector.produced)
+
+
+def test_a_task_does_not_get_the_buffer_of_the_one_before_that_is_about_to_be_closed():
+    with Run(learner_tasks=2) as run:
+        shut, closing, pause = run.coordinator._shelf.shut, [], threading.Event()
+
+        def shut_late(buffer_id):
+            closing.append(buffer_id)
+            run.coordinator._wake()
+            pause.wait(0.2)  # time for a thread that wants to take the buffer
+            shut(buffer_id)
+
+        run.coordinator._shelf.shut = shut_late
+        run.hub.join(FakeCollector("c0", total=10**6))
+        run.hub.join(FakeLearner(iterations=3))
+        wait_until(lambda: "learner_task_id2" in run.commander.finished)
+    assert closing == ["test", "test"]
+    assert run.coordinator.exception is None
+
+
+def test_the_buffer_of_a_learner_task_that_nobody_took_is_closed():
+    with Run(learner_task_timeout=0.1) as run:
+        run.hub.join(FakeCollector("c0", total=3))
+        wait_until(lambda: run.commander.failed == ["learner_task_id1"])
+        wait_until(lambda: run.coordinator._replay_buffer == {})
+        wait_until(lambda: run.commander.finished == ["collector_task_id1"])
+        wait_until(lambda: len(run.plane.released) == 3)
+    assert run.coordinator.exception is None
+
+
+def test_a_restarted_coordinator_closes_a_buffer_that_no_learner_has(tmp_path):
+    path, plane = str(tmp_path / "coordinator.sqlite"), RecordingPlane()
+    with Run(journal=Journal(path), plane=plane) as run:
+        run.hub.join(FakeCollector("c0", total=3))
+        wait_until(lambda: run.commander.finished == ["collector_task_id1"])
+    assert plane.released == []
+    journal = Journal(path)
+    journal.forget_task("learner_task_id1")  # killed between the end of the task and that of its buffer
+    with Run(journal=journal, plane=plane) as run:
+        assert run.coordinator._replay_buffer == {}
+    assert len(plane.released) == 3
+    assert Journal(path).load().chunks == []
 
 
 def test_unknown_tasks_are_refused():

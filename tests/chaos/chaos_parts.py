@@ -99,7 +99,7 @@ class ChaosRun:
     def pid(self, role):
         return (self.picture().get("processes") or {}).get(role, {}).get("pid")
 
-    def wait_for(self, condition, what, timeout_s=90.0):
+    def wait_for(self, condition, what, timeout_s=240.0):
         """Watch the run until the condition holds; it must not end before."""
         tick = threading.Event()
         deadline_s = time.monotonic() + timeout_s
@@ -112,7 +112,7 @@ class ChaosRun:
             tick.wait(0.05)
         raise AssertionError(f"no {what} within {timeout_s} s; {self.picture()}\n{self.output}")
 
-    def wait_end(self, timeout_s=120.0):
+    def wait_end(self, timeout_s=300.0):
         """Return the exit code."""
         tick = threading.Event()
         deadline_s = time.monotonic() + timeout_s

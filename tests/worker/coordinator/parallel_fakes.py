@@ -10,7 +10,7 @@ from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 
 
-def wait_until(condition, timeout_s=20.0):
+def wait_until(condition, timeout_s=60.0):
     """For tests only: most of what a coordinator does is told to nobody."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()

@@ -46,7 +46,7 @@ def config(network, **coordinator):
     )
 
 
-def wait_until(condition, timeout_s=20.0):
+def wait_until(condition, timeout_s=60.0):
     """Wait on the clock, for tests only: the coordinator tells nobody that a counter changed."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()

@@ -206,27 +206,33 @@ class Launcher:
         for message in process.read():
             self._on_message(process, message)
         if ended:
-            self._on_end(process, process.collect())
+            asked = process.state == "stopping"
+            self._on_end(process, process.collect(), asked)
             self._changed(tell=True)
 
     def _on_message(self, process: RoleProcess, message: tuple[Any, ...]) -> None:
         name = process.role.name
         if message[0] == "peer":
-            self._tell(name, message[1])
+            # Of a process that dies with its group nobody may hear any more.
+            if process.role.group is None or process.state != "stopping":
+                self._tell(name, message[1])
             self._changed()
         elif message[0] == "log":
             logger.log(message[1], "%s: %s", name, message[2])
         else:
             self._changed()
 
-    def _on_end(self, process: RoleProcess, end: RoleEnd) -> None:
+    def _on_end(self, process: RoleProcess, end: RoleEnd, asked: bool) -> None:
         name = process.role.name
         if end.result is not None and process.role.ends_run:
             self._begin_stop(Outcome(result=end.result))
         elif self.stopping:
             if end.error is not None:
                 logger.warning("%s failed while it stopped:\n%s", name, end.error)
+        elif asked:  # it died with its group
+            process.schedule()
         elif process.may_restart(end):
+            self._end_group(process)
             delay_s = process.schedule()
             logger.warning("%s %s; it is started again in %.1f s", name, process.last_end, delay_s)
             if end.error is not None:
@@ -235,6 +241,17 @@ class Launcher:
             count = process.failures if process.failures else process.kills
             self._failure = RoleFailed(name, count, process.detail(end), str(process.log_file))
             self._begin_stop(None)
+
+    def _end_group(self, ended: RoleProcess) -> None:
+        if ended.role.group is None:
+            return
+        for name, mate in self.roles.items():
+            if mate.role.group != ended.role.group:
+                continue
+            self._peers.pop(name, None)
+            if mate is not ended and mate.alive:
+                logger.warning("%s works with %s only: it is ended and started again, too", name, ended.role.name)
+                mate.kill()
 
     def _begin_stop(self, outcome: Outcome | None) -> None:
         if self._outcome is None and outcome is not None and self._failure is None:

@@ -50,6 +50,8 @@ class Role:
         restart: When the process is started again.
         ends_run: A return of ``target`` that is not None ends the run with that result.
         stop_phase: Roles of phase 0 are asked to stop first; those of phase 1 when they are gone.
+        group: Roles of a group live and die together: when the process of one ends, those of the others are killed,
+            and all are started again. What they announced is forgotten.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Role:
     restart: RestartRule = field(default_factory=RestartRule)
     ends_run: bool = False
     stop_phase: int = 1
+    group: str | None = None
 
 
 class RoleFailed(RuntimeError):

@@ -54,6 +54,25 @@ def finishes_in_the_third_process(context):
     return {"incarnation": context.incarnation}
 
 
+def member(context):
+    """One of a group: the payload's member of the first generation dies by SIGKILL when all are there; a second one
+    ends the run with who is there.
+    """
+    context.announce({"pid": os.getpid(), "incarnation": context.incarnation})
+    for name in ("a", "b"):
+        if name != context.name and context.wait_for_peer(name, 30) is None:
+            return None
+    if context.incarnation == 0:
+        if context.name == context.payload:
+            os.kill(os.getpid(), signal.SIGKILL)
+        context.stop.wait(60)
+        return None
+    if context.name == context.payload:
+        return {name: data for name, data in context.peers().items() if name in "ab"}
+    context.stop.wait(60)
+    return None
+
+
 def announces(context):
     context.announce({"pid": os.getpid(), "token": len(context.token)})
     context.stop.wait(60)

@@ -66,6 +66,19 @@ def test_a_result_ends_the_run_and_stops_the_others(run_dir, tmp_path):
     assert (tmp_path / "other.stopped").read_text() == "asked by the launcher"
 
 
+def test_a_group_lives_and_dies_together(run_dir, tmp_path, caplog):
+    roles = [Role(name, toys.member, "b", toys.QUICK, ends_run=True, group="g") for name in "ab"]
+    launcher = launcher_of([*roles, Role("other", toys.until_stopped, str(tmp_path))], run_dir, tmp_path)
+    with caplog.at_level(logging.WARNING, "ding.entry"):
+        outcome = launcher.run()
+    # The member that ended the run saw the second life of the other one, not what the first one had announced.
+    assert outcome.result["a"]["incarnation"] == 1
+    assert {name: process.starts for name, process in launcher.roles.items()} == {"a": 2, "b": 2, "other": 1}
+    assert launcher.roles["a"].kills == 0
+    assert launcher.roles["b"].kills == 1
+    assert "a works with b only: it is ended and started again, too" in caplog.text
+
+
 def test_a_role_that_fails_three_times_in_a_row_stops_the_run_with_its_traceback(run_dir, tmp_path, caplog):
     roles = [Role("bad", toys.raises, restart=toys.QUICK), Role("good", toys.until_stopped, str(tmp_path))]
     with caplog.at_level(logging.WARNING, "ding.entry"), pytest.raises(RoleFailed) as failure:

@@ -16,6 +16,7 @@ from ding.config._key_check import check_keys
 from ding.config._parallel_checks import check_commander, check_create, check_main, check_system
 from ding.config._resolve import class_of, defaults_of, import_by_name
 from ding.config._source import parallel_config_to_source
+from ding.config._value_check import check_values
 from ding.config.compile import POLICY_TEMPLATE, _dig, _env_defaults, _fill_learner, compile_buffer_config
 from ding.config.errors import ConfigNotSerializableError, ConfigValueError
 from ding.config.utils import Hosts, parallel_transform, parallel_transform_k8s, parallel_transform_slurm
@@ -79,6 +80,10 @@ def compile_config_parallel(
     check_main(user)
     coordinator_defaults = defaults_of(import_by_name(*_COORDINATOR), "system_config.coordinator")
     check_system(system, coordinator_defaults)
+    check_values(
+        {"system_config": {"coordinator": system.get("coordinator", {})}},
+        {"system_config": {"coordinator": coordinator_defaults}},
+    )
     original = EasyDict(deepcopy(dict(system)))
 
     main = _compile_main(user, create, strict)
@@ -117,6 +122,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     policy.other.replay_buffer = compile_buffer_config(policy, user, None)
     defaults = EasyDict(env=_env_defaults(env, env_manager, create), policy=policy)
     check_keys(user, defaults, strict)
+    check_values(user, defaults)
     result = EasyDict(deep_merge_dicts(defaults, user))
     result.setdefault("exp_name", "default_experiment")
     # The policy that is built in every process is the one with a command mode, as in the serial mode.

@@ -148,6 +148,7 @@ def dist_init(
     rank: int | None = None,
     world_size: int | None = None,
     timeout: datetime.timedelta = _DEFAULT_TIMEOUT,
+    store: Any = None,
 ) -> tuple[int, int]:
     """Join the process group.
 
@@ -158,6 +159,8 @@ def dist_init(
         rank: of this process; else ``SLURM_LOCALID`` or ``RANK``.
         world_size: number of processes; else ``SLURM_NTASKS`` or ``WORLD_SIZE``.
         timeout: of each operation of the group.
+        store: where the processes find each other, a ``torch.distributed.Store``; then ``addr`` and ``port`` are not
+            needed.
 
     Returns:
         ``(rank, world_size)``
@@ -165,14 +168,15 @@ def dist_init(
     Raises:
         RuntimeError: the rank or the world size is told nowhere.
     """
-    os.environ["MASTER_ADDR"] = addr or os.environ.get("MASTER_ADDR", "localhost")
-    os.environ["MASTER_PORT"] = str(port if port is not None else os.environ.get("MASTER_PORT", 10314))
+    if store is None:
+        os.environ["MASTER_ADDR"] = addr or os.environ.get("MASTER_ADDR", "localhost")
+        os.environ["MASTER_PORT"] = str(port if port is not None else os.environ.get("MASTER_PORT", 10314))
     rank = _from_env("rank", rank, "SLURM_LOCALID", "RANK")
     world_size = _from_env("world_size", world_size, "SLURM_NTASKS", "WORLD_SIZE")
     if backend == "nccl" and not torch.cuda.is_available():
         log.info("there is no CUDA device, the processes exchange data with gloo instead of nccl")
         backend = "gloo"
-    dist.init_process_group(backend=backend, rank=rank, world_size=world_size, timeout=timeout)
+    dist.init_process_group(backend=backend, rank=rank, world_size=world_size, timeout=timeout, store=store)
     if torch.cuda.is_available():
         torch.cuda.set_device(rank % torch.cuda.device_count())
     return get_rank(), get_world_size()

@@ -7,6 +7,7 @@ Exceptions::
 """
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,20 +17,18 @@ from typing import Any
 from ding.interaction import Slave, TaskFail
 from ding.utils import build_logger
 from ding.worker._packed import pack_batch, unpack_batch
-from ding.worker.adapter._batch_split import (
-    merge_info,
-    merge_reports,
-    split_batch,
-    split_list,
-)
+from ding.worker.adapter._batch_split import merge_info, merge_reports, split_batch, split_list
 from ding.worker.coordinator._master_hub import MasterHub
 from ding.worker.coordinator._workers import WorkerLink
 from ding.worker.coordinator.errors import CoordinatorError, WorkerLost, WorkersMissing, WorkerTaskFailed
 
 _CONNECT_PAUSE_S = 0.2
-_RESOURCE_TIMEOUT_S = 10.0
 _ANSWER_S = 60.0
 _START_S = 120.0
+# How long a task waits for a learner that lost its connection and may come back.
+_REJOIN_S = 5.0
+# Of ``cfg.slave``: what is not for the slave itself.
+_ENROL_KEYS = ("host", "port", "coordinator_address", "name")
 
 
 class LearnerAggregatorSlave(Slave):
@@ -64,17 +63,19 @@ class LearnerAggregator:
     """A slave towards the coordinator and a master towards learners that train one policy together.
 
     Every message goes to all learners at once; a batch is split among them. A message that one of them does not answer
-    or fails at fails as a whole, with the reason.
+    or fails at fails as a whole, with the reason. The order of the learners is that of the numbers in their names; the
+    first one speaks for all where all say the same.
 
     Args:
         cfg: ``slave`` and ``master`` (``host``, ``port`` and further arguments of both), and ``learner``
-            (``{key: (id, host, port)}``). Learners may also enrol at the master. ``connect_timeout_s`` is the time to
-            wait for the learners.
+            (``{key: (id, host, port)}``). Learners may also enrol at the master: ``learner_num`` is how many there must
+            be then. ``connect_timeout_s`` is the time to wait for the learners. With ``coordinator_address`` (and
+            ``name``) in ``slave``, the aggregator announces itself there. ``log_path`` is the folder of its log.
     """
 
     def __init__(self, cfg: Any) -> None:
         self._cfg = cfg
-        self._logger: Any = build_logger("./log", "learner_aggregator", need_tb=False)[0]
+        self._logger: Any = build_logger(str(cfg.get("log_path", "./log")), "learner_aggregator", need_tb=False)[0]
         self._callback_fn: dict[str, Callable[..., Any]] = {
             "deal_with_get_resource": self.deal_with_get_resource,
             "deal_with_learner_start": self.deal_with_learner_start,
@@ -82,50 +83,65 @@ class LearnerAggregator:
             "deal_with_learn": self.deal_with_learn,
             "deal_with_learner_close": self.deal_with_learner_close,
         }
-        options = {key: value for key, value in cfg["slave"].items() if key not in ("host", "port")}
+        options = {key: value for key, value in cfg["slave"].items() if key not in _ENROL_KEYS}
         self._slave = LearnerAggregatorSlave(
             cfg["slave"].get("host"), cfg["slave"].get("port"), callback_fn=self._callback_fn, max_tasks=2, **options
         )
         self._hub = MasterHub(cfg["master"])
-        self._lock = threading.Lock()
+        self._learner_num = int(cfg.get("learner_num") or 0)
+        self._changed = threading.Condition()
         self._links: dict[str, WorkerLink] = {}
         self._sizes: list[int] = []
         self._operator: Any = None
         self._closing = threading.Event()
-        self._started = False
+        self._listens = False
 
     # ------------------------------------------------------------------ life
 
-    def start(self) -> None:
-        """Connect to the learners, then listen for tasks.
+    def listen(self) -> str:
+        """Be there for learners; returns the address at which they enrol. ``start`` does this, too.
 
         Raises:
-            WorkersMissing: a learner cannot be reached in time.
+            PortTakenError: the port of ``cfg.master`` is in use.
         """
-        self._started = True
-        self._hub.start(self._came, self._lost)
+        if not self._listens:
+            self._hub.start(self._came, self._lost)
+            self._listens = True
+        return self._hub.my_address
+
+    def start(self) -> None:
+        """Wait until all learners are connected, then listen for tasks.
+
+        Raises:
+            WorkersMissing: a learner does not come in time, or ``cancel`` was called.
+            PortTakenError: a port is in use.
+        """
+        self.listen()
         deadline = time.monotonic() + float(self._cfg.get("connect_timeout_s", 60.0))
         learners = [(str(name), host, int(port)) for name, host, port in (self._cfg.get("learner") or {}).values()]
         missing = [name for name, host, port in learners if not self._connect(name, host, port, deadline)]
         if missing:
             raise WorkersMissing(f"no connection to {', '.join(missing)}")
+        if not self._wait_complete(deadline - time.monotonic()):
+            found = ", ".join(link.name for link in self._ordered()) or "none"
+            raise WorkersMissing(f"{self._learner_num} learners must come, came: {found}")
         self._start_operator(deadline)
         self._slave.start()
+        self._enrol()
+
+    def _enrol(self) -> None:
+        address = self._cfg["slave"].get("coordinator_address")
+        if address:
+            self._slave.enrol(address, self._cfg["slave"]["name"], "learner", self.deal_with_get_resource())
 
     def _start_operator(self, deadline: float) -> None:
         address = os.environ.get("KUBERNETES_SERVER_URL")
         if not address:
             return
         from ding.worker.coordinator._operator_sync import OperatorSync
-        from ding.worker.coordinator.operator_server import OperatorServer
+        from ding.worker.coordinator.operator_server import server_of
 
-        host, _, port = (
-            address.partition("://")[2].rstrip("/").partition(":")
-            if "://" in address
-            else (address.rstrip("/").partition(":"))
-        )
-        version = os.environ.get("KUBERNETES_SERVER_API_VERSION", "/v1alpha1")
-        server = OperatorServer(host, int(port) if port else None, version, https=address.startswith("https://"))
+        server = server_of(address, os.environ.get("KUBERNETES_SERVER_API_VERSION", "/v1alpha1"))
         server.set_worker_type("aggregator")
         self._operator = OperatorSync({"learner_target_num": 1}, self, {}, self._logger, server)
         self._operator.start(deadline)
@@ -152,36 +168,55 @@ class LearnerAggregator:
 
     def drop_worker(self, name: str, role: str, reason: str) -> None:
         """Forget a learner."""
-        with self._lock:
+        with self._changed:
             link = self._links.pop(name, None)
         if link is not None:
             self._logger.info("%s is dropped: %s", name, reason)
             link.close()
 
     def _came(self, link: WorkerLink) -> None:
-        with self._lock:
+        with self._changed:
             self._links[link.name] = link
+            self._changed.notify_all()
         self._logger.info("learner %s is connected", link.name)
 
     def _lost(self, link: WorkerLink) -> None:
-        with self._lock:
-            if self._links.get(link.name) is link:
-                del self._links[link.name]
-        self._logger.warning("learner %s is lost", link.name)
+        with self._changed:
+            if self._links.get(link.name) is not link:
+                return
+            del self._links[link.name]
+        if not self._closing.is_set():
+            self._logger.warning("learner %s is lost", link.name)
+
+    def _ordered(self) -> list[WorkerLink]:
+        with self._changed:
+            return [self._links[name] for name in sorted(self._links, key=_by_number)]
+
+    def _wait_complete(self, timeout_s: float) -> bool:
+        """Wait until as many learners are connected as there must be; always so without ``learner_num``."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: len(self._links) >= self._learner_num or self._closing.is_set(), max(0.0, timeout_s)
+            )
+            return len(self._links) >= self._learner_num and not self._closing.is_set()
+
+    def cancel(self) -> None:
+        """Have whatever waits give up; ``close`` must follow. Does not wait."""
+        self._closing.set()
+        with self._changed:
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Stop listening and disconnect. May be called again."""
-        if self._closing.is_set():
-            return
-        self._closing.set()
+        self.cancel()
         if self._operator is not None:
             self._operator.close()
-        if self._started:
-            self._slave.close()
+        self._slave.close()
+        if self._listens:
             self._hub.close()
 
     def __del__(self) -> None:
-        if "_closing" in self.__dict__ and threading.current_thread() is threading.main_thread():
+        if "_listens" in self.__dict__ and threading.current_thread() is threading.main_thread():
             self.close()
 
     @property
@@ -193,8 +228,7 @@ class LearnerAggregator:
 
     def deal_with_get_resource(self) -> dict[str, int]:
         """``{'gpu': number of connected learners}``."""
-        with self._lock:
-            return {"gpu": len(self._links)}
+        return {"gpu": len(self._ordered())}
 
     def deal_with_learner_start(self, task: dict[str, Any]) -> dict[str, str]:
         """Have all learners begin.
@@ -245,12 +279,15 @@ class LearnerAggregator:
         """Ask all learners at once, with one message or with one for each; their answers in the order of their names.
 
         Raises:
-            TaskFail: there is no learner, or one of them failed or did not answer.
+            TaskFail: there are too few learners, or one of them failed or did not answer.
         """
-        with self._lock:
-            links = [self._links[name] for name in sorted(self._links)]
+        complete = self._wait_complete(_REJOIN_S)
+        links = self._ordered()
         if not links:
             raise TaskFail(result={"message": "no learner"}, message="no learner is connected")
+        if not complete:
+            text = f"{len(links)} of {self._learner_num} learners are connected: {', '.join(one.name for one in links)}"
+            raise TaskFail(result={"message": text}, message=text)
         messages = message if isinstance(message, list) else [message] * len(links)
         if len(messages) != len(links):
             text = f"{len(links)} learners are connected, {len(messages)} worked on the task"
@@ -272,6 +309,11 @@ class LearnerAggregator:
     def merge_info(info: list[Any]) -> Any:
         """See :func:`ding.worker.adapter._batch_split.merge_info`."""
         return merge_info(info)
+
+
+def _by_number(name: str) -> list[Any]:
+    """Sorts ``learner0_rank10`` behind ``learner0_rank9``."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name)]
 
 
 __all__ = ["CoordinatorError", "LearnerAggregator", "LearnerAggregatorSlave", "WorkersMissing"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ding.worker.coordinator.errors import OperatorError, WorkersMissing
-from ding.worker.coordinator.operator_server import OperatorServer
+from ding.worker.coordinator.operator_server import OperatorServer, server_of
 
 _LOOK_EVERY_S = 1.0
 
@@ -41,7 +41,7 @@ class OperatorSync:
         self._comm = comm
         self._callbacks = callbacks
         self._logger = logger
-        self._server = server or _server_of(cfg)
+        self._server = server or server_of(str(cfg["system_addr"]), str(cfg.get("api_version", "v1alpha1")))
         self._known: dict[str, set[str]] = {"collector": set(), "learner": set()}
         self._failed: dict[str, set[str]] = {"collector": set(), "learner": set()}
         self._closing = threading.Event()
@@ -133,10 +133,3 @@ def _pod_of(name: str) -> str:
     """``pod.service.namespace:port`` -> the name of the pod: all labels of the host but the last."""
     labels = name.rpartition(":")[0].split(".")
     return ".".join(labels[:-1]) if len(labels) > 1 else labels[0]
-
-
-def _server_of(cfg: Mapping[str, Any]) -> OperatorServer:
-    address = str(cfg["system_addr"])
-    https = address.startswith("https://")
-    host, _, port = address.removeprefix("https://").removeprefix("http://").rstrip("/").partition(":")
-    return OperatorServer(host, int(port) if port else None, str(cfg.get("api_version", "v1alpha1")), https)

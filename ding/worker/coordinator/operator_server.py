@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import OperatorError
@@ -103,3 +104,19 @@ class OperatorServer:
         return OperatorAnswer(
             bool(values.get("success")), int(values.get("code", -1)), str(values.get("message", "")), values.get("data")
         )
+
+
+def server_of(address: str, api_version: str = "v1alpha1", **options: Any) -> OperatorServer:
+    """The client of the operator at ``address``: ``host``, ``host:port`` or a URL.
+
+    Args:
+        options: further arguments of :class:`OperatorServer`.
+
+    Raises:
+        ValueError: this is no address.
+    """
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError(f"the address of the operator must be host:port or an http(s) URL, got {address!r}")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return OperatorServer(host, parts.port, api_version, parts.scheme == "https", **options)

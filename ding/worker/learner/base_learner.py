@@ -222,7 +222,8 @@ class BaseLearner(LearnerState, Configurable):
         self.call_hook("before_run")
         for _ in range(self._cfg.get("train_iterations", int(1e9))):
             data = self._next_data()
-            if self._end_flag:
+            # Several processes agree on the last batch by its absence: none may leave out one that the others train on.
+            if data is None or (self._end_flag and self._world_size == 1):
                 return
             self.train(data)
         self._learner_done = True

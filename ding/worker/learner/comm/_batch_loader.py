@@ -41,6 +41,8 @@ class BatchLoader:
         cache_rows: rows that the buffer of the coordinator holds, as a hint for how many to keep in memory.
         cache_bytes: how much memory these may take; 0 keeps none.
         changed: called whenever something happened that the coordinator may want to hear of.
+        repeat_last: a batch of which a chunk cannot be read is replaced by the one before it, for processes that must
+            have equally many.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class BatchLoader:
         cache_rows: int = 0,
         cache_bytes: int = 0,
         changed: Callable[[], None] = lambda: None,
+        repeat_last: bool = False,
     ) -> None:
         if prefetch_batches < 1:
             raise ValueError(f"prefetch_batches must be at least 1, got {prefetch_batches}")
@@ -66,6 +69,8 @@ class BatchLoader:
         self._loaded = 0
         self._broken: list[str] = []
         self._error: BaseException | None = None
+        self._repeat_last = repeat_last
+        self._last: TransitionBatch | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="batch-loader", daemon=True)
         self._thread.start()
@@ -152,6 +157,8 @@ class BatchLoader:
         try:
             while (message := self._next_message()) is not None:
                 batch = self._read(message)
+                if self._repeat_last:
+                    batch = self._last = batch or self._last
                 with self._moved:
                     self._reading = 0
                     self._loaded = message["batch"]

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from ding.worker._packed import pack_info
 from ding.worker.learner.base_learner import BaseLearner
 from ding.worker.learner.comm._batch_loader import BatchLoader
 from ding.worker.learner.comm._comm_hooks import ResumePoint, SendLearnInfoHook, SendPolicyHook
+from ding.worker.learner.comm._group import DEFAULT_GROUP_TIMEOUT_S, GroupBroken, InStep, explain
 from ding.worker.learner.comm._publisher import PolicyPublisher
 from ding.worker.learner.comm.base_comm_learner import BaseCommLearner
 from ding.worker.learner.learner_hook import LearnerHook
@@ -29,7 +30,9 @@ _GATHER_S = 0.03
 PLANE_CONFIG: dict[str, Any] = {
     # Modules with policies and models of one's own.
     "import_names": [],
+    # Several processes train one policy, each with batches of its own; longest wait for each other, in seconds.
     "multi_gpu": False,
+    "group_timeout_s": DEFAULT_GROUP_TIMEOUT_S,
     # Batches that are asked for ahead of their use.
     "prefetch_batches": 16,
     # Memory for a copy of the buffer's rows, in bytes; 0: rows are read from their files each time.
@@ -45,10 +48,15 @@ PLANE_CONFIG: dict[str, Any] = {
 
 
 class LearnerTask:
-    """A task, and what was made for it."""
+    """A task, and what was made for it.
 
-    def __init__(self, task_info: Mapping[str, Any]) -> None:
+    Args:
+        failed: gives the error that is told instead of the one that the learner failed with.
+    """
+
+    def __init__(self, task_info: Mapping[str, Any], failed: Callable[[BaseException], BaseException]) -> None:
         self.info = dict(task_info)
+        self._failed = failed
         self.task_id = task_info.get("task_id")
         self.learner: Any = None
         self.loader: BatchLoader | None = None
@@ -72,7 +80,7 @@ class LearnerTask:
             self.learner.start()
         except BaseException as error:  # SystemExit too: the coordinator must hear of it
             log.error("the learner of task %s failed", self.task_id, exc_info=error)
-            self.error = error
+            self.error = self._failed(error)
         else:
             self.done = bool(self.learner.learn_info["learner_done"])
         self.notify()
@@ -95,6 +103,17 @@ class PlaneLearner(BaseCommLearner):
         self._lock = threading.RLock()
         self._task: LearnerTask | None = None
         self._creating: LearnerTask | None = None
+
+    def _failed(self, error: BaseException) -> BaseException:
+        """What to tell of an error of the learner. Of several processes none can go on without the others."""
+        if self._world_size > 1:
+            error = explain(error, self._rank, self._world_size)
+            self._break_group(error)
+        return error
+
+    def _break_group(self, error: BaseException) -> None:
+        self.group_error = self.group_error or error
+        self.on_broken()
 
     def _make_data_plane(self) -> DataPlane:
         raise NotImplementedError
@@ -126,7 +145,7 @@ class PlaneLearner(BaseCommLearner):
                     return
                 log.warning("task %s is given up for task %s", self._task.task_id, task_info.get("task_id"))
                 self._end_task(finished=False)
-            task = self._creating = LearnerTask(task_info)
+            task = self._creating = LearnerTask(task_info, self._failed)
             try:
                 self._begin(task)
                 self._task = task
@@ -173,8 +192,11 @@ class PlaneLearner(BaseCommLearner):
             int(task.info.get("replay_buffer_size") or 0),
             int(self._cfg.cache_bytes),
             task.notify,
+            repeat_last=self._world_size > 1,
         )
-        learner.setup_dataloader(task.loader)
+        end_s = float(self._cfg.close_timeout_s)
+        several = self._world_size > 1
+        learner.setup_dataloader(InStep(task.loader, self._world_size, end_s) if several else task.loader)
 
     def deal_with_get_data(self, max_wait_s: float = 0.0, info_ack: int = 0) -> dict[str, Any]:
         """What the learner wants and has to tell; waits up to ``max_wait_s`` for something.
@@ -251,6 +273,8 @@ class PlaneLearner(BaseCommLearner):
                 task.thread.join(float(self._cfg.close_timeout_s))
                 if task.thread.is_alive():
                     log.warning("the learner of task %s did not end in time; it is left behind", task.task_id)
+                    if self._world_size > 1:
+                        self._break_group(GroupBroken(f"rank {self._rank} waits for others that do not come"))
                 elif resume is not None and task.error is None and not (finished and task.done):
                     resume.save(learner)
             if resume is not None and finished and task.done:
@@ -323,11 +347,11 @@ class PlaneLearner(BaseCommLearner):
         """End the task if there is one, with a checkpoint to go on from."""
         if self._end_flag:
             return
-        super().close()
         with self._lock:
             if self._task is not None:
                 self._end_task(finished=False)
         self._data_plane.close()
+        super().close()
 
 
 def _final(task: LearnerTask) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """The comm learner: what connects a learner with the rest of a run."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from easydict import EasyDict
 
 from ding.policy import create_policy
-from ding.utils import COMM_LEARNER_REGISTRY, dist_finalize, dist_init, get_task_uid
+from ding.utils import COMM_LEARNER_REGISTRY, dist_finalize, get_task_uid
 from ding.worker._component import Configurable, build_by_type
 from ding.worker.learner.base_learner import BaseLearner, create_learner
+from ding.worker.learner.comm._group import DEFAULT_GROUP_TIMEOUT_S, join_group
 from ding.worker.learner.learner_hook import LearnerHook
 
 
@@ -16,15 +18,24 @@ class BaseCommLearner(Configurable, ABC):
     """Gets tasks from a coordinator, runs a learner for each, and passes on what it learns.
 
     Args:
-        cfg: ``multi_gpu`` (several processes train one policy), and what the subclass needs.
+        cfg: ``multi_gpu`` (several processes train one policy; ``group_timeout_s`` is their longest wait for each
+            other), and what the subclass needs.
+
+    Raises:
+        GroupBroken: the other processes did not come.
     """
 
     def __init__(self, cfg: EasyDict) -> None:
         self._cfg = cfg
         self._learner_uid = get_task_uid()
         self._multi_gpu = bool(cfg.get("multi_gpu", False))
-        self._rank, self._world_size = dist_init() if self._multi_gpu else (0, 1)
+        timeout_s = float(cfg.get("group_timeout_s", DEFAULT_GROUP_TIMEOUT_S))
+        self._rank, self._world_size = join_group(timeout_s) if self._multi_gpu else (0, 1)
         self._end_flag = True
+        # Set when this process must end, because it is not in step with the others that train the policy.
+        self.group_error: BaseException | None = None
+        # Called then.
+        self.on_broken: Callable[[], None] = lambda: None
 
     @property
     def learner_uid(self) -> str:
@@ -54,7 +65,7 @@ class BaseCommLearner(Configurable, ABC):
 
     def close(self) -> None:
         """End what runs, and take no more tasks."""
-        if not self._end_flag and self._multi_gpu:
+        if not self._end_flag and self._multi_gpu and self.group_error is None:
             dist_finalize()
         self._end_flag = True
 
@@ -73,7 +84,10 @@ class BaseCommLearner(Configurable, ABC):
         )
         for name in ("send_policy", "get_data", "send_learn_info"):
             setattr(learner, name, getattr(self, name))
-        learner.policy = create_policy(EasyDict(task_info["policy"]), enable_field=["learn"]).learn_mode
+        policy_cfg = EasyDict(task_info["policy"])
+        if self._world_size > 1:
+            policy_cfg.multi_gpu = True
+        learner.policy = create_policy(policy_cfg, enable_field=["learn"]).learn_mode
         self._setup_dataloader(learner)
         return learner
 

@@ -39,7 +39,7 @@ def config(network, **coordinator):
                 "learner": {},
                 "transport": network,
                 "long_poll_s": 0.1,
-                "lease_s": 5.0,
+                "lease_s": 60.0,
                 **coordinator,
             }
         },

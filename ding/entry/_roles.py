@@ -28,7 +28,7 @@ logger = logging.getLogger("ding.entry")
 COORDINATOR = "coordinator"
 JOURNAL = "coordinator.sqlite"
 STATUS_EVERY_S = 0.5
-_PEER_TIMEOUT_S = 120.0
+PEER_TIMEOUT_S = 120.0
 _LOOK_EVERY_S = 0.5
 # So many answers to the coordinator show that a worker works: one that breaks at its first step gives two or three.
 _PROOF_TASKS = 10
@@ -41,13 +41,14 @@ def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
         cfg: Compiled config with real folders.
         limits: ``train_iter`` and ``env_step`` at which the run ends.
     """
+    from ding.entry._learner_group import make_group
+
     payload = {"cfg": cfg, "limits": dict(limits)}
     roles = [Role(COORDINATOR, coordinate, payload, ends_run=True, stop_phase=0)]
-    for kind in ("learner", "collector"):
-        target = learn if kind == "learner" else collect
-        names = cfg.system.coordinator[kind]
-        roles += [Role(name, target, payload, RestartRule()) for name in names]
-    return roles
+    for name in cfg.system.coordinator.learner:
+        several = cfg.system[name].get("multi_gpu", False)
+        roles += make_group(name, payload) if several else [Role(name, learn, payload, RestartRule())]
+    return roles + [Role(name, collect, payload, RestartRule()) for name in cfg.system.coordinator.collector]
 
 
 def coordinate(context: RoleContext) -> dict[str, Any] | None:
@@ -140,8 +141,8 @@ class _ProcessWatch:
         for role, picture in pictures.items():
             pid, before = picture["pid"], self._pids.get(role)
             self._pids[role] = pid
-            if before is not None and pid != before and role != COORDINATOR:
-                kind = role.rstrip("0123456789")
+            kind = role.rstrip("0123456789")
+            if before is not None and pid != before and kind in ("learner", "collector"):
                 # Elsewhere: to take leave of a dead process may take a while.
                 threading.Thread(target=self._drop, args=(role, kind), name=f"drop-{role}", daemon=True).start()
 
@@ -153,42 +154,66 @@ def collect(context: RoleContext) -> None:
     """Run a collector until asked to stop."""
     from ding.worker.collector.comm import create_comm_collector
 
-    _work(context, "collector", create_comm_collector)
+    _work_alone(context, "collector", create_comm_collector)
 
 
 def learn(context: RoleContext) -> None:
     """Run a learner until asked to stop; it leaves a checkpoint."""
     from ding.worker.learner.comm import create_comm_learner
 
-    _work(context, "learner", create_comm_learner)
+    _work_alone(context, "learner", create_comm_learner)
 
 
-def _work(context: RoleContext, kind: str, create: Any) -> None:
+def _work_alone(context: RoleContext, kind: str, create: Any) -> None:
+    cfg = context.payload["cfg"]
+    names = prepare(cfg, threads_for(cfg, kind))
+    work(context, kind, create, names, dict(cfg.system[context.name]), COORDINATOR)
+
+
+def work(
+    context: RoleContext, kind: str, create: Any, import_names: list[str], section: dict[str, Any], master: str
+) -> bool:
+    """Run a comm worker until asked to stop; returns whether it ended because its master was gone for too long.
+
+    Args:
+        create: Makes the worker from its config.
+        section: Its section of the system config.
+        master: The role at which it enrols.
+
+    Raises:
+        PermanentRoleError: Its port is taken.
+        BaseException: Why it cannot go on.
+    """
     from ding.interaction.exception import PortTakenError, UnsafeBindError
 
     cfg = context.payload["cfg"]
-    names = prepare(cfg, threads=_threads(cfg, kind))
-    coordinator = context.wait_for_peer(COORDINATOR, _PEER_TIMEOUT_S)
-    if coordinator is None:
-        return
-    section = dict(cfg.system[context.name])
+    found = context.wait_for_peer(master, PEER_TIMEOUT_S)
+    if found is None:
+        return False
     section["tls"] = dict(cfg.system.tls) if cfg.system.get("tls") else None
-    worker = create(worker_config(section, context.name, names, coordinator["address"]))
+    worker = create(worker_config(section, context.name, import_names, found["address"]))
     over = threading.Event()
-    context.on_peer(lambda name, data: over.set() if name == COORDINATOR and data != coordinator else None)
+    context.on_peer(lambda name, data: over.set() if name == master and data != found else None)
     context.stop.on_set(over.set)
+    if hasattr(worker, "on_broken"):
+        worker.on_broken = over.set
     try:
         worker.start()
         # When the coordinator moved, too: another process in this place is quicker than a change of the master.
-        _serve(worker, context, over)
+        outlasted = serve(worker, context, over)
     except (PortTakenError, UnsafeBindError) as error:
         raise PermanentRoleError(f"system_config.{context.name}: {error}") from error
     finally:
         worker.close()
+    if not context.stop.is_set() and getattr(worker, "group_error", None) is not None:
+        raise worker.group_error
+    return outlasted
 
 
-def _serve(worker: Any, context: RoleContext, over: threading.Event) -> None:
-    """Wait until it is over; with a ``patience_s`` in the payload, also until no coordinator was there for so long."""
+def serve(worker: Any, context: RoleContext, over: threading.Event) -> bool:
+    """Wait until it is over; with a ``patience_s`` in the payload, also until no master was there for so long, which
+    is what is returned.
+    """
     patience_s = context.payload.get("patience_s")
     seen_s, proven = time.monotonic(), False
     while not over.wait(_LOOK_EVERY_S if patience_s is not None or not proven else None):
@@ -199,7 +224,8 @@ def _serve(worker: Any, context: RoleContext, over: threading.Event) -> None:
             seen_s = time.monotonic()
         elif patience_s is not None and time.monotonic() - seen_s > patience_s:
             logger.info("no coordinator for %.0f s: the run is over", patience_s)
-            return
+            return True
+    return False
 
 
 def worker_config(section: Mapping[str, Any], name: str, import_names: list[str], address: str | None) -> EasyDict:
@@ -216,7 +242,7 @@ def worker_config(section: Mapping[str, Any], name: str, import_names: list[str]
     return EasyDict(own)
 
 
-def prepare(cfg: EasyDict, threads: int) -> list[str]:
+def prepare(cfg: EasyDict, threads: int, seed_offset: int = 0) -> list[str]:
     """Import the modules that the config names, seed, and bound the threads; returns the names of the modules."""
     import torch
 
@@ -225,7 +251,7 @@ def prepare(cfg: EasyDict, threads: int) -> list[str]:
     names = sorted(set(import_names_of(cfg)))
     import_module(names)
     torch.set_num_threads(threads)
-    set_pkg_seed(cfg.seed, use_cuda=bool(cfg.main.policy.get("cuda", False)))
+    set_pkg_seed(cfg.seed + seed_offset, use_cuda=bool(cfg.main.policy.get("cuda", False)))
     return names
 
 
@@ -241,11 +267,12 @@ def import_names_of(node: Any) -> Iterator[str]:
             yield from import_names_of(child)
 
 
-def _threads(cfg: EasyDict, kind: str) -> int:
+def threads_for(cfg: EasyDict, kind: str) -> int:
     """Torch threads: collectors play small batches on one; the learners share the cores that are left."""
     if kind == "collector":
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     system = cfg.system.coordinator
     left = cores - len(system.collector)
-    return max(1, left // max(1, len(system.learner)))
+    processes = sum(max(1, int(cfg.system.get(name, {}).get("gpu_num", 1))) for name in system.learner)
+    return max(1, left // max(1, processes))

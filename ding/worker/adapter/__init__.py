@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from ding.worker._lazy import load_export
 
 if TYPE_CHECKING:
-    from ding.worker.adapter.learner_aggregator import LearnerAggregator, LearnerAggregatorSlave
+    from ding.worker.adapter.learner_aggregator import LearnerAggregator, LearnerAggregatorSlave, WorkersMissing
 
-__all__ = ["LearnerAggregator", "LearnerAggregatorSlave"]
+__all__ = ["LearnerAggregator", "LearnerAggregatorSlave", "WorkersMissing"]
 
 _MODULES = dict.fromkeys(__all__, "learner_aggregator")
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ding.worker._lazy import load_export
 
 if TYPE_CHECKING:
+    from ding.worker.learner.comm._group import DEFAULT_GROUP_TIMEOUT_S, GroupBroken
     from ding.worker.learner.comm.base_comm_learner import BaseCommLearner, create_comm_learner
     from ding.worker.learner.comm.flask_fs_learner import (
         FlaskFileSystemLearner,
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from ding.worker.learner.comm.utils import NaiveLearner
 
 __all__ = [
+    "DEFAULT_GROUP_TIMEOUT_S",
     "BaseCommLearner",
     "FlaskFileSystemLearner",
+    "GroupBroken",
     "InprocLearner",
     "LearnerSlave",
     "NaiveLearner",
@@ -27,6 +30,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "DEFAULT_GROUP_TIMEOUT_S": "_group",
+    "GroupBroken": "_group",
     "BaseCommLearner": "base_comm_learner",
     "create_comm_learner": "base_comm_learner",
     "FlaskFileSystemLearner": "flask_fs_learner",

@@ -22,8 +22,8 @@ class MarineParallelCollector(ChunkingCollector):
 
     An observation and a reward are indexed by the player; ``done`` is shared, and so is ``info`` unless it is a list.
     Only policies whose flag in ``policy_update_flag`` is set are updated while they play, and only they leave data.
-    Everything that was collected until an episode ends is sent. The samples of different players go into chunks of
-    their own.
+    The others are frozen: they act as in an evaluation, unless ``frozen_players`` is ``'collect'``. Everything that was
+    collected until an episode ends is sent. The samples of different players go into chunks of their own.
 
     Args:
         cfg: as for :class:`ZerglingParallelCollector`, with lists ``policy``, ``policy_update_path`` and
@@ -32,9 +32,14 @@ class MarineParallelCollector(ChunkingCollector):
     Raises:
         AssertionError: not two policies to collect with or one to evaluate, lists of different lengths, or a policy
             that has neither ``n_sample`` nor ``n_episode``.
+        ValueError: ``frozen_players`` is something else.
     """
 
-    config = dict(PARALLEL_CONFIG)
+    config = {
+        **PARALLEL_CONFIG,
+        # How players that are not updated act: 'eval' (greedily), or 'collect' (they explore as the learning player).
+        "frozen_players": "eval",
+    }
 
     def __init__(self, cfg: EasyDict) -> None:
         super().__init__(cfg)
@@ -49,9 +54,11 @@ class MarineParallelCollector(ChunkingCollector):
         self._policy_iter = [-1] * expected
         self._updates = [bool(flag) for flag in cfg.policy_update_flag]
         self._game_result: list[list[str]] = [[] for _ in range(self._env_num)]
-        field = "eval" if self._eval_flag else "collect"
-        policies = [create_policy(policy_cfg, enable_field=[field]) for policy_cfg in cfg.policy]
-        self.policy = [policy.eval_mode if self._eval_flag else policy.collect_mode for policy in policies]
+        frozen = cfg.get("frozen_players", self.config["frozen_players"])
+        if frozen not in ("eval", "collect"):
+            raise ValueError(f"collector.frozen_players must be 'eval' or 'collect', found {frozen!r}")
+        self._explores = [not self._eval_flag and (flag or frozen == "collect") for flag in self._updates]
+        self.policy = [_mode(policy_cfg, explores) for policy_cfg, explores in zip(cfg.policy, self._explores)]
 
     @property
     def policy(self) -> Any:
@@ -69,11 +76,12 @@ class MarineParallelCollector(ChunkingCollector):
         self._ledgers = [PieceLedger(self._env_num) for _ in self._players]
         self._acted_iter = np.full((len(_policy), self._env_num), -1, dtype=np.int64)
         if not self._eval_flag:
-            self._traj_lens = [trajectory_length(policy) for policy in _policy]
-            self._transitions = [
-                make_transitions(policy, self._env_num, length, deepcopy)
-                for policy, length in zip(_policy, self._traj_lens)
-            ]
+            recorded = [player for player in self._players if self._records[player]]
+            self._traj_lens = {player: trajectory_length(_policy[player]) for player in recorded}
+            self._transitions = {
+                player: make_transitions(_policy[player], self._env_num, length, deepcopy)
+                for player, length in self._traj_lens.items()
+            }
             self._cutters = [self._make_cutter(self._sender(player)) for player in self._players]
 
     # ------------------------------------------------------------------ steps
@@ -88,7 +96,7 @@ class MarineParallelCollector(ChunkingCollector):
         return joint_actions(outputs)
 
     def _setting(self, player: int) -> dict[str, Any]:
-        setting = {} if self._eval_flag else self._cfg.get("collect_setting", None) or {}
+        setting = (self._cfg.get("collect_setting", None) or {}) if self._explores[player] else {}
         return dict(setting[player] if isinstance(setting, (list, tuple)) else setting)
 
     def _env_step(self, action: Any) -> list[VectorStep]:
@@ -198,6 +206,11 @@ class MarineParallelCollector(ChunkingCollector):
 
     def __repr__(self) -> str:
         return f"MarineParallelCollector({self._prefix.lower()}, {self._env_num} envs, {self._collector_uid})"
+
+
+def _mode(policy_cfg: Any, explores: bool) -> Any:
+    policy = create_policy(policy_cfg, enable_field=["collect" if explores else "eval"])
+    return policy.collect_mode if explores else policy.eval_mode
 
 
 def _without(step: VectorStep, env_ids: np.ndarray) -> VectorStep:

@@ -505,6 +505,26 @@ class TestMarine:
         assert len(fetched["player_0"]) > 1
         assert {meta["policy_iter"][1] for meta in comm.metas} == {0}
 
+    @pytest.mark.parametrize(
+        ("flags", "frozen", "modes"),
+        [
+            ((True, False), None, ("collect", "eval")),
+            ((True, False), "collect", ("collect", "collect")),
+            ((True, True), None, ("collect", "collect")),
+        ],
+    )
+    def test_frozen_players_act_as_in_an_evaluation_unless_told_otherwise(self, flags, frozen, modes):
+        collector, _ = run(game(3, flags=flags, **({} if frozen is None else {"frozen_players": frozen})))
+        for mode, policy in zip(modes, collector.policy):
+            forwards = policy.forward.__self__.forwards
+            assert {(made, tuple(kwargs.items())) for made, _, kwargs in forwards} == {
+                (mode, (("eps", 0.5),) if mode == "collect" else ())
+            }
+
+    def test_an_unknown_way_to_act(self):
+        with pytest.raises(ValueError, match="frozen_players must be 'eval' or 'collect', found 'greedy'"):
+            create_parallel_collector(game(3, frozen_players="greedy"))
+
     def test_an_evaluator_has_one_policy(self):
         collector, comm = run(game(3, 5, eval_flag=True))
         assert comm.metas == []

@@ -35,6 +35,7 @@ PEERS = {
         Peer("rlox", "rlox", ("rlox",)),
         Peer("envpool", "envpool", ("envpool",)),
         Peer("rllib", "RLlib", ("ray",)),
+        Peer("sample_factory", "sample-factory", ("sample-factory",)),
     )
 }
 

@@ -9,28 +9,22 @@ a coordinator that has a learner but no collector, so that nothing happens.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import parallel_probe
-from bench_events import FOLDER_VARIABLE, read_events
-from bench_side import Op, Side, serve, tree_cpu_seconds
+from bench_figures import rates_of
+from bench_runs import end, once, run_side, wait_until
+from bench_side import Side, serve, tree_cpu_seconds
 from ding_parts import OWN, check_import, env_entry
 from easydict import EasyDict
-from parallel_figures import figures_of, rates_of
 
 NEVER = 10**9
 EXP_NAME = "bench_parallel"
-BEGIN_TIMEOUT_S = 150.0
-STOP_TIMEOUT_S = 15.0
-LOOK_S = 0.2
+STOP_TIMEOUT_S = 15.0 if OWN else 1.0
 
 # Processes that are not forked import this script, so that they count, too.
 parallel_probe.install()
@@ -122,43 +116,16 @@ def run(args: argparse.Namespace) -> None:
     parallel_pipeline(configs(args.collectors, args.envs), seed=0)
 
 
-def once(measure: Callable[[], dict[str, float]], *names: str) -> dict[str, Op]:
-    """Operations that measure at the first call to one of them; other calls give the figures of the same window."""
-    kept: dict[str, float] = {}
-
-    def step() -> dict[str, float]:
-        kept.update(measure() if not kept else {})
-        return kept
-
-    return {name: Op(step, dict, single=True) for name in names}
-
-
 def parallel_side(args: argparse.Namespace, work: dict[str, Any]) -> Side:
     """Start a run, and wait until its learner learns."""
-    folder = Path("events").resolve()
-    folder.mkdir()
     command = [sys.executable, __file__, "--run", "--collectors", str(args.collectors), "--envs", str(args.envs)]
-    # In the process group of this side, which the runner ends as a whole in the worst case.
-    process = subprocess.Popen(command, env={**os.environ, FOLDER_VARIABLE: str(folder)})
-    processes = {"run": process}
-    wait_until(lambda: any(event.kind == "update" for event in read_events(folder)), processes)
+    names = ("flow", "collect", "latency") if OWN else ("flow", "collect")
 
-    def look() -> dict[str, float]:
-        time.sleep(args.warm_up)
-        cpu, began = cpu_by_pid(process.pid), time.monotonic()
-        time.sleep(args.window)
-        ended, cpu_after = time.monotonic(), cpu_by_pid(process.pid)
-        # A process that came or went meanwhile is known from one side only.
-        spent = {pid: seconds - cpu.get(pid, 0.0) for pid, seconds in cpu_after.items()}
-        if process.poll() is not None:
-            raise RuntimeError(f"the run ended with exit code {process.returncode} before its window did")
-        figures = figures_of(list(read_events(folder)), began, ended, spent)
+    def check(figures: dict[str, float]) -> None:
         if OWN and "policy_p95_s" not in figures:
             raise RuntimeError("no collector loaded a new policy in the window")
-        return figures
 
-    names = ("flow", "collect", "latency") if OWN else ("flow", "collect")
-    return Side(once(look, *names), work, lambda: end(processes))
+    return run_side(command, work, args.warm_up, args.window, names, STOP_TIMEOUT_S, check)
 
 
 def serial_side(args: argparse.Namespace, work: dict[str, Any]) -> Side:
@@ -208,7 +175,7 @@ def idle_side(args: argparse.Namespace, work: dict[str, Any]) -> Side:
             raise RuntimeError("the coordinator or the learner ended before the window did")
         return {"coordinator_cpu_percent": 100 * share}
 
-    return Side(once(look, "idle"), work, lambda: end(processes))
+    return Side(once(look, "idle"), work, lambda: end(processes, STOP_TIMEOUT_S))
 
 
 def plain(value: Any) -> Any:
@@ -222,45 +189,6 @@ def listens(port: str) -> bool:
 
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", int(port))) == 0
-
-
-def wait_until(there: Callable[[], bool], processes: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Wait for a condition; if a process ends first, or it takes too long, all are ended and an error is raised."""
-    deadline = time.monotonic() + BEGIN_TIMEOUT_S
-    while not there():
-        ended = [name for name, process in processes.items() if process.poll() is not None]
-        if ended or time.monotonic() > deadline:
-            end(processes)
-            raise RuntimeError(f"{ended[0]} ended" if ended else f"nothing happened within {BEGIN_TIMEOUT_S:.0f} s")
-        time.sleep(LOOK_S)
-
-
-def cpu_by_pid(root: int) -> dict[int, float]:
-    """CPU seconds of each living process of a tree, without those of its children."""
-    return {pid: tree_cpu_seconds(pid, children=False) for pid in tree(root)}
-
-
-def tree(root: int) -> list[int]:
-    """A process and its living descendants."""
-    from bench_side import children_of
-
-    return [root, *(pid for child in children_of(root) for pid in tree(child))]
-
-
-def end(processes: dict[str, subprocess.Popen[bytes]]) -> None:
-    """Ask the processes to end; kill what is left of them and their descendants, by id."""
-    pids = [pid for process in processes.values() for pid in tree(process.pid)]
-    for process in reversed(list(processes.values())):
-        process.terminate()
-    deadline = time.monotonic() + (STOP_TIMEOUT_S if OWN else 1.0)
-    for process in processes.values():
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, deadline - time.monotonic()))
-    group = os.getpgrp()
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            if os.getpgid(pid) == group:
-                os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from bench_side import Op, Side, serve
-from bench_work import BUFFER_SIZE, COLLECT_HIDDEN, ROLLOUT, collect_work
+from bench_work import BUFFER_SIZE, COLLECT_HIDDEN, EPSILON, ROLLOUT, collect_work
 
 
 def build() -> Side:
@@ -19,11 +19,13 @@ def build() -> Side:
     from ray.rllib.utils.replay_buffers import EpisodeReplayBuffer
 
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    network = DefaultModelConfig(fcnet_hiddens=list(COLLECT_HIDDEN), fcnet_activation="relu")
     config = (
         DQNConfig()
         .environment("CartPole-v1")
         .env_runners(num_env_runners=0, num_envs_per_env_runner=args.envs)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=list(COLLECT_HIDDEN)))
+        .training(epsilon=EPSILON, dueling=False, double_q=False)
+        .rl_module(model_config=network)
     )
     runner = SingleAgentEnvRunner(config=config)
     buffer = EpisodeReplayBuffer(capacity=BUFFER_SIZE)

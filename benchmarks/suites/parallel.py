@@ -7,6 +7,7 @@ from benchmarks._plan import ONE_THREAD, Measurement, OpSpec, Target, own, peer
 TITLE = "Parallel mode"
 SCRIPT = "ours/parallel.py"
 TWO, ONE, SERIAL, REFERENCE = "ding", "ding, one collector", "ding serial collector", "DI-engine"
+IMPALA, APPO, SAMPLE_FACTORY = "RLlib IMPALA", "RLlib APPO", "sample-factory APPO"
 MODE = (ONE_THREAD,)
 
 
@@ -25,21 +26,27 @@ def _run() -> Measurement:
             own(SCRIPT, "--serial", label=SERIAL),
             # Its rates are low, and uneven from second to second.
             peer("ding_ref", REFERENCE, SCRIPT, "--window", 60),
+            peer("rllib", IMPALA, "peers/rllib_parallel.py", "impala"),
+            peer("rllib", APPO, "peers/rllib_parallel.py", "appo"),
+            peer("sample_factory", SAMPLE_FACTORY, "peers/sample_factory_parallel.py"),
         ),
         (*_flow(), *_collect(), *_latency()),
         modes=MODE,
         persistent=False,
         remark="The config of DI-engine's example, on both sides; the stop value is out of reach. A run warms up for"
         " 10 s after its first update; then one window of 20 s (DI-engine: 60 s) gives all figures. Env steps count"
-        " evaluations; transitions are rows that enter the replay buffer. RLlib (IMPALA, APPO) and sample-factory are"
-        " not measured: they have no side here, since neither has this algorithm in a form that could be held to the"
-        " same work. Nothing is said about how we compare with them.",
+        " evaluations; transitions are rows that enter the replay buffer. RLlib and sample-factory have no DQN of this"
+        " form: they run IMPALA and APPO on the same env, network widths, envs and processes, and what counts as"
+        " transitions are env steps that reach the algorithm; their train iterations are on batches of several"
+        " hundred rows (DQN here: 32), so that only env steps and transitions compare.",
     )
 
 
 def _flow() -> tuple[OpSpec, ...]:
+    peers = (IMPALA, APPO, SAMPLE_FACTORY)
+    transitions = (_target(TWO, REFERENCE, 100), *(_target(TWO, other, 1.0) for other in peers))
     return (
-        _op("flow", "into the replay buffer", "transitions/s", "transitions_per_s", _target(TWO, REFERENCE, 100)),
+        _op("flow", "into the replay buffer", "transitions/s", "transitions_per_s", *transitions),
         _op("flow", "learner", "train iterations/s", "train_iters_per_s", _target(TWO, REFERENCE, 50)),
         _op("flow", "CPU of all processes", "cores", "cores_used", lower=True),
     )

@@ -1,9 +1,8 @@
 """A sum tree with wide nodes: proportional draws and updates for whole arrays of leaves.
 
 Every node sums 16 children, and the topmost level (at most 8192 sums) is searched directly. A binary tree over
-131,072 leaves needs 17 dependent rounds of array operations for a draw; this one needs two. Within a node, the
-cumulative sums of all draws at once are one product with a triangular matrix, which is several times faster than a
-cumulative sum over short rows.
+131,072 leaves needs 17 dependent rounds of array operations for a draw; this one needs two. Cumulative sums are
+made by torch, which is several times faster than numpy at them, over many values as over many short rows.
 """
 
 import math
@@ -16,8 +15,6 @@ import torch
 _FAN_BITS = 4
 _FAN = 1 << _FAN_BITS
 _TOP = 8192
-# children @ _BEFORE: the sum of the children before each child.
-_BEFORE = np.triu(np.ones((_FAN, _FAN)), 1)
 _ONES = np.ones(_FAN)
 
 
@@ -143,31 +140,44 @@ class SumTree:
         Raises:
             ValueError: every leaf is 0.
         """
-        return self._find(mass, self._add_up())
+        return self._find(mass, self._add_up())[0]
 
-    def draw(self, points: np.ndarray, parts: int = 1) -> np.ndarray:
-        """:meth:`find` for float64 ``[K]`` points in ``[0, parts)``, where ``parts`` stands for the total."""
+    def draw(self, points: np.ndarray, parts: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`find` for float64 ``[K]`` points in ``[0, parts)``, where ``parts`` stands for the total.
+
+        Returns:
+            int64 ``[K]`` leaves and float64 ``[K]``, what stands in them.
+        """
         total = self._add_up()
         return self._find(points * (total / parts), total)
 
     def _add_up(self) -> float:
         torch.cumsum(self._top, 0, out=self._top_ends)
-        return float(self._prefix[-1])
-
-    def _find(self, mass: np.ndarray, total: float) -> np.ndarray:
+        total = float(self._prefix[-1])
         if not total > 0:
             raise ValueError("every leaf of the tree is 0, there is none to find")
+        return total
+
+    def _find(self, mass: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
         # Rounding may have led to the total itself, which lies in no leaf.
         mass = np.minimum(mass, math.nextafter(total, 0.0))
         node = self._prefix[1:].searchsorted(mass, "right")
         rest = mass - self._prefix.take(node)
-        for rows in self._rows[-2::-1]:
-            node, rest = _descend(rows, node, rest)
+        for rows in self._rows[-2:0:-1]:
+            ends = _ends(rows, node)
+            child = (ends > rest[:, None]).argmax(1)
+            before = ends.ravel().take(child + (_FAN * np.arange(len(node)) - 1))
+            rest = rest - np.where(child > 0, before, 0.0)
+            node = (node << _FAN_BITS) + child
+        if len(self._rows) > 1:
+            child = (_ends(self._rows[0], node) > rest[:, None]).argmax(1)
+            node = (node << _FAN_BITS) + child
         found = self._levels[0].take(node)
         if not found.min() > 0:
             empty = found <= 0
             node[empty] = self._nearest(node[empty])
-        return node
+            found = self._levels[0].take(node)
+        return node, found
 
     def _nearest(self, leaf: np.ndarray) -> np.ndarray:
         """The last leaf above 0 before each of ``leaf``, else the first one: rounding led past the end of a node."""
@@ -175,10 +185,11 @@ class SumTree:
         return held[np.maximum(held.searchsorted(leaf) - 1, 0)]
 
 
-def _descend(rows: np.ndarray, node: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """From nodes to their children; ``rest`` (>= 0) is the mass within the node and then within the child."""
-    begins = rows.take(node, 0) @ _BEFORE
-    # The first child that begins beyond the mass, or 0 for none: the one before it is meant.
-    child = ((begins > rest[:, None]).argmax(1) - 1) & (_FAN - 1)
-    rest = rest - begins.ravel().take(child + _FAN * np.arange(len(node)))
-    return (node << _FAN_BITS) + child, rest
+def _ends(rows: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """Float64 ``[K, 16]``: where the children of each node end within it. The last one has no end, for what rounding
+    led beyond it.
+    """
+    ends = rows.take(node, 0)
+    torch.from_numpy(ends).cumsum_(1)
+    ends[:, -1] = np.inf
+    return ends

@@ -25,7 +25,9 @@ def test_every_unit_of_mass_finds_its_leaf(capacity):
     mass = np.arange(0, leaves.sum(), 0.5)
     expected = np.repeat(np.arange(capacity), (2 * leaves).astype(int))
     np.testing.assert_array_equal(tree.find(mass), expected)
-    np.testing.assert_array_equal(tree.draw((mass + 0.25) / leaves.sum()), expected)
+    drawn, weights = tree.draw((mass + 0.25) / leaves.sum())
+    np.testing.assert_array_equal(drawn, expected)
+    np.testing.assert_array_equal(weights, leaves[expected])
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES)
@@ -68,7 +70,7 @@ def test_weights_of_very_different_size_are_drawn_correctly():
     tree = SumTree(9000)
     tree.set_range(0, 9000, 1e-12)
     tree.set(np.array([4321]), 1e12)
-    drawn = tree.draw(np.random.default_rng(0).random(1000))
+    drawn, _ = tree.draw(np.random.default_rng(0).random(1000))
     assert (drawn == 4321).all()
 
 

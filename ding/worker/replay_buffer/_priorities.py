@@ -1,6 +1,5 @@
 """Ids and priorities: how they come in, and how they look in a sample."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -70,25 +69,37 @@ def slot_numbers(positions: Any) -> np.ndarray:
     return np.array([_MISSING if one is None else int(one) for one in positions], dtype=np.int64)
 
 
-def checked_priorities(values: Any, where: str) -> np.ndarray:
-    """Priorities float64 ``[N]`` of a tensor, an array or a list.
+def checked_priorities(values: Any, where: str) -> tuple[np.ndarray, float]:
+    """Priorities float64 ``[N]`` of a tensor, an array or a list, and the largest of them (0 of none).
 
     Raises:
         BufferArgumentError: one is negative, NaN or infinite; the message tells which.
     """
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
-    elif isinstance(values, Sequence) and any(isinstance(value, torch.Tensor) for value in values):
-        values = [float(value) for value in values]
     try:
-        priorities = np.asarray(values, dtype=np.float64).reshape(-1)
+        priorities = _float_array(values)
     except (TypeError, ValueError) as error:
         raise BufferArgumentError(f"{where} must be numbers, found {values!r:.200}") from error
+    if not len(priorities):
+        return priorities, 0.0
+    largest = float(priorities.max())
     # Both bounds are NaN when one priority is, and NaN compares false.
-    if len(priorities) and not (priorities.min() >= 0 and priorities.max() < np.inf):
+    if not (priorities.min() >= 0 and largest < np.inf):
         bad = np.flatnonzero(~((priorities >= 0) & (priorities < np.inf)))
         found = {int(i): float(priorities[i]) for i in bad[:_SHOWN]}
         raise BufferArgumentError(
             f"{where} must be finite and not negative; {len(bad)} of {len(priorities)} are not, by index: {found}"
         )
-    return priorities
+    return priorities, largest
+
+
+def _float_array(values: Any) -> np.ndarray:
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    elif isinstance(values, list):
+        try:
+            # Takes anything that is a number, 0-d tensors too, without asking each for its type.
+            return np.fromiter(values, np.float64, len(values))
+        except (TypeError, ValueError):
+            # Some are arrays or tensors of one element.
+            values = [float(value) if isinstance(value, torch.Tensor) else value for value in values]
+    return np.asarray(values, dtype=np.float64).reshape(-1)

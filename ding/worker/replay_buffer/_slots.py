@@ -89,6 +89,14 @@ class Slots:
         self.collect_iter[positions] = UNKNOWN_ITER
         self.tree.set(positions, 0.0)
 
+    def hold(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """bool ``[N]``: whether the element ``ids[i]`` is in slot ``positions[i]`` (which may be no slot at all)."""
+        # Negative numbers become huge ones.
+        inside = positions.view(np.uint64) < self.size
+        if np.count_nonzero(inside) < len(inside):
+            positions = np.where(inside, positions, 0)
+        return (self.unique_id[positions] == ids) & inside
+
     def set_priority(self, positions: np.ndarray, priority: np.ndarray, largest: float) -> None:
         """Change priorities of held slots.
 
@@ -196,7 +204,7 @@ def split_rows(rows: Any, count: int, default: float, added: frozenset[str]) -> 
         given = None if all(one is None for one in given) else [default if one is None else one for one in given]
     if given is None:
         return default, collected, rows
-    priority = checked_priorities(given, "priority of the pushed rows")
+    priority, _ = checked_priorities(given, "priority of the pushed rows")
     if len(priority) != count:
         raise BufferArgumentError(f"{count} rows were pushed with {len(priority)} priorities")
     return priority, collected, rows

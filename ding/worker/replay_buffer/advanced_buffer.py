@@ -235,8 +235,8 @@ class AdvancedReplayBuffer(RingBuffer):
             if reason:
                 self._refuse(size, reason)
                 return None
-            positions = self._draw_weighted(size, sample_range)
-            sampled = self._annotated(positions, cur_learner_iter)
+            positions, weights = self._draw_weighted(size, sample_range)
+            sampled = self._annotated(positions, weights, cur_learner_iter)
             if self._controller is not None:
                 self._controller.add(sampled=size)
             self._counters.sampled += size
@@ -257,7 +257,8 @@ class AdvancedReplayBuffer(RingBuffer):
                 return reason
         return ""
 
-    def _draw_weighted(self, size: int, sample_range: "slice | None") -> np.ndarray:
+    def _draw_weighted(self, size: int, sample_range: "slice | None") -> tuple[np.ndarray, np.ndarray]:
+        """int64 ``[size]`` positions and float64 ``[size]``, their weights."""
         tree = self._slots.tree
         points = self._generator.random(size)
         if size != len(self._strata):
@@ -267,16 +268,15 @@ class AdvancedReplayBuffer(RingBuffer):
             return tree.draw(points, size)
         held = self._held_positions()
         ranks = self._ranks(sample_range, len(held))
-        ends = tree.leaves.take(held[ranks.start : ranks.stop]).cumsum()
+        weights = tree.leaves.take(held[ranks.start : ranks.stop])
+        ends = weights.cumsum()
         picked = np.minimum(ends.searchsorted(points * (ends[-1] / size), "right"), len(ends) - 1)
-        return held[ranks.start + picked]
+        return held[ranks.start + picked], weights.take(picked)
 
-    def _annotated(self, positions: np.ndarray, cur_iter: int) -> Any:
+    def _annotated(self, positions: np.ndarray, weights: np.ndarray, cur_iter: int) -> Any:
         """Copies of the rows with the added fields."""
-        slots, tree = self._slots, self._slots.tree
+        slots = self._slots
         np.add.at(slots.use_count, positions, 1)
-        # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
-        weight = (tree.smallest() / tree.leaves.take(positions)) ** self._beta
         known = slots.table.take(positions)
         added = {
             "replay_unique_id": unique_ids(known["unique_id"], self._instance_name),
@@ -284,7 +284,8 @@ class AdvancedReplayBuffer(RingBuffer):
             "priority": known["priority"],
             "staleness": slots.staleness(known["collect_iter"], cur_iter),
             "use": known["use_count"],
-            "IS": weight,
+            # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
+            "IS": (slots.tree.smallest() / weights) ** self._beta,
         }
         self._attr_monitor.record(added["use"], added["priority"], added["staleness"])
         sampled = self._storage.read(positions)  # type: ignore[union-attr]
@@ -362,7 +363,7 @@ class AdvancedReplayBuffer(RingBuffer):
             raise BufferArgumentError(f"an update of priorities needs the keys {missing}, found {sorted(info)}")
         ids = id_numbers(info["replay_unique_id"], self._instance_name)
         positions = slot_numbers(info["replay_buffer_idx"])
-        priority = checked_priorities(info["priority"], "priority of the update")
+        priority, largest = checked_priorities(info["priority"], "priority of the update")
         if not len(ids) == len(positions) == len(priority):
             raise BufferArgumentError(
                 f"an update needs as many ids as positions and priorities, found {len(ids)}, {len(positions)} and "
@@ -370,19 +371,18 @@ class AdvancedReplayBuffer(RingBuffer):
             )
         if len(ids):
             with self._lock:
-                self._apply(ids, positions, priority)
+                self._apply(ids, positions, priority, largest)
 
-    def _apply(self, ids: np.ndarray, positions: np.ndarray, priority: np.ndarray) -> None:
-        inside = positions.view(np.uint64) < self._size
-        kept = self._slots.unique_id[positions if inside.all() else np.where(inside, positions, 0)] == ids
-        kept &= inside
-        if not kept.all():
-            self._dropped_updates += len(kept) - int(np.count_nonzero(kept))
+    def _apply(self, ids: np.ndarray, positions: np.ndarray, priority: np.ndarray, largest: float) -> None:
+        kept = self._slots.hold(ids, positions)
+        dropped = len(kept) - int(np.count_nonzero(kept))
+        if dropped:
+            self._dropped_updates += dropped
             self._logger.debug("%s skips priorities of elements that are gone", self._instance_name)
             positions, priority = positions[kept], priority[kept]
             if not len(positions):
                 return
-        largest = float(priority.max())
+            largest = float(priority.max())
         self._max_priority = max(self._max_priority, largest)
         self._slots.set_priority(positions, priority + self._eps, largest + self._eps)
 

@@ -19,7 +19,7 @@ from ding.interaction.exception.base import WireError
 _FLOAT_KEY = "$float"
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 # A string (closed or cut off, so that no body makes the search start over), an opening or a closing bracket.
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 # Only a number with a long exponent or very many digits can overflow to infinity.
 _MAY_OVERFLOW = re.compile(r"[eE]\+?\d{3}|\d{300}")
 

@@ -235,8 +235,8 @@ class Launcher:
             self._end_group(process)
             delay_s = process.schedule()
             logger.warning("%s %s; it is started again in %.1f s", name, process.last_end, delay_s)
-            if end.error is not None:
-                logger.warning("%s: %s", name, end.error.strip().splitlines()[-1])
+            if process.last_error is not None:
+                logger.warning("%s: %s", name, process.last_error)
         else:
             count = process.failures if process.failures else process.kills
             self._failure = RoleFailed(name, count, process.detail(end), str(process.log_file))
@@ -251,6 +251,7 @@ class Launcher:
             self._peers.pop(name, None)
             if mate is not ended and mate.alive:
                 logger.warning("%s works with %s only: it is ended and started again, too", name, ended.role.name)
+                mate.last_end, mate.last_error = f"ended with {ended.role.name}", ended.last_error
                 mate.kill()
 
     def _begin_stop(self, outcome: Outcome | None) -> None:

@@ -82,6 +82,7 @@ class RoleProcess:
         self.next_start_s = 0.0
         self.status: Any = None
         self.last_end: str | None = None
+        self.last_error: str | None = None
         self._run_dir = run_dir
         self._token = token
         self._show_level = show_level
@@ -179,6 +180,7 @@ class RoleProcess:
         self.status = None
         if not asked and (self._result is None or not self.role.ends_run):
             self.last_end = end_text(exitcode)
+            self.last_error = None if error is None else error.strip().splitlines()[-1]
             if self._clock() - self._started_s >= self.role.restart.healthy_after_s:
                 self.failures = self.kills = 0
             if end.killed:
@@ -234,6 +236,7 @@ class RoleProcess:
             "restarts": max(0, self.starts - 1),
             "uptime_s": uptime_s,
             "last_end": self.last_end,
+            "last_error": self.last_error,
         }
 
     def _close_pipe(self) -> None:

@@ -144,10 +144,12 @@ class _ProcessWatch:
             kind = role.rstrip("0123456789")
             if before is not None and pid != before and kind in ("learner", "collector"):
                 # Elsewhere: to take leave of a dead process may take a while.
-                threading.Thread(target=self._drop, args=(role, kind), name=f"drop-{role}", daemon=True).start()
+                error = picture.get("last_error")
+                reason = "its process ended" + (f": {error}" if error else "")
+                threading.Thread(target=self._drop, args=(role, kind, reason), name=f"drop-{role}", daemon=True).start()
 
-    def _drop(self, name: str, kind: str) -> None:
-        self._coordinator.drop_worker(name, kind, "its process ended")
+    def _drop(self, name: str, kind: str, reason: str) -> None:
+        self._coordinator.drop_worker(name, kind, reason)
 
 
 def collect(context: RoleContext) -> None:

@@ -23,7 +23,7 @@ from ding.entry._role_process import fork_server
 from ding.entry._roles import COORDINATOR, make_roles
 from ding.entry._run_dir import RunDir, memory_root
 from ding.entry._signals import RunInterrupted
-from ding.utils.file_helper import atomic_write
+from ding.utils.file_helper import atomic_write, remove_torn_files
 
 logger = logging.getLogger("ding.entry")
 
@@ -114,7 +114,11 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: ParallelView, show_all: bo
             roles = make_roles(cfg, limits)
             level = logging.INFO if show_all else logging.WARNING
             launcher = Launcher(roles, str(run_dir.path), log_dir, token, on_change, show_level=level)
-            outcome = launcher.run()
+            try:
+                outcome = launcher.run()
+            finally:
+                for folder in Path(exp_name).glob("ckpt*/"):
+                    remove_torn_files(folder)
         if outcome.signum is not None:
             checkpoint = newest_checkpoint(exp_name)
             sentence = f"stopped; the last checkpoint is {checkpoint or 'none yet'}"

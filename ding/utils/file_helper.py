@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from ding.utils import _plain_data
 from ding.utils.lock_helper import get_file_lock
+
+_TORN = re.compile(r"\.[0-9]+\.[0-9a-f]{8}\.tmp$")
 
 
 @contextlib.contextmanager
@@ -33,6 +36,18 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
         raise
+
+
+def remove_torn_files(folder: str | os.PathLike[str]) -> list[str]:
+    """Remove what processes that were killed within ``atomic_write`` left in ``folder``; returns the paths.
+
+    Call it when none of these processes lives any more.
+    """
+    torn = [entry.path for entry in os.scandir(folder) if _TORN.search(entry.name) and entry.is_file()]
+    for path in torn:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+    return torn
 
 
 def _check(path: str, fs_type: str | None) -> None:

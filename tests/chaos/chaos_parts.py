@@ -1,6 +1,7 @@
 """Envs that fail, and what the chaos tests do with a run in another process."""
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -10,10 +11,13 @@ import threading
 import time
 from pathlib import Path
 
+import torch
 from easydict import EasyDict
 
+from ding.data import batched
 from ding.envs import DingEnvWrapper
-from ding.utils import ENV_REGISTRY
+from ding.policy.command_mode_policy_instance import DQNCommandModePolicy
+from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
 
 HERE = Path(__file__).parent
 
@@ -52,6 +56,25 @@ CHAOS = {
     "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "slow": lambda: time.sleep(0.02),
 }
+
+
+@POLICY_REGISTRY.register("told_dqn_command")
+class ToldDQN(DQNCommandModePolicy):
+    """A DQN of which each learning process writes down its parameters: file ``params/<rank>_<pid>``, a digest per line
+    and train iteration.
+    """
+
+    _told = None
+
+    @batched
+    def _forward_learn(self, data):
+        result = super()._forward_learn(data)
+        if self._told is None:
+            os.makedirs("params", exist_ok=True)
+            self._told = Path(f"params/{os.environ.get('RANK', 0)}_{os.getpid()}").open("a", buffering=1)  # noqa: SIM115
+        values = torch.cat([value.detach().reshape(-1) for value in self._model.state_dict().values()])
+        self._told.write(hashlib.sha256(values.numpy().tobytes()).hexdigest() + "\n")
+        return result
 
 
 def is_gone(pid):

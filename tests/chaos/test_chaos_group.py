@@ -1,0 +1,82 @@
+"""A learner of two processes, with an aggregator before it, in a whole run: equal parameters, kills, and the end."""
+
+import sys
+
+import pytest
+from chaos_parts import ChaosRun
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+GROUP = {
+    "main.env.collector_env_num": 4,
+    "main.env.evaluator_env_num": 2,
+    "main.policy.collect.collector.collector_num": 1,
+    "main.policy.other.commander.collector_task_space": 1,
+    "system.learner_gpu_num": 2,
+    "create.policy": {"type": "told_dqn_command", "import_names": ["chaos_parts"]},
+}
+ROLES = ("learner0", "learner0_rank0", "learner0_rank1")
+
+
+@pytest.fixture
+def start(tmp_path):
+    runs = []
+
+    def begin(**changes):
+        changes["config"] = {**GROUP, **changes.get("config", {})}
+        runs.append(ChaosRun(tmp_path, **changes))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.close()
+
+
+def digests(folder):
+    """The digests of each process, by rank, in the order of their lives."""
+    files = sorted((folder / "params").iterdir(), key=lambda path: path.stat().st_ctime)
+    return [[path.read_text().splitlines() for path in files if path.name.startswith(f"{rank}_")] for rank in range(2)]
+
+
+def is_training(run, more=3):
+    begun = run.status("train_iter")
+    return lambda: run.status("train_iter") >= begun + more
+
+
+def test_a_killed_rank_takes_its_group_with_it_and_the_run_goes_on(start, tmp_path):
+    limit = 1500
+    run = start(
+        config={"main.env.stop_value": 10**9, "main.policy.other.commander.eval_interval": 3600},
+        limits={"max_train_iter": limit},
+    )
+    run.wait_for(is_training(run), "training")
+    before = {role: run.pid(role) for role in ROLES}
+    run.kill_and_wait("learner0_rank1")
+    run.wait_for(lambda: all(run.pid(role) not in (None, before[role]) for role in ROLES), "a new group")
+    assert run.wait_end() == 0, run.output
+    assert "learner0_rank0 works with learner0_rank1 only: it is ended and started again, too" in run.output
+    assert run.result()["train_iter"] >= limit
+    assert run.left_behind() == []
+    rank0, rank1 = digests(tmp_path)
+    assert len(rank0) == len(rank1) == 2
+    for life0, life1 in zip(rank0, rank1):
+        # A kill may come between the two lines of an iteration.
+        same = min(len(life0), len(life1))
+        assert same >= 3
+        assert abs(len(life0) - len(life1)) <= 1
+        assert life0[:same] == life1[:same]
+        assert len(set(life0)) == len(life0)
+
+
+@pytest.mark.slow
+def test_a_run_with_two_learner_processes_solves_cartpole(start, tmp_path):
+    run = start(config={"main.env.stop_value": 195, "main.policy.learn.learner.send_policy_freq": 20,
+                        "main.policy.model.encoder_hidden_size_list": [128, 128, 64],
+                        "main.policy.other.eps.decay": 10000})  # fmt: skip
+    assert run.wait_end(timeout_s=600) == 0, run.output
+    result = run.result()
+    assert result["solved"]
+    assert result["return"] >= 195
+    assert run.left_behind() == []
+    (rank0,), (rank1,) = digests(tmp_path)
+    assert rank0 == rank1

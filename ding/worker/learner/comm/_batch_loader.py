@@ -2,13 +2,16 @@
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ding.data import TransitionBatch
+from ding.data.columns import map_leaves
 from ding.data.exchange import ChunkBroken, ChunkMissing, DataPlane
 from ding.worker._packed import unpack_batch
 from ding.worker.learner.comm._row_reader import RowReader
@@ -24,6 +27,10 @@ _COLUMNS = {
     "IS": ("IS", np.float64),
 }
 _JOIN_S = 5.0
+# Rows that are asked for ahead are bounded, so that no message of large batches becomes huge.
+_MAX_ROWS_AHEAD = 1 << 16
+# Rows that are read in one go. Two such groups may lie in memory; the rest of what is asked for ahead is only known.
+_GROUP_ROWS = 512
 
 
 class BatchLoader:
@@ -31,6 +38,9 @@ class BatchLoader:
 
     ``demand`` says how many more batches there is room for; ``offer`` takes them. A batch that comes twice is taken
     once; one of which a chunk cannot be read is left out, and the chunk is reported.
+
+    Batches are read in groups, and threads are woken once per group or less: for small batches, waking a thread costs
+    more than reading does.
 
     Concurrency: one thread iterates, any thread may call the rest. Nothing polls.
 
@@ -40,9 +50,11 @@ class BatchLoader:
         prefetch_batches: how many batches may be under way or wait.
         cache_rows: rows that the buffer of the coordinator holds, as a hint for how many to keep in memory.
         cache_bytes: how much memory these may take; 0 keeps none.
-        changed: called whenever something happened that the coordinator may want to hear of.
+        changed: called when something happened that the coordinator should hear of: half of the batches are used, or
+            a chunk cannot be read.
         repeat_last: a batch of which a chunk cannot be read is replaced by the one before it, for processes that must
             have equally many.
+        prefetch_s: where the learner uses more than ``prefetch_batches`` in this time, so many more are asked for.
     """
 
     def __init__(
@@ -54,17 +66,24 @@ class BatchLoader:
         cache_bytes: int = 0,
         changed: Callable[[], None] = lambda: None,
         repeat_last: bool = False,
+        prefetch_s: float = 0.0,
     ) -> None:
         if prefetch_batches < 1:
             raise ValueError(f"prefetch_batches must be at least 1, got {prefetch_batches}")
         self.batch_size = batch_size
-        self._prefetch = prefetch_batches
+        self._group = max(1, _GROUP_ROWS // batch_size)
+        self._least_ahead = self._ahead = prefetch_batches
+        self._most_ahead = max(prefetch_batches, _MAX_ROWS_AHEAD // batch_size)
+        self._pace = _Pace(prefetch_s)
         self._reader = RowReader(plane, cache_rows, cache_bytes)
         self._tell = changed
-        self._moved = threading.Condition()
+        self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)  # for the reading thread: there is something to read
+        self._filled = threading.Condition(self._lock)  # for the learner: there is something to learn from
         self._waiting: deque[dict[str, Any]] = deque()
         self._ready: deque[TransitionBatch] = deque()
         self._reading = 0
+        self._used = 0
         self._received = 0
         self._loaded = 0
         self._broken: list[str] = []
@@ -79,17 +98,22 @@ class BatchLoader:
 
     def demand(self, train_iter: int) -> list[dict[str, int]]:
         """``{'batch_size', 'cur_learner_iter'}`` of each batch that there is room for."""
-        with self._moved:
-            held = len(self._waiting) + self._reading + len(self._ready)
+        with self._lock:
+            self._ahead = min(max(self._least_ahead, self._pace.batches(self._used)), self._most_ahead)
             return [
                 {"batch_size": self.batch_size, "cur_learner_iter": train_iter + position}
-                for position in range(held, self._prefetch)
+                for position in range(self._ahead - self.room, self._ahead)
             ]
 
     @property
     def room(self) -> int:
         """How many more batches there is room for."""
-        return self._prefetch - len(self._waiting) - self._reading - len(self._ready)
+        return max(0, self._ahead - len(self._waiting) - self._reading - len(self._ready))
+
+    @property
+    def hungry(self) -> bool:
+        """Whether half of what may be under way has been used."""
+        return self.room * 2 >= self._ahead
 
     def offer(self, batches: Sequence[Mapping[str, Any]]) -> None:
         """Take batches in the order of their running numbers.
@@ -101,12 +125,13 @@ class BatchLoader:
         for batch in checked:
             if len(batch["rows"]) != self.batch_size:
                 raise ValueError(f"a batch needs {self.batch_size} rows, found {len(batch['rows'])}")
-        with self._moved:
+        with self._lock:
             for batch in checked:
                 if batch["batch"] > self._received:
                     self._received = batch["batch"]
                     self._waiting.append(batch)
-            self._moved.notify_all()
+            if self._may_read():
+                self._arrived.notify()
 
     @property
     def loaded(self) -> int:
@@ -115,7 +140,7 @@ class BatchLoader:
 
     def take_broken(self) -> list[str]:
         """Chunks that could not be read since this was last asked."""
-        with self._moved:
+        with self._lock:
             broken, self._broken = self._broken, []
             return broken
 
@@ -130,69 +155,131 @@ class BatchLoader:
         Raises:
             BaseException: what reading failed with, other than chunks that are gone or broken.
         """
-        with self._moved:
-            self._moved.wait_for(lambda: self._ready or self._closed or self._error)
+        with self._lock:
+            if not self._ready:
+                self._filled.wait_for(lambda: self._ready or self._closed or self._error)
             if self._closed:
                 return None
             if not self._ready and self._error is not None:
                 raise self._error
+            was_hungry = self.hungry
             batch = self._ready.popleft()
-            self._moved.notify_all()
-        self._tell()
+            self._used += 1
+            if self._may_read():
+                self._arrived.notify()
+            tell = self.hungry and not was_hungry
+        if tell:
+            self._tell()
         return batch
 
     def close(self) -> None:
         """End the thread and wake all. May be called again."""
-        with self._moved:
+        with self._lock:
             self._closed = True
             self._waiting.clear()
             self._ready.clear()
-            self._moved.notify_all()
+            self._arrived.notify_all()
+            self._filled.notify_all()
         if self._thread is not threading.current_thread():
             self._thread.join(_JOIN_S)
 
     # ------------------------------------------------------------------ reading
 
+    def _may_read(self) -> bool:
+        return bool(self._waiting) and len(self._ready) <= self._group
+
     def _run(self) -> None:
         try:
-            while (message := self._next_message()) is not None:
-                batch = self._read(message)
-                if self._repeat_last:
-                    batch = self._last = batch or self._last
-                with self._moved:
+            while messages := self._next_messages():
+                found = self._read_group(messages)
+                batches = self._repeated(found) if self._repeat_last else [one for one in found if one is not None]
+                with self._lock:
                     self._reading = 0
-                    self._loaded = message["batch"]
-                    if batch is not None and not self._closed:
-                        self._ready.append(batch)
-                    self._moved.notify_all()
-                if batch is None:
+                    self._loaded = messages[-1]["batch"]
+                    if not self._closed:
+                        self._ready.extend(batches)
+                    self._filled.notify_all()
+                if any(one is None for one in found):
                     self._tell()
         except BaseException as error:  # noqa: BLE001 - next() raises it in the learner
-            with self._moved:
+            with self._lock:
                 self._error = error
-                self._moved.notify_all()
+                self._filled.notify_all()
 
-    def _next_message(self) -> dict[str, Any] | None:
-        with self._moved:
-            self._moved.wait_for(lambda: self._waiting or self._closed)
-            if self._closed:
-                return None
-            self._reading = 1
-            return self._waiting.popleft()
+    def _next_messages(self) -> list[dict[str, Any]]:
+        """The messages of the next group, none after ``close``."""
+        with self._lock:
+            self._arrived.wait_for(lambda: self._closed or self._may_read())
+            messages = [self._waiting.popleft() for _ in range(min(self._group, len(self._waiting)))]
+            self._reading = len(messages)
+            return messages
 
-    def _read(self, message: Mapping[str, Any]) -> TransitionBatch | None:
+    def _repeated(self, found: Sequence[TransitionBatch | None]) -> list[TransitionBatch]:
+        """The batches, with the one before in the place of each that could not be read."""
+        batches = []
+        for one in found:
+            self._last = self._last if one is None else one
+            if self._last is not None:
+                batches.append(self._last)
+        return batches
+
+    def _read_group(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[TransitionBatch | None]:
+        """The batches of these messages, ``None`` for each that cannot be read."""
         try:
-            columns = self._reader.read(message["chunks"], message["rows"])
+            return self._batches_of(messages)
         except (ChunkMissing, ChunkBroken) as error:
-            chunk = _unreadable(self._reader, message["chunks"])
-            log.warning("batch %s is left out: %s", message["batch"], error)
-            with self._moved:
-                self._broken.extend(chunk)
-            return None
-        for key, (name, dtype) in _COLUMNS.items():
-            if message.get(key) is not None:
-                columns[name] = np.asarray(message[key], dtype=dtype)
-        return TransitionBatch.trusted(columns, len(message["rows"]))
+            if len(messages) > 1:
+                return [batch for message in messages for batch in self._read_group([message])]
+            broken = _unreadable(self._reader, messages[0]["chunks"])
+            log.warning("batch %s is left out: %s", messages[0]["batch"], error)
+            with self._lock:
+                self._broken.extend(broken)
+            return [None]
+
+    def _batches_of(self, messages: Sequence[Mapping[str, Any]]) -> list[TransitionBatch]:
+        """The batches of these messages, cut from columns that were read in one go."""
+        chunks: list[str] = []
+        rows = []
+        for message in messages:
+            if message["rows"][:, 0].max() >= len(message["chunks"]):
+                raise IndexError(f"batch {message['batch']} names chunks that it does not list")
+            rows.append(message["rows"] + (len(chunks), 0))
+            chunks += message["chunks"]
+        read = self._reader.read(chunks, np.concatenate(rows))
+        size, batches = self.batch_size, []
+        for number, message in enumerate(messages):
+            columns: Any = map_leaves(partial(_part, number * size, size), read)
+            for key, (name, dtype) in _COLUMNS.items():
+                if message.get(key) is not None:
+                    columns[name] = np.asarray(message[key], dtype=dtype)
+            batches.append(TransitionBatch.trusted(columns, size))
+        return batches
+
+
+class _Pace:
+    """How many batches are used in a time.
+
+    Args:
+        seconds: the time.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since = time.monotonic()
+        self._used = 0
+        self._per_s = 0.0
+
+    def batches(self, used: int) -> int:
+        """The number, from that of all batches ``used`` so far."""
+        elapsed = time.monotonic() - self._since
+        if elapsed >= self._seconds:
+            self._per_s = (used - self._used) / elapsed if elapsed else 0.0
+            self._since, self._used = time.monotonic(), used
+        return int(self._per_s * self._seconds)
+
+
+def _part(begin: int, size: int, leaf: Any) -> Any:
+    return leaf[begin : begin + size]
 
 
 def _unreadable(reader: RowReader, chunks: Sequence[str]) -> list[str]:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _HOOK_PRIORITY = 100
 # How long little news waits for more.
-_GATHER_S = 0.03
+_GATHER_S = 0.1
 
 PLANE_CONFIG: dict[str, Any] = {
     # Modules with policies and models of one's own.
@@ -33,8 +33,9 @@ PLANE_CONFIG: dict[str, Any] = {
     # Several processes train one policy, each with batches of its own; longest wait for each other, in seconds.
     "multi_gpu": False,
     "group_timeout_s": DEFAULT_GROUP_TIMEOUT_S,
-    # Batches that are asked for ahead of their use.
+    # Batches that are asked for ahead of their use, and for how long they should last at least.
     "prefetch_batches": 16,
+    "prefetch_s": 0.15,
     # Memory for a copy of the buffer's rows, in bytes; 0: rows are read from their files each time.
     "cache_bytes": 1 << 30,
     # Least time between two published versions of the policy.
@@ -193,6 +194,7 @@ class PlaneLearner(BaseCommLearner):
             int(self._cfg.cache_bytes),
             task.notify,
             repeat_last=self._world_size > 1,
+            prefetch_s=float(self._cfg.prefetch_s),
         )
         end_s = float(self._cfg.close_timeout_s)
         several = self._world_size > 1
@@ -235,7 +237,7 @@ class PlaneLearner(BaseCommLearner):
         with task.changed:
             while task.infos and task.infos[0]["seq"] <= info_ack:
                 task.infos.popleft()
-            while not (task.done or task.error or loader.room * 2 >= self._cfg.prefetch_batches):
+            while not (task.done or task.error or loader.hungry):
                 # Something to tell waits a little for more; nothing at all waits longer.
                 news = task.infos or loader.room
                 left = (min(deadline, gathered) if news else deadline) - time.monotonic()
@@ -321,9 +323,12 @@ class PlaneLearner(BaseCommLearner):
     def send_learn_info(self, learn_info: dict[str, Any]) -> None:
         """Keep an info until the coordinator has it."""
         task = self._current()
+        entry = pack_info(learn_info)
         with task.changed:
             task.last_seq += 1
-            task.infos.append({"seq": task.last_seq, "info": pack_info(learn_info)})
+            task.infos.append({"seq": task.last_seq, "info": entry})
+            if len(task.infos) == 1:  # whoever waits now waits for more of them, not for this one alone
+                task.changed.notify_all()
 
     @property
     def hooks4call(self) -> list[LearnerHook]:

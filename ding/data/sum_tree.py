@@ -112,7 +112,7 @@ class SumTree:
         if size == 0 or self._min_count <= 0:
             return
         self._min_count -= int(np.count_nonzero(old == self._min))
-        lowest = float(new.min())
+        lowest = float(np.minimum.reduce(new))
         if lowest <= 0:
             lowest = float(new.min(where=new > 0, initial=np.inf))
         if lowest < self._min:
@@ -173,7 +173,7 @@ class SumTree:
             child = (_ends(self._rows[0], node) > rest[:, None]).argmax(1)
             node = (node << _FAN_BITS) + child
         found = self._levels[0].take(node)
-        if not found.min() > 0:
+        if not np.minimum.reduce(found) > 0:
             empty = found <= 0
             node[empty] = self._nearest(node[empty])
             found = self._levels[0].take(node)

@@ -9,6 +9,7 @@ from ding.worker.replay_buffer.errors import BufferArgumentError
 
 _MISSING = -1
 _SHOWN = 10
+_INF_BITS = np.float64(np.inf).view(np.uint64)
 
 
 class UniqueIds(np.ndarray):
@@ -81,15 +82,18 @@ def checked_priorities(values: Any, where: str) -> tuple[np.ndarray, float]:
         raise BufferArgumentError(f"{where} must be numbers, found {values!r:.200}") from error
     if not len(priorities):
         return priorities, 0.0
-    largest = float(priorities.max())
-    # Both bounds are NaN when one priority is, and NaN compares false.
-    if not (priorities.min() >= 0 and largest < np.inf):
-        bad = np.flatnonzero(~((priorities >= 0) & (priorities < np.inf)))
+    # As bits, floats from 0 to the largest are in their order, and inf, NaN and what is negative come behind them.
+    bits = np.maximum.reduce(priorities.view(np.uint64))
+    if bits < _INF_BITS:
+        return priorities, float(bits.view(np.float64))
+    bad = np.flatnonzero(~((priorities >= 0) & (priorities < np.inf)))
+    if len(bad):
         found = {int(i): float(priorities[i]) for i in bad[:_SHOWN]}
         raise BufferArgumentError(
             f"{where} must be finite and not negative; {len(bad)} of {len(priorities)} are not, by index: {found}"
         )
-    return priorities, largest
+    # There is a -0.0 among them.
+    return priorities, float(priorities.max())
 
 
 def _float_array(values: Any) -> np.ndarray:

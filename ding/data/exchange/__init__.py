@@ -36,7 +36,7 @@ from ding.data.exchange.file_weight_plane import FileWeightPlane
 from ding.data.exchange.gathering import gather
 from ding.data.exchange.inproc_data_plane import InprocDataPlane
 from ding.data.exchange.inproc_weight_plane import InprocWeightPlane, forget_inproc_planes
-from ding.data.exchange.protocols import AnyRef, ChunkRef, DataPlane, PlaneStats, WeightPlane, Weights
+from ding.data.exchange.protocols import AnyRef, ChunkRef, DataPlane, PlaneStats, WeightPlane, Weights, writer_of
 
 __all__ = [
     "AnyRef",
@@ -59,4 +59,5 @@ __all__ = [
     "Weights",
     "forget_inproc_planes",
     "gather",
+    "writer_of",
 ]

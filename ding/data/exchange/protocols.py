@@ -116,6 +116,11 @@ class WeightPlane(Protocol):
         """Wake the waiters; later calls of :meth:`fetch` do not wait."""
 
 
+def writer_of(chunk: str) -> str:
+    """The name of the writer that the id of a chunk begins with; ``''`` when it has none."""
+    return chunk.rpartition(".")[0].rpartition("-")[0]
+
+
 def chunk_id(ref: AnyRef) -> Any:
     """The id in a ref, not checked."""
     return ref.get("chunk") if isinstance(ref, Mapping) else ref

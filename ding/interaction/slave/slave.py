@@ -72,6 +72,7 @@ class Slave(SlaveRoutes):
     Arguments:
         heartbeat_span: seconds between two heartbeats, at least 0.2; default 3.
         max_tasks: how many tasks may run at once; default 1.
+        incarnation: an identifier that no other object has; default: a random one.
 
     Concurrency: ``_before_*`` run in threads of the server and should not wait; ``_process_task`` runs in up to
     ``max_tasks`` threads and may wait; ``_lost_connection`` runs in whatever thread noticed. A connection is lost when
@@ -90,6 +91,7 @@ class Slave(SlaveRoutes):
         *,
         max_tasks: int = 1,
         my_address: str | None = None,
+        incarnation: str | None = None,
         **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__(
@@ -106,7 +108,7 @@ class Slave(SlaveRoutes):
         )
         span = DEFAULT_HEARTBEAT_SPAN if heartbeat_span is None else heartbeat_span
         self._heartbeat_span = max(MIN_HEARTBEAT_SPAN, span)
-        self._incarnation = secrets.token_hex(8)
+        self._incarnation = secrets.token_hex(8) if incarnation is None else incarnation
         self._state = LinkState()
         self._slots = TaskSlots(max_tasks, self._run_job, self._report)
         self._announcer: Announcer | None = None

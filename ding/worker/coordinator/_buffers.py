@@ -3,9 +3,10 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ding.data.exchange import writer_of
 from ding.worker.coordinator._journal import ChunkRow, Journal, JournalState
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
@@ -193,6 +194,23 @@ class BufferShelf:
             buffer.batch_loaded(batch)
         for chunk in broken:
             self._counts["broken_rows"] += buffer.drop_chunk(chunk)
+
+    def discard(self, chunks: Iterable[str]) -> int:
+        """Delete those of these chunks that no buffer has; returns how many."""
+        with self._doors:
+            if self._keep_files or self._plane is None:
+                return 0
+            buffers = list(self.buffers.values())
+            unknown = [{"chunk": chunk} for chunk in chunks if not any(buffer.holds(chunk) for buffer in buffers)]
+            deleted: int = self._plane.release(unknown)
+            self._counts["discarded_chunks"] += deleted
+            return deleted
+
+    def sweep(self, incarnations: Collection[str]) -> int:
+        """Delete what processes that are over have left and nobody took; returns the number of chunks."""
+        if self._plane is None or not incarnations:
+            return 0
+        return self.discard([chunk for chunk in self._plane.chunks() if writer_of(chunk) in incarnations])
 
     def _release(self, refs: list[dict[str, Any]]) -> None:
         if self._keep_files:

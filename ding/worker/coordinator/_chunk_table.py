@@ -41,6 +41,9 @@ class ChunkTable:
             self._numbers[ref["chunk"]] = number
         return numbers
 
+    def __contains__(self, chunk: str) -> bool:
+        return chunk in self._numbers
+
     def number_of(self, chunk: str) -> int | None:
         """Number of the chunk with this id."""
         return self._numbers.get(chunk)

@@ -121,8 +121,10 @@ class Session:
         link = self.link_of(self.holder, 0.0)
         if link is None:
             return False
+        # Chunks that were not taken will never be: the worker deletes them.
+        ack = {"ack": self.ledger.seen(self.task_id, self.holder)} if self.role == "collector" else {}
         try:
-            link.call({"name": f"{self.role}_close_task", "task_id": self.task_id}, _CLOSE_TIMEOUT_S)
+            link.call({"name": f"{self.role}_close_task", "task_id": self.task_id, **ack}, _CLOSE_TIMEOUT_S)
         except WorkerTaskFailed as error:
             log.info("%s could not end its task: %s", self.holder.worker, error)
         except WorkerLost as error:

@@ -37,6 +37,7 @@ class TaskLedger:
         self._lock = threading.RLock()
         self.lease_s = lease_s
         self.duplicates = 0
+        self._gone: set[Holder] = set()
 
     def _queue_deadline(self, kind: str) -> float:
         return self._clock() + self._queue_s.get(kind, float("inf"))
@@ -137,6 +138,7 @@ class TaskLedger:
         with self._lock:
             held = self._machine.task_of(holder)
             record = self._machine.fence(holder, error, self._queue_deadline(held.kind if held else ""))
+            self._gone.add(holder)
             if record is not None:
                 self._journal.update_task(record)
             return None if record is None else record.task_id
@@ -151,7 +153,9 @@ class TaskLedger:
         with self._lock:
             now = self._clock()
             longest = max(self._queue_s.values(), default=float("inf"))
+            holders = {record.holder for record in self._machine.active() if record.holder is not None}
             changed = self._machine.expire(now, now + longest)
+            self._gone |= holders & self._machine.fenced
             for record in changed:
                 self._journal.update_task(record)
             return changed
@@ -168,6 +172,13 @@ class TaskLedger:
         self._bodies.pop(task_id, None)
         self._seen = {key: seq for key, seq in self._seen.items() if key[0] != task_id}
         self._journal.forget_task(task_id)
+
+    def take_gone(self, present: Callable[[Holder], bool]) -> list[Holder]:
+        """Lives of workers that are over, each told once; of those that are ``present`` it is not yet told."""
+        with self._lock:
+            over = [holder for holder in self._gone if not present(holder)]
+            self._gone.difference_update(over)
+            return over
 
     # ------------------------------------------------------------------ data
 
@@ -203,6 +214,8 @@ class TaskLedger:
                 self._machine.restore(record)
                 self._bodies[record.task_id] = body
             self._seen = dict(state.seen)
+            # Whoever does not hold a task any more was fenced, as far as is known.
+            self._gone = {holder for _, holder in self._seen if self._machine.task_of(holder) is None}
 
     @property
     def counters(self) -> MachineCounters:

@@ -143,7 +143,7 @@ class CommCoordinator:
         if self._ledger.is_fenced(link.holder):
             # The process was silent for longer than its lease. What it did is void; it may begin anew.
             self._lives[link.name] = self._lives.get(link.name, 0) + 1
-            link.holder = Holder(link.name, f"{link.holder.incarnation}+{self._lives[link.name]}")
+            link.holder = Holder(link.name, f"{process_of(link.holder)}+{self._lives[link.name]}")
         with self._changed:
             former = self._links.get(link.name)
             self._links[link.name] = link
@@ -156,6 +156,7 @@ class CommCoordinator:
         except (WorkerLost, WorkerTaskFailed) as error:
             self._logger.warning("%s came, but does not answer: %s", link.name, error)
             self._lost(link)
+            link.close()  # it comes again by itself, if it lives
         self._notify()
 
     def _welcome(self, link: WorkerLink) -> None:
@@ -174,9 +175,23 @@ class CommCoordinator:
         if held is not None:
             self._ledger.fail(held[1]["task_id"], link.holder, "it is not known whether the task was begun")
         if info.pop("task_id", None) is not None:
-            link.call({"name": f"{link.role}_close_task"}, self._timing.start_s)
+            ended = link.call({"name": f"{link.role}_close_task"}, self._timing.start_s)
+            self._discard(ended)
         self._resource_manager.update(link.role, link.name, info)
         self._logger.info("%s %s is ready: %s", link.role, link.name, info)
+
+    def _discard(self, ended: Any) -> None:
+        """Delete what a collector that is not heard any more had to tell, unless it was heard before."""
+        refs = ended.get("refs") if isinstance(ended, Mapping) else None
+        if refs and "discard" in self._callback_fn:
+            self._callback_fn["discard"]([ref["chunk"] for ref in refs])
+
+    def is_present(self, holder: Holder) -> bool:
+        """Whether the process of this life of a worker is connected, in this life or a later one."""
+        with self._changed:
+            links = list(self._links.values())
+        process = process_of(holder)
+        return any(process_of(link.holder) == process for link in links)
 
     def _lost(self, link: WorkerLink) -> None:
         """A connection broke; the worker may come back."""
@@ -316,6 +331,11 @@ class CommCoordinator:
         notify = self._callback_fn.get("workers_changed")
         if notify is not None:
             notify()
+
+
+def process_of(holder: Holder) -> str:
+    """The incarnation that the process of a holder told: one that comes back after it was fenced gets a new life."""
+    return holder.incarnation.partition("+")[0]
 
 
 def _unexpected(error: Exception) -> bool:

@@ -14,7 +14,7 @@ from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder, TaskPhase
 from ding.worker.coordinator._workers import WorkerHub
 from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
-from ding.worker.coordinator.comm_coordinator import CommCoordinator
+from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of
 from ding.worker.coordinator.errors import TaskGaveUp
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer
 
@@ -120,6 +120,7 @@ class Coordinator(Configurable):
             "newest_policy": self._newest_policy,
             "wait_for_data": self._shelf.wait_for_data,
             "workers_changed": self._wake,
+            "discard": self._shelf.discard,
         }
 
     # ------------------------------------------------------------------ life
@@ -220,6 +221,7 @@ class Coordinator(Configurable):
                 self._settle_expired()
                 self._produce()
                 self._assign()
+                self._sweep()
                 if time.monotonic() >= next_snapshot:
                     next_snapshot = time.monotonic() + _SNAPSHOT_EVERY_S
                     self._shelf.snapshot()
@@ -272,6 +274,13 @@ class Coordinator(Configurable):
             for task in self._ledger.queued(kind):
                 if task["buffer_id"] in self._replay_buffer and not send(task):
                     break
+
+    def _sweep(self) -> None:
+        """Delete what dead collectors have stored and nobody took."""
+        gone = self._ledger.take_gone(self._interaction.is_present)
+        swept = self._shelf.sweep({process_of(holder) for holder in gone})
+        if swept:
+            self.info(f"{swept} chunks of {sorted(holder.worker for holder in gone)} that nobody took are deleted")
 
     def _stop_with(self, error: Exception) -> None:
         log.error("the run is stopped: %s", error, exc_info=not isinstance(error, TaskGaveUp))

@@ -240,6 +240,11 @@ class MetadataBuffer(AdvancedReplayBuffer):
                 self._slots.use_count[held[mine]] = uses[theirs]
                 self._max_priority = max(self._max_priority, largest)
 
+    def holds(self, chunk: str) -> bool:
+        """Whether a chunk is not released."""
+        with self._lock:
+            return chunk in self._chunks
+
     @property
     def chunk_count(self) -> int:
         """Chunks that are not released."""

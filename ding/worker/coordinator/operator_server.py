@@ -83,6 +83,12 @@ class OperatorServer:
         body = {**self._who(), "collectors": {"replicas": n_collectors}, "learners": {"replicas": n_learners}}
         return self._request("DELETE", "/replicas", body=body)
 
+    def close(self) -> None:
+        """Close the connection; the next request makes another one."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
     def _who(self) -> dict[str, str]:
         return {"namespace": self._namespace, self._worker_type: self._name}
 

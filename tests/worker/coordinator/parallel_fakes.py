@@ -103,13 +103,16 @@ class FakeCollector:
         self.acked = set()
         self.ended = {}
         self.start_error = None
+        self.data_error = None
+        self.close_acks = []
 
     def handle(self, data):
         self.log.append(data["name"])
         return getattr(self, data["name"])(data)
 
     def resource(self, data):
-        return {"gpu": 1, "cpu": 20}
+        busy = {} if self.task is None else {"task_id": self.task["task_id"]}
+        return {"gpu": 1, "cpu": 20, **busy}
 
     def collector_start_task(self, data):
         if self.start_error:
@@ -121,6 +124,8 @@ class FakeCollector:
     def collector_data_task(self, data):
         if self.task is None:
             raise WorkerTaskFailed("no task")
+        if self.data_error:
+            raise WorkerTaskFailed(self.data_error)
         for seq in [seq for seq in self.pending if seq <= data["ack"]]:
             self.acked.add(self.pending.pop(seq)["chunk"])
         while len(self.pending) < self.per_answer and self.made < self.total:
@@ -138,6 +143,7 @@ class FakeCollector:
         return {**ids, "seq": self.made, "refs": refs, "info": info}
 
     def collector_close_task(self, data):
+        self.close_acks.append(data.get("ack"))
         if self.task is None and self.ended.get("task_id") == data.get("task_id"):
             return self.ended
         if self.task is None:
@@ -222,6 +228,10 @@ class RecordingPlane:
 
     def __init__(self):
         self.released = []
+        self.stored = []
+
+    def chunks(self):
+        return [chunk for chunk in self.stored if chunk not in self.released]
 
     def release(self, refs):
         self.released.extend(ref["chunk"] for ref in refs)

@@ -223,6 +223,48 @@ def test_a_worker_that_was_silent_for_longer_than_its_lease_begins_anew_and_its_
         wait_until(lambda: run.commander.finished == ["collector_task_id1"])
 
 
+def test_a_collector_whose_task_failed_is_told_what_was_taken():
+    with Run(max_task_failures=2) as run:
+        collector = FakeCollector("c0", total=10**6)
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(collector)
+        wait_until(lambda: collector.made > 10)
+        collector.data_error = "ZeroDivisionError in env.step"
+        wait_until(lambda: run.coordinator.exception is not None)
+        taken = run.counts()["chunks"]
+        assert collector.close_acks[0] == taken
+
+
+def test_what_a_dead_collector_left_is_deleted_and_nothing_else():
+    with Run(collector_tasks=2, buffer={"replay_buffer_size": 10**6}) as run:
+        dead, alive = (FakeCollector(f"c{i}", total=10**6, incarnation=f"process{i}") for i in range(2))
+        for worker in (FakeLearner(iterations=10**6), dead, alive):
+            run.hub.join(worker)
+        wait_until(lambda: dead.made > 10 and alive.made > 10)
+        run.plane.stored = ["process0-1.00000000", "process0-2.00000000", "process1-1.00000000"]
+        run.coordinator.drop_worker("c0", "collector", "its process ended")
+        wait_until(lambda: len(run.plane.released) == 2)
+        assert run.plane.released == ["process0-1.00000000", "process0-2.00000000"]
+        assert run.counts()["discarded_chunks"] == 2
+
+
+def test_what_a_worker_that_comes_back_too_late_had_to_tell_is_deleted():
+    with Run(lease_s=2.0, buffer={"replay_buffer_size": 10**6}) as run:
+        zombie = FakeCollector("c0", total=10**6)
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(zombie)
+        wait_until(lambda: zombie.made > 10)
+        run.hub.cut(zombie)
+        wait_until(lambda: run.coordinator.status()["tasks"]["now"].get("queued") == 1)
+        pending = [ref["chunk"] for ref in zombie.pending.values()]
+        held = {chunk for chunk in pending if run.buffer.holds(chunk)}
+        zombie.total = 0
+        run.hub.join(zombie)
+        wait_until(lambda: run.commander.finished == ["collector_task_id1"])
+        assert sorted(run.plane.released) == sorted(set(pending) - held)
+        assert zombie.log.count("collector_close_task") == 2
+
+
 def test_a_task_that_fails_again_and_again_stops_the_run_with_the_reason():
     with Run(max_task_failures=3) as run:
         run.hub.join(FakeLearner(iterations=10**6))

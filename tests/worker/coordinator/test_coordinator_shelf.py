@@ -71,6 +71,18 @@ def test_data_for_a_buffer_that_was_shut_is_deleted_and_acknowledged():
     assert not own.shelf.push("b", {"data_id": "d"})
 
 
+def test_chunks_of_the_dead_that_no_buffer_has_are_swept():
+    own = Shelf()
+    refs = [{"chunk": f"dead-{number}.0badc0de", "rows": 4, "seq": number} for number in (1, 2)]
+    assert own.shelf.take(own.ledger, "task", "b", HOLDER, refs) == 2
+    own.plane.stored = [*(ref["chunk"] for ref in refs), "dead-3.0badc0de", "dead-4.0badc0de", "dead-er-1.0badc0de"]
+    assert own.shelf.sweep({"dead", "other"}) == 2
+    assert own.plane.released == ["dead-3.0badc0de", "dead-4.0badc0de"]
+    assert own.shelf.sweep(set()) == 0
+    own.shelf.close()
+    assert own.shelf.sweep({"dead-er"}) == 0
+
+
 def test_a_closed_shelf_takes_nothing_and_deletes_nothing():
     own = Shelf()
     assert own.take(1) == 1

@@ -10,6 +10,7 @@ from easydict import EasyDict
 
 from ding.data import TransitionBatch
 from ding.data.exchange import ChunkRef, DataPlane, StorageError, WeightPlane
+from ding.data.exchange._ids import new_writer_name
 from ding.utils import import_module
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector
 from ding.worker.collector.comm._outbox import Outbox
@@ -51,6 +52,7 @@ class PlaneCollector(BaseCommCollector):
     def __init__(self, cfg: EasyDict) -> None:
         super().__init__(EasyDict({**self.default_config(), **cfg}))
         import_module(list(self._cfg.import_names))
+        self._incarnation = new_writer_name()
         self._data_plane = self._make_data_plane()
         self._lock = threading.RLock()
         self._task: _RunningTask | None = None
@@ -73,14 +75,21 @@ class PlaneCollector(BaseCommCollector):
 
     @property
     def incarnation(self) -> str:
-        """An id of this very process (or thread), by which its results are told from those of the ones before."""
-        return self._collector_uid
+        """An id of this very process (or thread), by which its results are told from those of the ones before.
+
+        The ids of its chunks begin with it, so that a coordinator can tell whose they are.
+        """
+        return self._incarnation
 
     # ------------------------------------------------------------------ what the slave calls
 
-    def deal_with_resource(self) -> dict[str, int]:
-        """What this collector offers."""
-        return {"gpu": 1, "cpu": 20}
+    def deal_with_resource(self) -> dict[str, Any]:
+        """What this collector offers, and what it does."""
+        task = self._task
+        resource: dict[str, Any] = {"gpu": 1, "cpu": 20}
+        if task is not None:
+            resource["task_id"] = task.task_id
+        return resource
 
     def deal_with_collector_start(self, task_info: dict[str, Any]) -> None:
         """Make the collector of a task and run it in a thread.

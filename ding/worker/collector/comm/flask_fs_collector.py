@@ -1,7 +1,7 @@
 """The comm collector of the original API: tasks over HTTP, data and policies through folders."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from easydict import EasyDict
@@ -93,7 +93,7 @@ class FlaskFileSystemCollector(SlaveOwner[CollectorSlave], PlaneCollector):
 
     def _make_data_plane(self) -> DataPlane:
         os.makedirs(self._cfg.path_policy, exist_ok=True)
-        return FileDataPlane(self._cfg.path_data, max_bytes=self._cfg.max_data_bytes)
+        return FileDataPlane(self._cfg.path_data, self.incarnation, max_bytes=self._cfg.max_data_bytes)
 
     def _make_weight_plane(self, policy_id: str) -> WeightPlane:
         return FileWeightPlane(self._cfg.path_policy, policy_id)
@@ -101,7 +101,5 @@ class FlaskFileSystemCollector(SlaveOwner[CollectorSlave], PlaneCollector):
     def _make_policy_source(self) -> PolicySource:
         return PolicySource(self._cfg.path_policy, self._make_weight_plane)
 
-    @property
-    def incarnation(self) -> str:
-        """The slave's incarnation."""
-        return self._slave.incarnation
+    def _make_slave(self, callback_fn: dict[str, Callable[..., Any]], **kwargs: Any) -> CollectorSlave:
+        return super()._make_slave(callback_fn, incarnation=self.incarnation, **kwargs)

@@ -20,7 +20,7 @@ class InprocCollector(FlaskFileSystemCollector):
     config = {**FlaskFileSystemCollector.config, "transport": "inproc"}
 
     def _make_data_plane(self) -> DataPlane:
-        return InprocDataPlane(self._cfg.path_data, max_bytes=self._cfg.max_data_bytes)
+        return InprocDataPlane(self._cfg.path_data, self.incarnation, max_bytes=self._cfg.max_data_bytes)
 
     def _make_weight_plane(self, policy_id: str) -> WeightPlane:
         return InprocWeightPlane(self._cfg.path_policy, policy_id)

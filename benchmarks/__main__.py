@@ -8,6 +8,7 @@ python -m benchmarks --quick               3 minutes: this checkout beside its p
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 from benchmarks import suites
 from benchmarks._plan import MODES, Measurement
+from benchmarks._plots import NoMatplotlib, write_chart
 from benchmarks._runner import run_measurement
 from benchmarks._store import RESULTS, make_document, save
 
@@ -78,9 +80,24 @@ def _run_suite(name: str, args: argparse.Namespace, command: str) -> bool:
                 results.append(run_measurement(measurement, mode, args.rounds, args.seconds_factor, _say))
                 _say_result(results[-1])
     if results:
-        file = save(make_document(name, suite.TITLE, results, args.rounds, command), args.out)
-        _say(f"wrote {file.name} and the JSON beside it")
+        # What a partial run did not measure again stays as it is.
+        partial = bool(args.only) or args.threads != "both"
+        names = [one.name for one in suite.measurements()] if partial else None
+        file = save(make_document(name, suite.TITLE, results, args.rounds, command), args.out, names)
+        _say(
+            f"wrote {file.name}, the JSON and the chart beside it" if _draw(file) else f"wrote {file.name} and the JSON"
+        )
     return any(_own_failed(one, measurement) for one, measurement in _paired(results, chosen))
+
+
+def _draw(file: Path) -> bool:
+    """The chart beside the table of a suite, from the results that lie there."""
+    try:
+        write_chart(json.loads(file.with_suffix(".json").read_text(encoding="utf-8")), file.with_suffix(".png"))
+    except NoMatplotlib as error:
+        _say(f"no chart: {error}")
+        return False
+    return True
 
 
 def _paired(results: list[dict[str, Any]], chosen: list[Measurement]) -> list[tuple[dict[str, Any], Measurement]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,31 +38,35 @@ def quick_measurements(other: Path) -> list[Measurement]:
 
 
 def run_quick(parent: str, rounds: int, say: Callable[[str], None], budget_s: float = BUDGET_S) -> int:
-    """Compare with a commit; returns 1 when something became slower by more than the noise."""
+    """Compare with a commit; returns 1 when something became slower by more than the noise, or did not run."""
     with parent_checkout(parent) as other:
-        start, slower, results = time.monotonic(), [], 0
+        start, longest, slower, results, failed = time.monotonic(), 0.0, [], 0, 0
         for one in quick_measurements(other):
-            if time.monotonic() - start > budget_s:
+            began = time.monotonic()
+            if began - start + longest > budget_s:
                 say(f"left out for lack of time: {one.name}")
                 continue
             result = run_measurement(one, ONE_THREAD, rounds, SECONDS_FACTOR, lambda _: None)
+            longest = max(longest, time.monotonic() - began)
             results += 1
             for line, is_slower in compared(result):
                 say(line)
                 if is_slower:
                     slower.append(line)
             for label, error in result["errors"].items():
+                failed += BEFORE not in label
                 say(f"{one.name}: {label} did not run: {error.splitlines()[-1]}")
-    say(f"{results} measurements, {len(slower)} slower by more than the noise" + (":" if slower else ""))
+        seconds = time.monotonic() - start
+    say(f"{results} measurements in {seconds:.0f} s, {len(slower)} slower by more than the noise" + ":" * bool(slower))
     for line in slower:
         say(f"  {line}")
-    return 1 if slower else 0
+    return 1 if slower or failed else 0
 
 
 def compared(result: dict[str, Any]) -> list[tuple[str, bool]]:
     """One line per operation and own side, and whether it became slower by more than the noise.
 
-    The noise is the largest of: what the same side twice differs by, and the spread of the two sides.
+    By wall time and by CPU time, which other work on the machine disturbs less: slower by either counts.
     """
     lines = []
     for op in result["ops"]:
@@ -70,12 +75,34 @@ def compared(result: dict[str, Any]) -> list[tuple[str, bool]]:
             before = figures.get(label + BEFORE)
             if before is None:
                 continue
-            change = now["median"] / before["median"] - 1
-            noise = max(op["noise"] or 0.0, now["spread"], before["spread"], LEAST_DIFFERENCE)
-            worse = change > noise if op["lower"] else change < -noise
-            text = f"{result['name']} / {op['title']} / {label}: {number(now['median'])} {op['unit']}, {change:+.1%}"
-            lines.append((f"{text} (noise {noise:.1%})", worse))
+            control = {"wall": op["noise"] or 0.0, "cpu": op["cpu_noise"] or 0.0}
+            changes = {kind: _change(now[kind], before[kind], control[kind]) for kind in _kinds(op, now)}
+            worse = any(by > chance if op["lower"] else by < -chance for by, chance in changes.values())
+            said = ", ".join(
+                f"{change:+.1%} by {kind} (noise {noise:.1%})" for kind, (change, noise) in changes.items()
+            )
+            unit = op["unit"].replace("_", " ")
+            lines.append((f"{result['name']} / {op['title']} / {label}: {number(now['median'])} {unit}, {said}", worse))
     return lines
+
+
+def _kinds(op: dict[str, Any], figure: dict[str, Any]) -> tuple[str, ...]:
+    """Values that are no rates have the same figure twice."""
+    return ("wall",) if figure["wall"] == figure["cpu"] else ("wall", "cpu")
+
+
+def _change(now: Sequence[float], before: Sequence[float], control: float) -> tuple[float, float]:
+    """``(change, noise)``: the median over the rounds of ``now / before - 1``, and what may be chance.
+
+    The noise is the largest of: what the same side twice differs by, half the distance of the quartiles of the
+    changes, and the least difference that is ever called one.
+    """
+    changes = [a / b - 1 for a, b in zip(now, before) if b > 0]
+    spread = 0.0
+    if len(changes) > 1:
+        low, _, high = statistics.quantiles(changes, n=4, method="inclusive")
+        spread = (high - low) / 2
+    return statistics.median(changes), max(control, spread, LEAST_DIFFERENCE)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ def markdown(document: dict[str, Any]) -> str:
     lines = [f"# {document['title']}", "", *_head(document), ""]
     lines += targets_table(document["measurements"])
     for measurement in document["measurements"]:
-        lines += _measurement(measurement)
+        lines += _measurement(measurement, document)
     lines += _versions(document["measurements"])
     return "\n".join(lines).rstrip() + "\n"
 
@@ -47,10 +47,16 @@ def _verdict(target: dict[str, Any]) -> str:
     return f"{'met' if target['met'] else '**missed**'}: {number(target['measured'])}"
 
 
-def _measurement(one: dict[str, Any]) -> list[str]:
+def _measurement(one: dict[str, Any], document: dict[str, Any]) -> list[str]:
     loads = one["load"]
+    made = one.get("made", {})
     load = f" Load of the machine {min(loads):.1f} to {max(loads):.1f}." if loads else ""
     lines = [f"## {one['title']} ({one['mode']})", "", f"Work: {_work(one['work'])}.{load}", ""]
+    if made and made["finished"] != document["finished"]:
+        lines += [
+            f"Made {made['finished']}, commit {made['commit']}, {made['rounds']} rounds: `{made['command']}`.",
+            "",
+        ]
     if one["remark"]:
         lines += [one["remark"], ""]
     for op in one["ops"]:

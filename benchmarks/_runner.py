@@ -180,6 +180,7 @@ class _Record:
             "ratios": {},
             "cpu_ratios": {},
             "noise": None,
+            "cpu_noise": None,
             "targets": [],
         }
         if first in found:
@@ -189,6 +190,7 @@ class _Record:
                 result["cpu_ratios"] = _ratios(found[first], others, cpu=True)
             if control is not None:
                 result["noise"] = noise(found[first], control)
+                result["cpu_noise"] = noise(found[first], control, cpu=True)
         result["targets"] = [_judge(target, found) for target in op.targets if self._mode in target.modes]
         return result
 

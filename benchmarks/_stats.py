@@ -61,6 +61,7 @@ def paired_ratio(ours: Summary, theirs: Summary, cpu: bool = False) -> float | N
     return statistics.median(pairs) if pairs else None
 
 
-def noise(first: Summary, again: Summary) -> float:
+def noise(first: Summary, again: Summary, cpu: bool = False) -> float:
     """How far two runs of the same side differ: the median over rounds of ``|a / b - 1|``."""
-    return statistics.median([abs(a / b - 1) for a, b in zip(first.wall, again.wall) if b > 0] or [0.0])
+    both = (first.cpu, again.cpu) if cpu else (first.wall, again.wall)
+    return statistics.median([abs(a / b - 1) for a, b in zip(*both) if b > 0] or [0.0])

@@ -20,6 +20,7 @@ from benchmarks._peers import HERE, PEERS, error_file, peers_dir, without_paths
 REQUIREMENTS = HERE / "requirements"
 ERROR_TAIL = 2000
 PIP_TIMEOUT_S = 3600
+RECORD = "installed.txt"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def install(name: str, python: str, renew: bool = False) -> bool:
     """Make the environment of one peer; returns whether it is there now."""
     folder = peers_dir() / name
-    if (folder / "bin" / "python").is_file() and not renew and not error_file(name).is_file():
+    # Written last: an environment whose installation was cut off, or whose pins have changed, has another or none.
+    record, wanted = folder / RECORD, _wanted(name)
+    if not renew and record.is_file() and record.read_text(encoding="utf-8") == wanted:
         print(f"{name}: there already")
         return True
     shutil.rmtree(folder, ignore_errors=True)
@@ -51,12 +54,22 @@ def install(name: str, python: str, renew: bool = False) -> bool:
         for file, options in _requirement_files(name):
             _run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", *options, "-r", str(file)])
     except subprocess.SubprocessError as error:
-        said = getattr(error, "stderr", None) or str(error)
+        said = _without_warnings(getattr(error, "stderr", None) or str(error))
         error_file(name).write_text(without_paths(said[-ERROR_TAIL:]), encoding="utf-8")
         print(f"{name}: did not install\n{said[-ERROR_TAIL:]}", flush=True)
         return False
+    record.write_text(wanted, encoding="utf-8")
     print(f"{name}: ready", flush=True)
     return True
+
+
+def _wanted(name: str) -> str:
+    return "".join(file.read_text(encoding="utf-8") for file, _ in _requirement_files(name))
+
+
+def _without_warnings(text: str) -> str:
+    """What pip said of the failure, without what it said of its settings."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("WARNING"))
 
 
 def _requirement_files(name: str) -> list[tuple[Path, list[str]]]:

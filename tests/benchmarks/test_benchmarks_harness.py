@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import _process, _quick, docs, suites  # noqa: E402
+from benchmarks import _headline, _process, _quick, docs, suites  # noqa: E402
 from benchmarks._peers import ENV_VARIABLE, PEERS, PeerMissing, python_of, without_paths  # noqa: E402
 from benchmarks._plan import AGAIN, DEFAULT_THREADS, ONE_THREAD, Measurement, OpSpec, Target  # noqa: E402
 from benchmarks._process import Contestant, SideError, SideProcess, child_env  # noqa: E402
@@ -155,9 +155,16 @@ def test_results_are_written_and_become_a_page(side, tmp_path):
     assert "**missed**" in markdown(document)
     assert load_latest(tmp_path / "results")["collector"] == json.loads(json.dumps(document))
     assert len(list((tmp_path / "results" / "history").iterdir())) == 1
-    assert docs.main(["--results", str(tmp_path / "results"), "--out", str(tmp_path / "page.md")]) == 0
-    page = (tmp_path / "page.md").read_text()
+    files = {name: tmp_path / f"{name}.md" for name in ("page", "readme")}
+    files["readme"].write_text(f"# A\n{_headline.BEGIN}\nold\n{_headline.END}\nrest\n")
+    words = ["--results", str(tmp_path / "results"), "--out", str(files["page"]), "--readme", str(files["readme"])]
+    assert docs.main(words) == 0
+    page, readme = (file.read_text() for file in files.values())
     assert "## Collector" in page
+    assert readme.startswith("# A\n")
+    assert readme.endswith("rest\n")
+    assert "old" not in readme
+    assert "not measured" in readme
     assert str(tmp_path) not in page
     del document["measurements"][0]["ops"][0]["figures"]["ding"]
     assert "| Tiny: go on | one thread | " not in docs.page({"collector": document}).partition("### Targets")[0]
@@ -169,7 +176,15 @@ def test_quick_names_what_became_slower(now, slower):
         return Summary((value, value), (value, value)).as_dict()
 
     figures = {"ding": figure(now), "ding before": figure(100.0)}
-    op = {"name": "go", "title": "go", "unit": "steps/s", "lower": False, "noise": 0.02, "figures": figures}
+    op = {
+        "name": "go",
+        "title": "go",
+        "unit": "steps/s",
+        "lower": False,
+        "noise": 0.02,
+        "cpu_noise": 0.01,
+        "figures": figures,
+    }
     assert [worse for _, worse in _quick.compared({"name": "tiny", "ops": [op]})] == [slower]
 
 

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from ding.entry._signals import RunInterrupted
     from ding.entry.application_entry import eval
     from ding.entry.dist_entry import (
+        dist_add_replicas,
+        dist_delete_replicas,
         dist_launch_collector,
         dist_launch_coordinator,
         dist_launch_learner,
+        dist_launch_learner_aggregator,
+        dist_launch_spawn_learner,
         dist_prepare_config,
+        dist_restart_replicas,
     )
     from ding.entry.parallel_entry import parallel_pipeline
     from ding.entry.serial_entry import serial_pipeline
@@ -27,10 +32,15 @@ __all__ = [
     "RoleFailed",
     "RunInterrupted",
     "cli",
+    "dist_add_replicas",
+    "dist_delete_replicas",
     "dist_launch_collector",
     "dist_launch_coordinator",
     "dist_launch_learner",
+    "dist_launch_learner_aggregator",
+    "dist_launch_spawn_learner",
     "dist_prepare_config",
+    "dist_restart_replicas",
     "eval",
     "mark_not_expert",
     "mark_warm_up",
@@ -43,10 +53,15 @@ __all__ = [
 _HOMES = {
     "RoleFailed": "ding.entry._role",
     "RunInterrupted": "ding.entry._signals",
+    "dist_add_replicas": "ding.entry.dist_entry",
+    "dist_delete_replicas": "ding.entry.dist_entry",
     "dist_launch_collector": "ding.entry.dist_entry",
     "dist_launch_coordinator": "ding.entry.dist_entry",
     "dist_launch_learner": "ding.entry.dist_entry",
+    "dist_launch_learner_aggregator": "ding.entry.dist_entry",
+    "dist_launch_spawn_learner": "ding.entry.dist_entry",
     "dist_prepare_config": "ding.entry.dist_entry",
+    "dist_restart_replicas": "ding.entry.dist_entry",
     "eval": "ding.entry.application_entry",
     "mark_not_expert": "ding.entry.utils",
     "mark_warm_up": "ding.entry.utils",
@@ -65,10 +80,6 @@ def __getattr__(name: str) -> Any:
     if name.startswith(
         (
             "serial_pipeline",
-            "dist_launch_",
-            "dist_add_",
-            "dist_delete_",
-            "dist_restart_",
             "collect_",
             "trex_",
             "episode_to_",

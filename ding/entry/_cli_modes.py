@@ -25,7 +25,7 @@ _NOT_BUILT = (
     "serial_offline",
     "serial_ngu",
 )
-MODULES = ("config", "coordinator", "learner", "collector")
+MODULES = ("config", "coordinator", "learner", "collector", "learner_aggregator", "spawn_learner")
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,20 @@ class Options:
     learner_port: int | None = None
     collector_host: str | None = None
     collector_port: int | None = None
+    aggregator_host: str | None = None
+    aggregator_port: int | None = None
+    add: str | None = None
+    delete: str | None = None
+    restart: str | None = None
+    kubeconfig: str | None = None
+    coordinator_name: str | None = None
+    namespace: str | None = None
+    replicas: int = 1
+    restart_pod_name: str | None = None
+    cpus: int = 0
+    gpus: int = 0
+    memory: str | None = None
+    operator_server: str | None = None
     token_file: str | None = None
 
 
@@ -139,7 +153,11 @@ def _parallel(options: Options) -> None:
 
 def _dist(options: Options) -> None:
     from ding.entry import dist_entry
+    from ding.entry._role import RoleFailed
 
+    if options.add or options.delete or options.restart:
+        _replicas(options)
+        return
     if options.module not in MODULES:
         near = nearest(options.module, MODULES) if options.module else None
         hint = f"; did you mean {near!r}?" if near else f"; known are {', '.join(MODULES)}"
@@ -147,6 +165,7 @@ def _dist(options: Options) -> None:
     path = str(_config_path(options))
     seed = options.seeds[0] if options.seeds else 0
     where: dict[str, Any] = {"coordinator_host": options.coordinator_host, "coordinator_port": options.coordinator_port}
+    token: dict[str, Any] = {"token_file": options.token_file}
     if options.module == "config":
         workers: dict[str, Any] = {
             key: getattr(options, key) for key in ("learner_host", "learner_port", "collector_host", "collector_port")
@@ -157,15 +176,56 @@ def _dist(options: Options) -> None:
             path,
             seed,
             **where,
-            token_file=options.token_file,
+            **token,
             max_train_iter=options.train_iter,
             max_env_step=options.env_step,
             quiet=options.quiet,
         )
+    elif options.module == "learner_aggregator":
+        dist_entry.dist_launch_learner_aggregator(
+            path, seed, options.aggregator_host, options.aggregator_port, options.module_name, **where, **token
+        )
+    elif options.module == "spawn_learner":
+        aggregator: dict[str, Any] = {
+            "aggregator_host": options.aggregator_host,
+            "aggregator_port": options.aggregator_port,
+        }
+        try:
+            dist_entry.dist_launch_spawn_learner(
+                path, seed, options.learner_port, options.module_name, host=options.learner_host, **aggregator, **token
+            )
+        except RoleFailed as error:
+            options.echo(f"ding: {error}")
+            raise SystemExit(1) from error
     else:
         launch = getattr(dist_entry, f"dist_launch_{options.module}")
         port, host = getattr(options, f"{options.module}_port"), getattr(options, f"{options.module}_host")
-        launch(path, seed, port, options.module_name, **where, host=host, token_file=options.token_file)
+        launch(path, seed, port, options.module_name, **where, host=host, **token)
+
+
+def _replicas(options: Options) -> None:
+    from ding.entry import dist_entry
+    from ding.worker.coordinator.errors import OperatorError
+
+    asked = [key for key in ("add", "delete", "restart") if getattr(options, key)]
+    if len(asked) > 1:
+        raise ConfigValueError(f"give one of --add, --delete and --restart, not {' and '.join(asked)}")
+    who: dict[str, Any] = {
+        key: getattr(options, key) for key in ("kubeconfig", "coordinator_name", "namespace", "operator_server")
+    }
+    try:
+        if options.add:
+            resources: dict[str, Any] = {key: getattr(options, key) for key in ("cpus", "gpus", "memory")}
+            sentence = dist_entry.dist_add_replicas(options.add, replicas=options.replicas, **resources, **who)
+        elif options.delete:
+            sentence = dist_entry.dist_delete_replicas(options.delete, replicas=options.replicas, **who)
+        else:
+            pod = options.restart_pod_name
+            sentence = dist_entry.dist_restart_replicas(str(options.restart), restart_pod_name=pod, **who)
+    except OperatorError as error:
+        options.echo(f"ding: {error}")
+        raise SystemExit(1) from error
+    options.echo(sentence)
 
 
 def _eval(options: Options) -> None:

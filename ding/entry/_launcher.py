@@ -20,7 +20,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -95,6 +95,7 @@ class Launcher:
         stop_s: Seconds that the roles have for an orderly end, all together.
         phase_s: Seconds after which the next phase is asked in any case.
         show_level: Log lines of the roles of at least this level are shown here, too.
+        peers: What is known of roles that others started.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Launcher:
         phase_s: float = PHASE_S,
         show_level: int = logging.WARNING,
         clock: Callable[[], float] = time.monotonic,
+        peers: Mapping[str, Any] | None = None,
     ) -> None:
         names = [role.name for role in roles]
         if len(set(names)) != len(names):
@@ -116,7 +118,7 @@ class Launcher:
             role.name: RoleProcess(role, run_dir, Path(log_dir) / f"{role.name}_process.txt", token, show_level, clock)
             for role in roles
         }
-        self._peers: dict[str, Any] = {}
+        self._peers: dict[str, Any] = dict(peers or {})
         self._on_change = on_change
         self._stop_s = stop_s
         self._phase_s = phase_s

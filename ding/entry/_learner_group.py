@@ -62,24 +62,36 @@ def make_ranks(learner: str, payload: dict[str, Any], ranks: range, world_size: 
 def aggregate(context: RoleContext) -> None:
     """Run the aggregator of a learner until asked to stop.
 
-    The payload may have ``aggregator``, the config of a `LearnerAggregator`; else any free ports are used.
+    The payload may have ``aggregator``: the addresses of ``slave`` and ``master``; else any free ports are used.
 
     Raises:
         PermanentRoleError: A port is taken.
         WorkersMissing: A rank did not come.
     """
-    from ding.interaction.exception import PortTakenError, UnsafeBindError
-    from ding.worker.adapter import LearnerAggregator, WorkersMissing
-
     cfg = context.payload["cfg"]
     prepare(cfg, threads=1)
     coordinator = context.wait_for_peer(COORDINATOR, PEER_TIMEOUT_S)
     if coordinator is None:
         return
-    given = context.payload.get("aggregator") or {}
-    aggregator = LearnerAggregator(aggregator_config(cfg, context.name, coordinator["address"], given))
     over = threading.Event()
     context.on_peer(lambda name, data: over.set() if name == COORDINATOR and data != coordinator else None)
+    given = context.payload.get("aggregator") or {}
+    _aggregate(context, aggregator_config(cfg, context.name, coordinator["address"], given), over)
+
+
+def aggregate_freely(context: RoleContext) -> None:
+    """As `aggregate`, with the whole config of the aggregator in the payload's ``config``."""
+    _aggregate(context, context.payload["config"], threading.Event())
+
+
+def _aggregate(context: RoleContext, config: EasyDict, over: threading.Event) -> None:
+    from ding.interaction.exception import PortTakenError, UnsafeBindError
+    from ding.worker.adapter import LearnerAggregator, WorkersMissing
+
+    try:
+        aggregator = LearnerAggregator(config)
+    except UnsafeBindError as error:
+        raise PermanentRoleError(f"the aggregator of {context.name}: {error}") from error
 
     def stop() -> None:
         over.set()
@@ -90,7 +102,7 @@ def aggregate(context: RoleContext) -> None:
         context.announce({"address": aggregator.listen()})
         aggregator.start()
         serve(aggregator, context, over)
-    except (PortTakenError, UnsafeBindError) as error:
+    except PortTakenError as error:
         raise PermanentRoleError(f"the aggregator of {context.name}: {error}") from error
     except WorkersMissing:
         if not context.stop.is_set():

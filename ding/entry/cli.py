@@ -94,7 +94,12 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--enable-total-log", is_flag=True, help="parallel: show all lines of all processes here.")
 @click.option("--disable-flask-log/--enable-flask-log", default=True, help="Kept for scripts; there is no such log.")
 @click.option("-P", "--platform", default="local", show_default=True, help="dist: local, slurm or k8s.")
-@click.option("-M", "--module", help="dist: config, coordinator, learner or collector.")
+@click.option(
+    "-M",
+    "--module",
+    help="dist: config, coordinator, learner, collector; learner_aggregator and spawn_learner for a learner of several "
+    "processes.",
+)
 @click.option("--module-name", help="dist: the name of a learner or collector, unique in the run.")
 @click.option("-cdh", "--coordinator-host", metavar="HOST", help="dist: where the coordinator listens.")
 @click.option("-cdp", "--coordinator-port", type=int, metavar="PORT", help="dist: and its port.")
@@ -104,6 +109,22 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 )
 @click.option("-clh", "--collector-host", metavar="HOST", help="dist: where the collector listens.")
 @click.option("-clp", "--collector-port", type=int, metavar="PORT", help="dist: and its port; any free one.")
+@click.option("-agh", "--aggregator-host", metavar="HOST", help="dist: where the aggregator of a learner listens.")
+@click.option(
+    "-agp", "--aggregator-port", type=int, metavar="PORT", help="dist: and its port; the learner uses the next one."
+)
+@click.option("--add", metavar="KIND", help="dist: ask the operator for more collectors or learners (Kubernetes).")
+@click.option("--delete", metavar="KIND", help="dist: give collectors or learners back.")
+@click.option("--restart", metavar="KIND", help="dist: have a collector or learner started anew.")
+@click.option("-rs", "--replicas", type=int, default=1, show_default=True, help="--add, --delete: how many.")
+@click.option("-rpn", "--restart-pod-name", metavar="POD", help="--restart: its pod.")
+@click.option("--cpus", type=int, default=0, help="--add: of each; the operator decides when not given.")
+@click.option("--gpus", type=int, default=0, help="--add: of each.")
+@click.option("--memory", metavar="SIZE", help="--add: of each, e.g. 4Gi.")
+@click.option("-cdn", "--coordinator-name", metavar="POD", help="--add, --delete, --restart: whose workers they are.")
+@click.option("-ns", "--namespace", metavar="NAME", help="--add, --delete, --restart: the namespace of the run.")
+@click.option("--operator-server", metavar="ADDRESS", help="--add, --delete, --restart: where the operator listens.")
+@click.option("--kubeconfig", metavar="FILE", help="Kept for scripts; give --operator-server.")
 @click.option("--token-file", metavar="FILE", help="dist: holds the run's token; only its owner may read it.")
 @click.option("--strict", is_flag=True, help="A config key that looks misspelt is an error.")
 @click.pass_context

@@ -10,30 +10,42 @@ addresses; it can be given in the place of the config file.
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from easydict import EasyDict
 
-from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
+from ding.config import ConfigValueError
 from ding.entry import _roles
+from ding.entry._dist_config import (
+    auto_folders,
+    coordinator_of,
+    env_port,
+    load_config,
+    run_token,
+    write_prepared,
+)
+from ding.entry._dist_group import PATIENCE_S, dist_launch_learner_aggregator, dist_launch_spawn_learner
+from ding.entry._dist_replicas import dist_add_replicas, dist_delete_replicas, dist_restart_replicas
 from ding.entry._parallel_view import Picture, make_parallel_view
 from ding.entry._progress import UNBOUNDED, console_lines
-from ding.entry._role_child import TOKEN_VARIABLE
 from ding.entry._role_local import LocalContext
 from ding.entry._signals import RunInterrupted
-from ding.entry.parallel_entry import describe_result, set_folder, write_result
-from ding.utils.file_helper import atomic_write
+from ding.entry.parallel_entry import describe_result, write_result
 
-PREPARED_SUFFIX = ".dist.json"
-PATIENCE_S = 60.0
-_ADDRESS_KEYS = ("coordinator_host", "learner_host", "collector_host")
-_PORT_KEYS = ("coordinator_port", "learner_port", "collector_port")
+__all__ = [
+    "dist_add_replicas",
+    "dist_delete_replicas",
+    "dist_launch_collector",
+    "dist_launch_coordinator",
+    "dist_launch_learner",
+    "dist_launch_learner_aggregator",
+    "dist_launch_spawn_learner",
+    "dist_prepare_config",
+    "dist_restart_replicas",
+]
 
 
 def dist_prepare_config(
@@ -62,11 +74,7 @@ def dist_prepare_config(
         "learner_port": learner_port,
         "collector_port": collector_port,
     }
-    _compile(filename, settings, save=False)
-    path = filename + PREPARED_SUFFIX
-    with atomic_write(path) as file:
-        file.write(json.dumps({"config": os.path.basename(filename), **settings}, indent=2).encode())
-    return path
+    return write_prepared(filename, settings)
 
 
 def dist_launch_coordinator(
@@ -95,7 +103,7 @@ def dist_launch_coordinator(
         ConfigError: The config is wrong.
         RunInterrupted: A signal stopped the coordinator (a `SystemExit`).
     """
-    cfg = _load(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=True)
+    cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=True)
     limits = {"train_iter": max_train_iter, "env_step": max_env_step}
     payload = {"cfg": cfg, "limits": {key: limit for key, limit in limits.items() if limit < UNBOUNDED}}
     run_dir = os.path.join(cfg.main.exp_name, "run")
@@ -105,7 +113,7 @@ def dist_launch_coordinator(
     def show(status: Any) -> None:
         view.update(picture, picture.take(status, {}))
 
-    context = LocalContext(_roles.COORDINATOR, payload, run_dir, _token(token_file, make=True), {}, show)
+    context = LocalContext(_roles.COORDINATOR, payload, run_dir, run_token(token_file, make=True), {}, show)
     sentence, ok = "ended by an error", False
     with console_lines():
         view.start(cfg.main.exp_name)
@@ -125,14 +133,9 @@ def dist_launch_coordinator(
 def _tidy(cfg: EasyDict, run_dir: str) -> None:
     """The run is over: its journal goes, and the folders that nobody asked for by name."""
     shutil.rmtree(run_dir, ignore_errors=True)
-    for key, folder in _auto_folders(cfg).items():
+    for key, folder in auto_folders(cfg).items():
         if os.path.abspath(cfg.system.collector0[key]) == os.path.abspath(folder):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _auto_folders(cfg: EasyDict) -> dict[str, str]:
-    """Where data and policies lie when the config leaves it open: all machines must find them."""
-    return {key: os.path.join(cfg.main.exp_name, key.removeprefix("path_")) for key in ("path_data", "path_policy")}
 
 
 def dist_launch_learner(
@@ -184,19 +187,20 @@ def _launch_worker(
     token_file: str | None = None,
     patience_s: float = PATIENCE_S,
 ) -> None:
-    cfg = _load(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False)
-    coordinator = cfg.system.coordinator
-    if not coordinator.port:
-        raise ConfigValueError("where is the coordinator? give its port (-cdp), or system_config.coordinator.port")
-    scheme = "https" if cfg.system.get("tls") else "http"
-    address = {"address": f"{scheme}://{coordinator.host}:{coordinator.port}", "port": coordinator.port}
+    cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False)
+    address = coordinator_of(cfg)
     name = name or f"{kind}0"
     section = EasyDict(cfg.system.get(name, cfg.system[f"{kind}0"]))
+    if section.get("multi_gpu"):
+        raise ConfigValueError(
+            f"{name} has {section.gpu_num} processes (system_config.learner_gpu_num): start -M learner_aggregator, and "
+            "the processes with -M spawn_learner"
+        )
     section.host = host or section.host
-    section.port = port if port is not None else _env_port(f"{kind.upper()}_PORT") or section.port
+    section.port = port if port is not None else env_port(f"{kind.upper()}_PORT") or section.port
     cfg.system[name] = section
     payload = {"cfg": cfg, "limits": {}, "patience_s": patience_s}
-    context = LocalContext(name, payload, "", _token(token_file), {_roles.COORDINATOR: address})
+    context = LocalContext(name, payload, "", run_token(token_file), {_roles.COORDINATOR: address})
     with console_lines():
         _run(context, target)
     if context.signum is not None:
@@ -206,57 +210,3 @@ def _launch_worker(
 def _run(context: LocalContext, target: Callable[..., Any]) -> Any:
     with context.running():
         return target(context)
-
-
-def _load(filename: str, seed: int, save: bool, **addresses: Any) -> EasyDict:
-    """Compile the config file, or the one that a prepared file names; arguments go before what was prepared."""
-    path = Path(filename)
-    settings: dict[str, Any] = {"seed": seed}
-    if filename.endswith(PREPARED_SUFFIX):
-        try:
-            settings = json.loads(path.read_text(encoding="utf-8"))
-            path = path.parent / settings.pop("config")
-        except (OSError, ValueError, KeyError) as error:
-            raise ConfigValueError(f"{filename}: not what dist_prepare_config writes: {error}") from error
-    settings.update({key: value for key, value in addresses.items() if value is not None})
-    if settings.get("coordinator_port") is None:
-        settings["coordinator_port"] = _env_port("COORDINATOR_PORT")
-    cfg = _compile(str(path), settings, save)
-    for key, folder in _auto_folders(cfg).items():
-        set_folder(cfg, key, folder)
-    return cfg
-
-
-def _compile(filename: str, settings: dict[str, Any], save: bool) -> EasyDict:
-    known = {key: settings.get(key) for key in ("seed", "platform", *_ADDRESS_KEYS, *_PORT_KEYS)}
-    given = {key: value for key, value in known.items() if value is not None}
-    # The same folder on every machine and after every restart.
-    return compile_config_parallel(*read_config_with_system(filename), save_cfg=save, renew_dir=False, **given)
-
-
-def _env_port(variable: str) -> int | None:
-    text = os.environ.get(variable)
-    if text is None:
-        return None
-    if not text.isdigit():
-        raise ConfigValueError(f"the environment variable {variable} must be a port number, got {text!r}")
-    return int(text)
-
-
-def _token(token_file: str | None, make: bool = False) -> str:
-    from ding.interaction import read_run_token, write_run_token
-
-    if token_file is None:
-        token = os.environ.get(TOKEN_VARIABLE)
-        if not token and make:
-            # Good for workers of this machine's user that are given it by hand, and for a coordinator alone.
-            return secrets.token_hex(32)
-        if not token:
-            raise ConfigValueError(f"the run's token is missing: give --token-file, or set {TOKEN_VARIABLE}")
-        return token
-    if make and not os.path.exists(token_file):
-        write_run_token(token_file, secrets.token_hex(32))
-    try:
-        return read_run_token(token_file)
-    except (OSError, ValueError) as error:
-        raise ConfigValueError(f"--token-file: {error}") from error

@@ -14,6 +14,7 @@ from ding.config import ConfigError, ConfigValueError
 from ding.config._source import parallel_config_to_source
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import dist_entry
+from ding.entry._dist_config import load_config
 from ding.interaction import write_run_token
 
 
@@ -32,7 +33,7 @@ def test_a_prepared_config_is_json_and_names_the_addresses(config, tmp_path):
     path = dist_entry.dist_prepare_config(config, 3, coordinator_host="10.0.0.1", coordinator_port=4100)
     written = json.loads((tmp_path / path).read_text())
     assert (written["config"], written["seed"], written["coordinator_port"]) == ("config.py", 3, 4100)
-    cfg = dist_entry._load(path, 0, save=False)
+    cfg = load_config(path, 0, save=False)
     assert cfg.seed == 3
     assert (cfg.system.coordinator.host, cfg.system.coordinator.port) == ("10.0.0.1", 4100)
     assert cfg.system.collector0.path_data == str(tmp_path / "parallel_test" / "data")
@@ -40,11 +41,11 @@ def test_a_prepared_config_is_json_and_names_the_addresses(config, tmp_path):
 
 def test_arguments_go_before_the_environment_and_that_before_the_config(config, monkeypatch):
     monkeypatch.setenv("COORDINATOR_PORT", "4200")
-    assert dist_entry._load(config, 0, save=False).system.coordinator.port == 4200
-    assert dist_entry._load(config, 0, save=False, coordinator_port=4300).system.coordinator.port == 4300
+    assert load_config(config, 0, save=False).system.coordinator.port == 4200
+    assert load_config(config, 0, save=False, coordinator_port=4300).system.coordinator.port == 4300
     monkeypatch.setenv("COORDINATOR_PORT", "many")
     with pytest.raises(ConfigValueError, match="COORDINATOR_PORT must be a port number, got 'many'"):
-        dist_entry._load(config, 0, save=False)
+        load_config(config, 0, save=False)
 
 
 def test_a_worker_that_does_not_know_the_coordinator_says_so(config):

@@ -51,7 +51,8 @@ def _measurement(one: dict[str, Any], document: dict[str, Any]) -> list[str]:
     loads = one["load"]
     made = one.get("made", {})
     load = f" Load of the machine {min(loads):.1f} to {max(loads):.1f}." if loads else ""
-    lines = [f"## {one['title']} ({one['mode']})", "", f"Work: {_work(one['work'])}.{load}", ""]
+    took = f" Took {one['seconds']:.0f} s." if "seconds" in one else ""
+    lines = [f"## {one['title']} ({one['mode']})", "", f"Work: {_work(one['work'])}.{load}{took}", ""]
     if made and made["finished"] != document["finished"]:
         lines += [
             f"Made {made['finished']}, commit {made['commit']}, {made['rounds']} rounds: `{made['command']}`.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ def run_measurement(
     record = _Record(measurement, mode)
     measurement = measurement.with_control()
     say(f"{measurement.title}, {mode}")
+    began = time.monotonic()
     if measurement.persistent:
         with _started(measurement, mode, record) as sides:
             for op in measurement.ops:
@@ -37,7 +39,7 @@ def run_measurement(
     else:
         for number in range(rounds):
             _fresh_round(measurement, mode, number, seconds_factor, record)
-    return record.result()
+    return {**record.result(), "seconds": round(time.monotonic() - began, 1)}
 
 
 @contextlib.contextmanager

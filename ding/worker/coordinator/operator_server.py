@@ -121,8 +121,12 @@ def server_of(address: str, api_version: str = "v1alpha1", **options: Any) -> Op
     Raises:
         ValueError: this is no address.
     """
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        port, known = parts.port, parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
+    except ValueError:
+        port, known = None, False
+    if not known:
         raise ValueError(f"the address of the operator must be host:port or an http(s) URL, got {address!r}")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return OperatorServer(host, parts.port, api_version, parts.scheme == "https", **options)
+    return OperatorServer(host, port, api_version, parts.scheme == "https", **options)

@@ -1,0 +1,93 @@
+"""R5: every transition of a run in real processes is in the buffer once, whatever is killed.
+
+The short form runs always; the full ones are marked slow.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sys
+
+import pytest
+from chaos_ledger import audit, incarnations, journal_of
+from chaos_parts import ChaosRun
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+ENVS, EPISODES, COLLECTORS = 4, 20, 2
+LEDGER = {
+    "create.env": {"type": "ledger_env", "import_names": ["chaos_ledger"]},
+    "main.env.stop_value": 10**9,
+    "main.env.collector_env_num": ENVS,
+    "main.env.collector_episode_num": EPISODES,
+    "main.env.evaluator_env_num": 1,
+    "main.policy.other.commander.eval_interval": 3600,
+    # Nothing is evicted, so that all can be counted.
+    "main.policy.other.replay_buffer": {"replay_buffer_size": 10**6},
+    "main.policy.collect.collector": {"collector_num": COLLECTORS, "chunk_rows": 64},
+}
+
+
+@pytest.fixture
+def start(tmp_path):
+    runs, leftovers = [], []
+
+    def begin(**config):
+        config = {**LEDGER, "system.path_data": str(tmp_path / "data"), **config}
+        runs.append(ChaosRun(tmp_path, config=config))
+        runs[-1].leftovers = leftovers
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.close()
+    for folder in leftovers:
+        shutil.rmtree(folder)
+
+
+def held_rows(run):
+    return sum(buffer["rows"] for buffer in run.status("buffers", {}).get("held", {}).values())
+
+
+def stopped_dead(run, tmp_path):
+    """Kill everything at one moment, and look at what is there."""
+    journal = run.wait_for(lambda: journal_of(run.pid("coordinator")), "journal of the coordinator")
+    run.leftovers.append(journal.parent)
+    os.killpg(run.process.pid, signal.SIGKILL)
+    run.process.wait()
+    # The folder of the run stays, and perhaps a file that was being written; no process does.
+    assert not {str(left) for left in run.left_behind()} & {str(pid) for pid in run.pids}
+    return audit(journal, tmp_path / "data", EPISODES), incarnations(journal)
+
+
+def check(found, holders, rows, collector_kills):
+    assert found.rows >= rows
+    assert (found.doubled, found.holes, found.unread) == (0, 0, [])
+    # Only a collector that was killed, or that still played, leaves a task unfinished.
+    assert found.cut <= ENVS * (collector_kills + COLLECTORS)
+    assert found.complete >= found.finished_steps > 0
+    # What was not acknowledged yet is of those who live; what the dead left is swept.
+    assert set(found.unknown) <= holders
+
+
+def test_nothing_is_lost_or_doubled_when_every_role_is_killed(start, tmp_path):
+    run = start()
+    for number, role in enumerate(("collector0", "coordinator", "learner0", "collector1")):
+        run.wait_for(lambda: held_rows(run) >= 1000 * (number + 1), "data")  # noqa: B023
+        run.kill_and_wait(role)
+    run.wait_for(lambda: held_rows(run) >= 6000, "data")
+    check(*stopped_dead(run, tmp_path), rows=6000, collector_kills=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hundred_thousand_transitions_and_twenty_kills(start, tmp_path, seed):
+    chance, run = random.Random(seed), start()
+    roles = ["collector0", "collector1", "coordinator", "learner0"] * 5
+    chance.shuffle(roles)
+    for number, role in enumerate(roles):
+        run.wait_for(lambda: held_rows(run) >= 5000 * (number + 1), "data", 600)  # noqa: B023
+        run.kill_and_wait(role)
+    run.wait_for(lambda: held_rows(run) >= 105_000, "data", 600)
+    check(*stopped_dead(run, tmp_path), rows=100_000, collector_kills=10)

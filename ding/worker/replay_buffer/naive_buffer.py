@@ -47,6 +47,16 @@ class NaiveReplayBuffer(RingBuffer):
     # A subclass that keeps more than the rows says False.
     _pushes_quickly = True
 
+    def __init__(
+        self,
+        cfg: Any,
+        tb_logger: Any = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "buffer",
+    ) -> None:
+        super().__init__(cfg, tb_logger, exp_name, instance_name)
+        self._plain = self._pushes_quickly and not self._deepcopy and self._remover is None
+
     def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
         """Store one element, the elements of a list, or the rows of a ``TransitionBatch``.
 
@@ -67,9 +77,10 @@ class NaiveReplayBuffer(RingBuffer):
 
     def _push_now(self, data: Any) -> bool:
         with self._lock:
-            self._check_open()
-            if self._pushes_quickly and type(data) is TransitionBatch and self._push_quickly(data):
+            # A closed buffer has no storage to push to quickly.
+            if self._plain and type(data) is TransitionBatch and self._push_quickly(data):
                 return True
+            self._check_open()
             rows, count = self._rows_of(data)
             if count:
                 self._push_rows(rows, count)
@@ -81,7 +92,7 @@ class NaiveReplayBuffer(RingBuffer):
         For a few dozen rows the calls of the general way cost as much as the copy.
         """
         writer = getattr(self._storage, "quick_writer", None)
-        if writer is None or self._deepcopy or self._remover is not None:
+        if writer is None:
             return False
         size, start, count = self._size, self._tail, len(batch)
         stop = start + count

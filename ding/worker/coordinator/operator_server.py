@@ -123,10 +123,10 @@ def server_of(address: str, api_version: str = "v1alpha1", **options: Any) -> Op
     """
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
-        port, known = parts.port, parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
-    except ValueError:
-        port, known = None, False
-    if not known:
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ValueError(f"the address of the operator must be host:port or a URL, got {address!r}") from error
+    if not host or parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
         raise ValueError(f"the address of the operator must be host:port or an http(s) URL, got {address!r}")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    host = f"[{host}]" if ":" in host else host
     return OperatorServer(host, port, api_version, parts.scheme == "https", **options)

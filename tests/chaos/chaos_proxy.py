@@ -113,6 +113,6 @@ def _handler_of(proxy):
         def log_message(self, *args):
             pass
 
-        do_GET = do_POST = do_PUT = do_DELETE = handle_request  # noqa: N815
+        do_GET = do_POST = do_PUT = do_DELETE = handle_request
 
     return Handler

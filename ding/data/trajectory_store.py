@@ -1,7 +1,6 @@
 """The store in which a collector gathers the trajectory pieces of its environments."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,15 +13,28 @@ FIRST_CAPACITY = 64
 _TENSOR, _ARRAY, _OBJECTS = "tensor", "array", "objects"
 
 
-class TrajectoryStore:
-    """One growing trajectory piece per environment, kept as arrays of ``env_num * capacity`` rows.
+class _Pieces(NamedTuple):
+    """Pieces that ended together: of the environment ``env_ids[i]`` the ``lengths[i]`` rows that lie in the log at or
+    behind row ``firsts[i]`` and before row ``end``.
+    """
 
-    A whole vector step is written at once; a finished piece leaves as a slice. The schema (fields, dtypes, row shapes)
-    is that of the first step and may change when the store is empty.
+    env_ids: np.ndarray
+    firsts: np.ndarray
+    lengths: np.ndarray
+    end: int
+
+
+class TrajectoryStore:
+    """One growing trajectory piece per environment, and the finished ones until they are taken.
+
+    The steps of all environments lie in one log of rows in the order in which they came, so that a vector step costs
+    one copy per field. Only when pieces are taken out, which is best done with many at a time, their rows are picked
+    from the log. The schema (fields, dtypes, row shapes) is that of the first step and may change when the store is
+    empty.
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
-        capacity: steps to reserve per environment; the store doubles when a piece outgrows it.
+        capacity: steps to reserve per environment; the store grows when what it holds needs more.
         rows_as_tensors: arrays with a row shape leave as tensors (float64 as float32); scalar columns stay arrays.
     """
 
@@ -30,22 +42,30 @@ class TrajectoryStore:
         if env_num < 1 or capacity < 1:
             raise ValueError(f"env_num and capacity must be positive, found {env_num} and {capacity}")
         self._env_num = env_num
-        self._capacity = capacity
+        self._capacity = env_num * capacity  # rows
         self._rows_as_tensors = rows_as_tensors
         self._fields: list[_Field] | None = None
         self._plan: _Plan = []
-        # Pieces that leave together as a whole take their arrays along.
-        self._allocated = False
+        self._num_rows = 0
         self._counts = np.zeros(env_num, dtype=np.int64)
-        self._longest = 0  # of the counts, or more
-        self._first_rows = np.arange(env_num, dtype=np.int64) * capacity
+        # Rows of the log from which on the growing pieces lie.
+        self._firsts = np.zeros(env_num, dtype=np.int64)
+        self._finished: list[_Pieces] = []
+        self._finished_steps = 0
+        # The environment of each row; None while every step was one of all environments in order.
+        self._row_envs: np.ndarray | None = None
         self._known_ids: np.ndarray | None = None
         self._known_all = False
 
     @property
     def counts(self) -> np.ndarray:
-        """int64 ``[env_num]``: steps stored per environment. Do not write."""
+        """int64 ``[env_num]``: steps of the growing piece of each environment. Do not write."""
         return self._counts
+
+    @property
+    def finished_steps(self) -> int:
+        """Steps of the pieces that :meth:`take_finished` would give."""
+        return self._finished_steps
 
     def append(self, env_ids: np.ndarray, columns: dict[str, Any]) -> None:
         """Write one step of the environments ``env_ids`` (int64 ``[N]``, distinct) from columns with N rows each.
@@ -55,51 +75,120 @@ class TrajectoryStore:
                 before. Nothing was written then.
         """
         arrays = self._fitting(columns)
-        if self._longest >= self._capacity:
-            self._longest = int(self._counts.max())
-            if self._longest >= self._capacity:
-                self._grow()
+        size = len(env_ids)
+        if self._num_rows + size > self._capacity:
+            self._make_room(size)
+        start = self._num_rows
+        self._num_rows = stop = start + size
         if self._is_all(env_ids):
-            rows = self._first_rows + self._counts
             self._counts += 1
         else:
-            rows = self._first_rows[env_ids] + self._counts[env_ids]
             self._counts[env_ids] += 1
-        self._longest += 1
+            if self._row_envs is None:
+                self._row_envs = np.arange(self._capacity, dtype=np.int64) % self._env_num
+        if self._row_envs is not None:
+            self._row_envs[start:stop] = env_ids
         for field, array in zip(self._fields, arrays):  # type: ignore[arg-type]
-            field.array[rows] = array
+            field.array[start:stop] = array
+
+    def finish(self, env_ids: np.ndarray) -> None:
+        """End the growing pieces of these environments: they wait, in this order, for :meth:`take_finished`."""
+        pieces = self._cut(env_ids)
+        self._finished.append(pieces)
+        self._finished_steps += int(pieces.lengths.sum())
+
+    def take_finished(self) -> TransitionBatch:
+        """Take the finished pieces out, concatenated in the order in which they were finished, with their ``lengths``;
+        empty pieces are left out.
+        """
+        finished, self._finished, self._finished_steps = self._finished, [], 0
+        return self._taken(finished)
 
     def pop(self, env_ids: np.ndarray) -> TransitionBatch:
-        """Take the pieces of these environments out, concatenated in the given order, with their ``lengths``; empty
-        pieces are left out.
+        """Take the growing pieces of these environments out, concatenated in the given order, with their ``lengths``;
+        empty pieces are left out.
         """
-        lengths = self._counts[env_ids]
-        if np.count_nonzero(lengths) < len(lengths):
-            env_ids, lengths = env_ids[lengths > 0], lengths[lengths > 0]
-        if not len(lengths) or self._fields is None:
-            return TransitionBatch.from_rows([])
-        self._counts[env_ids] = 0
-        total = int(lengths.sum())
-        if total == self._env_num * self._capacity and self._is_all(env_ids):
-            # The store is full and all of it leaves: hand the arrays over instead of copying them.
-            self._allocated, self._longest = False, 0
-            return TransitionBatch.trusted(self._read(lambda array: array), total, lengths)
-        first_rows = self._first_rows[env_ids]
-        if len(env_ids) == 1:
-            start = int(first_rows[0])
-            return TransitionBatch.trusted(
-                self._read(lambda array: array[start : start + total].copy()), total, lengths
-            )
-        rows = np.arange(total) + np.repeat(first_rows - (np.cumsum(lengths) - lengths), lengths)
-        return TransitionBatch.trusted(self._read(lambda array: array.take(rows, axis=0)), total, lengths)
+        return self._taken([self._cut(env_ids)])
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
-        """Forget the pieces of these environments (``None``: all)."""
+        """Forget the growing pieces of these environments (``None``: everything, finished pieces too)."""
         if env_ids is None:
+            self._finished, self._finished_steps = [], 0
             self._counts[:] = 0
-            self._fields, self._longest = None, 0
+            self._fields = None
+            self._forget_rows()
         else:
-            self._counts[env_ids] = 0
+            self._cut(env_ids)
+
+    # ------------------------------------------------------------------ pieces
+
+    def _cut(self, env_ids: np.ndarray) -> _Pieces:
+        """The growing pieces of these environments, which begin new ones."""
+        pieces = _Pieces(env_ids, self._firsts[env_ids], self._counts[env_ids], self._num_rows)
+        self._counts[env_ids] = 0
+        self._firsts[env_ids] = self._num_rows
+        return pieces
+
+    def _taken(self, parts: list[_Pieces]) -> TransitionBatch:
+        lengths = np.concatenate([_NO_LENGTHS, *(part.lengths for part in parts)])
+        total = int(lengths.sum())
+        if not total or self._fields is None:
+            return TransitionBatch.from_rows([])
+        rows = self._rows_of(parts, lengths, total)
+        batch = TransitionBatch.trusted(self._read(rows), total, lengths[lengths > 0])
+        if not self._finished and not np.count_nonzero(self._counts):
+            self._forget_rows()
+        return batch
+
+    def _rows_of(self, parts: list[_Pieces], lengths: np.ndarray, total: int) -> np.ndarray:
+        """The log rows of pieces, int64 ``[total]``."""
+        if self._row_envs is not None:
+            return np.concatenate(
+                [
+                    first + np.flatnonzero(self._row_envs[first : part.end] == env_id)
+                    for part in parts
+                    for env_id, first in zip(part.env_ids.tolist(), part.firsts.tolist())
+                ]
+            )
+        # Each step took env_num rows: a piece is every env_num-th row from its first on.
+        first_rows = np.concatenate([part.firsts + part.env_ids for part in parts])
+        before = np.cumsum(lengths) - lengths
+        return np.arange(total) * self._env_num + (first_rows - before * self._env_num).repeat(lengths)
+
+    # ------------------------------------------------------------------ room
+
+    def _forget_rows(self) -> None:
+        """The log is empty again."""
+        self._num_rows = 0
+        self._firsts[:] = 0
+        self._row_envs = None
+
+    def _make_room(self, size: int) -> None:
+        """Drop the rows before the oldest that is needed; where that does not give half of the room, grow, too."""
+        first = self._oldest_row()
+        kept = self._num_rows - first
+        while kept + size > self._capacity or 2 * kept > self._capacity:
+            self._capacity *= 2
+        row_envs = self._row_envs
+        old = [field.array for field in self._fields or ()]
+        if old and len(old[0]) != self._capacity:
+            self._allocate()
+        for field, array in zip(self._fields or (), old):
+            field.array[:kept] = array[first : self._num_rows]
+        if row_envs is not None:
+            self._row_envs = np.empty(self._capacity, dtype=np.int64)
+            self._row_envs[:kept] = row_envs[first : self._num_rows]
+        self._num_rows = kept
+        # Of an environment without a piece the row may have been dropped, and with it all of its rows.
+        np.maximum(self._firsts - first, 0, out=self._firsts)
+        self._finished = [
+            pieces._replace(firsts=pieces.firsts - first, end=pieces.end - first) for pieces in self._finished
+        ]
+
+    def _oldest_row(self) -> int:
+        growing = self._firsts[self._counts > 0]
+        rows = np.concatenate([growing, *(pieces.firsts for pieces in self._finished)])
+        return int(rows.min()) if len(rows) else self._num_rows
 
     def _is_all(self, env_ids: np.ndarray) -> bool:
         """Whether these are all environments in order. The same array comes again and again."""
@@ -109,22 +198,20 @@ class TrajectoryStore:
             self._known_all = everyone and bool((env_ids == np.arange(self._env_num)).all())
         return self._known_all
 
+    # ------------------------------------------------------------------ fields
+
     def _fitting(self, columns: dict[str, Any]) -> list[np.ndarray]:
         """The arrays of a step, in the order of the fields."""
         if self._fields is not None:
-            if self._allocated:
-                quick = _quick_arrays(columns, self._plan)
-                if quick is not None:
-                    return quick
+            quick = _quick_arrays(columns, self._plan)
+            if quick is not None:
+                return quick
             try:
-                arrays = _arrays_of(columns, self._fields)
+                return _arrays_of(columns, self._fields)
             except SchemaError:
-                if np.count_nonzero(self._counts):
+                if self._finished or np.count_nonzero(self._counts):
                     raise
-            else:
-                if not self._allocated:
-                    self._allocate()
-                return arrays
+            self._forget_rows()
         self._fields = [_Field(path, leaf, self._rows_as_tensors) for path, leaf in _leaves(columns)]
         self._plan = _plan_of(self._fields)
         self._allocate()
@@ -132,26 +219,19 @@ class TrajectoryStore:
 
     def _allocate(self) -> None:
         for field in self._fields or ():
-            field.array = np.empty((self._env_num * self._capacity, *field.shape), dtype=field.stored_dtype)
-        self._allocated = True
+            field.array = np.empty((self._capacity, *field.shape), dtype=field.stored_dtype)
 
-    def _grow(self) -> None:
-        old, self._capacity = self._capacity, self._capacity * 2
-        self._first_rows = np.arange(self._env_num, dtype=np.int64) * self._capacity
-        previous = [field.array for field in self._fields or ()]
-        self._allocate()
-        for field, array in zip(self._fields or (), previous):
-            shape = field.array.shape[1:]
-            field.array.reshape(self._env_num, -1, *shape)[:, :old] = array.reshape(self._env_num, old, *shape)
-
-    def _read(self, pick: Callable[[np.ndarray], np.ndarray]) -> dict[str, Any]:
+    def _read(self, rows: np.ndarray) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for field in self._fields or ():
             inner = result
             for key in field.path[:-1]:
                 inner = inner.setdefault(key, {})
-            inner[field.path[-1]] = field.given(pick(field.array))
+            inner[field.path[-1]] = field.given(field.array.take(rows, axis=0))
         return result
+
+
+_NO_LENGTHS = np.zeros(0, dtype=np.int64)
 
 
 class _Field:

@@ -64,13 +64,20 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         return batch
 
     @classmethod
-    def from_rows(cls, rows: Iterable[dict[str, Any]]) -> "TransitionBatch":
-        """A batch of the given dicts (not copied).
+    def from_rows(
+        cls, rows: Iterable[dict[str, Any]], lengths: "Sequence[int] | np.ndarray | None" = None
+    ) -> "TransitionBatch":
+        """A batch of the given dicts (not copied); ``lengths`` as in the constructor.
 
         They are columnised when :attr:`columns` is first read, which may raise :class:`SchemaError`.
+
+        Raises:
+            SchemaError: ``lengths`` do not add up to the number of rows.
         """
         batch = cls.__new__(cls)
         batch._set_rows(list(rows))
+        if lengths is not None:
+            batch._lengths = _checked_lengths(lengths, batch._length)
         return batch
 
     @classmethod

@@ -166,7 +166,8 @@ def get_train_sample(
     (padding when the whole piece is too short), ``'null_padding'`` with copies that have ``null=True``, ``done=True``,
     zero ``obs``, ``action``, ``reward`` and ``value_gamma`` (or with ``null_transition``), ``'drop'`` not at all.
 
-    Returns a list of dicts of lists (nested dicts too, except ``prev_state``), or a batch of such rows for a batch.
+    Returns a list of dicts of lists (nested dicts too, except ``prev_state``), or a batch of such rows for a batch. The
+    ``lengths`` of that are the numbers of sequences of the pieces (None when a piece gave none).
     Raises ``ValueError`` for ``unroll_len < 1`` and for another ``last_fn_type``.
     """
     if last_fn_type not in _LAST_FN_TYPES:
@@ -182,11 +183,14 @@ def get_train_sample(
     # Sequences have no flat column form: rows from here on.
     rows = list(data)
     samples: list[Transition] = []
+    counts: list[int] = []
     start = 0
     for length in [len(rows)] if data.lengths is None else data.lengths.tolist():
-        samples += _unroll(rows[start : start + length], unroll_len, last_fn_type, null_transition)
+        sequences = _unroll(rows[start : start + length], unroll_len, last_fn_type, null_transition)
+        samples += sequences
+        counts.append(len(sequences))
         start += length
-    return type(data).from_rows(samples)
+    return type(data).from_rows(samples, counts if all(counts) else None)
 
 
 def _unroll(

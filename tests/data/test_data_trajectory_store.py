@@ -19,15 +19,19 @@ def step(env_ids: np.ndarray, t: int) -> dict:
     }
 
 
-@settings(max_examples=150, deadline=None)
+ACTIONS = ["all", "all", "some", "pop", "finish", "take", "clear", "forget"]
+
+
+@settings(max_examples=300, deadline=None)
 @given(
     env_num=st.integers(1, 4),
     capacity=st.integers(1, 3),
-    actions=st.lists(st.tuples(st.sampled_from(["all", "some", "pop", "clear"]), st.integers(1, 15)), max_size=25),
+    actions=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(1, 15)), max_size=40),
 )
 def test_pieces_equal_lists(env_num, capacity, actions) -> None:
     store = TrajectoryStore(env_num, capacity)
     model: list[list[tuple[int, int]]] = [[] for _ in range(env_num)]
+    finished: list[list[tuple[int, int]]] = []
     for t, (name, bits) in enumerate(actions):
         chosen = np.array([i for i in range(env_num) if bits >> i & 1], dtype=np.int64)
         if name == "all":
@@ -37,21 +41,54 @@ def test_pieces_equal_lists(env_num, capacity, actions) -> None:
             for i in chosen:
                 model[i].append((int(i), t))
         elif name == "pop":
-            batch = store.pop(chosen)
-            expected = [item for i in chosen for item in model[i]]
-            assert len(batch) == len(expected)
-            if expected:
-                assert batch.columns["tag"] == [f"{i}@{t}" for i, t in expected]
-                assert batch.columns["obs"]["x"][:, 0].tolist() == [i * 100.0 + t for i, t in expected]
-                assert batch.columns["done"].tolist() == [i % 2 == 0 for i, _ in expected]
-                assert batch.lengths.tolist() == [len(model[i]) for i in chosen if model[i]]
-            for i in chosen:
-                model[i] = []
+            assert_pieces(store.pop(chosen), [model[i] for i in chosen])
+        elif name == "finish":
+            store.finish(chosen)
+            finished += [model[i] for i in chosen]
+        elif name == "take":
+            assert_pieces(store.take_finished(), finished)
+            finished = []
         elif name == "clear":
             store.clear(chosen)
+        elif name == "forget":
+            store.clear()
+            chosen, finished = np.arange(env_num), []
+        if name in ("pop", "finish", "clear", "forget"):
             for i in chosen:
                 model[i] = []
         assert store.counts.tolist() == [len(items) for items in model]
+        assert store.finished_steps == sum(map(len, finished))
+
+
+def assert_pieces(batch, pieces: list[list[tuple[int, int]]]) -> None:
+    expected = [item for piece in pieces for item in piece]
+    assert len(batch) == len(expected)
+    if expected:
+        assert batch.columns["tag"] == [f"{i}@{t}" for i, t in expected]
+        assert batch.columns["obs"]["x"][:, 0].tolist() == [i * 100.0 + t for i, t in expected]
+        assert batch.columns["done"].tolist() == [i % 2 == 0 for i, _ in expected]
+        assert batch.lengths.tolist() == [len(piece) for piece in pieces if piece]
+
+
+def test_a_long_run_of_short_pieces_needs_little_room() -> None:
+    store = TrajectoryStore(2, 4)
+    ids = np.arange(2)
+    for t in range(100):
+        store.append(ids, step(ids, t))
+        # Never empty: the pieces of the two environments end in turn.
+        assert store.pop(np.array([t % 2])).columns["t"].tolist() == ([t - 1, t] if t else [0])
+    assert store._capacity == 8
+
+
+def test_pieces_that_wait_keep_their_schema() -> None:
+    store = TrajectoryStore(1)
+    store.append(np.arange(1), {"x": np.zeros(1)})
+    store.finish(np.arange(1))
+    with pytest.raises(SchemaError, match="'x' of a step is array int64"):
+        store.append(np.arange(1), {"x": np.zeros(1, dtype=np.int64)})
+    assert store.take_finished().columns["x"].tolist() == [0.0]
+    store.append(np.arange(1), {"x": np.ones(1, dtype=np.int64)})
+    assert store.pop(np.arange(1)).columns["x"].tolist() == [1]
 
 
 def test_what_was_popped_is_never_written_again() -> None:

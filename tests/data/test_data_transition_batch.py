@@ -160,6 +160,12 @@ def test_rows_are_materialised_once() -> None:
     assert batch.rows() is not batch.rows()
 
 
+def test_lengths_of_rows_are_checked() -> None:
+    assert TransitionBatch.from_rows([{"x": 1}] * 3, [1, 2]).lengths.tolist() == [1, 2]
+    with pytest.raises(SchemaError, match="add up to 3"):
+        TransitionBatch.from_rows([{"x": 1}] * 3, [1, 1])
+
+
 def test_from_rows_keeps_the_very_dicts() -> None:
     rows = make_rows(3)
     batch = TransitionBatch.from_rows(rows)

@@ -266,5 +266,7 @@ def test_columnar_unrolling_equals_the_classic_one(lengths, unroll, last_fn_type
     )
     result = get_train_sample(batch, unroll, last_fn_type)
     assert isinstance(result, TransitionBatch)
-    classic = [sample for rows in pieces for sample in get_train_sample(rows, unroll, last_fn_type)]
-    assert_same_value(list(result), classic)
+    per_piece = [get_train_sample(rows, unroll, last_fn_type) for rows in pieces]
+    counts = [len(samples) for samples in per_piece]
+    assert (None if result.lengths is None else result.lengths.tolist()) == (counts if all(counts) else None)
+    assert_same_value(list(result), [sample for samples in per_piece for sample in samples])

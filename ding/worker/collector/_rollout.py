@@ -11,6 +11,7 @@ from ding.data.columns import Columns, concat, map_leaves, take
 from ding.torch_utils import to_ndarray, to_tensor
 
 _NO_IDS = np.zeros(0, dtype=np.int64)
+_NOTHING: tuple[Mapping[int, Any], Mapping[int, Any]] = ({}, {})
 
 
 class VectorStep(NamedTuple):
@@ -46,7 +47,7 @@ class Rollout:
         self._copy_obs = copy_obs
         self._batched_forward = is_batched(policy.forward)
         self._pending = _Pending()
-        self._sent: tuple[Mapping[int, Any], Mapping[int, Any]] = ({}, {})
+        self._sent = _NOTHING
 
     def step(self, policy_kwargs: dict[str, Any], allowed: "set[int] | None" = None) -> VectorStep:
         """Forward the ready observations (of the ``allowed`` environments), step, and return what came back."""
@@ -70,12 +71,12 @@ class Rollout:
 
     def join(self, timesteps: Mapping[int, Any]) -> VectorStep:
         """The second half of :meth:`step`: the timesteps beside what the environments were sent."""
-        (seen, output), self._sent = self._sent, ({}, {})
+        (seen, output), self._sent = self._sent, _NOTHING
         return self._pending.join(seen, output, TimestepBatch.from_dict(timesteps))
 
     def _forward(self, obs: Any, policy_kwargs: dict[str, Any]) -> Mapping[int, Any]:
         if self._batched_forward:
-            return self._policy.forward(EnvBatch.from_dict(obs), **policy_kwargs)
+            return self._policy.forward(obs if type(obs) is EnvBatch else EnvBatch.from_dict(obs), **policy_kwargs)
         return self._policy.forward(obs.to_dict() if isinstance(obs, EnvBatch) else obs, **policy_kwargs)
 
     def forget(self, env_ids: "list[int] | None" = None) -> None:
@@ -131,7 +132,8 @@ def _actions(output: Mapping[int, Any], speaks_batches: bool) -> Mapping[int, An
     """The actions as arrays: an ``EnvBatch`` for a manager that speaks it, else a plain dict."""
     if not isinstance(output, EnvBatch):
         return {env_id: to_ndarray(row["action"]) for env_id, row in output.items()}
-    batch = EnvBatch.trusted(output.env_ids, map_leaves(_array, output.field("action").columns))
+    column = output.field("action").columns
+    batch = EnvBatch.trusted(output.env_ids, map_leaves(_array, column) if isinstance(column, dict) else _array(column))
     return batch if speaks_batches else batch.to_dict()
 
 
@@ -147,7 +149,7 @@ class _Pending:
 
     def join(self, obs: Mapping[int, Any], output: Mapping[int, Any], timesteps: TimestepBatch) -> VectorStep:
         env_ids = timesteps.env_ids
-        if not self._chunks and _same_ids(_ids(obs), env_ids) and _same_ids(_ids(output), env_ids):
+        if not self._chunks and _has_ids(obs, env_ids) and _has_ids(output, env_ids):
             return VectorStep(obs, output, timesteps)
         for env_id in obs:
             self._chunks[env_id] = (obs, output)
@@ -162,8 +164,9 @@ class _Pending:
                 self._chunks.pop(env_id, None)
 
 
-def _same_ids(a: np.ndarray, b: np.ndarray) -> bool:
-    return a is b or (len(a) == len(b) and bool((a == b).all()))
+def _has_ids(mapping: Mapping[int, Any], env_ids: np.ndarray) -> bool:
+    ids = _ids(mapping)
+    return ids is env_ids or (len(ids) == len(env_ids) and bool((ids == env_ids).all()))
 
 
 def _gather(env_ids: np.ndarray, senders: list[tuple], field: int) -> Mapping[int, Any]:

@@ -11,6 +11,7 @@ from ding.data import TransitionBatch
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, allreduce_data, one_time_warning
 from ding.worker.collector._lifecycle import SerialCollectorBase, default_target, episode_return
 from ding.worker.collector._rollout import Rollout, VectorStep, drop_abnormal
+from ding.worker.collector._running_episodes import RunningEpisodes
 from ding.worker.collector._transitions import Samples, Transitions, make_transitions
 from ding.worker.collector.base_serial_collector import INF
 
@@ -55,8 +56,14 @@ class SampleSerialCollector(SerialCollectorBase):
 
     def _forget_trajectories(self) -> None:
         self._rollout.forget()
-        self._transitions.clear()
+        self._drop_pieces()
         self._surplus: Samples = []
+
+    def _drop_pieces(self) -> None:
+        self._transitions.clear()
+        self._episodes = RunningEpisodes(self._env_num)
+        # Of each finished piece whose samples were not taken yet: the record of its episode.
+        self._piece_records: list[dict[str, Any]] = []
 
     def collect(
         self,
@@ -101,10 +108,12 @@ class SampleSerialCollector(SerialCollectorBase):
         collected = len(self._surplus)
         self._surplus = []
         while collected < n_sample:
-            samples = self._collect_step(policy_kwargs or {}, extra, counts)
-            if len(samples):
+            self._collect_step(policy_kwargs or {}, extra, counts)
+            if collected + self._transitions.samples_waiting >= n_sample:
+                samples = self._take_samples()
                 parts.append(samples)
                 collected += len(samples)
+                counts["sample"] += len(samples)
         self._count(counts, self._episode_info[first_episode:])
         if record_random_collect:
             self._log(train_iter, ("reward",), with_samples=True)
@@ -114,37 +123,41 @@ class SampleSerialCollector(SerialCollectorBase):
             self._drop_pieces()
         return self._cut(_joined(parts), n_sample, drop_extra)
 
-    def _collect_step(self, policy_kwargs: dict[str, Any], extra: dict[str, Any], counts: dict[str, int]) -> Samples:
-        """One vector step; returns the samples of the pieces that it finished."""
+    def _collect_step(self, policy_kwargs: dict[str, Any], extra: dict[str, Any], counts: dict[str, int]) -> None:
+        """One vector step. The samples of the pieces that it finishes wait in the transitions."""
         start_s = time.perf_counter()
-        step, abnormal = drop_abnormal(self._rollout.step(policy_kwargs))
-        if len(abnormal):
-            self._restart(abnormal)
-        env_ids = step.timesteps.env_ids
+        step = self._rollout.step(policy_kwargs)
+        if step.timesteps.infos:
+            step, abnormal = drop_abnormal(step)
+            if len(abnormal):
+                self._restart(abnormal)
+        env_ids, done = step.timesteps.env_ids, step.timesteps.done
         if not len(env_ids):
-            return []
+            return
         self._transitions.append(step, extra)
-        index = self._which(env_ids)
-        self._env_step[index] += 1
         counts["step"] += len(env_ids)
-        done = step.timesteps.done
-        samples = self._pop_full(env_ids, index, done)
-        counts["sample"] += len(samples)
-        self._env_time_s[index] += (time.perf_counter() - start_s) / len(env_ids)
+        self._finish_pieces(env_ids, done)
+        self._episodes.step(env_ids, (time.perf_counter() - start_s) / len(env_ids))
         if np.count_nonzero(done):
             self._finish_episodes(step, counts)
-        return samples
 
-    def _pop_full(self, env_ids: np.ndarray, index: "np.ndarray | slice", done: np.ndarray) -> Samples:
-        """The samples of the pieces that have ended by their length or with their episode."""
+    def _finish_pieces(self, env_ids: np.ndarray, done: np.ndarray) -> None:
+        """Finish the pieces that have ended by their length or with their episode."""
         if self._traj_len != 1:
-            ended = done | (self._transitions.counts[index] == self._traj_len)
-            if not np.count_nonzero(ended):
-                return []
-            if np.count_nonzero(ended) < len(env_ids):
-                env_ids = index = env_ids[ended]
-        samples, per_piece = self._transitions.pop_samples(env_ids)
-        self._env_train_sample[index] += per_piece
+            ended = done | (self._transitions.counts[self._which(env_ids)] == self._traj_len)
+            num_ended = np.count_nonzero(ended)
+            if not num_ended:
+                return
+            if num_ended < len(env_ids):
+                env_ids = env_ids[ended]
+        self._transitions.finish(env_ids)
+        self._piece_records += map(self._episodes.record, env_ids.tolist())
+
+    def _take_samples(self) -> Samples:
+        samples, per_piece = self._transitions.take_samples()
+        for record, count in zip(self._piece_records, per_piece.tolist(), strict=True):
+            record["train_sample"] += count
+        self._piece_records.clear()
         return samples
 
     def _restart(self, env_ids: np.ndarray) -> None:
@@ -152,24 +165,19 @@ class SampleSerialCollector(SerialCollectorBase):
         self._transitions.clear(env_ids)
         self._rollout.forget(env_ids.tolist())
 
+    def _clear_env_counters(self, env_ids: "np.ndarray | slice | int") -> None:
+        super()._clear_env_counters(env_ids)
+        for env_id in np.arange(self._env_num)[env_ids].reshape(-1).tolist():
+            self._episodes.restart(env_id)
+
     def _finish_episodes(self, step: VectorStep, counts: dict[str, int]) -> None:
         timesteps = step.timesteps
-        positions = np.flatnonzero(timesteps.done)
-        env_ids = timesteps.env_ids[positions]
-        counters = (self._env_time_s[env_ids], self._env_step[env_ids], self._env_train_sample[env_ids])
-        rows = zip(positions.tolist(), env_ids.tolist(), *(counter.tolist() for counter in counters))
-        for position, env_id, time_s, env_step, train_sample in rows:
-            self._episode_info.append(
-                {
-                    "reward": episode_return(timesteps.info_at(position), env_id),
-                    "time": time_s,
-                    "step": env_step,
-                    "train_sample": train_sample,
-                }
-            )
+        positions = timesteps.done.nonzero()[0]
+        for position, env_id in zip(positions.tolist(), timesteps.env_ids[positions].tolist()):
+            reward = episode_return(timesteps.info_at(position), env_id)
+            self._episode_info.append(self._episodes.end(env_id, reward))
             self._policy.reset([env_id])
         counts["episode"] += len(positions)
-        self._clear_env_counters(env_ids)
 
     def _count(self, counts: dict[str, int], new_episodes: list[dict[str, Any]]) -> None:
         duration_s = sum(episode["time"] for episode in new_episodes)
@@ -180,10 +188,6 @@ class SampleSerialCollector(SerialCollectorBase):
         self._total_episode_count += counts["episode"]
         self._total_train_sample_count += counts["sample"]
         self._total_duration += duration_s
-
-    def _drop_pieces(self) -> None:
-        self._transitions.clear()
-        self._clear_env_counters(slice(None))
 
     def _cut(self, samples: Samples, n_sample: int, drop_extra: bool) -> Samples:
         if not drop_extra or len(samples) <= n_sample:

@@ -7,9 +7,10 @@ import pytest
 import torch
 from easydict import EasyDict
 
-from ding.data import TransitionBatch
+from ding.data import TransitionBatch, batched
 from ding.envs import create_env_manager
 from ding.envs.testing import CountingEnv
+from ding.rl_utils import get_train_sample
 from ding.worker import EpisodeSerialCollector, SampleSerialCollector, create_serial_collector, get_serial_collector_cls
 from ding.worker.testing import BatchedScriptedPolicy, ScriptedPolicy
 
@@ -180,6 +181,72 @@ def test_abnormal_steps_are_dropped_and_the_env_reset(policy_cls) -> None:
     assert collector.envstep == sum(1 for _ in samples) + 3
     assert identify(samples, [4, 4])[:4] == [(0, 0), (0, 1), (0, 2), (0, 3)]
     assert ("collect", [0]) in policy.resets
+
+
+class Noting(BatchedScriptedPolicy):
+    """Notes of how many pieces it makes samples at a time."""
+
+    unroll_len = 1
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.pieces = []
+
+    @batched
+    def _get_train_sample(self, transitions):
+        self.pieces.append(len(transitions.piece_lengths()))
+        return get_train_sample(transitions, self.unroll_len)
+
+
+class NotingSequences(Noting):
+    unroll_len = 2
+
+
+class Sequences(ScriptedPolicy):
+    def _get_train_sample(self, transitions):
+        return get_train_sample(transitions, 2)
+
+
+def test_samples_of_several_steps_are_made_together() -> None:
+    # Pieces of 3 (env 0) and of 4 and 3 steps (env 1) end after 3, 4, 6, 7, 9 vector steps.
+    collector = make_collector(SampleSerialCollector, make_env(3, 7), make_policy(Noting, n_sample=8))
+    collector.collect(9)
+    assert (collector._policy.forward.__self__.pieces, collector.envstep) == ([3], 12)
+    # Sequences of two steps: 10 steps might give 9 of them, but they give 6; then there is one piece more at a time.
+    collector = make_collector(SampleSerialCollector, make_env(3, 7), make_policy(NotingSequences, n_sample=8))
+    assert len(collector.collect(9)) == 9
+    assert (collector._policy.forward.__self__.pieces, collector.envstep) == ([3, 1, 1], 18)
+
+
+@pytest.mark.parametrize("policy_cls", [Sequences, NotingSequences])
+def test_train_samples_are_counted_for_their_episode(policy_cls) -> None:
+    collector = make_collector(SampleSerialCollector, make_env(3, 7), make_policy(policy_cls, n_sample=8))
+    collector.collect(20)
+    counted = [(episode["step"], episode["train_sample"]) for episode in collector.state_dict()["episode_info"]]
+    assert counted == [(3, 2), (3, 2), (7, 4), (3, 2), (3, 2), (7, 4), (3, 2), (3, 2)]
+
+
+class Doubled(ScriptedPolicy):
+    """Gives each transition twice."""
+
+    def _get_train_sample(self, transitions):
+        return [dict(row) for row in transitions for _ in range(2)]
+
+
+class BatchedDoubled(BatchedScriptedPolicy):
+    @batched
+    def _get_train_sample(self, transitions):
+        return transitions[np.repeat(np.arange(len(transitions)), 2)]
+
+
+def test_a_step_may_give_several_samples() -> None:
+    runs = []
+    for policy_cls in (Doubled, BatchedDoubled):
+        collector = make_collector(SampleSerialCollector, make_env(3, 7, 2), make_policy(policy_cls, n_sample=9))
+        # The first pieces tell how many.
+        collector.collect(1)
+        runs.append([(identify(collector.collect(20), []), collector.envstep) for _ in range(5)])
+    assert runs[0] == runs[1]
 
 
 def test_level_seeds() -> None:

@@ -73,6 +73,7 @@ class Measurement:
         persistent: sides live through all rounds; else each round starts them anew.
         modes: thread settings; contestants with a ``pinned`` mode keep theirs.
         quick: part of ``--quick``.
+        most_rounds: no more rounds than these, for figures that are the same in every round.
     """
 
     name: str
@@ -84,6 +85,14 @@ class Measurement:
     quick: bool = False
     pinned: dict[str, str] = field(default_factory=dict, compare=False)
     remark: str = ""
+    most_rounds: int | None = None
+
+    def asked(self) -> list[tuple[OpSpec, ...]]:
+        """The operations, together where one answer gives the figures of several."""
+        groups: dict[str, list[OpSpec]] = {}
+        for op in self.ops:
+            groups.setdefault(op.name if op.value is not None else f"{op.name}: {op.title}", []).append(op)
+        return [tuple(group) for group in groups.values()]
 
     def threads_of(self, label: str, mode: str) -> int | None:
         """Thread setting of a side in a mode: 1, or ``None`` for none set."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchmarks._peers import PeerMissing, distributions_of
@@ -29,13 +29,14 @@ def run_measurement(
     """Run all operations of a measurement in one thread mode; the result is plain data, ready for JSON."""
     record = _Record(measurement, mode)
     measurement = measurement.with_control()
+    rounds = min(rounds, measurement.most_rounds or rounds)
     say(f"{measurement.title}, {mode}")
     began = time.monotonic()
     if measurement.persistent:
         with _started(measurement, mode, record) as sides:
-            for op in measurement.ops:
+            for ops in measurement.asked():
                 for number in range(rounds):
-                    _round(op, sides, number, seconds_factor, record)
+                    _round(ops, sides, number, seconds_factor, record)
     else:
         for number in range(rounds):
             _fresh_round(measurement, mode, number, seconds_factor, record)
@@ -67,16 +68,24 @@ def _start(contestant: Contestant, measurement: Measurement, mode: str, record: 
     return side
 
 
-def _round(op: OpSpec, sides: Sides, number: int, seconds_factor: float, record: _Record) -> None:
+def _round(ops: Sequence[OpSpec], sides: Sides, number: int, seconds_factor: float, record: _Record) -> None:
     labels = list(sides) if number % 2 == 0 else list(reversed(sides))
     record.loads.append(round(os.getloadavg()[0], 2))
     for label in labels:
-        if op.name not in sides[label].ready["ops"] or label in record.errors:
-            continue
-        try:
-            record.add(op, label, _ask(sides[label], op, seconds_factor))
-        except SideError as error:
-            record.errors[label] = str(error)
+        if label not in record.errors:
+            _measure(ops, sides[label], label, seconds_factor, record)
+
+
+def _measure(ops: Sequence[OpSpec], side: SideProcess, label: str, seconds_factor: float, record: _Record) -> None:
+    """Ask once for what operations of the same name report; notes an error instead of raising it."""
+    if ops[0].name not in side.ready["ops"]:
+        return
+    try:
+        answer = _ask(side, ops[0], seconds_factor)
+        for op in ops:
+            record.add(op, label, answer)
+    except SideError as error:
+        record.errors[label] = str(error)
 
 
 def _fresh_round(measurement: Measurement, mode: str, number: int, seconds_factor: float, record: _Record) -> None:
@@ -89,14 +98,9 @@ def _fresh_round(measurement: Measurement, mode: str, number: int, seconds_facto
         if side is None:
             continue
         with side:
-            for op in measurement.ops:
-                if op.name not in side.ready["ops"]:
-                    continue
-                try:
-                    record.add(op, contestant.label, _ask(side, op, seconds_factor))
-                except SideError as error:
-                    record.errors[contestant.label] = str(error)
-                    break
+            for ops in measurement.asked():
+                if contestant.label not in record.errors:
+                    _measure(ops, side, contestant.label, seconds_factor, record)
 
 
 def _ask(side: SideProcess, op: OpSpec, seconds_factor: float) -> dict[str, Any]:

@@ -142,6 +142,7 @@ def atari() -> list[Measurement]:
         ),
         modes=ONE,
         persistent=False,
+        most_rounds=2,
     )
     return [plain, memory]
 

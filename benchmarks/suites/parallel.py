@@ -9,6 +9,8 @@ SCRIPT = "ours/parallel.py"
 TWO, ONE, SERIAL, REFERENCE = "ding", "ding, one collector", "ding serial collector", "DI-engine"
 IMPALA, APPO, SAMPLE_FACTORY = "RLlib IMPALA", "RLlib APPO", "sample-factory APPO"
 MODE = (ONE_THREAD,)
+# Five rounds of it, on all sides, are to take less than twenty minutes.
+WINDOW = ("--warm-up", 5, "--window", 10)
 
 
 def measurements() -> list[Measurement]:
@@ -21,20 +23,20 @@ def _run() -> Measurement:
         "parallel",
         "CartPole DQN in the parallel mode, one learner and two collectors",
         (
-            own(SCRIPT, label=TWO),
-            own(SCRIPT, "--collectors", 1, label=ONE),
-            own(SCRIPT, "--serial", label=SERIAL),
+            own(SCRIPT, *WINDOW, label=TWO),
+            own(SCRIPT, "--collectors", 1, *WINDOW, label=ONE),
+            own(SCRIPT, "--serial", "--window", 10, label=SERIAL),
             # Its rates are low, and uneven from second to second.
-            peer("ding_ref", REFERENCE, SCRIPT, "--window", 60),
-            peer("rllib", IMPALA, "peers/rllib_parallel.py", "impala"),
-            peer("rllib", APPO, "peers/rllib_parallel.py", "appo"),
-            peer("sample_factory", SAMPLE_FACTORY, "peers/sample_factory_parallel.py"),
+            peer("ding_ref", REFERENCE, SCRIPT, "--warm-up", 5, "--window", 30),
+            peer("rllib", IMPALA, "peers/rllib_parallel.py", "impala", *WINDOW),
+            peer("rllib", APPO, "peers/rllib_parallel.py", "appo", *WINDOW),
+            peer("sample_factory", SAMPLE_FACTORY, "peers/sample_factory_parallel.py", *WINDOW),
         ),
         (*_flow(), *_collect(), *_latency()),
         modes=MODE,
         persistent=False,
         remark="The config of DI-engine's example, on both sides; the stop value is out of reach. A run warms up for"
-        " 10 s after its first update; then one window of 20 s (DI-engine: 60 s) gives all figures. Env steps count"
+        " 5 s after its first update; then one window of 10 s (DI-engine: 30 s) gives all figures. Env steps count"
         " evaluations; transitions are rows that enter the replay buffer. RLlib and sample-factory have no DQN of this"
         " form: they run IMPALA and APPO on the same env, network widths, envs and processes, and what counts as"
         " transitions are env steps that reach the algorithm; their train iterations are on batches of several"
@@ -75,7 +77,7 @@ def _idle() -> Measurement:
     return Measurement(
         "parallel_idle",
         "A coordinator with a learner that waits for data, and no collector",
-        (own(SCRIPT, "--idle", "--warm-up", 5, label=TWO),),
+        (own(SCRIPT, "--idle", *WINDOW, label=TWO),),
         (_op("idle", "CPU of the coordinator", "% of a core", "coordinator_cpu_percent", _bound(2.0), lower=True),),
         modes=MODE,
         persistent=False,

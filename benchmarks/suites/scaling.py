@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks._plan import ONE_THREAD, Measurement, OpSpec, own, peer
+from benchmarks.suites.parallel import WINDOW
 
 TITLE = "Scaling"
 ENVS = (1, 8, 64, 256)
@@ -51,7 +52,8 @@ def _rows(count: int) -> Measurement:
 
 
 def _collectors() -> Measurement:
-    sides = [own("ours/parallel.py", "--collectors", count, label=f"ding, {count} collectors") for count in COLLECTORS]
+    script = "ours/parallel.py"
+    sides = [own(script, "--collectors", count, *WINDOW, label=f"ding, {count} collectors") for count in COLLECTORS]
     return Measurement(
         "scaling_collectors",
         "The parallel mode with 1, 2 and 4 collectors",

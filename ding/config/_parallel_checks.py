@@ -76,7 +76,8 @@ def check_create(create: Mapping[str, Any]) -> None:
         section = create.get(part)
         if not isinstance(section, Mapping):
             raise ConfigValueError(f"create_config.{part} is missing: the parallel mode needs a dict with a `type`")
-        refuse_misspelt(section, ("type", "import_names"), f"create_config.{part}")
+        if not part.startswith("comm_") or "type" not in section:  # the others may hold what their class knows
+            refuse_misspelt(section, ("type", "import_names"), f"create_config.{part}")
         if not isinstance(section.get("type"), str):
             raise ConfigValueError(f"create_config.{part}.type is missing: it must be the name of a registered {part}")
 

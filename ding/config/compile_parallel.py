@@ -13,7 +13,7 @@ from easydict import EasyDict
 
 from ding.config._experiment_dir import create_experiment_dir
 from ding.config._key_check import check_keys
-from ding.config._parallel_checks import check_commander, check_create, check_main, check_system
+from ding.config._parallel_checks import check_commander, check_create, check_main, check_system, refuse_misspelt
 from ding.config._resolve import class_of, defaults_of, import_by_name
 from ding.config._source import parallel_config_to_source
 from ding.config._value_check import check_values
@@ -88,7 +88,9 @@ def compile_config_parallel(
 
     main = _compile_main(user, create, strict)
     for part in ("comm_learner", "comm_collector"):
-        class_of(part, create[part], f"create_config.{part}")
+        own = defaults_of(class_of(part, create[part], f"create_config.{part}"), f"create_config.{part}")
+        refuse_misspelt(create[part], ("type", "import_names", *own), f"create_config.{part}")
+        check_values({"create_config": {part: create[part]}}, {"create_config": {part: own}})
         system[part] = create[part]
     if save_cfg:
         _make_folder(main, system, renew_dir)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from easydict import EasyDict
@@ -69,6 +70,7 @@ def _worker_section(system: Mapping[str, Any], kind: str, index: int) -> EasyDic
     comm = system[f"comm_{kind}"]
     ports = system.get(f"{kind}_port", "auto")
     return EasyDict(
+        {key: deepcopy(value) for key, value in comm.items() if key not in ("type", "import_names")},
         type=comm["type"],
         import_names=list(comm.get("import_names", [])),
         host=system.get(f"{kind}_host"),

@@ -232,6 +232,20 @@ def test_a_key_that_is_missing_is_told_by_its_full_path(configs, which, path, se
         compile_config_parallel(*configs)
 
 
+def test_a_comm_part_takes_the_keys_of_its_class(configs):
+    put(configs[1], "comm_learner.resume_ckpt_freq", 100)
+    put(configs[1], "comm_learner.type", "flask_fs")
+    system = compile_config_parallel(*configs, save_cfg=False).system
+    assert system.learner0.resume_ckpt_freq == 100
+    assert system.learner0.host == "127.0.0.1"
+    put(configs[1], "comm_learner.resume_ckpt_freq", "often")
+    with pytest.raises(ConfigValueError, match=r"create_config\.comm_learner\.resume_ckpt_freq: expected a number"):
+        compile_config_parallel(*configs, save_cfg=False)
+    put(configs[1], "comm_learner", {"type": "flask_fs", "resume_ckpt_frek": 100})
+    with pytest.raises(UnknownKeyError, match=r"did you mean create_config\.comm_learner\.resume_ckpt_freq"):
+        compile_config_parallel(*configs, save_cfg=False)
+
+
 def test_a_missing_key_that_was_misspelt_is_recognised(configs):
     drop(configs[0], "policy.collect.collector.collector_num")
     put(configs[0], "policy.collect.collector.colector_num", 2)

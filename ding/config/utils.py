@@ -38,6 +38,9 @@ K8S_HOST = "0.0.0.0"  # a pod is reached from other pods; without a token such a
 K8S_COORDINATOR_PORT, K8S_LEARNER_PORT, K8S_COLLECTOR_PORT = 22273, 22271, 22270
 AGGREGATOR_PORT = 22272
 
+# Of a comm worker: what the system config says where it says anything, and what the launcher fills in.
+_PLACED_KEYS = ("import_names", "host", "port", "path_data", "path_policy", "multi_gpu", "gpu_num", "aggregator")
+
 Hosts = str | Sequence[str] | None
 
 

@@ -111,6 +111,13 @@ def test_one_section_per_worker_bound_to_loopback_with_any_free_port(configs):
     assert system.collector1.path_data == "auto"
 
 
+def test_options_of_comm_workers_reach_them(configs):
+    configs[1].comm_learner.group_timeout_s = 7.0
+    system = compile_config_parallel(*configs, save_cfg=False).system
+    assert system.learner0.group_timeout_s == 7.0
+    assert "group_timeout_s" not in system.collector0
+
+
 def test_the_inputs_are_not_changed(configs):
     before = [deepcopy(config) for config in configs]
     compile_config_parallel(*configs, save_cfg=False)

@@ -1,9 +1,11 @@
-"""A DQN of which each learner writes down what it went on from."""
+"""A DQN of which each learner writes down what it went on from, and a slow one."""
 
 import os
+import time
 
 import torch
 
+from ding.data import batched
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -18,3 +20,15 @@ class RecoveringDQN(DQNCommandModePolicy):
         path = f"loaded/{os.getpid()}.pth"
         torch.save(self._state_dict_learn(), f"{path}.new")
         os.replace(f"{path}.new", path)
+
+
+@POLICY_REGISTRY.register("slow_dqn_command")
+class SlowDQN(DQNCommandModePolicy):
+    """A train iteration takes ten times as long."""
+
+    @batched
+    def _forward_learn(self, data):
+        begin_s = time.monotonic()
+        result = super()._forward_learn(data)
+        time.sleep(max(0.01, 9 * (time.monotonic() - begin_s)))
+        return result

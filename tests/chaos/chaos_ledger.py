@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,16 +20,22 @@ SCALE = 2.0**-24
 
 @ENV_REGISTRY.register("ledger_env")
 class LedgerEnv(CountingEnv):
-    """A counting env; the observation is ``[id of the env (twice 24 bits), episode, step]``, scaled."""
+    """A counting env; the observation is ``[id of the env (twice 24 bits), episode, step]``, scaled.
+
+    A step takes ``step_s`` seconds more than it has to.
+    """
 
     def __init__(self, cfg=None):
         super().__init__({"episode_length": LENGTH})
+        self._step_s = (cfg or {}).get("step_s", 0.0)
         self._id = np.frombuffer(os.urandom(8), dtype=np.uint32) >> 8
 
     def reset(self, **kwargs):
         return self._numbered(super().reset(**kwargs))
 
     def step(self, action):
+        if self._step_s:
+            time.sleep(self._step_s)
         timestep = super().step(int(np.asarray(action).flat[0]))
         return timestep._replace(obs=self._numbered(timestep.obs))
 

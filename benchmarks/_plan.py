@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks._peers import OWN
 from benchmarks._process import Contestant
@@ -73,6 +74,7 @@ class Measurement:
         persistent: sides live through all rounds; else each round starts them anew.
         modes: thread settings; contestants with a ``pinned`` mode keep theirs.
         quick: part of ``--quick``.
+        varies: keys of the declared work that may differ from side to side, because they are what is compared.
         most_rounds: no more rounds than these, for figures that are the same in every round.
     """
 
@@ -85,7 +87,12 @@ class Measurement:
     quick: bool = False
     pinned: dict[str, str] = field(default_factory=dict, compare=False)
     remark: str = ""
+    varies: tuple[str, ...] = ()
     most_rounds: int | None = None
+
+    def same_work(self, work: dict[str, Any], other: dict[str, Any]) -> bool:
+        """Whether two sides declare the same work."""
+        return all(work.get(key) == other.get(key) for key in {*work, *other} if key not in self.varies)
 
     def asked(self) -> list[tuple[OpSpec, ...]]:
         """The operations, together where one answer gives the figures of several."""

@@ -61,7 +61,7 @@ def _start(contestant: Contestant, measurement: Measurement, mode: str, record: 
         record.errors[contestant.label] = str(error)
         return None
     record.add_side(contestant, side.ready)
-    if side.ready["work"] != record.work:
+    if not measurement.same_work(side.ready["work"], record.work or {}):
         record.errors[contestant.label] = f"other work: {side.ready['work']} instead of {record.work}"
         side.close()
         return None
@@ -165,7 +165,7 @@ class _Record:
             "remark": measurement.remark,
             "mode": self._mode,
             "first": measurement.contestants[0].label,
-            "work": self.work,
+            "work": {key: value for key, value in (self.work or {}).items() if key not in measurement.varies},
             "load": self.loads,
             "sides": self._sides,
             "errors": self.errors,

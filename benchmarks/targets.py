@@ -1,8 +1,7 @@
 """``python -m benchmarks.targets``: every figure that the issues ask for, and what the latest results say of it.
 
-``targets.json`` holds the list. An entry compares the figure of ``subject`` with that of a side (``against``), with its
-own figure in a smaller measurement (``base``), or takes it as it is, in every mode of ``modes``. Entries with
-``tested_by`` are no speed: a test holds them.
+``targets.json`` holds the list. An entry compares the figure of ``subject`` with those of ``against``, or takes the
+figure as it is, in every mode of ``modes``. Entries with ``tested_by`` are no speed: a test holds them.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def _judged(target: dict[str, Any], results: Results) -> Iterator[Verdict]:
     at_least, at_most = target.get("at_least"), target.get("at_most")
     bound = f"at most {at_most:g}" if at_least is None else f"at least {number(at_least)}"
     for mode in target["modes"]:
-        for against in target.get("against", [target.get("base")]):
+        for against in target.get("against", [None]):
             measured = _measured(target, mode, against, results)
             state = NOT_MEASURED
             if measured is not None:
@@ -82,10 +81,6 @@ def _measured(target: dict[str, Any], mode: str, against: str | None, results: R
     ours = figure_of(results, target["measurement"], mode, target["operation"], target["subject"])
     if ours is None:
         return None
-    if "base" in target:
-        base = figure_of(results, target["base"], mode, target["operation"], target["subject"])
-        # Rates: what takes longer has the lower one.
-        return None if base is None else base.median / ours.median
     if against is None:
         return ours.median
     theirs = figure_of(results, target["measurement"], mode, target["operation"], against)

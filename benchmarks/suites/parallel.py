@@ -10,7 +10,7 @@ TWO, ONE, SERIAL, REFERENCE = "ding", "ding, one collector", "ding serial collec
 IMPALA, APPO, SAMPLE_FACTORY = "RLlib IMPALA", "RLlib APPO", "sample-factory APPO"
 MODE = (ONE_THREAD,)
 # Five rounds of it, on all sides, are to take less than twenty minutes.
-WINDOW = ("--warm-up", 5, "--window", 10)
+WINDOW = ("--warm-up", 4, "--window", 8)
 
 
 def measurements() -> list[Measurement]:
@@ -25,9 +25,9 @@ def _run() -> Measurement:
         (
             own(SCRIPT, *WINDOW, label=TWO),
             own(SCRIPT, "--collectors", 1, *WINDOW, label=ONE),
-            own(SCRIPT, "--serial", "--window", 10, label=SERIAL),
+            own(SCRIPT, "--serial", *WINDOW, label=SERIAL),
             # Its rates are low, and uneven from second to second.
-            peer("ding_ref", REFERENCE, SCRIPT, "--warm-up", 5, "--window", 30),
+            peer("ding_ref", REFERENCE, SCRIPT, "--warm-up", 4, "--window", 24),
             peer("rllib", IMPALA, "peers/rllib_parallel.py", "impala", *WINDOW),
             peer("rllib", APPO, "peers/rllib_parallel.py", "appo", *WINDOW),
             peer("sample_factory", SAMPLE_FACTORY, "peers/sample_factory_parallel.py", *WINDOW),
@@ -36,7 +36,7 @@ def _run() -> Measurement:
         modes=MODE,
         persistent=False,
         remark="The config of DI-engine's example, on both sides; the stop value is out of reach. A run warms up for"
-        " 5 s after its first update; then one window of 10 s (DI-engine: 30 s) gives all figures. Env steps count"
+        " 4 s after its first update; then one window of 8 s (DI-engine: 24 s) gives all figures. Env steps count"
         " evaluations; transitions are rows that enter the replay buffer. RLlib and sample-factory have no DQN of this"
         " form: they run IMPALA and APPO on the same env, network widths, envs and processes, and what counts as"
         " transitions are env steps that reach the algorithm; their train iterations are on batches of several"

@@ -86,26 +86,22 @@ def test_targets_are_judged_by_the_newest_results(monkeypatch):
     entries = [
         {"measurement": "a", "against": ["theirs", "absent"], "at_least": 2.0},
         {"measurement": "a", "at_least": 7.0},
-        {"measurement": "large", "base": "a", "at_most": 1.5},
     ]
     common = {"issue": 2, "asks": "speed", "operation": "go", "modes": [ONE_THREAD], "subject": "ding"}
     tested = {"issue": 2, "asks": "sense", "tested_by": "tests"}
     monkeypatch.setattr(targets, "load_targets", lambda: [*({**common, **entry} for entry in entries), tested])
     documents = {
         "old": document("old", measurement("a", ding=(9.0, 9.0), theirs=(1.0, 1.0)), finished="2026-01-01T00-00-00Z"),
-        "new": document(
-            "new", measurement("a", ding=(8.0, 6.0), theirs=(4.0, 4.0)), measurement("large", ding=(3.5, 3.5))
-        ),
+        "new": document("new", measurement("a", ding=(8.0, 6.0), theirs=(4.0, 4.0))),
     }
     found = targets.verdicts(documents)
     assert [(one.measured, one.state) for one in found] == [
         (1.75, targets.MISSED),
         (None, targets.NOT_MEASURED),
         (7.0, targets.MET),
-        (2.0, targets.MISSED),
         (None, targets.TESTED),
     ]
-    assert targets.counted(found) == "1 met, 2 missed, 1 not measured; 1 held by tests"
+    assert targets.counted(found) == "1 met, 1 missed, 1 not measured; 1 held by tests"
     assert "| ding / theirs | at least 2 | 1.75 | **missed** |" in targets.table(found)[2]
 
 
@@ -114,7 +110,7 @@ def test_the_list_of_targets_is_that_of_the_suites():
         (one["issue"], one["measurement"], one["operation"], tuple(one["modes"]), one["subject"], against)
         + (one.get("at_least"), one.get("at_most"))
         for one in targets.load_targets()
-        if "tested_by" not in one and "base" not in one
+        if "tested_by" not in one
         for against in one.get("against", [None])
     }
     judged = {
@@ -134,10 +130,7 @@ def test_what_the_targets_name_exists():
         if "tested_by" in target:
             assert (ROOT / target["tested_by"]).is_file()
             continue
-        for name in (target["measurement"], target.get("base", target["measurement"])):
-            assert target["operation"] in {op.title for op in found[name].ops}
-            labels = {contestant.label for contestant in found[name].contestants}
-            assert {target["subject"], *target.get("against", [])} <= labels
+        assert target["operation"] in {op.title for op in found[target["measurement"]].ops}
 
 
 def test_the_readme_shows_the_best_other_peer():

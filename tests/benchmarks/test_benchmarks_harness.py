@@ -77,6 +77,25 @@ def test_other_work_is_not_compared(side):
     assert list(result["ops"][0]["figures"]) == ["ding"]
 
 
+def test_work_may_vary_in_what_is_compared(side):
+    sides = (side("ding", 0.001), side("other", 0.001, batch=32))
+    one = Measurement("tiny", "Tiny", sides, (go(),), varies=("batch",))
+    result = run_measurement(one, ONE_THREAD, 1, 1.0, lambda _: None)
+    assert result["errors"] == {}
+    assert result["work"] == {}
+
+
+def test_one_answer_gives_the_figures_of_several_operations(side):
+    values = [OpSpec("one", title, "s", None, value="size") for title in ("a", "b")]
+    rate = go()
+    one = Measurement("tiny", "Tiny", (side("ding", 0.001),), (values[0], rate, values[1]), most_rounds=1)
+    assert one.asked() == [(values[0], values[1]), (rate,)]
+    result = run_measurement(one, ONE_THREAD, 3, 1.0, lambda _: None)
+    figures = {op["title"]: op["figures"]["ding"]["wall"] for op in result["ops"]}
+    assert (figures["a"], figures["b"]) == ((0.001,), (0.001,))
+    assert len(figures["go on"]) == 1
+
+
 def test_updates_per_step_are_counted(side):
     op = go(proportion=("updates", "steps", 0.1))
     result = measure([side("ding", 0.001, per=1), side("lazy", 0.001, per=0)], op)

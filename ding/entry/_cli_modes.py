@@ -162,7 +162,9 @@ def _dist(options: Options) -> None:
         near = nearest(options.module, MODULES) if options.module else None
         hint = f"; did you mean {near!r}?" if near else f"; known are {', '.join(MODULES)}"
         raise ConfigValueError(f"-m dist: which module? -M {options.module or ''} is none{hint}")
-    path = str(_config_path(options))
+    # An aggregator in a pod needs none.
+    alone = options.module == "learner_aggregator" and options.config is None and options.env is None
+    path = "" if alone else str(_config_path(options))
     seed = options.seeds[0] if options.seeds else 0
     where: dict[str, Any] = {"coordinator_host": options.coordinator_host, "coordinator_port": options.coordinator_port}
     token: dict[str, Any] = {"token_file": options.token_file}
@@ -183,7 +185,7 @@ def _dist(options: Options) -> None:
         )
     elif options.module == "learner_aggregator":
         dist_entry.dist_launch_learner_aggregator(
-            path, seed, options.aggregator_host, options.aggregator_port, options.module_name, **where, **token
+            path or None, seed, options.aggregator_host, options.aggregator_port, options.module_name, **where, **token
         )
     elif options.module == "spawn_learner":
         aggregator: dict[str, Any] = {

@@ -98,10 +98,21 @@ def _aggregate(context: RoleContext, config: EasyDict, over: threading.Event) ->
         aggregator.cancel()
 
     context.stop.on_set(stop)
+    missing: list[str] = []
+    if "aggregator" not in context.payload and "config" not in context.payload:
+        # The launcher has the ranks, too, and starts all anew; elsewhere they come back by themselves.
+
+        def give_up(sentence: str) -> None:
+            missing.append(sentence)
+            over.set()
+
+        aggregator.on_incomplete = give_up
     try:
         context.announce({"address": aggregator.listen()})
         aggregator.start()
         serve(aggregator, context, over)
+        if missing and not context.stop.is_set():
+            raise WorkersMissing(f"{context.name}: {missing[0]}; the others do not answer any more")
     except PortTakenError as error:
         raise PermanentRoleError(f"the aggregator of {context.name}: {error}") from error
     except WorkersMissing:

@@ -1,8 +1,10 @@
 """A learner of two processes, with an aggregator before it, in a whole run: equal parameters, kills, and the end."""
 
+import signal
 import sys
 
 import pytest
+import torch
 from chaos_parts import ChaosRun
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -15,6 +17,7 @@ GROUP = {
     "system.learner_gpu_num": 2,
     "create.policy": {"type": "told_dqn_command", "import_names": ["chaos_parts"]},
 }
+ENDLESS = {"main.env.stop_value": 10**9, "main.policy.other.commander.eval_interval": 3600}
 ROLES = ("learner0", "learner0_rank0", "learner0_rank1")
 
 
@@ -45,10 +48,7 @@ def is_training(run, more=3):
 
 def test_a_killed_rank_takes_its_group_with_it_and_the_run_goes_on(start, tmp_path):
     limit = 1500
-    run = start(
-        config={"main.env.stop_value": 10**9, "main.policy.other.commander.eval_interval": 3600},
-        limits={"max_train_iter": limit},
-    )
+    run = start(config=ENDLESS, limits={"max_train_iter": limit})
     run.wait_for(is_training(run), "training")
     before = {role: run.pid(role) for role in ROLES}
     run.kill_and_wait("learner0_rank1")
@@ -66,6 +66,26 @@ def test_a_killed_rank_takes_its_group_with_it_and_the_run_goes_on(start, tmp_pa
         assert abs(len(life0) - len(life1)) <= 1
         assert life0[:same] == life1[:same]
         assert len(set(life0)) == len(life0)
+
+
+@pytest.mark.slow
+def test_a_group_with_a_process_that_stands_still_or_without_an_aggregator_begins_anew(start, tmp_path):
+    run = start(config=ENDLESS)
+    run.wait_for(is_training(run), "training")
+    stopped = run.kill("learner0_rank1", signal.SIGSTOP)
+    run.wait_for(lambda: run.pid("learner0_rank1") not in (None, stopped), "a new group")
+    assert "1 of 2 learners are connected: learner0_rank0; the others do not answer any more" in run.output
+    run.wait_for(is_training(run), "training after a process stood still")
+    before = {role: run.pid(role) for role in ROLES}
+    run.kill_and_wait("learner0")
+    run.wait_for(lambda: all(run.pid(role) not in (None, before[role]) for role in ROLES), "a new group")
+    run.wait_for(is_training(run), "training after the aggregator was killed")
+    run.process.send_signal(signal.SIGTERM)
+    assert run.wait_end(30) == 128 + signal.SIGTERM, run.output
+    assert "did not end by itself" not in run.output
+    assert run.left_behind() == []
+    (checkpoint,) = (tmp_path / "parallel_test" / "ckpt").glob("resume_*.pth.tar")
+    assert torch.load(checkpoint, weights_only=True)["last_iter"] > 0
 
 
 @pytest.mark.slow

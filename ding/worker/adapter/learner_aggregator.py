@@ -95,6 +95,8 @@ class LearnerAggregator:
         self._operator: Any = None
         self._closing = threading.Event()
         self._listens = False
+        # Called with a sentence when learners are missing that have not come back in time; the task has failed then.
+        self.on_incomplete: Callable[[str], None] = lambda sentence: None
 
     # ------------------------------------------------------------------ life
 
@@ -283,10 +285,11 @@ class LearnerAggregator:
         """
         complete = self._wait_complete(_REJOIN_S)
         links = self._ordered()
-        if not links:
+        if not links and not self._learner_num:
             raise TaskFail(result={"message": "no learner"}, message="no learner is connected")
         if not complete:
             text = f"{len(links)} of {self._learner_num} learners are connected: {', '.join(one.name for one in links)}"
+            self.on_incomplete(text)
             raise TaskFail(result={"message": text}, message=text)
         messages = message if isinstance(message, list) else [message] * len(links)
         if len(messages) != len(links):

@@ -15,9 +15,9 @@ from benchmarks._headline import put_into
 from benchmarks._peers import OWN, ROOT
 from benchmarks._plots import NoMatplotlib, write_chart
 from benchmarks._report import number
-from benchmarks._store import RESULTS, load_latest
+from benchmarks._store import RESULTS, load_latest, made_of
 from benchmarks.suites import SUITES
-from benchmarks.targets import counted, table, verdicts
+from benchmarks.targets import Results, counted, newest, table, verdicts
 
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
@@ -47,8 +47,11 @@ python -m benchmarks.docs            # this page, the charts, the README's figur
 def page(documents: dict[str, dict[str, Any]]) -> str:
     """The page for the latest documents of the suites."""
     lines = [INTRO, *_targets(documents)]
+    latest = newest(documents)
     for name in sorted(documents, key=_place):
-        document = documents[name]
+        document = _without_superseded(documents[name], latest)
+        if not document["measurements"]:
+            continue
         machine = document["machine"]
         lines += [
             f"## {document['title']}",
@@ -65,6 +68,16 @@ def page(documents: dict[str, dict[str, Any]]) -> str:
     if not documents:
         lines.append("There are no results yet.")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _without_superseded(document: dict[str, Any], latest: Results) -> dict[str, Any]:
+    """What was not measured again later, as a part of another suite."""
+    kept = [
+        one
+        for one in document["measurements"]
+        if latest[one["name"], one["mode"]]["made"]["finished"] == made_of(one, document)["finished"]
+    ]
+    return {**document, "measurements": kept}
 
 
 def _targets(documents: dict[str, dict[str, Any]]) -> list[str]:

@@ -133,6 +133,14 @@ def test_what_the_targets_name_exists():
         assert target["operation"] in {op.title for op in found[target["measurement"]].ops}
 
 
+def test_the_page_leaves_out_what_another_suite_measured_later():
+    old = document("old", measurement("a", ding=(9.0, 9.0)), finished="2026-01-01T00-00-00Z")
+    new = document("new", measurement("a", ding=(8.0, 8.0)))
+    text = docs.page({"old": old, "new": new})
+    assert "## New" in text
+    assert "## Old" not in text
+
+
 def test_the_readme_shows_the_best_other_peer():
     op = "collect and store"
     rates = {"ding": (40.0, 40.0), "ding_gym_vector": (90.0, 90.0), "DI-engine": (10.0, 10.0)}

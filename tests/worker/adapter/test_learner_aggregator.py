@@ -1,10 +1,12 @@
+import threading
+
 import pytest
 from easydict import EasyDict
 
 from ding.interaction import InprocTransport, Master, Slave, TaskFail
 from ding.interaction.master import TaskStatus
 from ding.worker._packed import unpack_info
-from ding.worker.adapter import LearnerAggregator
+from ding.worker.adapter import LearnerAggregator, WorkersMissing
 from ding.worker.adapter._batch_split import merge_reports, split_batch, split_list
 
 
@@ -108,6 +110,95 @@ def test_a_learner_that_left_does_not_count(system):
     aggregator.drop_worker("learner3", "learner", "test")
     assert ask(name="resource").result == {"gpu": 3}
     assert ask(name="learner_get_data_task").result["batch_size"] == 96
+
+
+@pytest.fixture
+def enrolling():
+    """An aggregator of two learners that enrol, at a coordinator where it enrols itself."""
+    network = InprocTransport()
+    seen = []
+
+    class Coordinator(Master):
+        def _enrolled(self, name, role, address, incarnation, resource):
+            seen.append((name, role, resource))
+
+    coordinator = Coordinator("127.0.0.1", 0, transport=network)
+    coordinator.start()
+    here = {"host": "127.0.0.1", "port": 0, "transport": network}
+    aggregator = LearnerAggregator(
+        EasyDict(
+            slave={**here, "coordinator_address": coordinator.my_address, "name": "learner0"},
+            master=here,
+            learner_num=2,
+            connect_timeout_s=20.0,
+        )
+    )
+    address, learners = aggregator.listen(), {}
+
+    def add(name):
+        learner = Learner("127.0.0.1", 0, transport=network)
+        learner.start()
+        learner.enrol(address, name, "learner", {"gpu": 1})
+        learners[name] = learner
+
+    yield aggregator, add, learners, seen
+    aggregator.close()
+    for learner in learners.values():
+        learner.close()
+    coordinator.close()
+
+
+def test_it_enrols_when_all_its_learners_have(enrolling):
+    aggregator, add, _, seen = enrolling
+    starting = threading.Thread(target=aggregator.start, daemon=True)
+    starting.start()
+    add("learner0_rank10")
+    assert not seen
+    add("learner0_rank9")
+    starting.join(20)
+    assert not starting.is_alive()
+    for _ in range(1000):
+        if seen:
+            break
+        threading.Event().wait(0.01)
+    assert seen[0] == ("learner0", "learner", {"gpu": 2})
+    assert [link.name for link in aggregator._ordered()] == ["learner0_rank9", "learner0_rank10"]
+
+
+def test_learners_that_do_not_come_are_counted(enrolling, monkeypatch):
+    aggregator, add, _, _ = enrolling
+    add("learner0_rank1")
+    aggregator._wait_complete(0.5)
+    aggregator._cfg.connect_timeout_s = 1.0
+    with pytest.raises(WorkersMissing, match=r"2 learners must come, came: learner0_rank1"):
+        aggregator.start()
+
+
+def test_a_learner_that_does_not_come_back_fails_the_task_and_is_told(enrolling, monkeypatch):
+    monkeypatch.setattr("ding.worker.adapter.learner_aggregator._REJOIN_S", 0.05)
+    aggregator, add, learners, _ = enrolling
+    told = []
+    aggregator.on_incomplete = told.append
+    add("learner0_rank0")
+    add("learner0_rank1")
+    aggregator.start()
+    assert aggregator.deal_with_get_data({"name": "learner_get_data_task"})["batch_size"] == 64
+    learners["learner0_rank1"].close()
+    with pytest.raises(TaskFail, match="1 of 2 learners are connected: learner0_rank0"):
+        aggregator.deal_with_get_data({"name": "learner_get_data_task"})
+    assert told == ["1 of 2 learners are connected: learner0_rank0"]
+    # Another process in its place.
+    learners.pop("learner0_rank1")
+    add("learner0_rank1")
+    assert aggregator._wait_complete(20)
+    assert aggregator.deal_with_get_data({"name": "learner_get_data_task"})["batch_size"] == 64
+
+
+def test_waiting_for_learners_can_be_given_up(enrolling):
+    aggregator, _, _, _ = enrolling
+    threading.Timer(0.1, aggregator.cancel).start()
+    with pytest.raises(WorkersMissing, match="came: none"):
+        aggregator.start()
 
 
 def test_merge_info_goes_by_the_type_of_the_first():

@@ -43,7 +43,7 @@ def run_quick(parent: str, rounds: int, say: Callable[[str], None], budget_s: fl
         start, longest, slower, results, failed = time.monotonic(), 0.0, [], 0, 0
         for one in quick_measurements(other):
             began = time.monotonic()
-            if began - start + longest > budget_s:
+            if results and began - start + longest > budget_s:
                 say(f"left out for lack of time: {one.name}")
                 continue
             result = run_measurement(one, ONE_THREAD, rounds, SECONDS_FACTOR, lambda _: None)

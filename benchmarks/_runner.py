@@ -165,6 +165,7 @@ class _Record:
             "remark": measurement.remark,
             "mode": self._mode,
             "first": measurement.contestants[0].label,
+            "varies": list(measurement.varies),
             "work": {key: value for key, value in (self.work or {}).items() if key not in measurement.varies},
             "load": self.loads,
             "sides": self._sides,
@@ -190,7 +191,8 @@ class _Record:
             "targets": [],
         }
         if first in found:
-            others = {label: one for label, one in found.items() if label != first}
+            # Sides that differ in their work are no more or less fast than the first.
+            others = {} if self._measurement.varies else {k: one for k, one in found.items() if k != first}
             result["ratios"] = _ratios(found[first], others)
             if op.value is None:
                 result["cpu_ratios"] = _ratios(found[first], others, cpu=True)

@@ -103,6 +103,8 @@ def _summary(document: dict[str, Any]) -> list[str]:
             if ours is None:
                 continue
             ratios = ", ".join(f"{label} {number(ratio)}" for label, ratio in op["ratios"].items())
+            if one.get("varies"):
+                ratios = "; ".join(f"{label}: {number(found['median'])}" for label, found in op["figures"].items())
             noise = "" if op["noise"] is None else f"{op['noise']:.0%}"
             figure = f"{number(ours['median'])} {op['unit'].replace('_', ' ')}"
             lines.append(f"| {one['title']}: {op['title']} | {one['mode']} | {figure} | {ratios} | {noise} |")

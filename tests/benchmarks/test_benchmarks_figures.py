@@ -1,5 +1,6 @@
 """What becomes of results: parts of a suite join, targets are judged, charts and pages follow the latest results."""
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import _headline, docs, setup, suites, targets  # noqa: E402
+from benchmarks import _headline, _quick, docs, setup, suites, targets  # noqa: E402
 from benchmarks._peers import ENV_VARIABLE, install_error  # noqa: E402
-from benchmarks._plan import DEFAULT_THREADS, ONE_THREAD  # noqa: E402
+from benchmarks._plan import DEFAULT_THREADS, ONE_THREAD, Measurement  # noqa: E402
 from benchmarks._plots import stamp_in, stamp_of, write_chart  # noqa: E402
 from benchmarks._stats import Summary  # noqa: E402
 from benchmarks._store import RESULTS, load_latest, make_document, save  # noqa: E402
@@ -196,3 +197,17 @@ def test_setup_installs_anew_what_was_cut_off_or_has_other_pins(tmp_path, monkey
     assert setup.main(["cpprb", "--renew"]) == 1
     assert install_error("cpprb") == "ERROR: no such version"
     assert "no such version" in capsys.readouterr().out
+
+
+def test_quick_keeps_to_its_time_and_fails_when_an_own_side_does(monkeypatch, tmp_path):
+    said: list[str] = []
+    results = {"a": {"name": "a", "ops": [], "errors": {"ding before": "ImportError: b"}}}
+    results["b"] = {"name": "b", "ops": [], "errors": {"ding": "trace\nImportError: c"}}
+    chosen = [Measurement(name, name, (), ()) for name in results]
+    monkeypatch.setattr(_quick, "parent_checkout", lambda commit: contextlib.nullcontext(tmp_path))
+    monkeypatch.setattr(_quick, "quick_measurements", lambda other: chosen)
+    monkeypatch.setattr(_quick, "run_measurement", lambda one, *_: results[one.name])
+    assert _quick.run_quick("HEAD", 1, said.append, budget_s=0.0) == 0
+    assert said[:2] == ["a: ding before did not run: ImportError: b", "left out for lack of time: b"]
+    assert _quick.run_quick("HEAD", 1, said.append) == 1
+    assert "b: ding did not run: ImportError: c" in said

@@ -83,6 +83,9 @@ def test_work_may_vary_in_what_is_compared(side):
     result = run_measurement(one, ONE_THREAD, 1, 1.0, lambda _: None)
     assert result["errors"] == {}
     assert result["work"] == {}
+    assert result["ops"][0]["ratios"] == {}
+    document = make_document("scaling", "Scaling", [result], 1, "python -m benchmarks scaling")
+    assert "; other: " in docs.page({"scaling": document})
 
 
 def test_one_answer_gives_the_figures_of_several_operations(side):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import subprocess
 import tempfile
@@ -66,9 +67,11 @@ def run_quick(parent: str, rounds: int, say: Callable[[str], None], budget_s: fl
 def compared(result: dict[str, Any]) -> list[tuple[str, bool]]:
     """One line per operation and own side, and whether it became slower by more than the noise.
 
-    By wall time and by CPU time, which other work on the machine disturbs less: slower by either counts.
+    By wall time and by CPU time: slower by either counts. On a machine with more to do than it has cores, wall time
+    says little, and only CPU time counts where there is one.
     """
     lines = []
+    busy = max(result["load"], default=0.0) > (os.cpu_count() or 1)
     for op in result["ops"]:
         figures = op["figures"]
         for label, now in figures.items():
@@ -77,7 +80,8 @@ def compared(result: dict[str, Any]) -> list[tuple[str, bool]]:
                 continue
             control = {"wall": op["noise"] or 0.0, "cpu": op["cpu_noise"] or 0.0}
             changes = {kind: _change(now[kind], before[kind], control[kind]) for kind in _kinds(op, now)}
-            worse = any(by > chance if op["lower"] else by < -chance for by, chance in changes.values())
+            counting = [changes["cpu"]] if busy and "cpu" in changes else changes.values()
+            worse = any(by > chance if op["lower"] else by < -chance for by, chance in counting)
             said = ", ".join(
                 f"{change:+.1%} by {kind} (noise {noise:.1%})" for kind, (change, noise) in changes.items()
             )

@@ -201,8 +201,8 @@ def test_setup_installs_anew_what_was_cut_off_or_has_other_pins(tmp_path, monkey
 
 def test_quick_keeps_to_its_time_and_fails_when_an_own_side_does(monkeypatch, tmp_path):
     said: list[str] = []
-    results = {"a": {"name": "a", "ops": [], "errors": {"ding before": "ImportError: b"}}}
-    results["b"] = {"name": "b", "ops": [], "errors": {"ding": "trace\nImportError: c"}}
+    results = {"a": {"name": "a", "ops": [], "load": [], "errors": {"ding before": "ImportError: b"}}}
+    results["b"] = {"name": "b", "ops": [], "load": [], "errors": {"ding": "trace\nImportError: c"}}
     chosen = [Measurement(name, name, (), ()) for name in results]
     monkeypatch.setattr(_quick, "parent_checkout", lambda commit: contextlib.nullcontext(tmp_path))
     monkeypatch.setattr(_quick, "quick_measurements", lambda other: chosen)

@@ -192,22 +192,26 @@ def test_results_are_written_and_become_a_page(side, tmp_path):
     assert "| Tiny: go on | one thread | " not in docs.page({"collector": document}).partition("### Targets")[0]
 
 
-@pytest.mark.parametrize(("now", "slower"), [(60.0, True), (97.0, False), (150.0, False)])
-def test_quick_names_what_became_slower(now, slower):
-    def figure(value: float) -> dict:
-        return Summary((value, value), (value, value)).as_dict()
+@pytest.mark.parametrize(
+    ("wall", "cpu", "load", "slower"),
+    [
+        (60.0, 60.0, 0.5, True),
+        (97.0, 97.0, 0.5, False),
+        (150.0, 150.0, 0.5, False),
+        (60.0, 99.0, 0.5, True),
+        (60.0, 99.0, 1000.0, False),
+        (99.0, 60.0, 1000.0, True),
+    ],
+)
+def test_quick_names_what_became_slower(wall, cpu, load, slower):
+    def figure(wall: float, cpu: float) -> dict:
+        return Summary((wall, wall), (cpu, cpu)).as_dict()
 
-    figures = {"ding": figure(now), "ding before": figure(100.0)}
-    op = {
-        "name": "go",
-        "title": "go",
-        "unit": "steps/s",
-        "lower": False,
-        "noise": 0.02,
-        "cpu_noise": 0.01,
-        "figures": figures,
-    }
-    assert [worse for _, worse in _quick.compared({"name": "tiny", "ops": [op]})] == [slower]
+    figures = {"ding": figure(wall, cpu), "ding before": figure(100.0, 100.0)}
+    head = {"name": "go", "title": "go", "unit": "steps/s", "lower": False}
+    op = {**head, "noise": 0.02, "cpu_noise": 0.01, "figures": figures}
+    found = _quick.compared({"name": "tiny", "ops": [op], "load": [load]})
+    assert [worse for _, worse in found] == [slower]
 
 
 def test_every_suite_is_well_formed():

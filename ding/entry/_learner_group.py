@@ -47,11 +47,12 @@ def make_group(learner: str, payload: dict[str, Any]) -> list[Role]:
 
 def make_ranks(learner: str, payload: dict[str, Any], ranks: range, world_size: int, **more: Any) -> list[Role]:
     """Return the roles of some ranks of a learner; ``more`` goes to each `Role`."""
+    group = {"learner": learner, "world_size": world_size, "local_processes": len(ranks)}
     return [
         Role(
             rank_name(learner, rank),
             learn_rank,
-            {**payload, "learner": learner, "rank": rank, "local_rank": local_rank, "world_size": world_size},
+            {**payload, **group, "rank": rank, "local_rank": local_rank},
             group=learner,
             **more,
         )
@@ -171,27 +172,22 @@ def _join(context: RoleContext, learner: str, rank: int, world_size: int) -> boo
     """Join the group of ranks; False when asked to stop meanwhile."""
     import torch.distributed as dist
 
-    from ding.utils import dist_init
-    from ding.worker.learner.comm import DEFAULT_GROUP_TIMEOUT_S, GroupBroken
+    from ding.worker.learner.comm import DEFAULT_GROUP_TIMEOUT_S, group_backend, join_group
 
-    local_rank = context.payload["local_rank"]
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(local_rank), WORLD_SIZE=str(world_size))
-    section = context.payload["cfg"].system[learner]
-    timeout = datetime.timedelta(seconds=float(section.get("group_timeout_s", DEFAULT_GROUP_TIMEOUT_S)))
+    payload = context.payload
+    cfg, local_processes = payload["cfg"], payload["local_processes"]
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(payload["local_rank"]), WORLD_SIZE=str(world_size))
+    timeout_s = float(cfg.system[learner].get("group_timeout_s", DEFAULT_GROUP_TIMEOUT_S))
     store = None
-    if not context.payload.get("rendezvous_by_env"):
+    if not payload.get("rendezvous_by_env"):
         path = _meeting_file(context, learner, rank)
         if path is None:
             return False
         store = dist.FileStore(path, world_size)
-        store.set_timeout(timeout)
+        store.set_timeout(datetime.timedelta(seconds=timeout_s))
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform.startswith("linux") else "lo0")
-    try:
-        dist_init(rank=rank, world_size=world_size, timeout=timeout, store=store)
-    except dist.DistError as error:
-        raise GroupBroken(
-            f"{context.name}: not all of the {world_size} processes of {learner} came: {error}"
-        ) from error
+    backend = group_backend(bool(cfg.main.policy.get("cuda", False)), local_processes)
+    join_group(timeout_s, backend=backend, rank=rank, world_size=world_size, store=store)
     return True
 
 

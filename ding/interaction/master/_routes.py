@@ -60,7 +60,7 @@ class MasterRoutes(MasterHooks, HttpService):
     def _status(self) -> Any:
         raise NotImplementedError
 
-    def _lose(self, connection: Connection, reason: str) -> bool:
+    def _lose(self, connection: Connection, reason: str, level: int = logging.WARNING) -> bool:
         raise NotImplementedError
 
     def _connection_of(self, call: Call) -> Connection:
@@ -85,7 +85,7 @@ class MasterRoutes(MasterHooks, HttpService):
 
     def _handle_leave(self, call: Call) -> Answer:
         connection = self._connection_of(call)
-        self._lose(connection, f"{connection.name!r} has left")
+        self._lose(connection, f"{connection.name!r} has left", logging.INFO)
         return Answer("Goodbye.")
 
     def _handle_result(self, call: Call, completed: bool) -> Answer:

@@ -229,10 +229,10 @@ class Master(MasterRoutes):
             self._callbacks.put(task.lose(reason))
         return tasks is not None
 
-    def _lose(self, connection: Connection, reason: str) -> bool:
+    def _lose(self, connection: Connection, reason: str, level: int = logging.WARNING) -> bool:
         if not self._leave(connection, reason):
             return False
-        log.warning("lost a slave: %s", reason)
+        log.log(level, "lost a slave: %s", reason)
         self._counters.add("connections_lost")
         self._callbacks.put(lambda: self._lost_connection(connection, reason))
         return True

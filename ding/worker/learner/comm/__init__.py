@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ding.worker._lazy import load_export
 
 if TYPE_CHECKING:
-    from ding.worker.learner.comm._group import DEFAULT_GROUP_TIMEOUT_S, GroupBroken
+    from ding.worker.learner.comm._group import DEFAULT_GROUP_TIMEOUT_S, GroupBroken, group_backend, join_group
     from ding.worker.learner.comm.base_comm_learner import BaseCommLearner, create_comm_learner
     from ding.worker.learner.comm.flask_fs_learner import (
         FlaskFileSystemLearner,
@@ -27,11 +27,15 @@ __all__ = [
     "SendLearnInfoHook",
     "SendPolicyHook",
     "create_comm_learner",
+    "group_backend",
+    "join_group",
 ]
 
 _MODULES = {
     "DEFAULT_GROUP_TIMEOUT_S": "_group",
     "GroupBroken": "_group",
+    "group_backend": "_group",
+    "join_group": "_group",
     "BaseCommLearner": "base_comm_learner",
     "create_comm_learner": "base_comm_learner",
     "FlaskFileSystemLearner": "flask_fs_learner",

@@ -9,6 +9,7 @@ import datetime
 import threading
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from ding.utils import allreduce_data, dist_init, get_rank, get_world_size
@@ -21,8 +22,16 @@ class GroupBroken(RuntimeError):
     """The processes are not in step any more; this one must end, and all begin anew."""
 
 
-def join_group(timeout_s: float = DEFAULT_GROUP_TIMEOUT_S) -> tuple[int, int]:
+def group_backend(cuda: bool, local_processes: int) -> str:
+    """How the processes talk: by nccl when each has a GPU of its own, else by gloo, which takes all tensors."""
+    return "nccl" if cuda and torch.cuda.is_available() and torch.cuda.device_count() >= local_processes else "gloo"
+
+
+def join_group(timeout_s: float = DEFAULT_GROUP_TIMEOUT_S, **options: Any) -> tuple[int, int]:
     """Rank and world size of this process, after joining the group unless that was done before.
+
+    Args:
+        options: further arguments of ``dist_init``, for what is not in the environment.
 
     Raises:
         GroupBroken: the others did not come in time.
@@ -31,7 +40,7 @@ def join_group(timeout_s: float = DEFAULT_GROUP_TIMEOUT_S) -> tuple[int, int]:
     if dist.is_available() and dist.is_initialized():
         return get_rank(), get_world_size()
     try:
-        return dist_init(timeout=datetime.timedelta(seconds=timeout_s))
+        return dist_init(timeout=datetime.timedelta(seconds=timeout_s), **options)
     except dist.DistError as error:
         raise GroupBroken(f"the processes of the learner did not find each other: {error}") from error
 

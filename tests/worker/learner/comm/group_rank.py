@@ -118,7 +118,7 @@ def main(how, rank):
     policy = {"die_at": 3} if (how, rank) == ("die", 1) else {"fail_at": 3} if (how, rank) == ("fail", 1) else {}
     try:
         train(rank, 2, 1000, **policy)
-    except Exception as error:
+    except (RuntimeError, ZeroDivisionError) as error:
         print(type(error).__name__, error)
         sys.stdout.flush()
         # As a role that ends does; the learner's thread may be within a call that never returns.

@@ -9,7 +9,7 @@ import group_rank
 import pytest
 import torch
 
-from ding.worker.learner.comm._group import GroupBroken, InStep, explain
+from ding.worker.learner.comm._group import GroupBroken, InStep, explain, group_backend
 
 
 @pytest.fixture
@@ -73,6 +73,16 @@ def test_a_failure_of_one_ends_both(run):
     assert (code0, code1) == (3, 3)
     assert text1 == "ZeroDivisionError the policy fails here\n"
     assert text0.startswith("GroupBroken rank 0 of 2 lost"), text0
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cuda", "processes", "backend"),
+    [(2, True, 2, "nccl"), (1, True, 2, "gloo"), (2, False, 2, "gloo"), (0, True, 1, "gloo")],
+)
+def test_each_process_needs_a_gpu_of_its_own_for_nccl(monkeypatch, gpus, cuda, processes, backend):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert group_backend(cuda, processes) == backend
 
 
 def test_only_the_talk_of_the_processes_is_explained():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,12 @@ from benchmarks._store import RESULTS, make_document, save
 THREADS = {"1": MODES[:1], "default": MODES[1:], "both": MODES}
 
 
+def command(*words: str) -> int:
+    """`main` with further words of the command line; SIGTERM ends the sides and removes what is temporary."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return main([*words, *sys.argv[1:]])
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run suites; returns the exit code: 0 when every own side ran."""
     words = list(sys.argv[1:] if argv is None else argv)
@@ -34,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run_quick(args.parent, args.rounds, _say)
     failed = False
     for name in args.suites or suites.DEFAULT_SUITES:
-        failed |= _run_suite(name, args, _command(name, args))
+        failed |= _run_suite(name, args, _command_line(name, args))
     return 1 if failed else 0
 
 
@@ -54,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(suite: str, args: argparse.Namespace) -> str:
+def _command_line(suite: str, args: argparse.Namespace) -> str:
     """The command line that measures the same; without the folder of the results, which is this machine's."""
     words = ["python -m benchmarks", suite, f"--rounds {args.rounds}", f"--threads {args.threads}"]
     if args.seconds_factor != 1.0:
@@ -134,4 +141,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.__main__ import main
+from benchmarks.__main__ import command
 
 if __name__ == "__main__":
-    sys.exit(main(["buffers", *sys.argv[1:]]))
+    sys.exit(command("buffers"))

@@ -143,12 +143,15 @@ def serve(build: Callable[[], Side], *distributions: str) -> None:
     gc.collect()
     ready = {"versions": versions(*distributions), "threads": _threads(), "work": side.work, "ops": list(side.ops)}
     channel.write(json.dumps({"ready": ready}) + "\n")
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "quit" in request:
-            break
-        channel.write(json.dumps(_measure(side.ops[request["op"]], request)) + "\n")
-    side.close()
+    try:
+        for line in sys.stdin:
+            request = json.loads(line)
+            if "quit" in request:
+                break
+            channel.write(json.dumps(_measure(side.ops[request["op"]], request)) + "\n")
+    finally:
+        # Also when the runner is gone: a side may have processes of its own.
+        side.close()
     sys.stderr.flush()
     # Some libraries hang in their atexit handlers; everything that matters is closed.
     os._exit(0)

@@ -64,7 +64,8 @@ class LearnerAggregator:
 
     Every message goes to all learners at once; a batch is split among them. A message that one of them does not answer
     or fails at fails as a whole, with the reason. The order of the learners is that of the numbers in their names; the
-    first one speaks for all where all say the same.
+    first one speaks for all where all say the same. In a pod (``KUBERNETES_SERVER_URL``) the learners are those that
+    the operator names for this aggregator.
 
     Args:
         cfg: ``slave`` and ``master`` (``host``, ``port`` and further arguments of both), and ``learner``
@@ -124,10 +125,10 @@ class LearnerAggregator:
         missing = [name for name, host, port in learners if not self._connect(name, host, port, deadline)]
         if missing:
             raise WorkersMissing(f"no connection to {', '.join(missing)}")
+        self._start_operator(deadline)
         if not self._wait_complete(deadline - time.monotonic()):
             found = ", ".join(link.name for link in self._ordered()) or "none"
             raise WorkersMissing(f"{self._learner_num} learners must come, came: {found}")
-        self._start_operator(deadline)
         self._slave.start()
         self._enrol()
 
@@ -145,7 +146,8 @@ class LearnerAggregator:
 
         server = server_of(address, os.environ.get("KUBERNETES_SERVER_API_VERSION", "/v1alpha1"))
         server.set_worker_type("aggregator")
-        self._operator = OperatorSync({"learner_target_num": 1}, self, {}, self._logger, server)
+        target = {"learner_target_num": max(1, self._learner_num)}
+        self._operator = OperatorSync(target, self, {}, self._logger, server, roles=("learner",))
         self._operator.start(deadline)
 
     def _connect(self, name: str, host: str, port: int, deadline: float) -> bool:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ding.worker.coordinator.errors import OperatorError, WorkersMissing
@@ -27,6 +27,7 @@ class OperatorSync:
         callbacks: ``deal_with_increase_collector`` and ``deal_with_decrease_collector``.
         logger: text logger.
         server: the client, by default made from ``cfg``.
+        roles: which workers are wanted; others of the list are not looked at.
     """
 
     def __init__(
@@ -36,14 +37,15 @@ class OperatorSync:
         callbacks: Mapping[str, Callable[..., Any]],
         logger: Any,
         server: OperatorServer | None = None,
+        roles: Sequence[str] = ("learner", "collector"),
     ) -> None:
         self._cfg = cfg
         self._comm = comm
         self._callbacks = callbacks
         self._logger = logger
         self._server = server or server_of(str(cfg["system_addr"]), str(cfg.get("api_version", "v1alpha1")))
-        self._known: dict[str, set[str]] = {"collector": set(), "learner": set()}
-        self._failed: dict[str, set[str]] = {"collector": set(), "learner": set()}
+        self._known: dict[str, set[str]] = {role: set() for role in roles}
+        self._failed: dict[str, set[str]] = {role: set() for role in roles}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="operator-sync", daemon=True)
 
@@ -74,6 +76,7 @@ class OperatorSync:
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(2 * _LOOK_EVERY_S)
+        self._server.close()
 
     def _targets(self) -> dict[str, int]:
         return {role: int(self._cfg.get(f"{role}_target_num", 0)) for role in self._known}
@@ -108,7 +111,7 @@ class OperatorSync:
         answer = self._server.get_replicas()
         if not answer.success:
             raise OperatorError(f"code {answer.code}: {answer.message}")
-        for role in ("learner", "collector"):
+        for role in self._known:
             self._follow(role, set((answer.data or {}).get(f"{role}s") or ()))
 
     def _follow(self, role: str, names: set[str]) -> None:

@@ -1,4 +1,6 @@
+import json
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from easydict import EasyDict
@@ -192,6 +194,65 @@ def test_a_learner_that_does_not_come_back_fails_the_task_and_is_told(enrolling,
     add("learner0_rank1")
     assert aggregator._wait_complete(20)
     assert aggregator.deal_with_get_data({"name": "learner_get_data_task"})["batch_size"] == 64
+
+
+class Operator(BaseHTTPRequestHandler):
+    """Names two learners and a collector that nobody must touch."""
+
+    def do_GET(self):
+        self._send({"learners": self.server.learners, "collectors": ["127.0.0.1:1"]})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen.append((self.path, body))
+        self._send({})
+
+    def _send(self, data):
+        self.server.paths.append(self.path)
+        text = json.dumps({"success": True, "code": 0, "message": "", "data": data}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *args):
+        pass
+
+
+def test_in_a_pod_the_learners_are_those_of_the_operator(monkeypatch):
+    operator = ThreadingHTTPServer(("127.0.0.1", 0), Operator)
+    learners = [Learner("127.0.0.1", 0) for _ in range(2)]
+    for learner in learners:
+        learner.start()
+    operator.seen, operator.paths = [], []
+    operator.learners = [learner.my_address.partition("://")[2] for learner in learners]
+    thread = threading.Thread(target=operator.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("KUBERNETES_SERVER_URL", f"http://127.0.0.1:{operator.server_port}")
+    monkeypatch.setenv("KUBERNETES_POD_NAME", "job-aggregator")
+    monkeypatch.setenv("KUBERNETES_POD_NAMESPACE", "ns")
+    aggregator = LearnerAggregator(
+        EasyDict(slave={"port": 0}, master={"port": 0}, learner_num=2, connect_timeout_s=20.0)
+    )
+    try:
+        aggregator.start()
+        assert aggregator.deal_with_get_resource() == {"gpu": 2}
+        assert operator.paths[0] == "/v1alpha1/replicas?namespace=ns&aggregator=job-aggregator"
+        # One more look has passed when the operator takes a learner back.
+        operator.learners.pop()
+        for _ in range(1000):
+            if aggregator.deal_with_get_resource() == {"gpu": 1}:
+                break
+            threading.Event().wait(0.01)
+        assert aggregator.deal_with_get_resource() == {"gpu": 1}
+        assert operator.seen == []
+    finally:
+        aggregator.close()
+        for learner in learners:
+            learner.close()
+        operator.shutdown()
+        operator.server_close()
+        thread.join(5)
 
 
 def test_waiting_for_learners_can_be_given_up(enrolling):

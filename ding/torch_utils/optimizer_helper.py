@@ -19,6 +19,7 @@ from ding.torch_utils._grad_guard import (
     params_with_grad,
     total_norm,
 )
+from ding.torch_utils._without_compiler import WithoutCompiler, torch_step
 
 _OPTIM_TYPES = ("adam", "adamw")
 _TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -82,7 +83,7 @@ class _GuardedMixin:
         return float(total_norm(grads, float(self._grad_norm_type or 2.0)))
 
 
-class Adam(_GuardedMixin, torch.optim.Adam):
+class Adam(_GuardedMixin, WithoutCompiler, torch.optim.Adam):
     """Adam (Kingma and Ba 2015, arXiv:1412.6980) or AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
 
     ``optim_type='adamw'`` decouples the weight decay: ``p -= lr * weight_decay * p`` before the step.
@@ -152,7 +153,7 @@ class Adam(_GuardedMixin, torch.optim.Adam):
         if self._decoupled:
             self._step_decoupled()
         elif not self._fused_step.run(self):
-            super().step()
+            torch_step(self, torch.optim.Adam)
         return loss
 
     _step_with_hooks = torch.optim.Optimizer.profile_hook_step(_step)
@@ -167,7 +168,7 @@ class Adam(_GuardedMixin, torch.optim.Adam):
                             param.mul_(1 - group["lr"] * decay)
                 # The decay is done: torch must not add it to the gradient as well.
                 group["weight_decay"] = 0
-            super().step()
+            torch_step(self, torch.optim.Adam)
         finally:
             for group, decay in zip(self.param_groups, decays):
                 group["weight_decay"] = decay
@@ -178,7 +179,7 @@ class Adam(_GuardedMixin, torch.optim.Adam):
         super().load_state_dict({**state_dict, "param_groups": groups})
 
 
-class RMSprop(_GuardedMixin, torch.optim.RMSprop):
+class RMSprop(_GuardedMixin, WithoutCompiler, torch.optim.RMSprop):
     """RMSprop (Hinton 2012) with the gradient clipping and ignoring of :class:`Adam`.
 
     The second moment of the momentum kinds is ``square_avg``.
@@ -229,5 +230,5 @@ class RMSprop(_GuardedMixin, torch.optim.RMSprop):
             with torch.enable_grad():
                 loss = closure()
         self._guard_gradients()
-        super().step()
+        torch_step(self, torch.optim.RMSprop)
         return loss

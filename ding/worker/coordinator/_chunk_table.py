@@ -82,7 +82,9 @@ class ChunkTable:
         if not self._unused:
             return
         refs = []
-        for number in self._unused:
+        for number in dict.fromkeys(self._unused):
+            if self._held.get(number):
+                continue  # drawn for the last time by a batch that has set out since
             ref = self._refs.pop(number)
             del self._rows[number]
             if self._numbers.get(ref["chunk"]) == number:

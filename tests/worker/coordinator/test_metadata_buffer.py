@@ -179,6 +179,20 @@ def test_a_ratio_limit_admits_a_prefix_and_holds_samples_back():
     assert buffer.admit(refs[2:]) == 1
 
 
+def test_a_chunk_that_a_batch_uses_up_stays_until_the_batch_has_arrived():
+    released = []
+    buffer = make(released, replay_buffer_size=4, max_use=1)
+    buffer.push_chunks([ref("a", 4)])
+    batch = buffer.sample_batch(4, 0)
+    while buffer.count():
+        batch = buffer.sample_batch(buffer.count(), 0)
+    assert released == []
+    buffer.batch_loaded(batch["batch"] - 1)
+    assert released == []
+    buffer.batch_loaded(batch["batch"])
+    assert [one["chunk"] for one in released] == ["a"]
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     size=st.integers(1, 12),

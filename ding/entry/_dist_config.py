@@ -68,6 +68,21 @@ def auto_folders(cfg: EasyDict) -> dict[str, str]:
     return {key: os.path.join(cfg.main.exp_name, key.removeprefix("path_")) for key in ("path_data", "path_policy")}
 
 
+def section_of(cfg: EasyDict, kind: str, name: str | None = None) -> EasyDict:
+    """Return the section of a worker: its own, else that of the first of its kind, else the one for all of them
+    (``platform='k8s'``).
+    """
+    system = cfg.system
+    return next(system[key] for key in (name or f"{kind}0", f"{kind}0", kind) if key in system)
+
+
+def waits_for_coordinator(cfg: EasyDict, kind: str) -> bool:
+    """Whether the operator names the workers of a kind to the coordinator (``platform='k8s'``), so that they need not
+    announce themselves.
+    """
+    return kind in cfg.system
+
+
 def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
     """Return ``address`` and ``port`` of the coordinator.
 

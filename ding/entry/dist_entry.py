@@ -25,6 +25,8 @@ from ding.entry._dist_config import (
     env_port,
     load_config,
     run_token,
+    section_of,
+    waits_for_coordinator,
     write_prepared,
 )
 from ding.entry._dist_group import PATIENCE_S, dist_launch_learner_aggregator, dist_launch_spawn_learner
@@ -134,7 +136,7 @@ def _tidy(cfg: EasyDict, run_dir: str) -> None:
     """The run is over: its journal goes, and the folders that nobody asked for by name."""
     shutil.rmtree(run_dir, ignore_errors=True)
     for key, folder in auto_folders(cfg).items():
-        if os.path.abspath(cfg.system.collector0[key]) == os.path.abspath(folder):
+        if os.path.abspath(section_of(cfg, "collector")[key]) == os.path.abspath(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -188,9 +190,10 @@ def _launch_worker(
     patience_s: float = PATIENCE_S,
 ) -> None:
     cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False)
-    address = coordinator_of(cfg)
+    waits = waits_for_coordinator(cfg, kind)
+    address = {"address": None} if waits else coordinator_of(cfg)
     name = name or f"{kind}0"
-    section = EasyDict(cfg.system.get(name, cfg.system[f"{kind}0"]))
+    section = EasyDict(section_of(cfg, kind, name))
     if section.get("multi_gpu"):
         raise ConfigValueError(
             f"{name} has {section.gpu_num} processes (system_config.learner_gpu_num): start -M learner_aggregator, and "

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from easydict import EasyDict
@@ -215,6 +216,74 @@ def test_a_killed_rank_of_a_run_over_several_addresses_takes_the_others_with_it(
     assert ranks.poll() is None
     assert roles.end() == {"coordinator": 0, "learner_aggregator": 143, "spawn_learner": 143, "collector": 143}
     assert json.loads((tmp_path / "parallel_test" / "result.json").read_text())["train_iter"] >= 1500
+
+
+class Operator(BaseHTTPRequestHandler):
+    """An operator whose pods are processes that somebody else starts."""
+
+    def do_GET(self):
+        self._send(self.server.workers if self.server.asked else {})
+
+    def do_POST(self):
+        self.server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self._send({})
+
+    def _send(self, data):
+        text = json.dumps({"success": True, "code": 0, "message": "", "data": data}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def operator():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Operator)
+    server.asked, server.workers = [], {}
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+def test_a_run_with_workers_of_an_operator(config, tmp_path, roles, operator, monkeypatch):
+    ports = {kind: free_port() for kind in ("coordinator", "learner", "collector")}
+    request = {"collectors": {"replicas": 1}, "learners": {"replicas": 1}}
+    system = EasyDict(
+        parallel_test_system_config,
+        coordinator=dict(
+            operator_server=dict(
+                system_addr=f"127.0.0.1:{operator.server_port}", api_version="v1alpha1", init_replicas_request=request,
+                collector_target_num=1, learner_target_num=1,
+            )
+        ),
+    )  # fmt: skip
+    text = parallel_config_to_source(parallel_test_main_config, parallel_test_create_config, system)
+    (tmp_path / "config.py").write_text(text)
+    given = {f"{kind}_port": port for kind, port in ports.items()}
+    prepared = dist_entry.dist_prepare_config("config.py", 0, platform="k8s", **given)
+    roles.common[roles.common.index("config.py")] = prepared
+    operator.workers = {f"{kind}s": [f"127.0.0.1:{ports[kind]}"] for kind in ("learner", "collector")}
+    coordinator = roles.start("coordinator")
+    roles.start("learner")
+    roles.start("collector")
+    assert coordinator.wait(150) == 0, roles.text("coordinator")
+    assert roles.end() == {"coordinator": 0, "learner": 143, "collector": 143}
+    assert operator.asked[0]["learners"] == {"replicas": 1}
+    assert json.loads((tmp_path / "parallel_test" / "result.json").read_text())["solved"]
 
 
 def _wait_for(condition, process):

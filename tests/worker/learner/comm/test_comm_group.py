@@ -9,6 +9,8 @@ import group_rank
 import pytest
 import torch
 
+from ding.data.exchange import InprocDataPlane
+from ding.worker.learner.comm._batch_loader import BatchLoader
 from ding.worker.learner.comm._group import GroupBroken, InStep, explain, group_backend
 
 
@@ -92,6 +94,18 @@ def test_only_the_talk_of_the_processes_is_explained():
     assert isinstance(lost, GroupBroken)
     assert "rank 1 of 2" in str(lost)
     assert "Connection closed by peer" in str(lost)
+
+
+@pytest.mark.parametrize(("repeat_last", "rewards"), [(True, [2, 2, 4, 4]), (False, [2, 4])])
+def test_processes_in_step_get_a_batch_for_each_that_was_sent(repeat_last, rewards):
+    plane = InprocDataPlane("torn")
+    chunk = plane.put(group_rank.samples(), {})["chunk"]
+    loader = BatchLoader(plane, 1, 8, repeat_last=repeat_last)
+    chunks = ["gone", chunk, "gone", chunk, "gone"]
+    loader.offer([group_rank.batch(number, name, [number]) for number, name in enumerate(chunks, 1)])
+    found = [next(loader) for _ in rewards]
+    loader.close()
+    assert [round(float(batch.columns["reward"][0]) * group_rank.ROWS) for batch in found] == rewards
 
 
 def test_batches_of_a_single_process_are_those_of_its_loader():

@@ -1,5 +1,6 @@
 """An env whose every transition has a number of its own, and an audit of where these numbers ended up."""
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -72,7 +73,9 @@ def audit(journal_path, data_root, episodes):
     Args:
         episodes: how many each env plays in a task.
     """
-    state, plane = Journal(str(journal_path)).load(), FileDataPlane(data_root)
+    with contextlib.closing(Journal(str(journal_path))) as journal:
+        state = journal.load()
+    plane = FileDataPlane(data_root)
     stored = set(plane.chunks())
     known = [chunk.ref["chunk"] for chunk in state.chunks]
     assert len(known) == len(set(known))

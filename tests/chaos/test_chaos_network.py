@@ -1,6 +1,7 @@
-"""R15: a whole run in real processes, of which every message goes through a proxy that hurts it.
+"""Runs whose roles nobody supervises, as on several machines.
 
-The short form runs always; the full one is marked slow.
+R15: every message goes through a proxy that hurts it. R4: all roles are killed at one moment, and started again. The
+short forms run always; the full ones are marked slow.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 
 import pytest
+import torch
 from chaos_ledger import audit
 from chaos_parts import HERE
 from chaos_proxy import FAULTS, Proxy
@@ -31,9 +33,13 @@ class ProxiedRun:
     """Four processes, and a proxy before each."""
 
     def __init__(self, folder, faults, **config):
-        self.folder = folder
-        ports = {role: find_free_port("127.0.0.1") for role in ROLES}
-        self.proxies = {role: Proxy(ports[role], faults, seed) for seed, role in enumerate(ROLES)}
+        self.folder, self.config = folder, {**LEDGER, **config}
+        self.ports = {role: find_free_port("127.0.0.1") for role in ROLES}
+        self.proxies = {role: Proxy(self.ports[role], faults, seed) for seed, role in enumerate(ROLES)}
+        self.begin()
+
+    def begin(self):
+        """Start all roles."""
         environment = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
@@ -42,12 +48,12 @@ class ProxiedRun:
         }
         self.processes = {}
         for role in ROLES:
-            options = {"config": {**LEDGER, **config}, "port": ports[role], "address": self.proxies[role].address}
+            options = {"config": self.config, "port": self.ports[role], "address": self.proxies[role].address}
             if role != "coordinator":
                 options["coordinator"] = self.proxies["coordinator"].address
-            with open(folder / f"{role}.txt", "w") as output:
+            with open(self.folder / f"{role}.txt", "a") as output:
                 self.processes[role] = subprocess.Popen(
-                    [sys.executable, str(HERE / "chaos_role.py"), str(folder), role, json.dumps(options)],
+                    [sys.executable, str(HERE / "chaos_role.py"), str(self.folder), role, json.dumps(options)],
                     stdout=output,
                     stderr=output,
                     env=environment,
@@ -68,13 +74,17 @@ class ProxiedRun:
 
     def wait_for(self, rows, faults, timeout_s):
         """Wait until there are so many rows, and each of these faults happened."""
+        self.wait_until(lambda: self.rows() >= rows, f"{rows} rows", timeout_s)
+        self.wait_until(lambda: all(self.faults()[fault] for fault in faults), f"faults {faults}", timeout_s)
+        return self.status()
+
+    def wait_until(self, condition, what, timeout_s):
         tick, deadline_s = threading.Event(), time.monotonic() + timeout_s
-        while self.rows() < rows or not all(self.faults()[fault] for fault in faults):
+        while not condition():
             ended = [role for role, process in self.processes.items() if process.poll() is not None]
             assert not ended, f"{ended} ended:\n{self.output()}"
-            assert time.monotonic() < deadline_s, f"too little data: {self.status()}\n{self.output()}"
+            assert time.monotonic() < deadline_s, f"no {what}: {self.status()}\n{self.output()}"
             tick.wait(0.1)
-        return self.status()
 
     def faults(self):
         counts = Counter()
@@ -83,11 +93,16 @@ class ProxiedRun:
         return counts
 
     def kill(self):
+        """Kill all roles at one moment."""
         for process in self.processes.values():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         for process in self.processes.values():
             process.wait()
+        (self.folder / "status.json").unlink(missing_ok=True)
+
+    def close(self):
+        self.kill()
         for proxy in self.proxies.values():
             proxy.close()
 
@@ -102,7 +117,7 @@ def start(tmp_path):
 
     yield begin
     for run in runs:
-        run.kill()
+        run.close()
 
 
 def check(run, tmp_path, rows, timeout_s, faults):
@@ -125,3 +140,45 @@ def test_nothing_is_lost_or_doubled_in_a_bad_network(start, tmp_path):
 @pytest.mark.slow
 def test_a_hundred_thousand_transitions_in_a_bad_network(start, tmp_path):
     check(start(FAULTS), tmp_path, 100_000, 1500, FAULTS)
+
+
+def checkpoint_iter(folder):
+    (path,) = folder.glob("*/ckpt/resume_*.pth.tar")
+    return torch.load(path, weights_only=True)["last_iter"]
+
+
+def kill_all_and_go_on(run, folder, kills, rows_between):
+    """R4: the data, and the counters of learner and coordinator, go on from where they were."""
+    iterations, steps = [], []
+    for number in range(1, kills + 1):
+        run.wait_for(rows_between * number, (), 300)
+        run.wait_until(lambda: list(folder.glob("*/ckpt/resume_*.pth.tar")), "checkpoint", 300)
+        run.kill()
+        found = audit(folder / JOURNAL, folder / "data", EPISODES)
+        assert (found.doubled, found.holes, found.unread) == (0, 0, [])
+        assert found.rows >= rows_between * number
+        iterations.append(checkpoint_iter(folder))
+        steps.append(found.finished_steps)
+        run.begin()
+    status = run.wait_for(rows_between * (kills + 1), (), 300)
+    run.wait_until(lambda: run.status()["train_iter"] > iterations[-1], "training", 300)
+    run.kill()
+    found = audit(folder / JOURNAL, folder / "data", EPISODES)
+    assert (found.doubled, found.holes, found.unread) == (0, 0, [])
+    assert [*iterations, checkpoint_iter(folder)] == sorted([*iterations, checkpoint_iter(folder)])
+    assert [*steps, found.finished_steps] == sorted([*steps, found.finished_steps])
+    assert found.complete >= found.finished_steps > 0
+    assert found.cut <= ENVS * (COLLECTORS * (kills + 1) + status["tasks"]["requeued"])
+    assert status["tasks"]["failed"] == 0
+
+
+RESUMED = {"create.comm_learner.resume_ckpt_freq": 100, "system.coordinator": {"lease_s": 4.0}}
+
+
+def test_a_run_of_which_everything_is_killed_goes_on(start, tmp_path):
+    kill_all_and_go_on(start({}, **RESUMED), tmp_path, kills=1, rows_between=2500)
+
+
+@pytest.mark.slow
+def test_everything_is_killed_ten_times(start, tmp_path):
+    kill_all_and_go_on(start({}, **RESUMED), tmp_path, kills=10, rows_between=5000)

@@ -1,0 +1,97 @@
+"""R13, R14: the data folder of a run is full for a while, and some of its files are broken."""
+
+import contextlib
+import os
+import random
+import sys
+import threading
+
+import pytest
+from chaos_parts import ChaosRun
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+SHARE = 1 << 20
+CONFIG = {
+    "create.env": {"type": "ledger_env", "import_names": ["chaos_ledger"]},
+    "create.comm_collector.max_data_bytes": SHARE,
+    "main.env.stop_value": 10**9,
+    "main.env.collector_env_num": 4,
+    "main.env.collector_episode_num": 20,
+    "main.env.evaluator_env_num": 1,
+    "main.policy.other.commander.eval_interval": 3600,
+    "main.policy.other.replay_buffer": {"replay_buffer_size": 2000},
+    "main.policy.collect.collector": {"collector_num": 2, "chunk_rows": 64},
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    started = ChaosRun(tmp_path, config={**CONFIG, "system.path_data": str(tmp_path / "data")})
+    yield started
+    started.close()
+
+
+def counted(run, name):
+    return run.status("buffers", {}).get(name, 0)
+
+
+def goes_on(run, what, rows=2000, iterations=200):
+    had, begun = counted(run, "rows"), run.status("train_iter")
+    run.wait_for(lambda: counted(run, "rows") >= had + rows, f"data {what}")
+    run.wait_for(lambda: run.status("train_iter") >= begun + iterations, f"training {what}")
+
+
+def test_a_folder_without_room_holds_the_collectors_back_and_they_go_on_when_there_is_some(run, tmp_path):
+    goes_on(run, "at first")
+    filler = tmp_path / "data" / "filler.chunk"
+    with open(filler, "wb") as file:
+        file.truncate(SHARE)
+    for number in range(2):
+        log = next(tmp_path.glob(f"*/log/collector{number}_process.txt"))
+        run.wait_for(lambda: "cannot be stored, collecting waits" in log.read_text(), "full folder")  # noqa: B023
+    run.wait_for(lambda: "the share of" in run.output, "warning to the user")
+    begun = run.status("train_iter")
+    run.wait_for(lambda: run.status("train_iter") >= begun + 200, "training without new data")
+    filler.unlink()
+    goes_on(run, "when there is room again")
+    assert run.status("tasks")["failed"] == 0
+    assert not list((tmp_path / "data").glob("quarantine/*"))
+
+
+class Vandal(threading.Thread):
+    """Breaks one of a hundred files: every other one loses its end, the others get a wrong byte."""
+
+    def __init__(self, folder):
+        super().__init__(daemon=True)
+        self.folder, self.over, self.broken = folder, threading.Event(), 0
+        self._chance, self._seen = random.Random(0), set()
+
+    def run(self):
+        while not self.over.wait(0.005):
+            for path in list(self.folder.glob("*.chunk")):
+                if path.name not in self._seen and not self._seen.add(path.name) and self._chance.random() < 0.01:
+                    with contextlib.suppress(FileNotFoundError):  # it is gone already
+                        self._break(path)
+
+    def _break(self, path):
+        content = path.read_bytes()
+        self.broken += 1
+        content = content[:-7] if self.broken % 2 else content[:-7] + bytes([content[-7] ^ 1]) + content[-6:]
+        # As another file in its place: an open one is not changed under its reader.
+        path.with_suffix(".broken").write_bytes(content)
+        os.replace(path.with_suffix(".broken"), path)
+
+
+def test_broken_files_are_put_aside_and_counted_and_the_run_goes_on(run, tmp_path):
+    goes_on(run, "at first")
+    vandal = Vandal(tmp_path / "data")
+    vandal.start()
+    run.wait_for(lambda: vandal.broken >= 6 and counted(run, "broken_rows") >= 2 * 64, "broken files", 400)
+    vandal.over.set()
+    vandal.join()
+    goes_on(run, "after broken files")
+    aside = [path.name for path in (tmp_path / "data" / "quarantine").iterdir()]
+    assert 2 <= len(aside) <= vandal.broken
+    assert run.status("tasks")["failed"] == 0
+    assert run.pid("learner0") is not None

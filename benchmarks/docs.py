@@ -52,12 +52,10 @@ def page(documents: dict[str, dict[str, Any]]) -> str:
         document = _without_superseded(documents[name], latest)
         if not document["measurements"]:
             continue
-        machine = document["machine"]
         lines += [
             f"## {document['title']}",
             "",
-            f"{document['finished'][:10]}, commit {document['commit'] or 'unknown'}, {machine['cpu']},"
-            f" {machine['cores']} cores, {document['rounds']} rounds.",
+            f"Made {_made(document)}.",
             f"Load of the machine during the run: {_load(document)}. All figures:"
             f" [{name}.md](../benchmarks/results/latest/{name}.md).",
             "",
@@ -85,6 +83,18 @@ def _targets(documents: dict[str, dict[str, Any]]) -> list[str]:
     return ["## What was asked for", "", f"By the newest results: {counted(found)}.", "", *table(found), ""]
 
 
+def _made(document: dict[str, Any]) -> str:
+    """When and where; several values where a suite was measured in parts."""
+    made = [made_of(one, document) for one in document["measurements"]]
+    parts = {
+        "": [one["finished"][:10] for one in made],
+        "commit ": [one["commit"] or "unknown" for one in made],
+        "on ": [f"{one['machine']['cpu']}, {one['machine']['cores']} cores" for one in made],
+        "rounds: ": [str(one["rounds"]) for one in made],
+    }
+    return ", ".join(word + " and ".join(dict.fromkeys(values)) for word, values in parts.items())
+
+
 def _place(name: str) -> tuple[int, str]:
     return (SUITES.index(name) if name in SUITES else len(SUITES), name)
 
@@ -100,13 +110,14 @@ def _summary(document: dict[str, Any]) -> list[str]:
     for one in document["measurements"]:
         for op in one["ops"]:
             ours = op["figures"].get(one.get("first", OWN))
-            if ours is None:
+            if ours is None and not one.get("varies"):
                 continue
             ratios = ", ".join(f"{label} {number(ratio)}" for label, ratio in op["ratios"].items())
             if one.get("varies"):
                 ratios = "; ".join(f"{label}: {number(found['median'])}" for label, found in op["figures"].items())
             noise = "" if op["noise"] is None else f"{op['noise']:.0%}"
-            figure = f"{number(ours['median'])} {op['unit'].replace('_', ' ')}"
+            unit = op["unit"].replace("_", " ")
+            figure = unit if one.get("varies") else f"{number(ours['median'])} {unit}"
             lines.append(f"| {one['title']}: {op['title']} | {one['mode']} | {figure} | {ratios} | {noise} |")
         for label, error in one["errors"].items():
             why = " ".join(error.split())[-160:]

@@ -75,7 +75,8 @@ def _grows(label: str) -> Target:
 
 def _collectors() -> Measurement:
     script = "ours/parallel.py"
-    sides = [own(script, "--collectors", count, *WINDOW, label=f"ding, {count} collectors") for count in COLLECTORS]
+    labels = {count: f"ding, {count} collector{'s' if count > 1 else ''}" for count in COLLECTORS}
+    sides = [own(script, "--collectors", count, *WINDOW, label=label) for count, label in labels.items()]
     return Measurement(
         "scaling_collectors",
         "The parallel mode with 1, 2 and 4 collectors",

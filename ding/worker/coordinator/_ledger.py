@@ -105,7 +105,12 @@ class TaskLedger:
     def progress(self, task_id: str, holder: Holder) -> bool:
         """The worker did something useful."""
         with self._lock:
-            return self._machine.progress(task_id, holder)
+            record = self._machine.tasks.get(task_id)
+            forgiven = record is not None and record.failures > 0
+            moved = self._machine.progress(task_id, holder)
+            if moved and forgiven and record is not None:
+                self._journal.update_task(record)
+            return moved
 
     def lease_left(self, task_id: str, holder: Holder) -> float:
         """Seconds until the lease ends; 0 when the worker does not hold the task."""

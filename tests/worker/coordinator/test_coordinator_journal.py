@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ding.worker.coordinator._journal import ChunkRow, Journal
+from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder, TaskMachine, TaskPhase
 from ding.worker.coordinator.errors import JournalError
 
@@ -114,3 +115,20 @@ def test_a_journal_of_another_version_or_no_journal_is_refused(tmp_path):
     noise.write_bytes(b"this is no database" * 100)
     with pytest.raises(JournalError, match="cannot be opened"):
         Journal(str(noise))
+
+
+def test_failures_that_progress_has_made_good_are_not_counted_by_the_next_coordinator(tmp_path):
+    path = str(tmp_path / "coordinator.sqlite")
+    for life in range(1, 6):
+        ledger = TaskLedger(Journal(path), max_failures=2)
+        ledger.restore(Journal(path).load())
+        if life == 1:
+            ledger.submit("learner", {"task_id": "t", "buffer_id": "b"})
+        else:
+            ledger.fence(Holder("learner0", f"life-{life - 1}"), "killed with its coordinator")
+            assert ledger.record("t").phase is TaskPhase.QUEUED
+            assert ledger.record("t").failures == 1
+        holder = Holder("learner0", f"life-{life}")
+        ledger.send("t", holder)
+        assert ledger.started("t", holder)
+        assert ledger.progress("t", holder)

@@ -73,7 +73,7 @@ def check(run, folder, rows):
 
 @pytest.mark.parametrize("slow", ["learner", pytest.param("collector", marks=pytest.mark.slow)])
 def test_the_slower_side_sets_the_pace(start, tmp_path, slow):
-    check(start(slow), tmp_path, 10_000)
+    check(start(slow), tmp_path, 7500)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A DQN of which each learner writes down what it went on from, and a slow one."""
+"""A DQN of which each learner writes down what it went on from, a slow one, and a broken one."""
 
 import os
 import time
@@ -32,3 +32,27 @@ class SlowDQN(DQNCommandModePolicy):
         result = super()._forward_learn(data)
         time.sleep(max(0.01, 9 * (time.monotonic() - begin_s)))
         return result
+
+
+@POLICY_REGISTRY.register("broken_dqn_command")
+class BrokenDQN(DQNCommandModePolicy):
+    """Fails in the forward of the mode ``cfg.broken_mode``, always after a few calls, as ``cfg.broken_how`` says."""
+
+    _calls = 0
+
+    @batched
+    def _forward_learn(self, data):
+        self._maybe_break("learn")
+        return super()._forward_learn(data)
+
+    @batched
+    def _forward_collect(self, data, eps):
+        self._maybe_break("collect")
+        return super()._forward_collect(data, eps)
+
+    def _maybe_break(self, mode):
+        self._calls += mode == self._cfg.broken_mode
+        if self._calls > 3:
+            if self._cfg.broken_how == "memory":
+                raise MemoryError("the chaos policy has no memory left")
+            raise ArithmeticError("the chaos policy is broken")

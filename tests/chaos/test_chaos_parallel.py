@@ -119,6 +119,25 @@ def test_an_exception_in_an_env_stops_the_run_with_its_traceback(start, how):
     assert run.left_behind() == []
 
 
+@pytest.mark.parametrize(
+    ("mode", "how", "error"),
+    [
+        ("learn", "raise", "ArithmeticError: the chaos policy is broken"),
+        pytest.param("collect", "raise", "ArithmeticError: the chaos policy is broken", marks=pytest.mark.slow),
+        pytest.param("collect", "memory", "MemoryError: the chaos policy has no memory left", marks=pytest.mark.slow),
+    ],
+)
+def test_an_exception_in_a_policy_stops_the_run_with_its_traceback(start, mode, how, error):
+    """R7 in the learner, and in the policy of a collector."""
+    policy = {"type": "broken_dqn_command", "import_names": ["chaos_learner"]}
+    changes = {"create.policy": policy, "main.policy.broken_mode": mode, "main.policy.broken_how": how}
+    run = start(config=changes)
+    assert run.wait_end() == 1
+    assert "chaos_learner.py" in run.output
+    assert error in run.output
+    assert run.left_behind() == []
+
+
 @pytest.mark.parametrize("how", [pytest.param("abort", marks=pytest.mark.slow), "segfault"])
 def test_a_crash_in_an_env_stops_the_run_and_names_the_signal(start, how):
     """R7 where the process dies."""

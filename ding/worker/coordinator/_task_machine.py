@@ -59,6 +59,8 @@ class TaskRecord:
         failures: failures in a row, without progress in between.
         attempts: how often it was sent.
         error: what the last failure said.
+        inherited: an earlier coordinator sent it, and its holder was not heard of since. If it never is, it died with
+            that coordinator, which is no failure of the task.
     """
 
     task_id: str
@@ -70,6 +72,7 @@ class TaskRecord:
     failures: int = 0
     attempts: int = 0
     error: str = ""
+    inherited: bool = False
 
 
 @dataclass
@@ -158,6 +161,7 @@ class TaskMachine:
         if record is None:
             return self._stale()
         record.lease_deadline = max(record.lease_deadline, lease_deadline)
+        record.inherited = False
         return True
 
     def progress(self, task_id: str, holder: Holder) -> bool:
@@ -249,6 +253,7 @@ class TaskMachine:
     def restore(self, record: TaskRecord) -> None:
         """Take over a record of a journal."""
         self.tasks[record.task_id] = record
+        record.inherited = record.holder is not None
         if record.holder is not None:
             self._by_holder[record.holder] = record.task_id
 
@@ -269,7 +274,8 @@ class TaskMachine:
 
     def _again(self, record: TaskRecord, error: str, queue_deadline: float) -> TaskPhase:
         self._leave(record)
-        record.failures += 1
+        record.failures += not record.inherited
+        record.inherited = False
         record.error = error
         if record.failures >= self.max_failures:
             record.phase = TaskPhase.FAILED

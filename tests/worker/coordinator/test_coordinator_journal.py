@@ -125,7 +125,9 @@ def test_failures_that_progress_has_made_good_are_not_counted_by_the_next_coordi
         if life == 1:
             ledger.submit("learner", {"task_id": "t", "buffer_id": "b"})
         else:
-            ledger.fence(Holder("learner0", f"life-{life - 1}"), "killed with its coordinator")
+            former = Holder("learner0", f"life-{life - 1}")
+            assert ledger.renew("t", former)
+            ledger.fence(former, "killed")
             assert ledger.record("t").phase is TaskPhase.QUEUED
             assert ledger.record("t").failures == 1
         holder = Holder("learner0", f"life-{life}")

@@ -232,3 +232,25 @@ TestMachineRules = MachineRules.TestCase
 TestMachineRules.settings = settings(
     max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
+
+
+def test_a_worker_that_died_with_its_coordinator_is_no_failure_of_the_task():
+    machine = TaskMachine(max_failures=2)
+    record = machine.submit("t", "learner", 100.0)
+    for life in range(5):
+        holder = Holder("w", f"life{life}")
+        machine.send("t", holder, 10.0)
+        machine.started("t", holder, 10.0)
+        machine = TaskMachine(max_failures=2)  # the next coordinator
+        machine.restore(record)
+        assert machine.expire(20.0, 100.0) == [record]
+        assert (record.phase, record.failures) == (TaskPhase.QUEUED, 0)
+    # One that is heard of, and lost after that, is one.
+    for failures, phase in ((1, TaskPhase.QUEUED), (2, TaskPhase.FAILED)):
+        holder = Holder("w", f"another{failures}")
+        machine.send("t", holder, 10.0)
+        machine.started("t", holder, 10.0)
+        machine.restore(record)
+        assert machine.renew("t", holder, 15.0)
+        machine.expire(20.0, 100.0)
+        assert (record.phase, record.failures) == (phase, failures)

@@ -1,5 +1,6 @@
 """Frames that several rows share, each stored once."""
 
+import contextlib
 import mmap
 import sys
 from collections.abc import Sequence
@@ -20,8 +21,11 @@ def reserve(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not sys.platform.startswith("linux") or size < mmap.PAGESIZE:
         return np.empty(shape, dtype)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
-    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=dtype).reshape(shape)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    # Numpy asks for huge pages, too: frames are read in random order. A kernel without them refuses.
+    with contextlib.suppress(OSError, AttributeError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype=dtype).reshape(shape)
 
 
 class FramePool:

@@ -15,6 +15,8 @@ from ding.data.transition_batch import TransitionBatch
 # Fields of at most so many bytes per row share one record: a read then gathers them all at once. Copying of larger
 # rows is bound by memory, and records of them would spread the small fields over many pages.
 PACKED_BYTES = 512
+# Arrays in one piece of memory begin at multiples of so many bytes.
+_ALIGN = 64
 
 Allocate = Callable[[str, "tuple[int, ...]", np.dtype], np.ndarray]
 
@@ -45,7 +47,7 @@ class ColumnStorage(Storage):
         self._arrays: list[Any] = [None] * len(fields)
         self._records: np.ndarray | None = None
         self._keys: list[str] = [f"f{i}" for i in range(len(fields))]
-        self._packed = [i for i, field in enumerate(fields) if self._keeps(i) and _packs(field)]
+        self._packed = [i for i in range(len(fields)) if self._in_records(i)]
         if self._packed:
             # Fields of one dtype side by side: several of them can then be written at once.
             order = sorted(self._packed, key=lambda i: (-fields[i].stored_dtype.itemsize, fields[i].stored_dtype.str))
@@ -64,6 +66,9 @@ class ColumnStorage(Storage):
         """Whether a field has an array of its own here."""
         return True
 
+    def _in_records(self, number: int) -> bool:
+        return self._keeps(number) and _packs(self.fields[number])
+
     def _make_plans(self) -> None:
         fields = self.fields
         self._flat = all(len(field.path) == 1 for field in fields)
@@ -71,6 +76,8 @@ class ColumnStorage(Storage):
         plain = all(field.kind != OBJECTS and field.recast is None for field in fields)
         # What read() can do in one comprehension: (key, key in the record, is it a tensor).
         self._simple = self._flat and plain and len(self._packed) == len(fields)
+        # Fields with an array of their own here or, elided, elsewhere.
+        self._large = [i for i, field in enumerate(fields) if field.kind != OBJECTS and not self._in_records(i)]
         self._simple_plan = [(field.path[0], key, field.kind == TENSOR) for field, key in zip(fields, self._keys)]
         # For whoever wants to do without the calls of write(): it does nothing, and says so, unless rows fit exactly.
         self.quick_writer = RecordWriter(self._records, fields, self._keys) if self._simple else None
@@ -118,19 +125,45 @@ class ColumnStorage(Storage):
 
     def gather(self, positions: np.ndarray) -> list[Any]:
         """One leaf per field, copied."""
-        records = None if self._records is None else self._records.take(positions)
-        leaves: list[Any] = []
+        leaves: list[Any] = [None] * len(self.fields)
+        if self._records is not None:
+            records = self._records.take(positions)
+            for i in self._packed:
+                leaves[i] = records[self._keys[i]]
+        targets = self._targets(len(positions))
+        self._gather_large(positions, targets)
+        for i, target in targets.items():
+            leaves[i] = target
         for i, field in enumerate(self.fields):
-            array = self._arrays[i]
-            if array is None:
-                leaves.append(None)
-                continue
             if field.kind == OBJECTS:
-                leaves.append([array[position] for position in positions.tolist()])
-                continue
-            taken = records[self._keys[i]] if records is not None and _packs(field) else array.take(positions, 0)
-            leaves.append(field.restore(taken))
+                array = self._arrays[i]
+                leaves[i] = [array[position] for position in positions.tolist()]
+            else:
+                leaves[i] = field.restore(leaves[i])
         return leaves
+
+    def _targets(self, count: int) -> dict[int, np.ndarray]:
+        """Memory for ``count`` rows of each large field, by number of the field: all of it one piece.
+
+        The allocator takes a piece of some megabytes, when it is freed, as a sign to keep such pieces for the next
+        request. Of several it gives some back to the system, and taking those anew, page by page, costs more than
+        the copy.
+        """
+        sizes = [-(-count * self.fields[i].row_bytes // _ALIGN) * _ALIGN for i in self._large]
+        block = np.empty(sum(sizes), np.uint8)
+        targets, begin = {}, 0
+        for i, size in zip(self._large, sizes):
+            field = self.fields[i]
+            part = block[begin : begin + count * field.row_bytes]
+            targets[i] = part.view(field.stored_dtype).reshape(count, *field.shape)
+            begin += size
+        return targets
+
+    def _gather_large(self, positions: np.ndarray, targets: dict[int, np.ndarray]) -> None:
+        """Copy the rows of large fields. Positions are known to be held; with 'clip' numpy needs no copy of its own."""
+        for i, target in targets.items():
+            if self._arrays[i] is not None:
+                self._arrays[i].take(positions, 0, target, "clip")
 
     def _nest(self, leaves: list[Any]) -> dict[str, Any]:
         if self._flat:

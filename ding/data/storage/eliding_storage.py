@@ -9,6 +9,9 @@ from ding.data.storage._frame_pool import FramePool
 from ding.data.storage._schema import Field
 from ding.data.storage.column_storage import Allocate, ColumnStorage, in_memory
 
+# Bytes of frames to copy before turning from obs to next_obs.
+_GATHER_BYTES = 1 << 19
+
 
 class ElidedPair:
     """A field of ``obs`` and the same field of ``next_obs``, as references to frames of one pool.
@@ -47,14 +50,21 @@ class ElidedPair:
         rows[:, stack:] = placed[half:].reshape(-1, stack)
         self.slots[positions] = rows
 
-    def read(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of both fields at these positions."""
+    def read(self, positions: np.ndarray, obs: np.ndarray, next_obs: np.ndarray) -> None:
+        """Copy both fields at these positions to arrays ``[K, *shape]``."""
         slots = self.slots.take(positions, 0)
         frames = self.pool.frames
-        shape = (len(positions), *self.shape)
-        obs = frames.take(np.ascontiguousarray(slots[:, : self.stack]).reshape(-1), 0)
-        next_obs = frames.take(np.ascontiguousarray(slots[:, self.stack :]).reshape(-1), 0)
-        return obs.reshape(shape), next_obs.reshape(shape)
+        shape = frames.shape[1:]
+        parts = [
+            (slots[:, : self.stack].reshape(-1), obs.reshape(-1, *shape)),
+            (slots[:, self.stack :].reshape(-1), next_obs.reshape(-1, *shape)),
+        ]
+        # Some rows of both fields at a time: the frames that they share are then still in the cache.
+        step = max(self.stack, _GATHER_BYTES // max(1, frames[0].nbytes))
+        for begin in range(0, len(positions) * self.stack, step):
+            for part, target in parts:
+                # Slots of held rows are sound, and with 'clip' numpy needs no copy of its own.
+                frames.take(part[begin : begin + step], 0, target[begin : begin + step], "clip")
 
     def erase(self, positions: np.ndarray) -> None:
         """Give the frames of these rows back."""
@@ -102,13 +112,10 @@ class ElidingStorage(ColumnStorage):
         for pair in self._pairs:
             pair.write(positions, leaves[pair.obs], leaves[pair.next_obs])
 
-    def gather(self, positions: np.ndarray) -> list[Any]:
-        leaves = super().gather(positions)
+    def _gather_large(self, positions: np.ndarray, targets: dict[int, np.ndarray]) -> None:
+        super()._gather_large(positions, targets)
         for pair in self._pairs:
-            obs, next_obs = pair.read(positions)
-            leaves[pair.obs] = self.fields[pair.obs].restore(obs)
-            leaves[pair.next_obs] = self.fields[pair.next_obs].restore(next_obs)
-        return leaves
+            pair.read(positions, targets[pair.obs], targets[pair.next_obs])
 
     def erase(self, positions: np.ndarray) -> None:
         super().erase(positions)

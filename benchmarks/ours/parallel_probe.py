@@ -71,15 +71,16 @@ def _time_chunks(log: EventLog) -> None:
         for ref in refs:
             log.add("arrived", name=ref["chunk"])
 
-    def sampled(_: float, batch: Any, *__: Any) -> None:
-        for chunk in () if batch is None else batch["chunks"]:
+    def sampled(_: float, batches: Any, *__: Any) -> None:
+        # Batches that were drawn together share their list of chunks.
+        for chunk in batches[0]["chunks"] if batches else ():
             if chunk not in seen:
                 seen.add(chunk)
                 log.add("sampled", name=chunk)
 
     _after(FileDataPlane, "put", lambda began, ref, *_: log.add("written", name=ref["chunk"], time_s=began))
     _after(MetadataBuffer, "push_chunks", pushed)
-    _after(MetadataBuffer, "sample_batch", sampled)
+    _after(MetadataBuffer, "sample_batches", sampled)
 
 
 def _time_policies(log: EventLog) -> None:

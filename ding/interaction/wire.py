@@ -20,8 +20,6 @@ _FLOAT_KEY = "$float"
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 # A string (closed or cut off, so that no body makes the search start over), an opening or a closing bracket.
 _BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
-# Only a number with a long exponent or very many digits can overflow to infinity.
-_MAY_OVERFLOW = re.compile(r"[eE]\+?\d{3}|\d{300}")
 
 
 def dumps(value: Any) -> bytes:
@@ -52,7 +50,7 @@ def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
         return json.loads(
             text,
             parse_constant=_refuse_constant,
-            parse_float=_finite_float if _MAY_OVERFLOW.search(text) else None,
+            parse_float=_finite_float,
             object_hook=_untagged if _FLOAT_KEY in text else None,
         )
     except (ValueError, RecursionError) as error:

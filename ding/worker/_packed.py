@@ -2,18 +2,21 @@
 
 A batch has a handful of numbers per row. As JSON lists they cost more to write, check and read than the rest of a
 message together; as base64 of their bytes they cost next to nothing. What is read is checked: a known dtype, the right
-length, and no more than that.
+length, and no more than that. What belongs together is packed together: several batches make one message, and the
+priorities of several train iterations one array, since an array costs the same whether it is short or long.
 """
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 _DTYPES = {code: np.dtype(code) for code in ("<i4", "<i8", "<f8")}
 _MAX_VALUES = 1 << 22
+#: About how many rows are packed together, and read together by a learner.
+GROUP_ROWS = 512
 
 
 def pack_array(array: Any) -> dict[str, str]:
@@ -81,6 +84,69 @@ def unpack_batch(message: Any) -> dict[str, Any]:
     return batch
 
 
+def pack_batches(batches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Sampled batches as JSON, in messages of several batches each that have equal size and equal keys."""
+    messages, begin = [], 0
+    while begin < len(batches):
+        size, keys = _form(batches[begin])
+        end, most = begin + 1, begin + max(1, GROUP_ROWS // max(1, size))
+        while end < min(most, len(batches)) and _form(batches[end]) == (size, keys):
+            end += 1
+        messages.append(_pack_group(batches[begin:end], keys))
+        begin = end
+    return messages
+
+
+def _form(batch: Mapping[str, Any]) -> tuple[int, list[str]]:
+    return len(batch["rows"]), [key for key in ROW_KEYS if batch.get(key) is not None]
+
+
+def _pack_group(batches: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> dict[str, Any]:
+    chunks, rows = joined_rows(batches)
+    packed = {key: pack_array(np.concatenate([batch[key] for batch in batches])) for key in keys}
+    numbers = [batch["batch"] for batch in batches]
+    return {"batch": numbers, "chunks": chunks, "rows": pack_array(rows.astype(np.int32)), **packed}
+
+
+def joined_rows(batches: Sequence[Mapping[str, Any]]) -> tuple[list[str], np.ndarray]:
+    """Chunks and rows of several batches as those of one. Batches may share their list of chunks."""
+    begins: dict[int, int] = {}
+    chunks: list[str] = []
+    rows = []
+    for batch in batches:
+        begin = begins.setdefault(id(batch["chunks"]), len(chunks))
+        if begin == len(chunks):
+            chunks += batch["chunks"]
+        rows.append(np.asarray(batch["rows"]) + (begin, 0) if begin else batch["rows"])
+    return chunks, np.concatenate(rows)
+
+
+def unpack_batches(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """The batches of :func:`pack_batches` and of :func:`pack_batch`, in order. Those of one message share ``chunks``.
+
+    Raises:
+        ValueError: a message has not the form of batches.
+    """
+    batches = []
+    for message in messages:
+        numbers = message.get("batch") if isinstance(message, Mapping) else None
+        if not isinstance(numbers, list):
+            batches.append(unpack_batch(message))
+            continue
+        if not numbers or any(type(number) is not int for number in numbers):
+            raise ValueError("a message of several batches needs a list of ints as 'batch'")
+        joined = unpack_batch({**message, "batch": numbers[0]})
+        size, rest = divmod(len(joined["rows"]), len(numbers))
+        if rest:
+            raise ValueError(f"{len(joined['rows'])} rows are not {len(numbers)} batches of equal size")
+        keys = [key for key in ("rows", *ROW_KEYS) if key in joined]
+        for position, number in enumerate(numbers):
+            begin = position * size
+            parts = {key: joined[key][begin : begin + size] for key in keys}
+            batches.append({"batch": number, "chunks": joined["chunks"], **parts})
+    return batches
+
+
 def pack_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """A learn info as JSON, with its priorities packed."""
     priorities = info.get("priority_info") or {}
@@ -98,3 +164,51 @@ def unpack_info(info: Mapping[str, Any]) -> dict[str, Any]:
     priorities = info.get("priority_info") or {}
     unpacked = {key: unpack_array(value) if isinstance(value, Mapping) else value for key, value in priorities.items()}
     return {**info, "priority_info": unpacked}
+
+
+def pack_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The part ``infos`` (and ``priorities``) of a report, from ``{'seq', 'info'}`` of several train iterations."""
+    priorities = [entry["info"].get("priority_info") or {} for entry in infos]
+    keys = next((found.keys() for found in priorities if found), None)
+    if keys is None or any(found and found.keys() != keys for found in priorities) or any(map(_has_gaps, priorities)):
+        return {"infos": [{**entry, "info": pack_info(entry["info"])} for entry in infos]}
+    bare = [{**entry, "info": {**entry["info"], "priority_info": {}}} for entry in infos]
+    arrays = {key: pack_array(np.concatenate([found[key] for found in priorities if found])) for key in keys}
+    sizes = [len(next(iter(found.values()))) if found else 0 for found in priorities]
+    return {"infos": bare, "priorities": {"sizes": sizes, "arrays": arrays}}
+
+
+def _has_gaps(priorities: Mapping[str, Any]) -> bool:
+    sizes = {len(values) for values in priorities.values()}
+    return len(sizes) > 1 or any(isinstance(values, list) and None in values for values in priorities.values())
+
+
+def unpack_infos(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """``{'seq', 'info'}`` of each train iteration of a report, with arrays as priorities.
+
+    Raises:
+        ValueError: a damaged array, or one of another length than its sizes say.
+    """
+    infos, packed = report.get("infos") or [], report.get("priorities")
+    if packed is None:
+        return [{**entry, "info": unpack_info(entry["info"])} for entry in infos]
+    arrays = {key: unpack_array(value) for key, value in packed["arrays"].items()}
+    sizes, total = packed["sizes"], sum(packed["sizes"])
+    if len(sizes) != len(infos) or min(sizes) < 0 or any(len(array) != total for array in arrays.values()):
+        raise ValueError(f"priorities of {len(sizes)} iterations do not fit the {len(infos)} infos of a report")
+    result, begin = [], 0
+    for entry, size in zip(infos, sizes):
+        own = {key: array[begin : begin + size] for key, array in arrays.items()} if size else {}
+        result.append({**entry, "info": {**entry["info"], "priority_info": own}})
+        begin += size
+    return result
+
+
+def joined_priorities(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The priorities of several infos as those of one, the latest last; ``{}`` when they cannot be joined."""
+    found = [info["priority_info"] for info in infos if info.get("priority_info")]
+    if not found or any(one.keys() != found[0].keys() for one in found):
+        return {}
+    if not all(isinstance(values, np.ndarray) for one in found for values in one.values()):
+        return {}
+    return {key: np.concatenate([one[key] for one in found]) for key in found[0]}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.worker._packed import ROW_KEYS, pack_info, unpack_info
+from ding.worker._packed import ROW_KEYS, pack_infos, unpack_info, unpack_infos
 
 # What all learners agree on: the first one speaks for all.
 _SAME_FOR_ALL = ("learner_step", "buffer_id", "task_id", "learner_done")
@@ -86,16 +86,18 @@ def merge_reports(reports: Sequence[Mapping[str, Any]], info_ack: int) -> dict[s
 
     An info is told when every learner has told its own of that number; the run is done when all are.
     """
-    by_seq = [{info["seq"]: info["info"] for info in report.get("infos") or []} for report in reports]
+    by_seq = [{info["seq"]: info["info"] for info in unpack_infos(report)} for report in reports]
     common = sorted(set.intersection(*(set(infos) for infos in by_seq)))
     done = all(report.get("done") for report in reports)
     merged: dict[str, Any] = {
         "demand": merge_demands([report.get("demand") or [] for report in reports]),
-        "infos": [
-            {"seq": seq, "info": pack_info(merge_info([_mergeable(infos[seq]) for infos in by_seq]))}
-            for seq in common
-            if seq > info_ack
-        ],
+        **pack_infos(
+            [
+                {"seq": seq, "info": merge_info([_mergeable(infos[seq]) for infos in by_seq])}
+                for seq in common
+                if seq > info_ack
+            ]
+        ),
         "loaded": min(report.get("loaded", 0) for report in reports),
         "broken_chunks": sorted({chunk for report in reports for chunk in report.get("broken_chunks") or []}),
         "done": done,

@@ -16,7 +16,7 @@ from typing import Any
 
 from ding.interaction import Slave, TaskFail
 from ding.utils import build_logger
-from ding.worker._packed import pack_batch, unpack_batch
+from ding.worker._packed import pack_batches, unpack_batches
 from ding.worker.adapter._batch_split import merge_info, merge_reports, split_batch, split_list
 from ding.worker.coordinator._master_hub import MasterHub
 from ding.worker.coordinator._workers import WorkerLink
@@ -261,11 +261,11 @@ class LearnerAggregator:
             results = self._broadcast([{**task, "data": part} for part in parts], _ANSWER_S)
             return self.merge_info(results)
         try:
-            split = [split_batch(unpack_batch(batch), self._sizes) for batch in task["batches"]]
+            split = [split_batch(batch, self._sizes) for batch in unpack_batches(task["batches"])]
         except ValueError as error:
             raise TaskFail(result={"message": str(error)}, message=str(error)) from error
         number = len(self._sizes)
-        messages = [{**task, "batches": [pack_batch(parts[rank]) for parts in split]} for rank in range(number)]
+        messages = [{**task, "batches": pack_batches([parts[rank] for parts in split])} for rank in range(number)]
         return self._merged(task, self._broadcast(messages, _ANSWER_S))
 
     def deal_with_learner_close(self, task: dict[str, Any]) -> dict[str, Any]:

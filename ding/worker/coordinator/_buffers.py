@@ -1,5 +1,6 @@
 """The replay buffers of a coordinator, with their journal and the files behind them."""
 
+import itertools
 import threading
 import time
 from collections import Counter
@@ -7,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ding.data.exchange import writer_of
+from ding.worker._packed import GROUP_ROWS
 from ding.worker.coordinator._journal import ChunkRow, Journal, JournalState
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
@@ -235,10 +237,14 @@ class BufferShelf:
 
 
 def _batches(buffer: MetadataBuffer, demand: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
-    batches = []
-    for one in demand:
-        batch = buffer.sample_batch(int(one["batch_size"]), int(one["cur_learner_iter"]))
-        if batch is None:
-            break
-        batches.append(batch)
+    batches: list[dict[str, Any]] = []
+    for size, same in itertools.groupby(demand, lambda one: int(one["batch_size"])):
+        iters = [int(one["cur_learner_iter"]) for one in same]
+        most = max(1, GROUP_ROWS // size)
+        for begin in range(0, len(iters), most):
+            wanted = iters[begin : begin + most]
+            found = buffer.sample_batches(size, wanted)
+            batches += found
+            if len(found) < len(wanted):
+                return batches
     return batches

@@ -58,14 +58,17 @@ class ChunkTable:
             if self._rows[number] == 0 and not self._held.get(number):
                 self._unused.append(number)
 
-    def hold(self, numbers: np.ndarray) -> tuple[int, list[str]]:
-        """A batch with rows of these (distinct) chunks is on its way: its running number, and the ids."""
-        batch, chunks = self._next_batch, numbers.tolist()
-        self._next_batch += 1
+    def hold(self, numbers: np.ndarray, batches: int = 1) -> tuple[list[int], list[str]]:
+        """Batches with rows of these (distinct) chunks are on their way: their running numbers, and the ids.
+
+        All chunks are held until the last of the batches is let go.
+        """
+        taken, chunks = list(range(self._next_batch, self._next_batch + batches)), numbers.tolist()
+        self._next_batch += batches
         for number in chunks:
             self._held[number] = self._held.get(number, 0) + 1
-        self._batches.append((batch, chunks))
-        return batch, [self._refs[number]["chunk"] for number in chunks]
+        self._batches.append((taken[-1], chunks))
+        return taken, [self._refs[number]["chunk"] for number in chunks]
 
     def let_go(self, batch: int | None) -> None:
         """The batches up to this running number (``None``: all) have arrived or are lost."""

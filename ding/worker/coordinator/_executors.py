@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ding.worker._packed import pack_batch, unpack_info
+from ding.worker._packed import joined_priorities, pack_batches, unpack_infos
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator._workers import WorkerLink
@@ -209,7 +209,7 @@ def run_learner(session: Session) -> dict[str, Any]:
             )
             result = session.call(
                 "learn_task",
-                batches=[pack_batch(batch) for batch in batches],
+                batches=pack_batches(batches),
                 max_wait_s=timing.long_poll_s if batches else 0.0,
                 info_ack=info_ack,
             )
@@ -232,15 +232,19 @@ def _end_learner(session: Session) -> dict[str, Any]:
 
 def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> int:
     """Pass on what the learner reports and was not heard of before; returns the last number."""
-    infos = [info for info in result.get("infos") or [] if info["seq"] > info_ack]
+    infos = [info for info in unpack_infos(result) if info["seq"] > info_ack]
     if "policy_version" in result:
         session.callbacks["deal_with_policy_version"](session.task, result["policy_version"])
     session.callbacks["deal_with_learner_loaded"](
         session.task_id, session.task["buffer_id"], int(result.get("loaded", 0)), result.get("broken_chunks") or []
     )
-    for info in infos:
-        unpacked = unpack_info(info["info"])
-        session.callbacks["deal_with_learner_send_info"](session.task_id, session.task["buffer_id"], unpacked)
+    told = [info["info"] for info in infos]
+    joined = joined_priorities(told)
+    if joined:  # the buffer takes all in one go
+        told = [{**info, "priority_info": {}} for info in told]
+        told[0]["priority_info"] = joined
+    for info in told:
+        session.callbacks["deal_with_learner_send_info"](session.task_id, session.task["buffer_id"], info)
     if infos:
         session.ledger.progress(session.task_id, session.holder)
         return infos[-1]["seq"]

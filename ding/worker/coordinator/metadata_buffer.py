@@ -4,6 +4,7 @@ Words: a *chunk* is a file of many train samples in the data plane; a *row* is o
 learner reads them.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -169,19 +170,72 @@ class MetadataBuffer(AdvancedReplayBuffer):
 
             Its chunks stay until :meth:`batch_loaded` is told the running number.
         """
+        batches = self.sample_batches(size, [cur_learner_iter])
+        return batches[0] if batches else None
+
+    def sample_batches(self, size: int, iters: Sequence[int]) -> list[dict[str, Any]]:
+        """Draw batches as :meth:`sample_batch` does, one for each train iteration of ``iters`` while there are rows.
+
+        They share their list of ``chunks``, and these stay until the last of the batches is loaded.
+        """
         with self._lock:
-            if self._why_not(size) or (self._limiter is not None and not self._limiter.can_sample(size)[0]):
-                return None  # asked again and again: not worth a line in the log
-            drawn = self.sample(size, cur_learner_iter)
-            if drawn is None or not len(drawn):
-                return None
-            columns = drawn.columns
-            numbers, positions = np.unique(columns["chunk"], return_inverse=True)
-            batch, ids = self._chunks.hold(numbers)
+            drawn = self._draw_together(size, iters) if self._draws_change_nothing else self._draw_each(size, iters)
+            if not drawn:
+                return []
+            numbers, positions = np.unique(drawn["chunk"], return_inverse=True)
+            taken, ids = self._chunks.hold(numbers, len(positions) // size)
             self._chunks.release_unused()
-        result = {name: columns[key] for name, key in _SAMPLED.items()}
-        result["unique_id"] = np.asarray(columns["replay_unique_id"])
-        return {"batch": batch, "chunks": ids, "rows": np.stack([positions, columns["row"]], axis=1), **result}
+        columns = {name: drawn[key] for name, key in _SAMPLED.items()}
+        columns["unique_id"] = np.asarray(drawn["replay_unique_id"])
+        columns["rows"] = np.stack([positions, drawn["row"]], axis=1)
+        return [
+            {
+                "batch": batch,
+                "chunks": ids,
+                **{name: column[at * size : (at + 1) * size] for name, column in columns.items()},
+            }
+            for at, batch in enumerate(taken)
+        ]
+
+    @property
+    def _draws_change_nothing(self) -> bool:
+        """Whether neither the rows nor their weights depend on what was drawn before."""
+        unlimited = self._limiter is None and self._controller is None and self._max_use == math.inf
+        return unlimited and self._max_staleness == math.inf and not self._anneal_step
+
+    def _draw_together(self, size: int, iters: Sequence[int]) -> dict[str, Any]:
+        """Columns of all batches, described in one go: that costs hardly more than for one batch."""
+        if not len(iters) or self._why_not(size):
+            return {}
+        slots = self._slots
+        positions, weights, uses = [], [], []
+        for _ in iters:
+            drawn, weight = self._draw_weighted(size, None)
+            np.add.at(slots.use_count, drawn, 1)
+            positions.append(drawn)
+            weights.append(weight)
+            uses.append(slots.use_count.take(drawn))
+        sampled = self._annotated(
+            np.concatenate(positions), np.concatenate(weights), np.repeat(iters, size), np.concatenate(uses)
+        )
+        self._counters.sampled += size * len(iters)
+        for cur_iter in iters:
+            self._report(cur_iter)
+        columns: dict[str, Any] = sampled.columns
+        return columns
+
+    def _draw_each(self, size: int, iters: Sequence[int]) -> dict[str, Any]:
+        """Columns of as many batches as the limits allow."""
+        drawn = []
+        for cur_iter in iters:
+            # Asked for again and again: a refusal is not worth a line in the log.
+            if self._why_not(size) or (self._limiter is not None and not self._limiter.can_sample(size)[0]):
+                break
+            sampled = self.sample(size, cur_iter)
+            if sampled is None or not len(sampled):
+                break
+            drawn.append(sampled.columns)
+        return {key: np.concatenate([np.asarray(one[key]) for one in drawn]) for key in drawn[0]} if drawn else {}
 
     def batch_loaded(self, batch: int) -> None:
         """The learner has the data of all batches up to this running number."""

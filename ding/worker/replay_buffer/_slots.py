@@ -117,7 +117,7 @@ class Slots:
         self.collect_iter.fill(UNKNOWN_ITER)
         self.tree.clear()
 
-    def staleness(self, collected: np.ndarray, cur_iter: int) -> np.ndarray:
+    def staleness(self, collected: np.ndarray, cur_iter: Any) -> np.ndarray:
         """int64 ``[N]``: train iterations since those of ``collected``; -1 where these are unknown."""
         if not self.any_collect_iter:
             return np.full(len(collected), -1)

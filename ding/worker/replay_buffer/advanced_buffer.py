@@ -273,17 +273,23 @@ class AdvancedReplayBuffer(RingBuffer):
         picked = np.minimum(ends.searchsorted(points * (ends[-1] / size), "right"), len(ends) - 1)
         return held[ranks.start + picked], weights.take(picked)
 
-    def _annotated(self, positions: np.ndarray, weights: np.ndarray, cur_iter: int) -> Any:
-        """Copies of the rows with the added fields."""
+    def _annotated(
+        self, positions: np.ndarray, weights: np.ndarray, cur_iter: Any, use: "np.ndarray | None" = None
+    ) -> Any:
+        """Copies of the rows with the added fields.
+
+        ``cur_iter`` is one for all, or int64 ``[N]``. ``use`` says how often each was drawn, where that was counted.
+        """
         slots = self._slots
-        np.add.at(slots.use_count, positions, 1)
+        if use is None:
+            np.add.at(slots.use_count, positions, 1)
         known = slots.table.take(positions)
         added = {
             "replay_unique_id": unique_ids(known["unique_id"], self._instance_name),
             "replay_buffer_idx": positions,
             "priority": known["priority"],
             "staleness": slots.staleness(known["collect_iter"], cur_iter),
-            "use": known["use_count"],
+            "use": known["use_count"] if use is None else use,
             # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
             "IS": (slots.tree.smallest() / weights) ** self._beta,
         }

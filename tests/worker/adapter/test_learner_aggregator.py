@@ -7,7 +7,7 @@ from easydict import EasyDict
 
 from ding.interaction import InprocTransport, Master, Slave, TaskFail
 from ding.interaction.master import TaskStatus
-from ding.worker._packed import unpack_info
+from ding.worker._packed import unpack_infos
 from ding.worker.adapter import LearnerAggregator, WorkersMissing
 from ding.worker.adapter._batch_split import merge_reports, split_batch, split_list
 
@@ -296,9 +296,9 @@ def test_reports_are_merged_where_all_learners_are():
         return {"demand": [{"batch_size": 4, "cur_learner_iter": 0}] * demand, "infos": infos, "loaded": loaded, **rest}
 
     merged = merge_reports([report([1, 2, 3], 5), report([2, 3, 4], 4, True, 1)], info_ack=2)
-    (info,) = merged["infos"]
+    (info,) = unpack_infos(merged)
     assert (info["seq"], info["info"]["learner_step"]) == (3, 3)
-    assert unpack_info(info["info"])["priority_info"]["priority"].tolist() == [3, 3]
+    assert info["info"]["priority_info"]["priority"].tolist() == [3, 3]
     assert merged["demand"] == [{"batch_size": 8, "cur_learner_iter": 0}]
     assert (merged["loaded"], merged["done"], merged["broken_chunks"], merged["policy_version"]) == (4, False, ["x"], 5)
     done = merge_reports([report([], 5, True), report([], 4, True)], 0)

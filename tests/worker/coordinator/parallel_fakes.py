@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 
-from ding.worker._packed import pack_info, unpack_batch
+from ding.worker._packed import pack_info, unpack_batches
 from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 
@@ -184,7 +184,7 @@ class FakeLearner:
         return self.report(data)
 
     def learner_learn_task(self, data):
-        for batch in map(unpack_batch, json.loads(json.dumps(data["batches"]))):
+        for batch in unpack_batches(json.loads(json.dumps(data["batches"]))):
             if batch["batch"] > max(self.numbers, default=0) and len(self.batches) < self.iterations:
                 assert len(batch["rows"]) == len(batch["unique_id"]) == len(batch["IS"]) == self.batch_size
                 self.numbers.add(batch["batch"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ding.worker._packed import pack_batch, unpack_batch
+from ding.worker._packed import pack_batch, pack_batches, unpack_batch, unpack_batches
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer
 from ding.worker.replay_buffer.errors import BufferArgumentError
 
@@ -38,6 +38,36 @@ def test_a_batch_names_chunks_and_rows_and_json_can_hold_it():
     assert batch["unique_id"].tolist() == batch["buffer_idx"].tolist()
     assert batch["staleness"].tolist() == [5 if chunk == "a" else 3 for chunk, _ in pairs]
     assert batch["IS"].tolist() == [1.0] * 5
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_use": 100}])
+def test_batches_that_are_drawn_together_are_those_drawn_one_by_one(limits):
+    """Both ways of drawing: all in one go, and one after the other where a draw may change the next one."""
+    together, single = make(replay_buffer_size=20, **limits), make(replay_buffer_size=20, **limits)
+    for buffer in (together, single):
+        buffer.push_chunks([ref("a", 6, policy_iter=5, priority=[1.0, 2.0, 3.0, 1.0, 4.0, 1.0]), ref("b", 9)])
+    together._generator = np.random.default_rng(3)
+    single._generator = np.random.default_rng(3)
+    iters = [7, 8, 9, 12]
+    sent = json.loads(json.dumps(pack_batches(together.sample_batches(8, iters))))
+    assert [message["batch"] for message in sent] == [[1, 2, 3, 4]]
+    for one, cur_iter in zip(unpack_batches(sent), iters):
+        other = single.sample_batch(8, cur_iter)
+        assert one["batch"] == other["batch"]
+        for key in ("unique_id", "buffer_idx", "priority", "IS", "staleness", "use"):
+            assert one[key].tolist() == other[key].tolist(), key
+        named = [[(batch["chunks"][at], row) for at, row in batch["rows"].tolist()] for batch in (one, other)]
+        assert named[0] == named[1]
+    assert together.sample_batches(16, [0]) == []
+
+
+def test_messages_that_are_no_batches_are_refused():
+    buffer = make(replay_buffer_size=20)
+    buffer.push_chunks([ref("a", 6)])
+    (message,) = json.loads(json.dumps(pack_batches(buffer.sample_batches(2, [0, 0, 0]))))
+    for numbers in ([], [1, 2, 3, 4], [1, "2", 3], [True, 2, 3]):
+        with pytest.raises(ValueError, match="batch"):
+            unpack_batches([{**message, "batch": numbers}])
 
 
 def test_a_chunk_is_released_when_its_last_row_is_overwritten():

@@ -13,7 +13,7 @@ import numpy as np
 from ding.data import TransitionBatch
 from ding.data.columns import map_leaves
 from ding.data.exchange import ChunkBroken, ChunkMissing, DataPlane
-from ding.worker._packed import unpack_batch
+from ding.worker._packed import GROUP_ROWS, joined_rows, unpack_batches
 from ding.worker.learner.comm._row_reader import RowReader
 
 log = logging.getLogger(__name__)
@@ -29,8 +29,6 @@ _COLUMNS = {
 _JOIN_S = 5.0
 # Rows that are asked for ahead are bounded, so that no message of large batches becomes huge.
 _MAX_ROWS_AHEAD = 1 << 16
-# Rows that are read in one go. Two such groups may lie in memory; the rest of what is asked for ahead is only known.
-_GROUP_ROWS = 512
 
 
 class BatchLoader:
@@ -71,7 +69,8 @@ class BatchLoader:
         if prefetch_batches < 1:
             raise ValueError(f"prefetch_batches must be at least 1, got {prefetch_batches}")
         self.batch_size = batch_size
-        self._group = max(1, _GROUP_ROWS // batch_size)
+        # Batches that are read in one go. Two such groups may lie in memory; of the others, only the rows are known.
+        self._group = max(1, GROUP_ROWS // batch_size)
         self._least_ahead = self._ahead = prefetch_batches
         self._most_ahead = max(prefetch_batches, _MAX_ROWS_AHEAD // batch_size)
         self._pace = _Pace(prefetch_s)
@@ -121,7 +120,7 @@ class BatchLoader:
         Raises:
             ValueError: one has not the form or the size that was asked for.
         """
-        checked = [unpack_batch(batch) for batch in batches]
+        checked = unpack_batches(batches)
         for batch in checked:
             if len(batch["rows"]) != self.batch_size:
                 raise ValueError(f"a batch needs {self.batch_size} rows, found {len(batch['rows'])}")
@@ -230,7 +229,7 @@ class BatchLoader:
         except (ChunkMissing, ChunkBroken) as error:
             if len(messages) > 1:
                 return [batch for message in messages for batch in self._read_group([message])]
-            broken = _unreadable(self._reader, messages[0]["chunks"])
+            broken = _unreadable(self._reader, messages[0])
             log.warning("batch %s is left out: %s", messages[0]["batch"], error)
             with self._lock:
                 self._broken.extend(broken)
@@ -238,14 +237,10 @@ class BatchLoader:
 
     def _batches_of(self, messages: Sequence[Mapping[str, Any]]) -> list[TransitionBatch]:
         """The batches of these messages, cut from columns that were read in one go."""
-        chunks: list[str] = []
-        rows = []
         for message in messages:
             if message["rows"][:, 0].max() >= len(message["chunks"]):
                 raise IndexError(f"batch {message['batch']} names chunks that it does not list")
-            rows.append(message["rows"] + (len(chunks), 0))
-            chunks += message["chunks"]
-        read = self._reader.read(chunks, np.concatenate(rows))
+        read = self._reader.read(*joined_rows(messages))
         size, batches = self.batch_size, []
         for number, message in enumerate(messages):
             columns: Any = map_leaves(partial(_part, number * size, size), read)
@@ -282,6 +277,7 @@ def _part(begin: int, size: int, leaf: Any) -> Any:
     return leaf[begin : begin + size]
 
 
-def _unreadable(reader: RowReader, chunks: Sequence[str]) -> list[str]:
-    """Those of the chunks that cannot be read."""
+def _unreadable(reader: RowReader, message: Mapping[str, Any]) -> list[str]:
+    """Those of the chunks of a batch that cannot be read."""
+    chunks = [message["chunks"][position] for position in np.unique(message["rows"][:, 0]).tolist()]
     return [chunk for chunk in chunks if not reader.can_read(chunk)]

@@ -12,7 +12,7 @@ from easydict import EasyDict
 
 from ding.data.exchange import DataPlane, WeightPlane
 from ding.utils import import_module
-from ding.worker._packed import pack_info
+from ding.worker._packed import pack_infos
 from ding.worker.learner.base_learner import BaseLearner
 from ding.worker.learner.comm._batch_loader import BatchLoader
 from ding.worker.learner.comm._comm_hooks import ResumePoint, SendLearnInfoHook, SendPolicyHook
@@ -204,10 +204,10 @@ class PlaneLearner(BaseCommLearner):
         """What the learner wants and has to tell; waits up to ``max_wait_s`` for something.
 
         Returns:
-            ``demand``: ``{'batch_size', 'cur_learner_iter'}`` of each batch that there is room for; ``infos``:
-            ``{'seq', 'info'}`` of the train iterations after ``info_ack``; ``loaded``: running number of the last batch
-            that was read; ``broken_chunks``; ``policy_version``, once there is one; ``done``, and then ``final`` with
-            the last info.
+            ``demand``: ``{'batch_size', 'cur_learner_iter'}`` of each batch that there is room for; ``infos`` and
+            ``priorities``: those of the train iterations after ``info_ack`` (see ``unpack_infos``); ``loaded``: running
+            number of the last batch that was read; ``broken_chunks``; ``policy_version``, once there is one; ``done``,
+            and then ``final`` with the last info.
 
         Raises:
             RuntimeError: there is no task.
@@ -249,7 +249,7 @@ class PlaneLearner(BaseCommLearner):
             infos, done = list(task.infos), task.done
         report: dict[str, Any] = {
             "demand": [] if done else loader.demand(task.learner.train_iter),
-            "infos": infos,
+            **pack_infos(infos),
             "loaded": loader.loaded,
             "broken_chunks": loader.take_broken(),
             "done": done,
@@ -323,10 +323,9 @@ class PlaneLearner(BaseCommLearner):
     def send_learn_info(self, learn_info: dict[str, Any]) -> None:
         """Keep an info until the coordinator has it."""
         task = self._current()
-        entry = pack_info(learn_info)
         with task.changed:
             task.last_seq += 1
-            task.infos.append({"seq": task.last_seq, "info": entry})
+            task.infos.append({"seq": task.last_seq, "info": learn_info})
             if len(task.infos) == 1:  # whoever waits now waits for more of them, not for this one alone
                 task.changed.notify_all()
 

@@ -11,7 +11,7 @@ from ding.data import TransitionBatch, batched
 from ding.data.exchange import InprocDataPlane, InprocWeightPlane
 from ding.interaction import InprocTransport, TaskFail
 from ding.utils import POLICY_REGISTRY
-from ding.worker._packed import pack_batch, unpack_info
+from ding.worker._packed import pack_batch, unpack_infos
 from ding.worker.learner.comm import FlaskFileSystemLearner, InprocLearner, create_comm_learner
 from ding.worker.testing import BatchedScriptedPolicy
 
@@ -91,8 +91,8 @@ def feed(learner, chunks, number=0, ack=0, until=None):
     deadline = time.monotonic() + 20
     while True:
         assert time.monotonic() < deadline
-        new = [info for info in report["infos"] if info["seq"] > ack]
-        infos += [unpack_info(info["info"]) for info in new]
+        new = [info for info in unpack_infos(report) if info["seq"] > ack]
+        infos += [info["info"] for info in new]
         ack = new[-1]["seq"] if new else ack
         if report["done"] or (until is not None and until(report)):
             return infos, report

@@ -11,7 +11,7 @@ import numpy as np
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.columns import row_at
 from ding.envs.env_manager._alarm import can_limit, time_limit
-from ding.envs.env_manager._columns_step import VectorStep, action_rows, array_row, reward_array, timesteps_of
+from ding.envs.env_manager._columns_step import action_rows, array_row, flags_at, reward_array, timesteps_of
 from ding.envs.env_manager._errors import EnvDataError, EnvTimeoutError, reset_failed, step_failed, traceback_text
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
 from ding.envs.env_manager._manager_base import EnvManagerBase
@@ -57,6 +57,7 @@ class BaseEnvManager(EnvManagerBase):
         super().__init__(env_fn, cfg)
         self._envs: list[Any] = []
         self._steps: list[Any] = []
+        self._all_fast = False
         self._sums_return = [False] * self._env_num
         self._returns = np.zeros(self._env_num, dtype=np.float64)
         self._step_failures = [0] * self._env_num
@@ -90,6 +91,7 @@ class BaseEnvManager(EnvManagerBase):
         self._life.mark_all(EnvState.INIT)
         self._envs = [fn() for fn in self._env_fn]
         self._steps = [None] * self._env_num
+        self._all_fast = False
         self._step_failures = [0] * self._env_num
         self._broken = set()
         self._board.clear()
@@ -155,6 +157,7 @@ class BaseEnvManager(EnvManagerBase):
                 obs = env.reset(**kwargs)
         fast = env.fast_step() if hasattr(env, "fast_step") else None
         self._steps[env_id] = None if fast is None else fast.step
+        self._all_fast = None not in self._steps
         self._sums_return[env_id] = fast is not None and fast.sums_return
         stacker = self._free_stacker if fast is None else self._stacker
         return row_at(stacker.stack([obs], [env_id]), 0)
@@ -234,19 +237,22 @@ class BaseEnvManager(EnvManagerBase):
         if not env_ids:
             raise ValueError("step() needs the action of at least one env")
         try:
-            if None in self._steps:
-                return self._step_classic(env_ids, batch)
-            return self._step_fast(env_ids, ids_array, batch)
+            if self._all_fast:
+                return self._step_fast(env_ids, ids_array, batch)
+            return self._step_classic(env_ids, batch)
         except EnvDataError:
             self.close()
             raise
 
     def _step_fast(self, env_ids: list[int], ids_array: np.ndarray, batch: EnvBatch) -> TimestepBatch:
-        answers = VectorStep()
-        obs_list, rewards, ends, cuts, infos = answers.obs, answers.rewards, answers.ends, answers.cuts, answers.infos
+        obs_list: list[Any] = []
+        rewards: list[Any] = []
+        ends: list[int] = []
+        cuts: list[int] = []
+        infos: dict[int, dict[str, Any]] = {}
         steps = self._steps if self._step_timeout is None else self._limited(self._steps)
         actions = action_rows(batch.columns, len(env_ids), self._discrete)
-        for env_id, action in zip(env_ids, actions):
+        for position, (env_id, action) in enumerate(zip(env_ids, actions)):
             try:
                 obs, reward, terminated, truncated, info = steps[env_id](action)
             except Exception as error:  # noqa: BLE001 - an env may raise anything
@@ -254,13 +260,12 @@ class BaseEnvManager(EnvManagerBase):
             rewards.append(reward)
             obs_list.append(obs)
             if terminated or truncated:
-                position = len(obs_list) - 1
                 ends.append(position)
                 if not terminated:
                     cuts.append(position)
                 infos[position] = info
             elif info:
-                infos[len(obs_list) - 1] = info
+                infos[position] = info
         obs_columns = self._stacker.stack(obs_list, env_ids)
         reward64 = reward_array(rewards, env_ids, self._check_data, self._bad_data)
         if env_ids is self._life.ready_ids and len(env_ids) == self._env_num:
@@ -268,13 +273,18 @@ class BaseEnvManager(EnvManagerBase):
         else:
             self._returns[ids_array] += reward64
         self._board.write(env_ids, obs_columns)
-        done, truncated_column = answers.flags()
-        reward = reward64.astype(np.float32).reshape(-1, 1)
         for position in cuts:
             infos[position]["TimeLimit.truncated"] = True
         if infos:
             self._end_episodes(env_ids, ends, infos)
-        return TimestepBatch.trusted_timesteps(ids_array, obs_columns, reward, done, truncated_column, infos)
+        return TimestepBatch.trusted_timesteps(
+            ids_array,
+            obs_columns,
+            reward64.astype(np.float32).reshape(-1, 1),
+            flags_at(ends, len(env_ids)),
+            flags_at(cuts, len(env_ids)),
+            infos,
+        )
 
     def _limited(self, steps: list[Callable[[Any], Any]]) -> list[Callable[[Any], Any]]:
         def limited(env_id: int, step: Callable[[Any], Any]) -> Callable[[Any], Any]:

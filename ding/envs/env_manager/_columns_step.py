@@ -44,30 +44,12 @@ def array_row(row: Any) -> Any:
     return row
 
 
-class VectorStep:
-    """What the envs answered in one vector step, still as lists.
-
-    ``ends`` are the positions of finished episodes and ``cuts`` those of them that a time limit ended.
-    """
-
-    __slots__ = ("cuts", "ends", "infos", "obs", "rewards")
-
-    def __init__(self) -> None:
-        self.obs: list[Any] = []
-        self.rewards: list[Any] = []
-        self.ends: list[int] = []
-        self.cuts: list[int] = []
-        self.infos: dict[int, dict[str, Any]] = {}
-
-    def flags(self) -> tuple[np.ndarray, np.ndarray]:
-        """``done`` and ``truncated``, bool ``[N]``."""
-        done = np.zeros(len(self.obs), dtype=np.bool_)
-        truncated = np.zeros(len(self.obs), dtype=np.bool_)
-        if self.ends:
-            done[self.ends] = True
-        if self.cuts:
-            truncated[self.cuts] = True
-        return done, truncated
+def flags_at(positions: list[int], size: int) -> np.ndarray:
+    """bool ``[size]``, True at these positions."""
+    flags = np.zeros(size, dtype=np.bool_)
+    if positions:
+        flags[positions] = True
+    return flags
 
 
 def reward_array(rewards: Sequence[Any], env_ids: Sequence[int], check: bool, complain: Complaint) -> np.ndarray:

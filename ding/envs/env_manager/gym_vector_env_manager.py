@@ -245,8 +245,11 @@ class GymVectorEnvManager(EnvManagerBase):
         everyone = len(ready) == self._env_num
         venv_actions = self._venv_actions(batch.columns, ready, everyone)
         try:
-            with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
+            if self._step_timeout is None:
                 obs, reward, terminated, truncated, infos = self._venv.step(venv_actions)
+            else:
+                with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
+                    obs, reward, terminated, truncated, infos = self._venv.step(venv_actions)
         except Exception as error:
             self.close()
             if isinstance(error, EnvTimeoutError):
@@ -275,7 +278,7 @@ class GymVectorEnvManager(EnvManagerBase):
         return batch.take(np.argsort(batch.env_ids))
 
     def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> Any:
-        actions = map_leaves(_as_array, columns)
+        actions = columns if type(columns) is np.ndarray else map_leaves(_as_array, columns)
         if not everyone:
             # The others get the action of a ready env, which is valid at least; nobody looks at what it does.
             rows = np.zeros(self._env_num, dtype=np.int64)

@@ -14,7 +14,6 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.entry._shape_check import check_model_shapes
 from ding.envs import create_env_manager, get_vec_env_setting
-from ding.envs.env_manager._v2 import as_dict_form
 from ding.policy import create_policy
 from ding.utils import get_rank, set_pkg_seed
 from ding.utils._tb_writer import LazyWriter
@@ -99,9 +98,7 @@ def env_managers(
         setting = get_vec_env_setting(cfg.env, collect=collect, eval_=evaluate)
     env_fn, collector_cfgs, evaluator_cfgs = setting
     managers = [
-        as_dict_form(create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs]))
-        if wanted
-        else None
+        create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs]) if wanted else None
         for wanted, cfgs in ((collect, collector_cfgs), (evaluate, evaluator_cfgs))
     ]
     return managers[0], managers[1]

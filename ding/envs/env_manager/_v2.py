@@ -134,11 +134,15 @@ class ListStepMixin:
         self._handed_ids = None
         return tree_timesteps(self.step_batch(batch_of_actions(actions, env_ids)))
 
+    def as_dict_form(self) -> "DictForm":
+        """This manager, seen in the first form. The workers ask for it, as they speak that form only."""
+        return DictForm(self)
+
 
 class DictForm:
     """A manager of the second form, seen in the first: ``ready_obs``, actions and timesteps keyed by env id.
 
-    The workers speak the first form only. Everything else is the manager's own.
+    Everything else is the manager's own.
     """
 
     def __init__(self, manager: Any) -> None:
@@ -153,8 +157,3 @@ class DictForm:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._manager, name)
-
-
-def as_dict_form(manager: Any) -> Any:
-    """``manager`` itself when it speaks the first form, else a :class:`DictForm` of it."""
-    return DictForm(manager) if isinstance(manager, ListStepMixin) else manager

@@ -7,6 +7,7 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.utils import broadcast_object_list, build_logger, get_rank, get_world_size, nearest
+from ding.worker.collector._env_form import dict_form
 from ding.worker.collector._eval_monitor import VectorEvalMonitor
 from ding.worker.collector.base_serial_evaluator import ISerialEvaluator
 
@@ -75,7 +76,7 @@ class SerialEvaluatorBase(ISerialEvaluator):
             AssertionError: there is none to reset.
         """
         if _env is not None:
-            self._env = _env
+            self._env = dict_form(_env)
             self._env.launch()
         elif self._env is None:
             raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")

@@ -7,6 +7,7 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.utils import build_logger, get_rank, get_world_size
+from ding.worker.collector._env_form import dict_form
 from ding.worker.collector.base_serial_collector import ISerialCollector
 
 
@@ -66,7 +67,7 @@ class SerialCollectorBase(ISerialCollector):
                 raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")
             self._env.reset()
         else:
-            self._env = _env
+            self._env = dict_form(_env)
             self._env.launch()
         self._env_num = self._env.env_num
 

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from ding.envs import AsyncSubprocessEnvManager, BaseEnvManager, GymVectorEnvManager, SyncSubprocessEnvManager
+from ding.envs import (
+    AsyncSubprocessEnvManager,
+    BaseEnvManager,
+    BaseEnvManagerV2,
+    GymVectorEnvManager,
+    SubprocessEnvManagerV2,
+    SyncSubprocessEnvManager,
+)
 from ding.envs.testing import CountingEnv, CountingGymEnv
 from ding.worker import InteractionSerialEvaluator
 from ding.worker.testing import BatchedScriptedPolicy, ScriptedPolicy
@@ -44,7 +51,16 @@ def counting(lengths, **settings):
 
 
 @POLICIES
-@pytest.mark.parametrize("manager_cls", [BaseEnvManager, SyncSubprocessEnvManager, AsyncSubprocessEnvManager])
+@pytest.mark.parametrize(
+    "manager_cls",
+    [
+        BaseEnvManager,
+        SyncSubprocessEnvManager,
+        AsyncSubprocessEnvManager,
+        BaseEnvManagerV2,
+        SubprocessEnvManagerV2,
+    ],
+)
 def test_each_env_plays_its_share(manager_cls, policy_cls):
     manager = manager_cls(counting([2, 7, 4]), manager_cls.default_config())
     returns, num_env_steps = evaluate(manager, policy_cls(), 5)

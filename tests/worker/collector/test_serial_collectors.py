@@ -96,6 +96,23 @@ def test_samples_equal_the_model(policy_cls, lengths, default_n_sample, referenc
 
 
 @BOTH
+@pytest.mark.parametrize("kind", ["base_v2", "subprocess_v2"])
+@pytest.mark.parametrize("late", [False, True])
+def test_managers_of_the_second_form(policy_cls, kind, late) -> None:
+    env, policy = make_env(5, 7, kind=kind), make_policy(policy_cls, n_sample=8)
+    if late:
+        collector = SampleSerialCollector(SampleSerialCollector.default_config())
+        collector.reset(policy.collect_mode, env)
+    else:
+        collector = make_collector(SampleSerialCollector, env, policy)
+    expected, steps = model_run([5, 7], 4, [(10, True)], True)[0]
+    assert identify(collector.collect(10), [5, 7]) == [(episode, t) for _, episode, t in expected]
+    assert collector.envstep == steps
+    collector.close()
+    assert env.closed
+
+
+@BOTH
 def test_the_reference_example(policy_cls) -> None:
     policy = make_policy(policy_cls, n_sample=8, reference_numerics=True)
     collector = make_collector(SampleSerialCollector, make_env(5, 7), policy)

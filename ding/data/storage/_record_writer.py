@@ -12,6 +12,7 @@ _MAX_ROWS = 1024
 
 # What can be joined: dtypes of whole 4-byte words.
 _WORD = torch.float32
+_WORD_BYTES = 4
 _TORCH_TYPES = {
     np.dtype(np.float32): torch.float32,
     np.dtype(np.int32): torch.int32,
@@ -37,7 +38,8 @@ class RecordWriter:
         joined = _find_joined(records, fields, keys)
         self._words = [_words(fields[i]) for i in joined]
         self._joined = [(fields[i].path[0], _TORCH_TYPES[fields[i].stored_dtype], fields[i].shape[0]) for i in joined]
-        self._target = _word_view(records, keys[joined[0]], sum(self._words)) if joined else None
+        # What the records hold of the joined fields, or None when there are no such fields.
+        self._target = _runs(records, _offset_of(records, keys[joined[0]]), sum(self._words)) if joined else None
         self._singles = [
             (field.path[0], field.kind == TENSOR, field.dtype, field.shape, records[key])
             for number, (field, key) in enumerate(zip(fields, keys))
@@ -48,7 +50,7 @@ class RecordWriter:
         self._parts: list[tuple[str, torch.dtype, tuple[int, int]]] = []
         self._plan: list[tuple[str, bool, Any, tuple[int, ...], np.ndarray]] = []
         self._stage = torch.zeros(0)
-        self._stage_array = np.zeros(0)
+        self._stage_runs = np.zeros(0)
 
     def _resize(self, count: int) -> None:
         """Get ready for batches of ``count`` rows."""
@@ -56,7 +58,7 @@ class RecordWriter:
         self._plan = [(key, tensor, dtype, (count, *shape), to) for key, tensor, dtype, shape, to in self._singles]
         self._parts = [(key, dtype, (count, width)) for key, dtype, width in self._joined]
         self._stage = torch.zeros(count, sum(self._words), dtype=_WORD)
-        self._stage_array = self._stage.numpy()
+        self._stage_runs = _runs(self._stage.numpy(), 0, sum(self._words))
 
     def write(self, start: int, rows: dict[str, Any], count: int) -> bool:
         """Write ``count`` rows to ``start, start + 1, ...``, which must not pass the end. False: nothing was done."""
@@ -66,20 +68,20 @@ class RecordWriter:
             self._resize(count)
         if len(rows) != self._num_fields:
             return False
-        leaves, parts = [], []
+        writes, parts = [], []
         try:
             for key, kind, size in self._parts:
                 part = rows[key]
                 if part.dtype is not kind or part.shape != size:
                     return False
                 parts.append(part if kind is _WORD else part.view(_WORD))
-            for key, tensor, dtype, shape, _ in self._plan:
+            for key, tensor, dtype, shape, array in self._plan:
                 leaf = rows[key]
                 if tensor:
                     leaf = leaf.numpy()
                 if leaf.dtype != dtype or leaf.shape != shape:
                     return False
-                leaves.append(leaf)
+                writes.append((array, leaf))
             if parts:
                 torch.cat(parts, 1, out=self._stage)
         except (KeyError, AttributeError, RuntimeError, TypeError):
@@ -88,19 +90,24 @@ class RecordWriter:
             return False
         stop = start + count
         if self._target is not None:
-            self._target[start:stop] = self._stage_array
-        for leaf, plan in zip(leaves, self._plan):
-            plan[4][start:stop] = leaf
+            self._target[start:stop] = self._stage_runs
+        for array, leaf in writes:
+            array[start:stop] = leaf
         return True
 
 
 def _words(field: Field) -> int:
-    return field.row_bytes // 4
+    return field.row_bytes // _WORD_BYTES
+
+
+def _offset_of(records: np.ndarray, key: str) -> int:
+    """First byte of a field within a record."""
+    return int(records.dtype.fields[key][1])  # type: ignore[index]
 
 
 def _find_joined(records: np.ndarray, fields: tuple[Field, ...], keys: list[str]) -> list[int]:
     """The fields that can be joined, by their place in the record: the longest run without a gap, of at least two."""
-    offsets = {number: records.dtype.fields[key][1] for number, key in enumerate(keys)}  # type: ignore[index]
+    offsets = {number: _offset_of(records, key) for number, key in enumerate(keys)}
     runs: list[list[int]] = [[]]
     for number in sorted(offsets, key=offsets.__getitem__):
         field, last = fields[number], runs[-1][-1] if runs[-1] else None
@@ -114,8 +121,10 @@ def _find_joined(records: np.ndarray, fields: tuple[Field, ...], keys: list[str]
     return longest if len(longest) > 1 else []
 
 
-def _word_view(records: np.ndarray, first_key: str, words: int) -> np.ndarray:
-    """``[N, words]``: the words of each record from the field ``first_key`` on."""
-    offset = records.dtype.fields[first_key][1]  # type: ignore[index]
-    dtype = np.dtype(np.float32)
-    return np.ndarray((len(records), words), dtype, records, offset, (records.dtype.itemsize, dtype.itemsize))
+def _runs(rows: np.ndarray, offset: int, words: int) -> np.ndarray:
+    """``[N]``: the words of each row from the byte ``offset`` on, as one item.
+
+    Numpy copies each such item in one go. As rows of words it would loop over them, which takes twice the time.
+    """
+    dtype = np.dtype((np.void, words * _WORD_BYTES))
+    return np.ndarray((len(rows),), dtype, rows, offset, (rows.strides[0],))

@@ -37,7 +37,7 @@ class SafeFileError(DataError, ValueError):
     """Data that has no safe form, or a file that is broken or of another kind; the message says what and where."""
 
 
-def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str) -> None:
+def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "str | None" = None) -> None:
     """Write ``tree`` whole: a reader sees the old file or all of the new one. The folder is made.
 
     Args:
@@ -45,6 +45,7 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str) -> None:
         tree: dicts (keys: texts and ints), lists, tuples, tensors, arrays, ``TransitionBatch``es, texts, numbers and
             ``None``.
         kind: what the file holds; :func:`read_tree` asks for the same.
+        layout: form of the data, which other readers find in the metadata; ``None``: no such field.
 
     Raises:
         SafeFileError: something in ``tree`` has no safe form; the message says where. The file is left as it was.
@@ -68,6 +69,8 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str) -> None:
     header["__metadata__"] = {
         "format": "ding", "version": _VERSION, "kind": kind, "structure": structure, "sha256": digest
     }  # fmt: skip
+    if layout is not None:
+        header["__metadata__"]["layout"] = layout
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     folder = os.path.dirname(os.path.abspath(path))

@@ -13,6 +13,7 @@ The first two can lie in memory-mapped files.
 """
 
 from ding.data.storage._choose import StorageOptions, columns_of, make_storage
+from ding.data.storage._elided_rows import ElidedRows, is_elided
 from ding.data.storage.base import Storage
 from ding.data.storage.column_storage import ColumnStorage
 from ding.data.storage.device_storage import DeviceStorage
@@ -23,6 +24,7 @@ from ding.data.storage.object_storage import ObjectStorage, copied_batch
 __all__ = [
     "ColumnStorage",
     "DeviceStorage",
+    "ElidedRows",
     "ElidingStorage",
     "MappedFiles",
     "ObjectStorage",
@@ -30,5 +32,6 @@ __all__ = [
     "StorageOptions",
     "columns_of",
     "copied_batch",
+    "is_elided",
     "make_storage",
 ]

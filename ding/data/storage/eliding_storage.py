@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from ding.data.columns import SchemaError
+from ding.data.storage._elided_rows import LAYOUT
 from ding.data.storage._frame_pool import FramePool
-from ding.data.storage._schema import Field
+from ding.data.storage._schema import OBJECTS, Field
 from ding.data.storage.column_storage import Allocate, ColumnStorage, in_memory
 
 # Bytes of frames to copy before turning from obs to next_obs.
@@ -72,6 +73,17 @@ class ElidedPair:
         self.pool.release(old[old >= 0])
         self.slots[positions] = -1
 
+    def compact(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The frames that these rows refer to, in order of first use, and int32 ``[K, 2 * stack]`` indices."""
+        flat = self.slots[positions].reshape(-1)
+        first = np.full(self.pool.capacity, len(flat))
+        # Backwards, so that the first use of a frame is assigned last and stays.
+        first[flat[::-1]] = np.arange(len(flat))[::-1]
+        used = np.flatnonzero(first < len(flat))
+        used = used[np.argsort(first[used])]
+        first[used] = np.arange(len(used))
+        return self.pool.frames.take(used, 0), first[flat].astype(np.int32).reshape(-1, 2 * self.stack)
+
 
 class ElidingStorage(ColumnStorage):
     """A :class:`ColumnStorage` that keeps ``obs`` and ``next_obs`` as references to shared frames.
@@ -116,6 +128,31 @@ class ElidingStorage(ColumnStorage):
         super()._gather_large(positions, targets)
         for pair in self._pairs:
             pair.read(positions, targets[pair.obs], targets[pair.next_obs])
+
+    def compact(self, positions: np.ndarray) -> dict[str, Any]:
+        """Copies of the rows at these positions with each frame once; see :mod:`ding.data.storage._elided_rows`."""
+        leaves: list[Any] = []
+        for number, field in enumerate(self.fields):
+            array = self._arrays[number]
+            if number in self._elided:
+                continue
+            if field.kind == OBJECTS:
+                leaves.append((field.path, [array[position] for position in positions.tolist()]))
+            else:
+                leaves.append((field.path, field.restore(array[positions])))
+        columns: dict[str, Any] = {}
+        for path, leaf in leaves:
+            inner = columns
+            for key in path[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[path[-1]] = leaf
+        pairs = []
+        for pair in self._pairs:
+            frames, slots = pair.compact(positions)
+            names = {"obs": self.fields[pair.obs].to_dict(), "next_obs": self.fields[pair.next_obs].to_dict()}
+            pairs.append({**names, "frames": frames, "slots": slots})
+        order = [list(field.path) for field in self.fields]
+        return {"layout": LAYOUT, "rows": len(positions), "order": order, "columns": columns, "pairs": pairs}
 
     def erase(self, positions: np.ndarray) -> None:
         super().erase(positions)

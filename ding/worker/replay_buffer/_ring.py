@@ -10,7 +10,16 @@ import numpy as np
 from ding.data import SchemaError, TransitionBatch
 from ding.data.columns import row_list, take
 from ding.data.safe_file import read_tree, write_tree
-from ding.data.storage import ObjectStorage, Storage, StorageOptions, columns_of, make_storage
+from ding.data.storage import (
+    ElidedRows,
+    ElidingStorage,
+    ObjectStorage,
+    Storage,
+    StorageOptions,
+    columns_of,
+    is_elided,
+    make_storage,
+)
 from ding.utils import build_logger, deep_merge_dicts, did_you_mean, get_rank
 from ding.worker.replay_buffer._draw import UniformDraw, generator_state, new_generator, restore_generator
 from ding.worker.replay_buffer._monitors import PeriodicThruputMonitor, ThruputCounters
@@ -275,22 +284,44 @@ class RingBuffer(IBuffer):
             SafeFileError: an element holds something that cannot be saved safely; the message says where.
         """
         with self._lock:
-            rows = [] if self._storage is None else self._storage.read(self._held_positions())
-        write_tree(file_name, rows, _FILE_KIND)
+            storage, held = self._storage, self._held_positions()
+            if isinstance(storage, ElidingStorage):
+                rows: Any = storage.compact(held)
+            else:
+                rows = [] if storage is None else storage.read(held)
+        write_tree(file_name, rows, _FILE_KIND, rows["layout"] if is_elided(rows) else None)
 
     def load_data(self, file_name: str) -> None:
         """Push the elements of a file of :meth:`save_data`.
 
         Raises:
             SafeFileError: the file is broken or not one of ours; the buffer stays as it was.
-            SchemaError: its rows do not fit to those in the buffer.
+            SchemaError: its rows do not fit to those in the buffer, or an index of elided rows refers to no frame.
         """
-        self.push(read_tree(file_name, _FILE_KIND), 0)
+        self._push_saved(read_tree(file_name, _FILE_KIND))
+
+    def _push_saved(self, data: Any) -> None:
+        """Push the rows of a file or state; of elided ones a part at a time is in full size.
+
+        A limiter admits or refuses a push as a whole, so then there are no parts.
+        """
+        if not is_elided(data):
+            self.push(data, 0)
+            return
+        rows = ElidedRows(data)
+        if self._limiter is not None:
+            self.push(TransitionBatch.trusted(rows.expand(0, rows.count), rows.count), 0)
+            return
+        with self._lock:
+            for begin, end in rows.chunks(0, rows.count):
+                self.push(TransitionBatch.trusted(rows.expand(begin, end), end - begin), 0)
 
     def _ring_state(self) -> dict[str, Any]:
         """The part of a state that all ring buffers have, as copies."""
         storage, data = self._storage, None
-        if storage is not None:
+        if isinstance(storage, ElidingStorage):
+            data = storage.compact(self._held_positions())
+        elif storage is not None:
             rows = storage.read(self._held_positions())
             data = rows.columns if storage.columnar else rows
         return {
@@ -318,6 +349,8 @@ class RingBuffer(IBuffer):
     def _filled_storage(self, data: Any, positions: np.ndarray) -> "Storage | None":
         if data is None:
             return None
+        if is_elided(data):
+            return self._filled_from_elided(ElidedRows(data), positions)
         rows = data.columns if isinstance(data, TransitionBatch) else data
         storage = make_storage(rows, self._size, self._options)
         if isinstance(rows, list):
@@ -329,6 +362,18 @@ class RingBuffer(IBuffer):
                 part = rows[begin:end] if isinstance(rows, list) else take(rows, slice(begin, end))
                 storage.write(int(positions[begin]), part, end - begin)
             begin = end
+        return storage
+
+    def _filled_from_elided(self, rows: ElidedRows, positions: np.ndarray) -> Storage:
+        if rows.count != len(positions):
+            raise SchemaError(f"the state has {rows.count} rows for {len(positions)} positions")
+        storage = make_storage(rows.expand(0, min(1, rows.count)), self._size, self._options)
+        breaks = (np.flatnonzero(np.diff(positions) != 1) + 1).tolist()
+        for begin, end in zip([0, *breaks], [*breaks, len(positions)]):
+            for at, until in rows.chunks(begin, end):
+                part: Any = rows.expand(at, until)
+                part = part if storage.columnar else row_list(part, until - at)
+                storage.write(int(positions[at]), part, until - at)
         return storage
 
     def _check_state(self, state: Mapping[str, Any], keys: Sequence[str]) -> None:

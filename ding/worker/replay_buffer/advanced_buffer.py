@@ -460,7 +460,7 @@ class AdvancedReplayBuffer(RingBuffer):
             BufferArgumentError: the state lacks something, or is that of a buffer of another size.
         """
         if set(state_dict) == {"data"}:
-            self.push(state_dict["data"], 0)
+            self._push_saved(state_dict["data"])
             return
         self._check_state(state_dict, _STATE_KEYS)
         if deepcopy:

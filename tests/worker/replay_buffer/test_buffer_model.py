@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ding.data import TransitionBatch
+from ding.data.storage import ElidedRows, is_elided
 from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer
 
 STORAGES = {
@@ -122,6 +123,9 @@ class BufferMachine(RuleBasedStateMachine):
         data = buffer.state_dict()["data"]
         if data is None:
             return []
+        if is_elided(data):
+            rows = ElidedRows(data)
+            data = rows.expand(0, rows.count)
         return TransitionBatch(data).rows() if isinstance(data, dict) else data
 
     @invariant()

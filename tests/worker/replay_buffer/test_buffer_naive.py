@@ -8,6 +8,7 @@ from buffer_rows import batch, numbers, row
 
 from ding.data import SchemaError, TransitionBatch
 from ding.data.safe_file import SafeFileError
+from ding.data.storage import ElidedRows, is_elided
 from ding.utils import BUFFER_REGISTRY, set_pkg_seed
 from ding.worker import ElasticReplayBuffer, NaiveReplayBuffer, create_buffer, get_buffer_cls
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferClosedError, BufferConfigError
@@ -16,7 +17,10 @@ from ding.worker.replay_buffer.errors import BufferArgumentError, BufferClosedEr
 def held(buffer):
     """What the buffer holds, oldest first."""
     state = buffer.state_dict()
-    return [] if state["data"] is None else numbers(as_rows(state["data"]))
+    data = state["data"]
+    if is_elided(data):
+        data = ElidedRows(data).expand(0, data["rows"])
+    return [] if data is None else numbers(as_rows(data))
 
 
 def as_rows(data):

@@ -1,0 +1,86 @@
+"""Rows whose observations are references to frames, as plain data for states and files.
+
+The data are a dict: ``layout`` (``'elided'``), ``rows`` (their number), ``order`` (paths of all fields), ``columns``
+(the other fields) and ``pairs``, per elided pair the descriptions of both fields, ``frames`` ``[F, *frame]`` without
+holes, in the order in which rows first refer to them, and ``slots`` int32 ``[rows, 2 * stack]``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ding.data.columns import SchemaError, check_rows, take
+from ding.data.storage._schema import field_from_dict, iter_paths
+
+LAYOUT = "elided"
+# Bytes of rows that are expanded at a time.
+_CHUNK_BYTES = 1 << 26
+
+
+def is_elided(data: Any) -> bool:
+    """Whether ``data`` have the form that this module describes (a field of rows is never a text)."""
+    return isinstance(data, Mapping) and isinstance(data.get("layout"), str)
+
+
+class ElidedRows:
+    """Reads what :meth:`~ding.data.storage.ElidingStorage.compact` gave.
+
+    Raises:
+        SchemaError: a part is missing, or an index refers to no frame; the message names the field.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        if data["layout"] != LAYOUT:
+            raise SchemaError(f"unknown layout {data['layout']!r} of saved rows, expected {LAYOUT!r}")
+        try:
+            self.count = int(data["rows"])
+            self._columns = data["columns"]
+            self._order = [tuple(path) for path in data["order"]]
+            self._fields: dict[Any, tuple[Any, ...]] = {}
+            for pair in data["pairs"]:
+                self._add_pair(pair)
+            check_rows(self._columns, self.count)
+            known = {*self._fields, *(path for path, _ in iter_paths(self._columns))}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SchemaError(f"saved rows of layout {LAYOUT!r} are damaged: {error!r}") from error
+        if known != set(self._order):
+            raise SchemaError(f"saved rows of layout {LAYOUT!r} are damaged: fields and their order differ")
+
+    def _add_pair(self, pair: Mapping[str, Any]) -> None:
+        frames, slots = pair["frames"], pair["slots"]
+        for half, name in enumerate(("obs", "next_obs")):
+            field = field_from_dict(pair[name])
+            frame = frames.shape[1:]
+            stack = slots.shape[1] // 2
+            fits = field.shape in ((stack, *frame), frame if stack == 1 else None) and frames.dtype == field.dtype
+            if slots.shape != (self.count, 2 * stack) or slots.dtype != np.int32 or not fits:
+                raise SchemaError(f"saved rows are damaged: frames and indices of {field.name!r} do not fit to it")
+            if slots.size and (slots.min() < 0 or slots.max() >= len(frames)):
+                raise SchemaError(
+                    f"saved rows are damaged: an index of {field.name!r} is {int(slots.min())} or {int(slots.max())}, "
+                    f"there are {len(frames)} frames"
+                )
+            self._fields[field.path] = (field, frames, slots[:, half * stack : (half + 1) * stack])
+
+    def expand(self, begin: int, end: int) -> dict[str, Any]:
+        """Rows ``begin`` to ``end`` as nested columns in full size."""
+        plain = dict(iter_paths(take(self._columns, slice(begin, end))))
+        result: dict[str, Any] = {}
+        for path in self._order:
+            inner = result
+            for key in path[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[path[-1]] = self._observation(path, begin, end) if path in self._fields else plain[path]
+        return result
+
+    def _observation(self, path: Any, begin: int, end: int) -> Any:
+        field, frames, slots = self._fields[path]
+        rows = frames.take(slots[begin:end].reshape(-1), 0)
+        return field.restore(rows.reshape(end - begin, *field.shape))
+
+    def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Bounds of parts of ``begin`` to ``end`` that are small in full size."""
+        step = max(1, _CHUNK_BYTES // max(1, sum(field.row_bytes for field, _, _ in self._fields.values())))
+        for at in range(begin, end, step):
+            yield at, min(at + step, end)

@@ -1,0 +1,107 @@
+"""Saved buffers keep each frame once."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from ding.data import SchemaError, TransitionBatch
+from ding.data.safe_file import read_tree, write_tree
+from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer
+
+SIZE = 60
+LAYOUTS = [{"frame_stack": 4}, {"elide_next_obs": True}, {"elide_next_obs": False}]
+
+
+def episode(seed, begin, count):
+    """Steps of a whole episode of stacked frames; ``begin`` 12 to 15 is its end."""
+    frames = torch.from_numpy(np.random.default_rng(seed).integers(0, 255, (20, 24, 24), dtype=np.uint8))
+    steps = range(begin, begin + count)
+    return TransitionBatch(
+        {
+            "obs": torch.stack([frames[i : i + 4] for i in steps]),
+            "action": torch.tensor(list(steps)),
+            "next_obs": torch.stack([frames[i + 1 : i + 5] for i in steps]),
+            "done": np.array([i == 15 for i in steps]),
+        }
+    )
+
+
+def fill(buffer):
+    """Three environments in turn, three episodes each: the ring of 60 wraps twice."""
+    for number in range(3):
+        for begin in range(0, 16, 4):
+            for env in range(3):
+                buffer.push(episode(10 * number + env, begin, 4), 0)
+    return buffer
+
+
+def contents(buffer):
+    return buffer._storage.read(buffer._held_positions()).columns
+
+
+def check_same(left, right):
+    assert list(left) == list(right)
+    for key in left:
+        assert np.asarray(left[key]).dtype == np.asarray(right[key]).dtype
+        assert np.array_equal(np.asarray(left[key]), np.asarray(right[key])), key
+
+
+@pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
+@pytest.mark.parametrize("saved", LAYOUTS)
+@pytest.mark.parametrize("loaded", [*LAYOUTS, {"device": "cpu"}])
+def test_files_and_states_load_in_every_layout(make, cls, saved, loaded):
+    buffer = fill(make(cls, SIZE, storage=saved))
+    buffer.save_data("data")
+    by_file, by_state = (make(cls, SIZE, storage=loaded) for _ in range(2))
+    by_file.load_data("data")
+    state = buffer.state_dict()
+    by_state.load_state_dict(state)
+    for other in (by_file, by_state):
+        check_same(contents(other), contents(buffer))
+    check_same(by_state.sample(8, 0).columns, buffer.sample(8, 0).columns)
+    if saved == loaded and saved != LAYOUTS[2]:
+        by_state = make(cls, SIZE, storage=loaded)
+        by_state.load_state_dict(state)
+        for old, new in zip(state["data"]["pairs"], by_state.state_dict()["data"]["pairs"]):
+            assert np.array_equal(old["slots"], new["slots"])
+            assert np.array_equal(old["frames"], new["frames"])
+
+
+def test_the_file_is_small_and_names_its_layout(make):
+    fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4})).save_data("data")
+    fill(make(NaiveReplayBuffer, SIZE, storage={"elide_next_obs": False})).save_data("full")
+    assert os.path.getsize("data") < 0.25 * os.path.getsize("full")
+    for name, layout in (("data", "elided"), ("full", None)):
+        with open(name, "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        assert header["__metadata__"].get("layout") == layout
+
+
+def test_parts_are_expanded_one_after_the_other(make, monkeypatch):
+    monkeypatch.setattr("ding.data.storage._elided_rows._CHUNK_BYTES", 30_000)
+    buffer = fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4}))
+    buffer.save_data("data")
+    by_file, by_state = (make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4}) for _ in range(2))
+    by_file.load_data("data")
+    by_state.load_state_dict(buffer.state_dict())
+    for other in (by_file, by_state):
+        check_same(contents(other), contents(buffer))
+
+
+@pytest.mark.parametrize("index", [-1, 10_000])
+def test_an_index_out_of_range_is_named_and_changes_nothing(make, index):
+    buffer = fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4}))
+    before = contents(buffer)
+    buffer.save_data("data")
+    tree, state = read_tree("data", "replay buffer"), buffer.state_dict()
+    tree["pairs"][0]["slots"][3, 5] = state["data"]["pairs"][0]["slots"][3, 5] = index
+    write_tree("bad", tree, "replay buffer")
+    with pytest.raises(SchemaError, match=f"index of 'obs' .*{index}"):
+        buffer.load_data("bad")
+    with pytest.raises(SchemaError, match=f"index of 'obs' .*{index}"):
+        buffer.load_state_dict(state)
+    assert buffer.push_count == 144
+    check_same(contents(buffer), before)

@@ -303,18 +303,22 @@ class RingBuffer(IBuffer):
     def _push_saved(self, data: Any) -> None:
         """Push the rows of a file or state; of elided ones a part at a time is in full size.
 
-        A limiter admits or refuses a push as a whole, so then there are no parts.
+        Where a push may be refused, there are no parts: the file is taken as a whole or not at all.
         """
         if not is_elided(data):
             self.push(data, 0)
             return
         rows = ElidedRows(data)
-        if self._limiter is not None:
+        if self._may_refuse_a_push():
             self.push(TransitionBatch.trusted(rows.expand(0, rows.count), rows.count), 0)
             return
         with self._lock:
             for begin, end in rows.chunks(0, rows.count):
                 self.push(TransitionBatch.trusted(rows.expand(begin, end), end - begin), 0)
+
+    def _may_refuse_a_push(self) -> bool:
+        """Whether something besides the rows themselves decides if a push is taken."""
+        return self._limiter is not None
 
     def _ring_state(self) -> dict[str, Any]:
         """The part of a state that all ring buffers have, as copies."""

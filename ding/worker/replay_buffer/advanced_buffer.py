@@ -141,6 +141,9 @@ class AdvancedReplayBuffer(RingBuffer):
             self._cur_envstep = cur_collector_envstep
             return True
 
+    def _may_refuse_a_push(self) -> bool:
+        return self._controller is not None or super()._may_refuse_a_push()
+
     def _only_dicts(self, rows: list[Any]) -> tuple[list[Any], int]:
         kept = [row for row in rows if isinstance(row, Mapping)]
         if len(kept) < len(rows):

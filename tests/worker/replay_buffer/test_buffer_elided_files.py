@@ -91,6 +91,17 @@ def test_parts_are_expanded_one_after_the_other(make, monkeypatch):
         check_same(contents(other), contents(buffer))
 
 
+def test_a_file_that_the_throughput_controller_refuses_is_not_loaded_in_part(make, monkeypatch):
+    monkeypatch.setattr("ding.data.storage._elided_rows._CHUNK_BYTES", 30_000)
+    fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4})).save_data("data")
+    limit = {"push_sample_rate_limit": {"max": 3, "min": 0}}
+    buffer = make(AdvancedReplayBuffer, SIZE, storage={"frame_stack": 4}, thruput_controller=limit)
+    buffer.push(episode(1, 0, 8), 0)
+    assert len(buffer.sample(8, 0)) == 8
+    buffer.load_data("data")
+    assert buffer.count() == 8
+
+
 @pytest.mark.parametrize("index", [-1, 10_000])
 def test_an_index_out_of_range_is_named_and_changes_nothing(make, index):
     buffer = fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4}))

@@ -29,6 +29,7 @@ COORDINATOR = "coordinator"
 JOURNAL = "coordinator.sqlite"
 STATUS_EVERY_S = 0.5
 PEER_TIMEOUT_S = 120.0
+COLLECTOR_NICENESS = 5
 _LOOK_EVERY_S = 0.5
 # So many answers to the coordinator show that a worker works: one that breaks at its first step gives two or three.
 _PROOF_TASKS = 10
@@ -48,7 +49,8 @@ def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
     for name in cfg.system.coordinator.learner:
         several = cfg.system[name].get("multi_gpu", False)
         roles += make_group(name, payload) if several else [Role(name, learn, payload, RestartRule())]
-    return roles + [Role(name, collect, payload, RestartRule()) for name in cfg.system.coordinator.collector]
+    collectors = cfg.system.coordinator.collector
+    return roles + [Role(name, collect_beside_others, payload, RestartRule()) for name in collectors]
 
 
 def coordinate(context: RoleContext) -> dict[str, Any] | None:
@@ -157,6 +159,18 @@ def collect(context: RoleContext) -> None:
     from ding.worker.collector.comm import create_comm_collector
 
     _work_alone(context, "collector", create_comm_collector)
+
+
+def collect_beside_others(context: RoleContext) -> None:
+    """Run a collector in a process of its own on the machine of the learners.
+
+    With fewer cores than processes, the learners and the coordinator go first: samples beyond those that the learners
+    can use are of no worth, a learner that waits for a core is.
+    """
+    system = context.payload["cfg"].system.coordinator
+    if hasattr(os, "nice") and 1 + len(system.learner) + len(system.collector) > _cores():
+        os.nice(COLLECTOR_NICENESS)
+    collect(context)
 
 
 def learn(context: RoleContext) -> None:
@@ -269,12 +283,15 @@ def import_names_of(node: Any) -> Iterator[str]:
             yield from import_names_of(child)
 
 
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def threads_for(cfg: EasyDict, kind: str) -> int:
     """Torch threads: collectors play small batches on one; the learners share the cores that are left."""
     if kind == "collector":
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     system = cfg.system.coordinator
-    left = cores - len(system.collector)
+    left = _cores() - len(system.collector)
     processes = sum(max(1, int(cfg.system.get(name, {}).get("gpu_num", 1))) for name in system.learner)
     return max(1, left // max(1, processes))

@@ -251,6 +251,8 @@ def test_ctrl_c_reaches_the_parent_only(run_parent):
         """
         import ding.envs.env_manager._subprocess_manager as module
         module.CLOSE_GRACE_S = 0.2
+        # A process that was started in the background of a shell ignores it otherwise.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         manager = launch(HangingEnv)
         try:
             manager.step(ACTIONS)

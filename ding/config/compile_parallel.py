@@ -67,11 +67,7 @@ def compile_config_parallel(
     Raises:
         ConfigError: See the tree in `ding.config.errors`. Every message names the full path of the key.
     """
-    if platform not in PLATFORMS:
-        near = nearest(platform, PLATFORMS)
-        raise ConfigValueError(
-            f"platform: there is no {platform!r}" + (f"; did you mean {near!r}?" if near else f", only {PLATFORMS}")
-        )
+    _check_platform(platform)
     user, create, system = (
         _copied(value, name)
         for value, name in ((cfg, "main_config"), (create_cfg, "create_config"), (system_cfg, "system_config"))
@@ -87,11 +83,7 @@ def compile_config_parallel(
     original = EasyDict(deepcopy(dict(system)))
 
     main = _compile_main(user, create, strict)
-    for part in ("comm_learner", "comm_collector"):
-        own = defaults_of(class_of(part, create[part], f"create_config.{part}"), f"create_config.{part}")
-        refuse_misspelt(create[part], ("type", "import_names", *own), f"create_config.{part}")
-        check_values({"create_config": {part: create[part]}}, {"create_config": {part: own}})
-        system[part] = create[part]
+    _take_workers(create, system)
     if save_cfg:
         _make_folder(main, system, renew_dir)
     main.policy.other.commander.path_policy = system.get("path_policy", "auto")
@@ -107,6 +99,23 @@ def compile_config_parallel(
     if save_cfg:
         _save(main, create, {**original, **_paths(system)}, seed, Path(main.exp_name) / save_path)
     return result
+
+
+def _check_platform(platform: str) -> None:
+    if platform not in PLATFORMS:
+        near = nearest(platform, PLATFORMS)
+        raise ConfigValueError(
+            f"platform: there is no {platform!r}" + (f"; did you mean {near!r}?" if near else f", only {PLATFORMS}")
+        )
+
+
+def _take_workers(create: EasyDict, system: EasyDict) -> None:
+    """Check the comm parts of ``create_config`` and put them into the system config, where the workers read them."""
+    for part in ("comm_learner", "comm_collector"):
+        own = defaults_of(class_of(part, create[part], f"create_config.{part}"), f"create_config.{part}")
+        refuse_misspelt(create[part], ("type", "import_names", *own), f"create_config.{part}")
+        check_values({"create_config": {part: create[part]}}, {"create_config": {part: own}})
+        system[part] = create[part]
 
 
 def _copied(value: Any, name: str) -> EasyDict:

@@ -17,6 +17,13 @@ from ding_parts import OWN, buffer_entry, check_import
 from easydict import EasyDict
 
 KINDS = ("naive", "advanced", "deque")
+# How observations are stored: by default, ``obs`` and ``next_obs`` in full, each observation once, each frame once.
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "full": {"elide_next_obs": False},
+    "next-obs-once": {"elide_next_obs": True},
+    "frames-once": {"frame_stack": 4},
+}
 
 
 def make_buffer(args: argparse.Namespace, capacity: int) -> Any:
@@ -31,9 +38,7 @@ def make_buffer(args: argparse.Namespace, capacity: int) -> Any:
     cfg.update(entry)
     cfg.replay_buffer_size = capacity
     if OWN and args.buffer != "deque":
-        cfg.storage.frame_stack = args.frame_stack
-        if args.elide_next_obs:
-            cfg.storage.elide_next_obs = True
+        cfg.storage.update(LAYOUTS[args.layout])
     return create_buffer(cfg, tb_logger=SummaryWriter("log"))
 
 
@@ -122,8 +127,7 @@ def build() -> Side:
     parser.add_argument("task", choices=("cartpole", "atari"))
     parser.add_argument("--buffer", choices=KINDS, default="advanced")
     parser.add_argument("--rows", type=int, default=None)
-    parser.add_argument("--frame-stack", type=int, default=0)
-    parser.add_argument("--elide-next-obs", action="store_true")
+    parser.add_argument("--layout", choices=tuple(LAYOUTS), default="default")
     args = parser.parse_args()
     check_import()
     task = Task(args.task, args.rows)

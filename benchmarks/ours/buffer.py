@@ -73,15 +73,17 @@ def as_batch(rows: Rows) -> Any:
     return TransitionBatch({**tensors(rows), "done": rows.done.copy()})
 
 
-def ready(batch: Any, size: int) -> dict[str, Any]:
-    """Training-ready tensors."""
+def ready(batch: Any, size: int, *more: str) -> dict[str, Any]:
+    """Training-ready tensors of the fields of a transition and of those named in ``more``, as on all other sides."""
+    names = (*Rows._fields, *more)
     if OWN and hasattr(batch, "columns"):
         columns = batch.columns
-        data = {key: one if torch.is_tensor(one) else torch.from_numpy(one) for key, one in columns.items()}
+        found = {name: columns[name] for name in names}
+        data = {name: one if torch.is_tensor(one) else torch.from_numpy(one) for name, one in found.items()}
     else:
         from ding.utils.data import default_collate
 
-        data = default_collate(batch)
+        data = default_collate([{name: row[name] for name in names} for row in batch])
     if len(data["obs"]) != size:
         raise RuntimeError(f"{len(data['obs'])} rows instead of {size}")
     return data
@@ -106,7 +108,7 @@ def operations(buffer: Any, task: Task, kind: str) -> dict[str, Op]:
 
     def sample_and_update(size: int) -> None:
         batch = buffer.sample(size, 0)
-        ready(batch, size)
+        ready(batch, size, "IS")
         columns = batch.columns if OWN else None
         names = ("replay_unique_id", "replay_buffer_idx")
         info = {name: columns[name] if columns else [row[name] for row in batch] for name in names}

@@ -27,6 +27,7 @@ def build() -> Side:
         "rew": {"dtype": np.float32},
         "done": {"dtype": bool},
     }
+    ready = (*fields, "weights") if args.priority else tuple(fields)
     filled = Filled(task)
     buffer = (PrioritizedReplayBuffer if args.priority else ReplayBuffer)(task.capacity, fields)
 
@@ -36,7 +37,7 @@ def build() -> Side:
 
     def sample(size: int) -> dict[str, np.ndarray]:
         batch = buffer.sample(size, 0.4) if args.priority else buffer.sample(size)
-        to_tensors(*(batch[key] for key in fields))
+        to_tensors(*(batch[key] for key in ready))
         return batch
 
     def sample_and_update(size: int) -> None:

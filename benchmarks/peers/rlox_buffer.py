@@ -24,6 +24,7 @@ def build() -> Side:
         buffer = rlox.PrioritizedReplayBuffer(task.capacity, 4, 1, 0.6, 0.4)
     else:
         buffer = rlox.ReplayBuffer(task.capacity, 4, 1)
+    ready = ("obs", "next_obs", "actions", "rewards", "terminated", *(("weights",) if args.priority else ()))
     never = np.zeros(BLOCK, np.uint8)
 
     def as_floats(rows: Rows) -> tuple[np.ndarray, ...]:
@@ -43,7 +44,7 @@ def build() -> Side:
     def sample(size: int) -> dict[str, Any]:
         calls[0] += 1
         batch = buffer.sample(size, calls[0])
-        to_tensors(*(one for one in batch.values() if isinstance(one, np.ndarray) and one.dtype.kind in "biuf"))
+        to_tensors(*(batch[key] for key in ready))
         return batch
 
     def sample_and_update(size: int) -> None:

@@ -44,7 +44,8 @@ def build() -> Side:
 
     def sample(size: int) -> Any:
         batch, index = buffer.sample(size)
-        to_tensors(batch.obs, batch.obs_next, batch.act, batch.rew, batch.terminated)
+        weights = (batch.weight,) if args.priority else ()
+        to_tensors(batch.obs, batch.obs_next, batch.act, batch.rew, batch.terminated, *weights)
         return index
 
     def sample_and_update(size: int) -> None:

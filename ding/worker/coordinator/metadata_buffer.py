@@ -199,29 +199,33 @@ class MetadataBuffer(AdvancedReplayBuffer):
 
     @property
     def _draws_change_nothing(self) -> bool:
-        """Whether neither the rows nor their weights depend on what was drawn before."""
+        """Whether neither the rows nor their priorities depend on what was drawn before."""
         unlimited = self._limiter is None and self._controller is None and self._max_use == math.inf
-        return unlimited and self._max_staleness == math.inf and not self._anneal_step
+        return unlimited and self._max_staleness == math.inf
 
     def _draw_together(self, size: int, iters: Sequence[int]) -> dict[str, Any]:
-        """Columns of all batches, described in one go: that costs hardly more than for one batch."""
+        """Columns of all batches, drawn and described in one go: that costs hardly more than for one batch."""
         if not len(iters) or self._why_not(size):
             return {}
-        slots = self._slots
-        positions, weights, uses = [], [], []
-        for _ in iters:
-            drawn, weight = self._draw_weighted(size, None)
+        slots, tree = self._slots, self._slots.tree
+        # One point per row, stratified within each batch.
+        points = self._generator.random((len(iters), size)) + np.arange(size)
+        positions, weights = tree.draw(points.ravel(), size)
+        uses = []
+        for drawn in positions.reshape(-1, size):
             np.add.at(slots.use_count, drawn, 1)
-            positions.append(drawn)
-            weights.append(weight)
             uses.append(slots.use_count.take(drawn))
-        sampled = self._annotated(
-            np.concatenate(positions), np.concatenate(weights), np.repeat(iters, size), np.concatenate(uses)
-        )
-        self._counters.sampled += size * len(iters)
-        for cur_iter in iters:
-            self._report(cur_iter)
+        sampled = self._annotated(positions, weights, np.repeat(iters, size), np.concatenate(uses))
         columns: dict[str, Any] = sampled.columns
+        relative = tree.smallest() / weights
+        corrections = []
+        for number, cur_iter in enumerate(iters):
+            corrections.append(relative[number * size : (number + 1) * size] ** self._beta)
+            if self._anneal_step:
+                self._beta = min(1.0, self._beta + self._beta_step)
+            self._report(cur_iter)
+        columns["IS"] = np.concatenate(corrections)
+        self._counters.sampled += size * len(iters)
         return columns
 
     def _draw_each(self, size: int, iters: Sequence[int]) -> dict[str, Any]:

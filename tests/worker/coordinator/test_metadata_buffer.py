@@ -40,7 +40,7 @@ def test_a_batch_names_chunks_and_rows_and_json_can_hold_it():
     assert batch["IS"].tolist() == [1.0] * 5
 
 
-@pytest.mark.parametrize("limits", [{}, {"max_use": 100}])
+@pytest.mark.parametrize("limits", [{}, {"max_use": 100}, {"anneal_step": 3}, {"anneal_step": 0}])
 def test_batches_that_are_drawn_together_are_those_drawn_one_by_one(limits):
     """Both ways of drawing: all in one go, and one after the other where a draw may change the next one."""
     together, single = make(replay_buffer_size=20, **limits), make(replay_buffer_size=20, **limits)
@@ -58,6 +58,7 @@ def test_batches_that_are_drawn_together_are_those_drawn_one_by_one(limits):
             assert one[key].tolist() == other[key].tolist(), key
         named = [[(batch["chunks"][at], row) for at, row in batch["rows"].tolist()] for batch in (one, other)]
         assert named[0] == named[1]
+    assert together.beta == single.beta
     assert together.sample_batches(16, [0]) == []
 
 

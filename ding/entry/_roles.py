@@ -29,7 +29,7 @@ COORDINATOR = "coordinator"
 JOURNAL = "coordinator.sqlite"
 STATUS_EVERY_S = 0.5
 PEER_TIMEOUT_S = 120.0
-COLLECTOR_NICENESS = 5
+COLLECTOR_NICENESS = 10
 _LOOK_EVERY_S = 0.5
 # So many answers to the coordinator show that a worker works: one that breaks at its first step gives two or three.
 _PROOF_TASKS = 10

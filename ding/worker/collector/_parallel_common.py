@@ -26,7 +26,7 @@ PARALLEL_CONFIG: dict[str, Any] = {
     # Seconds between two looks for a new policy, where the comm layer cannot wait for one.
     "update_policy_second": 3,
     # Rows from which on a chunk of training samples is sent.
-    "chunk_rows": 256,
+    "chunk_rows": 1024,
     # Seconds after which a smaller chunk is sent too.
     "chunk_seconds": 0.2,
     # Keep copies of observations: for env managers that write into arrays which they have handed out.

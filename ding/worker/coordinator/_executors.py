@@ -42,7 +42,7 @@ class Timing:
     long_poll_s: float = 1.0
     answer_s: float = 10.0
     start_s: float = 120.0
-    gather_s: float = 0.03
+    gather_s: float = 0.1
     retry_s: float = 0.05
 
 

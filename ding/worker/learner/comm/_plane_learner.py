@@ -35,11 +35,11 @@ PLANE_CONFIG: dict[str, Any] = {
     "group_timeout_s": DEFAULT_GROUP_TIMEOUT_S,
     # Batches that are asked for ahead of their use, and for how long they should last at least.
     "prefetch_batches": 16,
-    "prefetch_s": 0.15,
+    "prefetch_s": 0.25,
     # Memory for a copy of the buffer's rows, in bytes; 0: rows are read from their files each time.
     "cache_bytes": 1 << 30,
     # Least time between two published versions of the policy.
-    "publish_interval_s": 0.05,
+    "publish_interval_s": 0.1,
     # When a checkpoint is saved from which a restarted learner goes on: iterations and seconds, what passes first.
     "resume_ckpt_freq": 5000,
     "resume_ckpt_interval_s": 20.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import selectors
@@ -53,7 +54,9 @@ class Contestant:
 
 
 class SideProcess:
-    """A running side. It waits for requests and uses no CPU meanwhile.
+    """A running side. It builds its part, then waits for requests and uses no CPU meanwhile.
+
+    The constructor does not wait for it to be built, `ready` does.
 
     Args:
         contestant: what to run.
@@ -61,7 +64,6 @@ class SideProcess:
 
     Raises:
         PeerMissing: the peer is not installed.
-        SideError: the script failed.
     """
 
     def __init__(self, contestant: Contestant, threads: int | None) -> None:
@@ -70,6 +72,7 @@ class SideProcess:
         self._log = (self._folder / "stderr.txt").open("wb")
         (self._folder / "work").mkdir()
         self._buffered = b""
+        self._ready_by = time.monotonic() + START_TIMEOUT_S
         try:
             self._process = subprocess.Popen(
                 contestant.command(),
@@ -84,14 +87,18 @@ class SideProcess:
             self._log.close()
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
-        try:
-            self.ready: dict[str, Any] = self._answer(START_TIMEOUT_S)["ready"]
-        except SideError:
-            self.close()
-            raise
+
+    @functools.cached_property
+    def ready(self) -> dict[str, Any]:
+        """What it announces when it is built; waits for that.
+
+        Raises:
+            SideError: the script failed, or was not ready `START_TIMEOUT_S` seconds after its start.
+        """
+        return self._answer(max(0.0, self._ready_by - time.monotonic()))["ready"]
 
     def ask(self, timeout_s: float = ANSWER_TIMEOUT_S, **request: Any) -> dict[str, Any]:
-        """Send a request and return the answer.
+        """Send a request to a side that is `ready` and return the answer.
 
         Raises:
             SideError: the side died or did not answer within ``timeout_s`` seconds.
@@ -106,10 +113,12 @@ class SideProcess:
         return self._answer(timeout_s)
 
     def close(self) -> None:
-        """Ask it to quit; end it and its children if it does not."""
+        """Ask it to quit; end it and its children if it does not. Closing it again does nothing."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        if stdin.closed:
+            return
         with contextlib.suppress(OSError):
-            stdin = self._process.stdin
-            assert stdin is not None
             stdin.write(b'{"quit": true}\n')
             stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):

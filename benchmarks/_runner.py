@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import time
@@ -14,6 +15,7 @@ from benchmarks._process import Contestant, SideError, SideProcess
 from benchmarks._stats import Summary, noise, paired_ratio
 
 PROPORTION_TOLERANCE = 0.03
+BUILD_AT_ONCE = os.cpu_count() or 1
 
 Say = Callable[[str], None]
 Sides = dict[str, SideProcess]
@@ -45,27 +47,49 @@ def run_measurement(
 
 @contextlib.contextmanager
 def _started(measurement: Measurement, mode: str, record: _Record) -> Iterator[Sides]:
+    """All sides, built before anything is measured; as many build at a time as there are cores."""
     with contextlib.ExitStack() as stack:
         sides: Sides = {}
+        building: collections.deque[SideProcess] = collections.deque()
+
+        def admit_oldest() -> None:
+            side = building.popleft()
+            if _admitted(side, measurement, record):
+                sides[side.contestant.label] = side
+
         for contestant in measurement.contestants:
             side = _start(contestant, measurement, mode, record)
             if side is not None:
-                sides[contestant.label] = stack.enter_context(side)
+                building.append(stack.enter_context(side))
+            if len(building) == BUILD_AT_ONCE:
+                admit_oldest()
+        while building:
+            admit_oldest()
         yield sides
 
 
 def _start(contestant: Contestant, measurement: Measurement, mode: str, record: _Record) -> SideProcess | None:
     try:
-        side = SideProcess(contestant, measurement.threads_of(contestant.label, mode))
-    except (PeerMissing, SideError) as error:
+        return SideProcess(contestant, measurement.threads_of(contestant.label, mode))
+    except PeerMissing as error:
         record.errors[contestant.label] = str(error)
         return None
-    record.add_side(contestant, side.ready)
-    if not measurement.same_work(side.ready["work"], record.work or {}):
-        record.errors[contestant.label] = f"other work: {side.ready['work']} instead of {record.work}"
-        side.close()
-        return None
-    return side
+
+
+def _admitted(side: SideProcess, measurement: Measurement, record: _Record) -> bool:
+    """Wait until a side is built; one that fails, or does other work than the first, is noted and ended."""
+    label = side.contestant.label
+    try:
+        ready = side.ready
+    except SideError as error:
+        record.errors[label] = str(error)
+    else:
+        record.add_side(side.contestant, ready)
+        if measurement.same_work(ready["work"], record.work or {}):
+            return True
+        record.errors[label] = f"other work: {ready['work']} instead of {record.work}"
+    side.close()
+    return False
 
 
 def _round(ops: Sequence[OpSpec], sides: Sides, number: int, seconds_factor: float, record: _Record) -> None:
@@ -98,6 +122,8 @@ def _fresh_round(measurement: Measurement, mode: str, number: int, seconds_facto
         if side is None:
             continue
         with side:
+            if not _admitted(side, measurement, record):
+                continue
             for ops in measurement.asked():
                 if contestant.label not in record.errors:
                     _measure(ops, side, contestant.label, seconds_factor, record)

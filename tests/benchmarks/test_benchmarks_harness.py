@@ -1,6 +1,7 @@
 """The harness of the benchmarks on tiny sides: turns, checks of equal work, verdicts, tables."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import _headline, _process, _quick, docs, suites  # noqa: E402
+from benchmarks import _headline, _process, _quick, _runner, docs, suites  # noqa: E402
 from benchmarks._peers import ENV_VARIABLE, PEERS, PeerMissing, python_of, without_paths  # noqa: E402
 from benchmarks._plan import AGAIN, DEFAULT_THREADS, ONE_THREAD, Measurement, OpSpec, Target  # noqa: E402
 from benchmarks._process import Contestant, SideError, SideProcess, child_env  # noqa: E402
@@ -37,6 +38,18 @@ def build():
     return Side({"go": Op(step, lambda: dict(done)), "one": Op(step, lambda: {}, single=True)}, {"batch": batch})
 serve(build)
 """
+
+
+# Built only when another process holds the other end of the pipe.
+MEETING_SIDE = """
+import sys
+from bench_side import Side, serve
+def build():
+    with open(sys.argv[1], sys.argv[2]):
+        return Side({}, {})
+serve(build)
+"""
+ENDS = {"ding": "r", "other": "w"}
 
 
 @pytest.fixture
@@ -128,6 +141,20 @@ def test_a_broken_side_is_reported_and_the_rest_goes_on(side):
     result = measure([side("ding", 0.001), side("broken", 10)], go(), rounds=1)
     assert "RuntimeError: broken side" in result["errors"]["broken"]
     assert result["ops"][0]["figures"]["ding"]["median"] > 0
+
+
+def test_sides_are_built_beside_each_other(tmp_path, monkeypatch):
+    """Each opens one end of a pipe, which waits for the other."""
+    monkeypatch.setattr(_runner, "BUILD_AT_ONCE", 2)
+    monkeypatch.setattr(_process, "START_TIMEOUT_S", 30.0)
+    os.mkfifo(tmp_path / "pipe")
+    script = tmp_path / "side.py"
+    script.write_text(MEETING_SIDE)
+    ends = [Contestant(label, "ding", str(script), (str(tmp_path / "pipe"), mode)) for label, mode in ENDS.items()]
+    one = Measurement("tiny", "Tiny", tuple(ends), (go(),))
+    record = _runner._Record(one, ONE_THREAD)
+    with _runner._started(one, ONE_THREAD, record) as sides:
+        assert (list(sides), record.errors) == (list(ENDS), {})
 
 
 def test_a_missing_peer_is_reported(side, tmp_path, monkeypatch):

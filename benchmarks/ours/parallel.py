@@ -3,7 +3,7 @@
 The numbers are those of the config that DI-engine calls ``cartpole_dqn_config`` among its parallel ones. The stop
 value is out of reach. A side lets the run warm up, looks at it for one window, and reports everything from that window,
 so that one run yields all figures. ``--serial`` is a serial collector on the same envs and network instead, ``--idle``
-a coordinator that has a learner but no collector, so that nothing happens.
+a coordinator that has a learner but no collector, so that nothing happens: one window after the other of the same run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import parallel_probe
 from bench_figures import rates_of
 from bench_runs import end, once, run_side, wait_until
-from bench_side import Side, serve, tree_cpu_seconds
+from bench_side import Op, Side, serve, tree_cpu_seconds
 from ding_parts import OWN, check_import, env_entry
 from easydict import EasyDict
 
@@ -165,9 +165,9 @@ def idle_side(args: argparse.Namespace, work: dict[str, Any]) -> Side:
     processes["learner"] = subprocess.Popen([*begin, "-M", "learner", *address])
     wait_until(lambda: list(Path(EXP_NAME).glob("log/learner*")) != [], processes)
     pid = processes["coordinator"].pid
+    time.sleep(args.warm_up)
 
     def look() -> dict[str, float]:
-        time.sleep(args.warm_up)
         cpu, began = tree_cpu_seconds(pid), time.monotonic()
         time.sleep(args.window)
         share = (tree_cpu_seconds(pid) - cpu) / (time.monotonic() - began)
@@ -175,7 +175,7 @@ def idle_side(args: argparse.Namespace, work: dict[str, Any]) -> Side:
             raise RuntimeError("the coordinator or the learner ended before the window did")
         return {"coordinator_cpu_percent": 100 * share}
 
-    return Side(once(look, "idle"), work, lambda: end(processes, STOP_TIMEOUT_S))
+    return Side({"idle": Op(look, dict, single=True)}, work, lambda: end(processes, STOP_TIMEOUT_S))
 
 
 def plain(value: Any) -> Any:

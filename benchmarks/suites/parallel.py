@@ -1,4 +1,4 @@
-"""The parallel mode: data and train iterations per second beside DI-engine's, latencies, collectors, idle load."""
+"""The parallel mode: data and train iterations per second beside the peers', latencies, collectors, idle load."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from benchmarks._plan import ONE_THREAD, Measurement, OpSpec, Target, own, peer
 
 TITLE = "Parallel mode"
 SCRIPT = "ours/parallel.py"
-TWO, ONE, SERIAL, REFERENCE = "ding", "ding, one collector", "ding serial collector", "DI-engine"
+TWO, ONE, FOUR = "ding", "ding, one collector", "ding, four collectors"
+SERIAL, REFERENCE = "ding serial collector", "DI-engine"
 IMPALA, APPO, SAMPLE_FACTORY = "RLlib IMPALA", "RLlib APPO", "sample-factory APPO"
 MODE = (ONE_THREAD,)
 # Five rounds of it, on all sides, are to take less than twenty minutes.
@@ -21,10 +22,11 @@ def measurements() -> list[Measurement]:
 def _run() -> Measurement:
     return Measurement(
         "parallel",
-        "CartPole DQN in the parallel mode, one learner and two collectors",
+        "CartPole DQN in the parallel mode, one learner and two collectors (or one, or four)",
         (
             own(SCRIPT, *WINDOW, label=TWO),
             own(SCRIPT, "--collectors", 1, *WINDOW, label=ONE),
+            own(SCRIPT, "--collectors", 4, *WINDOW, label=FOUR),
             own(SCRIPT, "--serial", *WINDOW, label=SERIAL),
             # Its rates are low, and uneven from second to second.
             peer("ding_ref", REFERENCE, SCRIPT, "--warm-up", 4, "--window", 24),
@@ -80,7 +82,6 @@ def _idle() -> Measurement:
         (own(SCRIPT, "--idle", *WINDOW, label=TWO),),
         (_op("idle", "CPU of the coordinator", "% of a core", "coordinator_cpu_percent", _bound(2.0), lower=True),),
         modes=MODE,
-        persistent=False,
     )
 
 

@@ -1,16 +1,17 @@
-"""How cost grows: 1 to 256 envs, 10,000 to 5,000,000 buffer rows, 1 to 4 collectors. All sizes take turns."""
+"""How cost grows: 1 to 256 envs, 10,000 to 5,000,000 buffer rows. All sizes take turns.
+
+The parallel mode with 1, 2 and 4 collectors is part of the suite ``parallel``, which has the first two in any case.
+"""
 
 from __future__ import annotations
 
 import math
 
 from benchmarks._plan import ONE_THREAD, Measurement, OpSpec, Target, own, peer
-from benchmarks.suites.parallel import WINDOW
 
 TITLE = "Scaling"
 ENVS = (1, 8, 64, 256)
 ROWS = (10_000, 100_000, 1_000_000, 5_000_000)
-COLLECTORS = (1, 2, 4)
 # What grows at most logarithmically is at least this share as fast at the end.
 LOGARITHMIC = round(math.log(ROWS[0]) / math.log(ROWS[-1]), 2)
 MODE = (ONE_THREAD,)
@@ -18,7 +19,7 @@ MODE = (ONE_THREAD,)
 
 def measurements() -> list[Measurement]:
     """All measurements of the suite."""
-    return [_envs(), _rows(), _collectors()]
+    return [_envs(), _rows()]
 
 
 def _envs() -> Measurement:
@@ -71,22 +72,3 @@ def _rows() -> Measurement:
 def _grows(label: str) -> Target:
     first, last = (f"{label}, {count:,} rows" for count in (ROWS[0], ROWS[-1]))
     return Target(3, first, LOGARITHMIC, subject=last, modes=MODE)
-
-
-def _collectors() -> Measurement:
-    script = "ours/parallel.py"
-    labels = {count: f"ding, {count} collector{'s' if count > 1 else ''}" for count in COLLECTORS}
-    sides = [own(script, "--collectors", count, *WINDOW, label=label) for count, label in labels.items()]
-    return Measurement(
-        "scaling_collectors",
-        "The parallel mode with 1, 2 and 4 collectors",
-        tuple(sides),
-        (
-            OpSpec("flow", "into the replay buffer", "transitions/s", None, value="transitions_per_s"),
-            OpSpec("flow", "learner", "train iterations/s", None, value="train_iters_per_s"),
-            OpSpec("collect", "all collectors", "env steps/s", None, value="env_steps_per_s"),
-            OpSpec("flow", "CPU of all processes", "cores", None, value="cores_used", lower=True),
-        ),
-        modes=MODE,
-        persistent=False,
-    )

@@ -18,7 +18,9 @@ from ding.data.buffer import (
     UnknownIndexError,
     apply_middleware,
 )
+from ding.data.buffer._save import write_contents
 from ding.data.buffer.deque_buffer import BufferIndex
+from ding.data.columns import SchemaError
 from ding.data.safe_file import SafeFileError
 
 
@@ -610,6 +612,76 @@ def test_save_and_load(tmp_path, size):
     indices = [record.index for record in other]
     other.extend(rows(7))
     assert len({*indices, other.get(-1).index}) == len(indices) + 1
+
+
+def steps(frames, begin, count):
+    """Rows whose ``next_obs`` is the ``obs`` of the next one."""
+    return TransitionBatch(
+        {
+            "obs": frames[begin : begin + count],
+            "next_obs": frames[begin + 1 : begin + count + 1],
+            "x": torch.arange(begin, begin + count),
+        }
+    )
+
+
+def with_observations(size=30):
+    """Evicted rows, deleted ones and an object among rows whose observations are stored once."""
+    frames = torch.from_numpy(np.random.default_rng(0).integers(0, 255, (61, 32, 32), dtype=np.uint8))
+    buffer = DequeBuffer(size)
+    for begin in range(0, 60, 5):
+        buffer.extend(steps(frames, begin, 5), meta={"env": begin})
+    buffer.push("an object")
+    buffer.delete([buffer.get(place).index for place in (3, 4, 11)])
+    return buffer
+
+
+@pytest.mark.parametrize("part_bytes", [1 << 26, 5000])
+@pytest.mark.parametrize("size", [30, 12])
+def test_saved_observations_are_there_once(tmp_path, monkeypatch, size, part_bytes):
+    monkeypatch.setattr("ding.data.storage._elided_rows._CHUNK_BYTES", part_bytes)
+    buffer = with_observations()
+    file = tmp_path / "data"
+    buffer.save_data(str(file))
+    assert file.stat().st_size < 0.75 * buffer.count() * 2 * 32 * 32
+    other = DequeBuffer(size)
+    other.load_data(str(file))
+    assert xs_or_objects(other) == xs_or_objects(buffer)[-size:]
+    for record, wanted in zip(other, buffer.export_data()[-size:]):
+        assert (record.index, record.meta) == (wanted.index, wanted.meta)
+        for key in ("obs", "next_obs") if record.data != "an object" else ():
+            assert torch.equal(record.data[key], wanted.data[key])
+
+
+def xs_or_objects(buffer):
+    return [record.data if isinstance(record.data, str) else int(record.data["x"]) for record in buffer]
+
+
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [
+        (lambda columns: columns["pairs"][0]["slots"].__setitem__((3, 1), 10**6), "1000000"),
+        (lambda columns: columns.update(rows=5), "do not fit|damaged"),
+        (lambda columns: columns.update(layout="other"), "unknown layout 'other'"),
+    ],
+)
+def test_damaged_observations_change_nothing(tmp_path, damage, match):
+    contents = with_observations()._core.contents()
+    damage(contents["columns"])
+    write_contents(tmp_path / "data", contents)
+    buffer = filled(2)
+    with pytest.raises(SchemaError, match=match):
+        buffer.load_data(str(tmp_path / "data"))
+    assert data_of(buffer) == [0, 1]
+
+
+def test_fewer_observations_than_records_change_nothing():
+    contents = with_observations()._core.contents()
+    contents["row_places"] = contents["row_places"][:-1]
+    buffer = filled(2)
+    with pytest.raises(SchemaError, match="26 saved rows for 25 records"):
+        buffer._core.restore(contents)
+    assert data_of(buffer) == [0, 1]
 
 
 def test_load_refuses_what_is_no_buffer(tmp_path):

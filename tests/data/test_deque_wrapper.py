@@ -222,6 +222,19 @@ def test_a_restored_buffer_goes_on_the_same(tmp_path, priority, by_file):
     assert one.count() == two.count()
 
 
+def test_the_state_of_large_observations_holds_each_once():
+    frames = torch.from_numpy(np.random.default_rng(0).integers(0, 255, (41, 32, 32), dtype=np.uint8))
+    one, two = (wrapper(size=16, priority=True) for _ in range(2))
+    for begin in range(0, 40, 4):
+        one.push(TransitionBatch({"obs": frames[begin : begin + 4], "next_obs": frames[begin + 1 : begin + 5]}))
+    one.sample(8)
+    state = one.state_dict()
+    assert len(state["columns"]["pairs"][0]["frames"]) == 17
+    two.load_state_dict(state)
+    for first, second in zip(*(buffer.sample(8).columns.values() for buffer in (one, two))):
+        assert np.array_equal(np.asarray(first), np.asarray(second))
+
+
 def test_state_dict_is_a_copy():
     buffer = wrapper()
     buffer.push(batch(4))

@@ -13,8 +13,8 @@ from ding.data.buffer._draw import LazyGenerator
 from ding.data.buffer._order import SlotOrder
 from ding.data.buffer._records import MISSING, IndexArray, RecordBatch, index_text, serials_of
 from ding.data.buffer.buffer import BufferedData, spread_meta
-from ding.data.columns import take
-from ding.data.storage import Storage, StorageOptions, make_storage
+from ding.data.columns import SchemaError, take
+from ding.data.storage import ElidedRows, ElidingStorage, Storage, StorageOptions, is_elided, make_storage
 
 # Changes that are remembered, so that who keeps something per slot need not look at all slots.
 _LOG_LENGTH = 16384
@@ -243,11 +243,13 @@ class RecordCore:
     # ------------------------------------------------------------------ state
 
     def contents(self) -> dict[str, Any]:
-        """All records, oldest first: what :meth:`restore` takes. Objects are shared."""
+        """All records, oldest first: what :meth:`restore` takes. Objects are shared.
+
+        ``columns`` are nested columns, or what ``ElidingStorage.compact`` gives where each observation is stored once.
+        """
         slots, serials = self.order.slots, self.order.serials.copy()
         places = np.array([i for i, slot in enumerate(slots.tolist()) if slot in self._objects], dtype=np.int64)
         rows = np.setdiff1d(np.arange(len(slots)), places)
-        batch = self._read_columns(slots[rows], serials[rows]) if len(rows) else None
         records = [self._objects[slot] for slot in slots[places].tolist()]
         return {
             "token": self.token,
@@ -256,14 +258,30 @@ class RecordCore:
             "next_serial": self.order.next_serial,
             "push_count": self.push_count,
             "row_places": rows,
-            "columns": batch.data.columns if isinstance(batch, RecordBatch) else {},
+            "columns": self._copied_rows(slots[rows]),
             "row_meta": {key: column[slots[rows]].tolist() for key, column in self._meta.items()},
             "objects": [record.data for record in records],
             "object_metas": [record.meta for record in records],
         }
 
+    def _copied_rows(self, slots: np.ndarray) -> dict[str, Any]:
+        if self._storage is None or len(slots) == 0:
+            return {}
+        if isinstance(self._storage, ElidingStorage):
+            return self._storage.compact(slots)
+        return self._storage.read(slots).columns
+
     def restore(self, contents: Mapping[str, Any]) -> None:
-        """Become a core with these records (the newest ``size`` of them)."""
+        """Become a core with these records (the newest ``size`` of them).
+
+        Raises:
+            SchemaError: elided rows are damaged; nothing was changed.
+        """
+        columns: Any = contents["columns"]
+        if is_elided(columns):
+            columns = ElidedRows(columns)
+            if columns.count != len(contents["row_places"]):
+                raise SchemaError(f"there are {columns.count} saved rows for {len(contents['row_places'])} records")
         serials = np.asarray(contents["serials"], dtype=np.int64)
         total = len(serials)
         drop = max(0, total - self.size)
@@ -274,19 +292,24 @@ class RecordCore:
         self.token = contents["token"]
         self.push_count = int(contents["push_count"])
         slots = self.order.restore(serials[drop:], int(contents["next_serial"]), contents["layout"])
-        self._restore_rows(slots[is_row[drop:]], contents, int(rows))
+        self._restore_rows(slots[is_row[drop:]], columns, contents["row_meta"], int(rows))
         is_object = ~is_row[drop:]
         pairs = zip(contents["objects"][objects:], contents["object_metas"][objects:])
         for slot, serial, pair in zip(slots[is_object].tolist(), serials[drop:][is_object].tolist(), pairs):
             self._objects[slot] = BufferedData(pair[0], index_text(self.token, serial), pair[1])
 
-    def _restore_rows(self, slots: np.ndarray, contents: Mapping[str, Any], skip: int) -> None:
+    def _restore_rows(self, slots: np.ndarray, rows: Any, meta: Mapping[str, Any], skip: int) -> None:
+        """Write the rows from ``skip`` on (of nested columns, or ``ElidedRows``) to slots."""
         if len(slots) == 0:
             return
-        columns: Any = take(contents["columns"], slice(skip, None))
-        self._storage = make_storage(columns, self.size, StorageOptions())
-        self._write(columns, slots)
-        for key, values in contents["row_meta"].items():
+        elided, stop = isinstance(rows, ElidedRows), skip + len(slots)
+        # Of elided rows, only a part at a time is in full size.
+        for begin, end in rows.chunks(skip, stop) if elided else [(skip, stop)]:
+            part: Any = rows.expand(begin, end) if elided else take(rows, slice(begin, end))
+            if self._storage is None:
+                self._storage = make_storage(part, self.size, StorageOptions())
+            self._write(part, slots[begin - skip : end - skip])
+        for key, values in meta.items():
             self._meta_column(key)[slots] = _objects_of(values[skip:])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ding.data.buffer._records import MISSING
 from ding.data.columns import SchemaError, row_list, stack_rows
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
+from ding.data.storage import is_elided
 
 _KIND = "deque_buffer"
 _KEYS = frozenset(
@@ -37,7 +38,8 @@ def write_contents(path: "str | os.PathLike[str]", contents: Mapping[str, Any]) 
     packed["objects"] = _pack(contents["objects"])
     packed["object_metas"] = _pack(contents["object_metas"])
     packed["row_meta"] = [[key, *_pack_present(values)] for key, values in contents["row_meta"].items()]
-    write_tree(path, packed, _KIND)
+    columns = contents["columns"]
+    write_tree(path, packed, _KIND, columns["layout"] if is_elided(columns) else None)
 
 
 def read_contents(path: "str | os.PathLike[str]") -> dict[str, Any]:

@@ -387,6 +387,7 @@ class DequeBuffer(Buffer):
 
         Raises:
             SafeFileError: the file is broken or foreign; the buffer stays as it was.
+            SchemaError: an index of elided rows refers to no frame; the buffer stays as it was.
         """
         contents = read_contents(file_name)
         with self._lock:

@@ -235,6 +235,7 @@ class DequeBufferWrapper:
 
         Raises:
             SafeFileError: the file is broken or foreign; the buffer stays as it was.
+            SchemaError: an index of elided rows refers to no frame; the buffer stays as it was.
         """
         contents = read_contents(file_name)
         self._restore(contents, contents.get("extra"))

@@ -212,9 +212,10 @@ class MetadataBuffer(AdvancedReplayBuffer):
         points = self._generator.random((len(iters), size)) + np.arange(size)
         positions, weights = tree.draw(points.ravel(), size)
         uses = []
+        # By index and not by ``take``, which copies a whole column of a table first.
         for drawn in positions.reshape(-1, size):
             np.add.at(slots.use_count, drawn, 1)
-            uses.append(slots.use_count.take(drawn))
+            uses.append(slots.use_count[drawn])
         sampled = self._annotated(positions, weights, np.repeat(iters, size), np.concatenate(uses))
         columns: dict[str, Any] = sampled.columns
         relative = tree.smallest() / weights

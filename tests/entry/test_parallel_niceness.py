@@ -9,7 +9,9 @@ from easydict import EasyDict
 from ding.entry import _roles
 
 
-@pytest.mark.parametrize(("cores", "lowered_by"), [(2, [_roles.COLLECTOR_NICENESS]), (3, [_roles.COLLECTOR_NICENESS]), (4, []), (8, [])])
+@pytest.mark.parametrize(
+    ("cores", "lowered_by"), [(2, [_roles.COLLECTOR_NICENESS]), (3, [_roles.COLLECTOR_NICENESS]), (4, []), (8, [])]
+)
 def test_collectors_give_way_only_where_cores_are_few(monkeypatch, cores, lowered_by):
     lowered, collected = [], []
     monkeypatch.setattr(os, "nice", lowered.append)

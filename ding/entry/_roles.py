@@ -78,7 +78,11 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
 
     def status() -> dict[str, Any]:
         elapsed_s = round(time.monotonic() - began_s, 1)
-        return {**run_status(coordinator.status(), elapsed_s), "processes": context.peers().get(LAUNCHER, {})}
+        return {
+            **run_status(coordinator.status(), elapsed_s),
+            "messages": vars(hub.statistics()),
+            "processes": context.peers().get(LAUNCHER, {}),
+        }
 
     tls = TlsConfig(**cfg.system.tls) if cfg.system.get("tls") else None
     hub = MasterHub({**own, "status": status, "tls": tls})

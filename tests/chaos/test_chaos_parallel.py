@@ -172,6 +172,28 @@ def test_a_stopped_collector_loses_its_task_and_comes_back(start):
     run.wait_for(is_training(run), "training")
 
 
+@pytest.mark.slow
+def test_a_collector_that_is_stopped_for_thirty_seconds(start):
+    """R6, with the lease that a user has: the other collector goes on, and what the stopped one says late is void."""
+    run = start()
+    run.wait_for(is_training(run), "training")
+    run.wait_for(gets_data(run), "data")
+    pid = run.kill("collector0", signal.SIGSTOP)
+    try:
+        threading.Event().wait(30.0)
+        assert run.status("tasks")["requeued"] >= 1
+        assert "collector0" not in run.status("workers")
+        run.wait_for(gets_data(run), "data of the other collector")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    run.wait_for(lambda: "collector0" in run.status("workers"), "return of the collector")
+    run.wait_for(lambda: run.status("messages")["results_rejected"] >= 1, "a late result that is rejected")
+    assert run.pid("collector0") == pid
+    assert run.status("tasks")["failed"] == 0
+    run.wait_for(is_training(run), "training")
+    run.wait_for(gets_data(run), "data")
+
+
 def _chaos_env(how):
     return {
         "create.env": {"type": "chaos_env", "import_names": ["chaos_parts"]},

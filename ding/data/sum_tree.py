@@ -1,11 +1,11 @@
 """A sum tree with wide nodes: proportional draws and updates for whole arrays of leaves.
 
 Every node sums 16 children, and the topmost level (at most 8192 sums) is searched directly. A binary tree over
-131,072 leaves needs 17 dependent rounds of array operations for a draw; this one needs two. Cumulative sums are
-made by torch, which is several times faster than numpy at them, over many values as over many short rows.
+131,072 leaves needs 17 dependent rounds of array operations for a draw; this one needs two. The cumulative sum of the
+topmost level is made by torch, which is several times faster than numpy at it; those within nodes are one product of
+matrices.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +16,9 @@ _FAN_BITS = 4
 _FAN = 1 << _FAN_BITS
 _TOP = 8192
 _ONES = np.ones(_FAN)
+# Row c adds up the children before child c of a node.
+_BEFORE = np.tril(np.ones((_FAN, _FAN)), -1)
+_NO_LEAF = "every leaf of the tree is 0, there is none to find"
 
 
 class SumTree:
@@ -31,19 +34,23 @@ class SumTree:
         if capacity < 1:
             raise ValueError(f"capacity must be positive, got {capacity}")
         self.capacity = capacity
-        size = -(-capacity // _FAN) * _FAN
-        self._levels = [np.zeros(size)]
-        while size > _TOP:
-            size = -(-size // (_FAN * _FAN)) * _FAN
-            self._levels.append(np.zeros(size))
-        # level k + 1 holds the sums of the rows of the k-th of these views
-        self._rows = [level.reshape(-1, _FAN) for level in self._levels]
+        depth = 0
+        while capacity > _TOP * _FAN**depth:
+            depth += 1
+        # Leaves are added so that every node has all its children.
+        top = -(-capacity // _FAN**depth)
+        self._levels = [np.zeros(top * _FAN**height) for height in range(depth, -1, -1)]
+        # Level k + 1 holds the sums of the rows of the k-th of these views.
+        self._rows = [level.reshape(-1, _FAN) for level in self._levels[:-1]]
         # Before each sum of the top level and after the last. Torch adds up several times faster than numpy.
         self._prefix = np.zeros(len(self._levels[-1]) + 1)
         self._top = torch.from_numpy(self._levels[-1])
         self._top_ends = torch.from_numpy(self._prefix)[1:]
         self._min = np.inf
         self._min_count = 0
+        # (weight, n) while the leaves [0, n) hold one weight and all others 0, as in a buffer whose priorities nobody
+        # has changed. A draw then needs no sums, and none are made.
+        self._even: tuple[float, int] | None = (0.0, 0)
 
     @property
     def leaves(self) -> np.ndarray:
@@ -53,10 +60,12 @@ class SumTree:
     @property
     def total(self) -> float:
         """Sum of all leaves."""
+        self._end_evenness()
         return float(self._levels[-1].sum())
 
     def set(self, index: np.ndarray, values: Any) -> None:
         """Set the leaves of an int64 array ``[K]`` to a number or to float64 ``[K]`` (the last one wins on repeats)."""
+        self._end_evenness()
         leaves = self._levels[0]
         old = leaves.take(index)
         leaves[index] = values
@@ -68,6 +77,10 @@ class SumTree:
     def set_range(self, start: int, stop: int, values: Any) -> None:
         """Set the leaves ``[start, stop)`` to a number or to float64 ``[stop - start]``."""
         leaves = self._levels[0][start:stop]
+        if self._stays_even(start, stop, values):
+            leaves[:] = values
+            return
+        self._end_evenness()
         old = leaves.copy()
         leaves[:] = values
         self._note_change(old, leaves, stop - start)
@@ -80,9 +93,34 @@ class SumTree:
         for level in self._levels:
             level.fill(0.0)
         self._min, self._min_count = np.inf, 0
+        self._even = (0.0, 0)
+
+    def _stays_even(self, start: int, stop: int, values: Any) -> bool:
+        """Whether all leaves above 0 are equal, and the first ones, when ``values`` are in ``[start, stop)``."""
+        if self._even is None or isinstance(values, np.ndarray):
+            return False
+        weight, count = self._even
+        if not (values == weight if count else values > 0) or start > count:
+            return False
+        self._even = (float(values), max(count, stop))
+        return True
+
+    def _end_evenness(self) -> None:
+        """Make the sums, which hold from now on."""
+        if self._even is None:
+            return
+        weight, count = self._even
+        self._even = None
+        if count:
+            self._min, self._min_count = weight, count
+            for rows, above in zip(self._rows, self._levels[1:]):
+                np.matmul(rows, _ONES, out=above)
 
     def smallest(self) -> float:
         """The smallest leaf above 0, ``inf`` when there is none."""
+        if self._even is not None:
+            weight, count = self._even
+            return weight if count else np.inf
         if self._min_count <= 0:
             leaves = self._levels[0]
             self._min = float(leaves.min(where=leaves > 0, initial=np.inf))
@@ -95,6 +133,7 @@ class SumTree:
             "levels": [level.copy() for level in self._levels],
             "min": self._min,
             "min_count": self._min_count,
+            "even": self._even,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -102,6 +141,8 @@ class SumTree:
         for level, saved in zip(self._levels, state["levels"], strict=True):
             level[:] = saved
         self._min, self._min_count = float(state["min"]), int(state["min_count"])
+        even = state.get("even")
+        self._even = None if even is None else (float(even[0]), int(even[1]))
 
     def _note_change(self, old: np.ndarray, new: np.ndarray, size: int) -> None:
         """Keep the minimum while it can be kept without looking at all leaves.
@@ -120,6 +161,7 @@ class SumTree:
 
     def prefix(self, stop: int) -> float:
         """Sum of the leaves before ``stop``."""
+        self._end_evenness()
         result = 0.0
         last = len(self._levels) - 1
         for number, level in enumerate(self._levels):
@@ -132,7 +174,7 @@ class SumTree:
         """The leaves in which points of the cumulative sum lie.
 
         Args:
-            mass: float64 ``[K]``, K > 0, in ``[0, total)``; what rounding puts outside finds a leaf at the border.
+            mass: float64 ``[K]``, K > 0, in ``[0, total)``; what rounding puts beyond finds a leaf at the border.
 
         Returns:
             int64 ``[K]``: leaf i is found for a mass in ``[prefix(i), prefix(i + 1))``. A leaf of 0 is never found.
@@ -140,38 +182,48 @@ class SumTree:
         Raises:
             ValueError: every leaf is 0.
         """
-        return self._find(mass, self._add_up())[0]
+        self._end_evenness()
+        self._add_up()
+        return self._find(mass)[0]
 
     def draw(self, points: np.ndarray, parts: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """:meth:`find` for float64 ``[K]`` points in ``[0, parts)``, where ``parts`` stands for the total.
 
         Returns:
             int64 ``[K]`` leaves and float64 ``[K]``, what stands in them.
+
+        Raises:
+            ValueError: every leaf is 0.
         """
-        total = self._add_up()
-        return self._find(points * (total / parts), total)
+        if self._even is None:
+            return self._find(points * (self._add_up() / parts))
+        weight, count = self._even
+        if not count:
+            raise ValueError(_NO_LEAF)
+        # Rounding may lead to the end itself, which lies in no leaf.
+        leaf = np.minimum((points * (count / parts)).astype(np.int64), count - 1)
+        return leaf, np.full(len(leaf), weight)
 
     def _add_up(self) -> float:
+        """Cumulative sums of the topmost level; the total."""
         torch.cumsum(self._top, 0, out=self._top_ends)
         total = float(self._prefix[-1])
         if not total > 0:
-            raise ValueError("every leaf of the tree is 0, there is none to find")
+            raise ValueError(_NO_LEAF)
+        # So that a point which rounding led to the total is found in the last node.
+        self._prefix[-1] = np.inf
         return total
 
-    def _find(self, mass: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
-        # Rounding may have led to the total itself, which lies in no leaf.
-        mass = np.minimum(mass, math.nextafter(total, 0.0))
+    def _find(self, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         node = self._prefix[1:].searchsorted(mass, "right")
         rest = mass - self._prefix.take(node)
-        for rows in self._rows[-2:0:-1]:
-            ends = _ends(rows, node)
-            child = (ends > rest[:, None]).argmax(1)
-            before = ends.ravel().take(child + (_FAN * np.arange(len(node)) - 1))
-            rest = rest - np.where(child > 0, before, 0.0)
+        for rows in self._rows[:0:-1]:
+            child, begins = _child(rows, node, rest)
+            places = np.multiply(child, len(node), dtype=np.int64) + np.arange(len(node))
+            rest -= begins.take(places)
             node = (node << _FAN_BITS) + child
-        if len(self._rows) > 1:
-            child = (_ends(self._rows[0], node) > rest[:, None]).argmax(1)
-            node = (node << _FAN_BITS) + child
+        if self._rows:
+            node = (node << _FAN_BITS) + _child(self._rows[0], node, rest)[0]
         found = self._levels[0].take(node)
         if not np.minimum.reduce(found) > 0:
             empty = found <= 0
@@ -185,11 +237,11 @@ class SumTree:
         return held[np.maximum(held.searchsorted(leaf) - 1, 0)]
 
 
-def _ends(rows: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Float64 ``[K, 16]``: where the children of each node end within it. The last one has no end, for what rounding
-    led beyond it.
+def _child(rows: np.ndarray, node: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """In which child of its node each ``rest`` lies, int8 ``[K]``, and where children begin: float64 ``[16, K]``.
+
+    One row per child, not per node: comparing and counting then run along long rows. What rounding led beyond a node is
+    in its last child.
     """
-    ends = rows.take(node, 0)
-    torch.from_numpy(ends).cumsum_(1)
-    ends[:, -1] = np.inf
-    return ends
+    begins = np.dot(_BEFORE, rows.take(node, 0).T)
+    return np.add.reduce((begins[1:] <= rest).view(np.int8), 0, np.int8), begins

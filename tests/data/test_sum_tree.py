@@ -128,3 +128,59 @@ def test_state_round_trip_is_bit_exact():
     assert other.smallest() == tree.smallest()
     with pytest.raises(ValueError):
         SumTree(100_000).load_state_dict(tree.state_dict())
+
+
+def test_a_draw_from_equal_leaves_gives_what_the_sums_give():
+    points = np.arange(64) + np.random.default_rng(0).random(64)
+    for count in (1, 3, 16, 700, 9000):
+        even, summed = SumTree(9000), SumTree(9000)
+        even.set_range(0, count, 0.5)
+        summed.set_range(0, count, np.full(count, 0.5))
+        assert even.smallest() == 0.5
+        for drawn, expected in zip(even.draw(points, 64), summed.draw(points, 64)):
+            np.testing.assert_array_equal(drawn, expected)
+            assert drawn.dtype == expected.dtype
+
+
+def test_last_point_of_equal_leaves_is_in_the_last_leaf():
+    tree = SumTree(100)
+    tree.set_range(0, 7, 0.1)
+    drawn, weights = tree.draw(np.array([np.nextafter(1.0, 0.0), 1.0]))
+    np.testing.assert_array_equal(drawn, [6, 6])
+    np.testing.assert_array_equal(weights, [0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: tree.set(np.array([3]), 2.0),
+        lambda tree: tree.set_range(20, 30, 1.0),  # behind a gap
+        lambda tree: tree.set_range(10, 12, 2.0),
+        lambda tree: tree.set_range(2, 4, 0.0),
+        lambda tree: tree.set_range(10, 12, np.array([1.0, 1.0])),
+    ],
+)
+def test_equal_leaves_get_sums_when_one_differs(change):
+    tree = SumTree(9000)
+    tree.set_range(0, 10, 1.0)
+    tree.draw(np.array([0.5]))
+    change(tree)
+    leaves = tree.leaves.copy()
+    points = (np.arange(2 * leaves.sum()) + 0.5) / (2 * leaves.sum())
+    np.testing.assert_array_equal(tree.draw(points)[0], np.repeat(np.arange(9000), (2 * leaves).astype(int)))
+    assert tree.smallest() == leaves[leaves > 0].min()
+    assert tree.total == leaves.sum()
+
+
+def test_state_of_equal_leaves_goes_on_as_it_was():
+    tree, other = SumTree(9000), SumTree(9000)
+    tree.set_range(0, 4000, 0.3)
+    other.load_state_dict(tree.state_dict())
+    points = np.random.default_rng(2).random(500)
+    for changed in (tree, other):
+        changed.set_range(4000, 9000, 0.3)
+    np.testing.assert_array_equal(other.draw(points), tree.draw(points))
+    for changed in (tree, other):
+        changed.set(np.array([17]), 5.0)
+    np.testing.assert_array_equal(other.draw(points), tree.draw(points))
+    assert other.smallest() == tree.smallest() == 0.3

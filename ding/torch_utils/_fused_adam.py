@@ -29,9 +29,11 @@ class _Group:
         self.params: list[torch.Tensor] = [param for param, state in zip(self.listed, states) if state]
         self.idle: list[torch.Tensor] = [param for param, state in zip(self.listed, states) if not state]
         self.states = states = [state for state in states if state]
+        # The steps become parts of one tensor, so that counting them is one kernel and not one for each.
+        self.all_steps = torch.stack([state["step"] for state in states]) if states else torch.zeros(0)
+        for state, step in zip(states, self.all_steps.unbind()):
+            state["step"] = step
         self.averages, self.squares, self.steps = ([state[key] for state in states] for key in _STATE_KEYS)
-        # Adding tensors to tensors is one kernel; adding a number is three calls for each of them.
-        self.ones = [torch.ones_like(step) for step in self.steps]
 
     def holds(self) -> bool:
         """Whether the optimizer still has these tensors."""
@@ -136,7 +138,7 @@ def _step(entry: _Group, gradients: list[torch.Tensor]) -> None:
         return
     group = entry.group
     beta1, beta2 = group["betas"]
-    torch._foreach_add_(entry.steps, entry.ones)
+    entry.all_steps.add_(1)
     _fused_adam_kernel(  # type: ignore[misc]
         entry.params,
         gradients,

@@ -112,8 +112,9 @@ def operations(buffer: Any, task: Task, kind: str) -> dict[str, Op]:
         columns = batch.columns if OWN else None
         names = ("replay_unique_id", "replay_buffer_idx")
         info = {name: columns[name] if columns else [row[name] for row in batch] for name in names}
-        # What a policy reports: Python floats.
-        info["priority"] = np.random.rand(size).tolist()
+        # As the peers get them; DI-engine's buffer is made for the Python floats that its policies report.
+        priorities = np.random.rand(size)
+        info["priority"] = priorities if OWN else priorities.tolist()
         buffer.update(info)
 
     return {

@@ -202,7 +202,9 @@ class SumTree:
             raise ValueError(_NO_LEAF)
         # Rounding may lead to the end itself, which lies in no leaf.
         leaf = np.minimum((points * (count / parts)).astype(np.int64), count - 1)
-        return leaf, np.full(len(leaf), weight)
+        weights = np.empty(len(leaf))
+        weights.fill(weight)
+        return leaf, weights
 
     def _add_up(self) -> float:
         """Cumulative sums of the topmost level; the total."""

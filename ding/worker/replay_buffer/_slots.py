@@ -120,7 +120,9 @@ class Slots:
     def staleness(self, collected: np.ndarray, cur_iter: Any) -> np.ndarray:
         """int64 ``[N]``: train iterations since those of ``collected``; -1 where these are unknown."""
         if not self.any_collect_iter:
-            return np.full(len(collected), -1)
+            unknown = np.empty(len(collected), np.int64)
+            unknown.fill(-1)
+            return unknown
         stale = cur_iter - collected
         stale[collected == UNKNOWN_ITER] = -1
         return stale

@@ -7,7 +7,6 @@ sent again, for as long as the lease of the worker lasts.
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,14 +34,12 @@ class Timing:
         long_poll_s: how long a worker waits for something to say.
         answer_s: how much longer an answer may take.
         start_s: how long a worker may take to begin or to end a task.
-        gather_s: least time between two answers with data.
         retry_s: pause before a message is sent again to a worker that refuses for now.
     """
 
     long_poll_s: float = 1.0
     answer_s: float = 10.0
     start_s: float = 120.0
-    gather_s: float = 0.1
     retry_s: float = 0.05
 
 
@@ -136,13 +133,12 @@ class Session:
 def run_collector(session: Session) -> dict[str, Any]:
     """Take data from a collector until it is done; returns its finish info."""
     ack = session.ledger.seen(session.task_id, session.holder)
-    callbacks, told, polled = session.callbacks, None, 0.0
+    callbacks, told = session.callbacks, None
     while not session.closing.is_set():
         newest = callbacks["newest_policy"](session.task)
         news = {"newest_policy": newest} if newest != told else {}
         result = session.call("data_task", ack=ack, max_wait_s=session.timing.long_poll_s, **news)
         told = newest
-        polled, since = time.monotonic(), time.monotonic() - polled
         if "data_id" in result:
             callbacks["deal_with_collector_send_data"](session.task_id, result["buffer_id"], result["data_id"], result)
             session.ledger.progress(session.task_id, session.holder)
@@ -150,13 +146,11 @@ def run_collector(session: Session) -> dict[str, Any]:
         refs = result.get("refs") or []
         before, ack = ack, _take_refs(session, result, ack)
         info = result.get("info") if "refs" in result else result
-        if refs:
-            # A pause gathers more of them in one message. What the buffer has no room for, the worker keeps.
-            full = ack == before
-            session.closing.wait(session.timing.retry_s if full else max(0.0, session.timing.gather_s - since))
-            continue
-        if info and callbacks["deal_with_collector_judge_finish"](session.task_id, info):
+        complete = ack >= int(result.get("seq", ack))
+        if info and complete and callbacks["deal_with_collector_judge_finish"](session.task_id, info):
             return {**info, **_end_collector(session, ack)}
+        if refs and ack == before:  # what the buffer has no room for now, the worker keeps
+            session.closing.wait(session.timing.retry_s)
     raise Cancelled("the coordinator closes")
 
 

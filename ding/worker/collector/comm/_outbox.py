@@ -4,6 +4,8 @@ import threading
 import traceback
 from typing import Any
 
+GATHER_S = 0.1
+
 
 class Outbox:
     """The references of one task, numbered upwards, each kept until it is acknowledged.
@@ -17,13 +19,18 @@ class Outbox:
         max_taken: how many one answer holds.
         last_seq: the number before the first. A process that takes a task for the second time goes on counting, so
             that no number means two things.
+        gather_s: how long a reference waits for more of them, so that one answer holds many. Nothing else waits, nor
+            does a reference when the collector is done or half of the places are taken.
     """
 
-    def __init__(self, max_pending: int = 64, max_taken: int = 256, last_seq: int = 0) -> None:
+    def __init__(
+        self, max_pending: int = 64, max_taken: int = 256, last_seq: int = 0, gather_s: float = GATHER_S
+    ) -> None:
         if max_pending < 1 or max_taken < 1:
             raise ValueError(f"max_pending and max_taken must be at least 1, found {max_pending} and {max_taken}")
         self._max_pending = max_pending
         self._max_taken = max_taken
+        self._gather_s = gather_s
         self._changed = threading.Condition()
         self._pending: dict[int, dict[str, Any]] = {}
         self._seq = last_seq
@@ -79,7 +86,8 @@ class Outbox:
 
         Args:
             ack: all numbers up to this one have arrived.
-            max_wait_s: how long to wait when there is nothing. A collector that is done keeps nobody waiting.
+            max_wait_s: how long to wait when there is nothing, or (up to ``gather_s``) for more than there is. A
+                collector that is done keeps nobody waiting.
 
         Returns:
             The references, oldest first, and the progress. The progress is that after these references: as long as an
@@ -91,6 +99,7 @@ class Outbox:
         with self._changed:
             self._forget(ack)
             self._changed.wait_for(self._has_news, max_wait_s)
+            self._changed.wait_for(self._is_urgent, min(self._gather_s, max_wait_s))
             if self._failure is not None:
                 if not self._pending or not self._failure_waits:
                     raise self._failure
@@ -127,7 +136,11 @@ class Outbox:
             self._changed.notify_all()
 
     def _has_news(self) -> bool:
-        return bool(self._pending) or self._done or self._blocked_is_new or self._failure is not None or self._closed
+        return bool(self._pending) or self._is_urgent()
+
+    def _is_urgent(self) -> bool:
+        half_full = 2 * len(self._pending) >= self._max_pending
+        return half_full or self._done or self._blocked_is_new or self._failure is not None or self._closed
 
 
 def failure_report(error: BaseException) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """References between a collector's thread and the coordinator's requests."""
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -49,6 +50,30 @@ def test_a_taker_is_woken_by_a_reference():
     box.put({})
     thread.join(10)
     assert found == [([{"seq": 1}], {"collector_done": False})]
+
+
+def taken_after(box, *steps):
+    """What ``take`` gives that waits while these steps are done."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(box.take(max_wait_s=60)))
+    thread.start()
+    for step in steps:
+        step()
+    thread.join(10)
+    return found
+
+
+def test_a_reference_waits_for_others_until_half_of_the_places_are_taken():
+    box = Outbox(max_pending=6, gather_s=60)
+    put = partial(box.put, {})
+    assert [seqs(refs) for refs, _ in taken_after(box, put, put, put)] == [[1, 2, 3]]
+
+
+def test_a_reference_waits_for_others_until_the_collector_is_done():
+    box = Outbox(gather_s=60)
+    done = {"collector_done": True}
+    found = taken_after(box, lambda: box.put({}), lambda: box.put({}), lambda: box.put_info(done))
+    assert found == [([{"seq": 1}, {"seq": 2}], done)]
 
 
 def test_a_taker_is_woken_when_the_collector_is_done():

@@ -16,6 +16,8 @@ from ding.utils.data import default_collate
 
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs"})
+_ALWAYS_FLAT = frozenset({"value", "adv", "done"})
+_DTYPES_OF_ARRAYS = frozenset({torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool})
 
 
 def default_preprocess_learn(
@@ -50,16 +52,11 @@ def default_preprocess_learn(
         raise PolicyUsageError("priority_IS_weight=True needs priority=True: the weights correct a draw by priority")
     if len(data) == 0:
         raise PolicyDataError("cannot learn from a batch of zero samples")
-    columns = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
-    batch = {key: _to_tensor(value, device) for key, value in columns.items()}  # type: ignore[union-attr]
-    action = batch.get("action")
-    if isinstance(action, torch.Tensor) and action.dtype == torch.int64:
-        for key, value in batch.items():
-            if key not in _KEEP_FEATURE_AXIS:
-                batch[key] = _drop_last(value)
-    for key in ("value", "adv", "done"):
-        if key in batch:
-            batch[key] = _drop_last(batch[key])
+    columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
+    action = _to_tensor(columns["action"], device) if "action" in columns else None
+    discrete = isinstance(action, torch.Tensor) and action.dtype == torch.int64
+    kept = _KEEP_FEATURE_AXIS if discrete else columns.keys() - _ALWAYS_FLAT
+    batch = {key: _to_tensor(value, device, key not in kept) for key, value in columns.items()}
     if "done" in batch:
         done = batch["done"]
         batch["done"] = torch.zeros_like(done, dtype=torch.float32) if ignore_done else done.float()
@@ -69,25 +66,32 @@ def default_preprocess_learn(
     return batch
 
 
-def _to_tensor(column: Any, device: "torch.device | str") -> Any:
-    """A column as contiguous tensors; what has no tensor form (texts, None) stays a list."""
+def _to_tensor(column: Any, device: "torch.device | str", flat: bool = False) -> Any:
+    """A column as contiguous tensors, ``[B, 1]`` as ``[B]`` where it is to be ``flat``; what has no tensor form (texts,
+    None) stays a list.
+    """
     if isinstance(column, dict):
         return {key: _to_tensor(value, device) for key, value in column.items()}
-    if isinstance(column, np.ndarray):
-        # A read-only array may belong to a mapped file: torch needs memory that it may write to.
-        column = torch.from_numpy(column if column.flags.writeable else column.copy())
-    elif isinstance(column, list):
+    if isinstance(column, list):
         if not _is_numeric(column[0]):
             return column
-        return _to_device(default_collate(column), device)
-    if column.dtype == torch.float64:
-        column = column.float()
-    if not is_there(column, device):
-        column = column.to(device, non_blocking=True)
-    elif not column.is_contiguous() and not column.requires_grad:
-        # A field of records: numpy copies a batch of them in a fraction of the time.
-        return torch.from_numpy(np.ascontiguousarray(column.numpy()))
-    return column.contiguous()
+        column = _to_device(default_collate(column), device)
+        return _drop_last(column) if flat else column
+    if isinstance(column, torch.Tensor):
+        if not column.is_cpu or column.requires_grad or column.dtype not in _DTYPES_OF_ARRAYS:
+            column = (column.float() if column.dtype is torch.float64 else column).to(device, non_blocking=True)
+            return (_drop_last(column) if flat else column).contiguous()
+        # Views and copies of small batches cost numpy a fraction of the time.
+        column = column.numpy()
+    if flat and column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.dtype == np.float64:
+        column = column.astype(np.float32)
+    elif not column.flags.writeable:
+        # A read-only array may belong to a mapped file: torch needs memory that it may write to.
+        column = column.copy()
+    tensor = torch.from_numpy(np.ascontiguousarray(column))
+    return tensor if is_there(tensor, device) else tensor.to(device, non_blocking=True)
 
 
 def _is_numeric(item: Any) -> bool:

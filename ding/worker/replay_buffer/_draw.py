@@ -46,6 +46,8 @@ class UniformDraw:
         self._next = 0
         self._rows = 1
         self._order = np.zeros(0, dtype=np.int64)
+        # For each position the number of the draw that gave it last; what was there before does not matter.
+        self._stamps = np.zeros(0, dtype=np.int32)
 
     def __call__(self, count: int, size: int, replace: bool) -> np.ndarray:
         """int64 ``[size]``; the caller has checked that ``size <= count`` or ``replace``."""
@@ -66,6 +68,10 @@ class UniformDraw:
         if not replace and 4 * size > count:
             self._block = np.stack([generator.permutation(count)[:size] for _ in range(rows)])
             return
+        if not replace and size * size > 2 * count:
+            # Most rows would hold repeats, and be sorted several times.
+            self._block = np.stack([self._distinct(count, size) for _ in range(rows)])
+            return
         block = _integers(generator, count, rows * size).reshape(rows, size)
         if not replace and size > 1:
             self._separate(block, count)
@@ -74,6 +80,21 @@ class UniformDraw:
                 self._order = generator.permutation(size)
             block = block.take(self._order, axis=1)
         self._block = block
+
+    def _distinct(self, count: int, size: int) -> np.ndarray:
+        """int64 ``[size]``: the first distinct ones of independent draws, in their order."""
+        if len(self._stamps) < count:
+            self._stamps = np.empty(2 * count, dtype=np.int32)
+        # About size^2 / 2 count of them are repeats.
+        drawn = _integers(self._generator, count, size + size * size // count + 16)
+        while True:
+            numbers = np.arange(len(drawn), dtype=np.int32)
+            # Of what is written to one place the last stays: written from behind, the first.
+            self._stamps[drawn[::-1]] = numbers[::-1]
+            distinct = drawn[self._stamps.take(drawn) == numbers]
+            if len(distinct) >= size:
+                return distinct[:size]
+            drawn = np.concatenate([drawn, _integers(self._generator, count, size)])
 
     def _separate(self, block: np.ndarray, count: int) -> None:
         """Redraw what repeats within a row until nothing does; sorts the rows.

@@ -146,6 +146,33 @@ def test_pairs_of_a_draw_without_replacement_are_uniform():
     assert ((found - expected) ** 2 / expected).sum() < 106
 
 
+def test_large_draws_without_replacement_are_uniform_in_values_pairs_and_order():
+    from ding.worker.replay_buffer._draw import UniformDraw
+
+    # So large that most of them would hold repeats.
+    draw, calls = UniformDraw(np.random.Generator(np.random.PCG64(5))), 20_000
+    pairs, first = np.zeros((40, 40)), np.zeros(40)
+    for _ in range(calls):
+        drawn = draw(40, 10, False)
+        assert len(set(drawn.tolist())) == 10
+        assert 0 <= drawn.min() <= drawn.max() < 40
+        pairs[np.ix_(drawn, drawn)] += 1
+        first[drawn[0]] += 1
+    expected = calls * 45 / 780
+    # 779 degrees of freedom: 99.9 % of the time below 907; 39 below 72.1
+    assert ((pairs[np.triu_indices(40, 1)] - expected) ** 2 / expected).sum() < 907
+    assert ((first - calls / 40) ** 2 / (calls / 40)).sum() < 72.1
+
+
+@pytest.mark.parametrize(("count", "size"), [(3000, 750), (100_000, 1024)])
+def test_large_draws_hold_nothing_twice(count, size):
+    from ding.worker.replay_buffer._draw import UniformDraw
+
+    draw = UniformDraw(np.random.Generator(np.random.PCG64(1)))
+    for _ in range(200):
+        assert len(np.unique(draw(count, size, False))) == size
+
+
 def test_samples_are_copies(make):
     buffer = make(NaiveReplayBuffer, 4)
     buffer.push(batch(0, 4), 0)

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import random
+import shutil
+import subprocess
 import sys
 import threading
 
@@ -57,6 +59,38 @@ def test_a_folder_without_room_holds_the_collectors_back_and_they_go_on_when_the
     goes_on(run, "when there is room again")
     assert run.status("tasks")["failed"] == 0
     assert not list((tmp_path / "data").glob("quarantine/*"))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A memory file system of 16 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a file system is not allowed here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_file_system_holds_the_collectors_back_and_they_go_on_when_there_is_room(small_disk, tmp_path):
+    config = {**CONFIG, "create.comm_collector.max_data_bytes": 1 << 30, "system.path_data": str(small_disk / "data")}
+    started = ChaosRun(tmp_path, config=config)
+    with contextlib.closing(started) as run:
+        goes_on(run, "at first")
+        filler = small_disk / "filler"
+        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+        for number in range(2):
+            log = next(tmp_path.glob(f"*/log/collector{number}_process.txt"))
+            run.wait_for(lambda: "cannot be stored, collecting waits" in log.read_text(), "full disk")  # noqa: B023
+        begun = run.status("train_iter")
+        run.wait_for(lambda: run.status("train_iter") >= begun + 200, "training without new data")
+        filler.unlink()
+        goes_on(run, "when there is room again")
+        assert run.status("tasks")["failed"] == 0
+        assert not list((small_disk / "data").glob("quarantine/*"))
 
 
 class Vandal(threading.Thread):

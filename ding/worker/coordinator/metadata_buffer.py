@@ -216,17 +216,18 @@ class MetadataBuffer(AdvancedReplayBuffer):
         for drawn in positions.reshape(-1, size):
             np.add.at(slots.use_count, drawn, 1)
             uses.append(slots.use_count[drawn])
-        sampled = self._annotated(positions, weights, np.repeat(iters, size), np.concatenate(uses))
-        columns: dict[str, Any] = sampled.columns
-        relative = tree.smallest() / weights
-        corrections = []
-        for number, cur_iter in enumerate(iters):
-            corrections.append(relative[number * size : (number + 1) * size] ** self._beta)
+        betas = []
+        for _ in iters:
+            betas.append(self._beta)
             if self._anneal_step:
                 self._beta = min(1.0, self._beta + self._beta_step)
-            self._report(cur_iter)
-        columns["IS"] = np.concatenate(corrections)
+        sampled = self._annotated(
+            positions, weights, np.repeat(iters, size), np.concatenate(uses), np.repeat(betas, size)
+        )
+        columns: dict[str, Any] = sampled.columns
         self._counters.sampled += size * len(iters)
+        for cur_iter in iters:
+            self._report(cur_iter)
         return columns
 
     def _draw_each(self, size: int, iters: Sequence[int]) -> dict[str, Any]:

@@ -277,11 +277,12 @@ class AdvancedReplayBuffer(RingBuffer):
         return held[ranks.start + picked], weights.take(picked)
 
     def _annotated(
-        self, positions: np.ndarray, weights: np.ndarray, cur_iter: Any, use: "np.ndarray | None" = None
+        self, positions: np.ndarray, weights: np.ndarray, cur_iter: Any, use: Any = None, beta: Any = None
     ) -> Any:
         """Copies of the rows with the added fields.
 
-        ``cur_iter`` is one for all, or int64 ``[N]``. ``use`` says how often each was drawn, where that was counted.
+        ``cur_iter`` is one for all, or int64 ``[N]``. ``use``, int64 ``[N]``, says how often each was drawn, where that
+        was counted; ``beta``, float64 ``[N]``, which exponents hold, where these are not all the present one.
         """
         slots = self._slots
         if use is None:
@@ -294,7 +295,7 @@ class AdvancedReplayBuffer(RingBuffer):
             "staleness": slots.staleness(known["collect_iter"], cur_iter),
             "use": known["use_count"] if use is None else use,
             # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
-            "IS": (slots.tree.smallest() / weights) ** self._beta,
+            "IS": (slots.tree.smallest() / weights) ** (self._beta if beta is None else beta),
         }
         self._attr_monitor.record(added["use"], added["priority"], added["staleness"])
         sampled = self._storage.read(positions)  # type: ignore[union-attr]

@@ -44,17 +44,22 @@ def goes_on(run, what, rows=2000, iterations=200):
     run.wait_for(lambda: run.status("train_iter") >= begun + iterations, f"training {what}")
 
 
+def collectors_wait(run, folder):
+    """Both collectors say that they wait for room, and the learner trains on what there is."""
+    for number in range(2):
+        log = next(folder.glob(f"*/log/collector{number}_process.txt"))
+        run.wait_for(lambda: "cannot be stored, collecting waits" in log.read_text(), "full folder")  # noqa: B023
+    begun = run.status("train_iter")
+    run.wait_for(lambda: run.status("train_iter") >= begun + 200, "training without new data")
+
+
 def test_a_folder_without_room_holds_the_collectors_back_and_they_go_on_when_there_is_some(run, tmp_path):
     goes_on(run, "at first")
     filler = tmp_path / "data" / "filler.chunk"
     with open(filler, "wb") as file:
         file.truncate(SHARE)
-    for number in range(2):
-        log = next(tmp_path.glob(f"*/log/collector{number}_process.txt"))
-        run.wait_for(lambda: "cannot be stored, collecting waits" in log.read_text(), "full folder")  # noqa: B023
+    collectors_wait(run, tmp_path)
     run.wait_for(lambda: "the share of" in run.output, "warning to the user")
-    begun = run.status("train_iter")
-    run.wait_for(lambda: run.status("train_iter") >= begun + 200, "training without new data")
     filler.unlink()
     goes_on(run, "when there is room again")
     assert run.status("tasks")["failed"] == 0
@@ -82,11 +87,7 @@ def test_a_full_file_system_holds_the_collectors_back_and_they_go_on_when_there_
         with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
             while file.write(bytes(4096)):
                 pass
-        for number in range(2):
-            log = next(tmp_path.glob(f"*/log/collector{number}_process.txt"))
-            run.wait_for(lambda: "cannot be stored, collecting waits" in log.read_text(), "full disk")  # noqa: B023
-        begun = run.status("train_iter")
-        run.wait_for(lambda: run.status("train_iter") >= begun + 200, "training without new data")
+        collectors_wait(run, tmp_path)
         filler.unlink()
         goes_on(run, "when there is room again")
         assert run.status("tasks")["failed"] == 0

@@ -1,6 +1,6 @@
 """Floor 1: registries, logging, timers, files, distributed helpers and collate. Imports nothing else of ding."""
 
-from ding.utils._tb_writer import LazyWriter
+from ding.utils._tb_writer import LazyWriter, write_scalars
 from ding.utils.bfs_helper import get_vi_sequence
 from ding.utils.collection_helper import iter_mapping
 from ding.utils.compression_helper import (
@@ -228,6 +228,7 @@ __all__ = [
     "try_import_redis",
     "try_import_rediscluster",
     "write_profile",
+    "write_scalars",
     "zlib_data_compressor",
     "zlib_data_decompressor",
 ]

@@ -14,9 +14,11 @@ from easydict import EasyDict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ding.entry._event_files import iter_records
 from ding.utils import (
     CloudPickleWrapper,
     DistributedWriter,
+    LazyWriter,
     LockContext,
     LockContextType,
     LoggerFactory,
@@ -30,6 +32,7 @@ from ding.utils import (
     read_file,
     remove_file,
     save_file,
+    write_scalars,
 )
 
 
@@ -249,6 +252,52 @@ def test_writer_is_lazy_and_shared_per_folder(tmp_path):
     assert copy.deepcopy(writer) is writer
     with pytest.raises(AttributeError, match="no attribute 'remove'"):
         writer.remove
+
+
+def _written(folder):
+    """``(step, {tag: value})`` of each event with values."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    paths = sorted(folder.glob("events.*"))
+    events = [Event.FromString(data) for path in paths for data in iter_records(path)]
+    return [(e.step, {v.tag: v.simple_value for v in e.summary.value}) for e in events if e.summary.value]
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_scalars_of_one_step_are_one_event(tmp_path, lazy):
+    from tensorboardX import SummaryWriter
+
+    writer = LazyWriter(str(tmp_path)) if lazy else SummaryWriter(str(tmp_path))
+    write_scalars(writer, {"a/x": 1, "a/y": np.float32(2.5), "b": torch.tensor([0.5], requires_grad=True)}, 7)
+    write_scalars(writer, {}, 8)
+    # tensorboardX cleans tags: what it would change is left to it.
+    write_scalars(writer, {"/a b": 1.0, "c": 2.0}, 9)
+    writer.close()
+    assert _written(tmp_path) == [(7, {"a/x": 1.0, "a/y": 2.5, "b": 0.5}), (9, {"a_b": 1.0}), (9, {"c": 2.0})]
+    if not lazy:
+        write_scalars(writer, {"d": 3.0}, 10)  # a closed SummaryWriter opens a new file
+        writer.close()
+        assert (10, {"d": 3.0}) in _written(tmp_path)
+
+
+def test_scalars_for_other_writers_go_through_add_scalar(tmp_path, monkeypatch):
+    from tensorboardX import SummaryWriter
+
+    calls = []
+    patched = SummaryWriter(str(tmp_path / "patched"))
+    patched.add_scalar = lambda *args: calls.append(args)
+    monkeypatch.setattr(SummaryWriter, "add_scalar", lambda self, *args: calls.append(args))
+    subclass = type("Recording", (SummaryWriter,), {})(str(tmp_path / "subclass"))
+    comet = SummaryWriter(str(tmp_path / "comet"), comet_config={"disabled": None})
+    for writer in (subclass, patched, comet):
+        write_scalars(writer, {"a": 1.0, "b": 2.0}, 3)
+        assert calls == [("a", 1.0, 3), ("b", 2.0, 3)]
+        calls.clear()
+        writer.close()
+    silent = SummaryWriter(str(tmp_path / "silent"), write_to_disk=False)
+    write_scalars(silent, {"a": 1.0}, 3)
+    silent.close()
+    assert not os.path.exists(tmp_path / "silent")
 
 
 def test_tensorboardx_is_not_imported_early(tmp_path):

@@ -16,7 +16,7 @@ from ding.data.buffer.errors import SampleError
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.buffer.middleware.use_time_check import UseTimeCheck
 from ding.data.transition_batch import TransitionBatch
-from ding.utils import BUFFER_REGISTRY, build_logger, deep_merge_dicts, get_rank
+from ding.utils import BUFFER_REGISTRY, build_logger, deep_merge_dicts, get_rank, write_scalars
 
 logger = logging.getLogger(__name__)
 
@@ -216,8 +216,8 @@ class DequeBufferWrapper:
         if self._priority is not None:
             values["priority_avg"] = _mean(records, "priority")
             values["priority_max"] = self._priority.max_priority
-        for name, value in values.items():
-            self._tb_logger.add_scalar(f"{self._name}_iter/{name}", value, train_iter)
+        tagged = {f"{self._name}_iter/{name}": value for name, value in values.items()}
+        write_scalars(self._tb_logger, tagged, train_iter)
 
     # ------------------------------------------------------------------ state
 

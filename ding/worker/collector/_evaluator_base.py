@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from easydict import EasyDict
 
-from ding.utils import broadcast_object_list, build_logger, get_rank, get_world_size, nearest
+from ding.utils import broadcast_object_list, build_logger, get_rank, get_world_size, nearest, write_scalars
 from ding.worker.collector._env_form import dict_form
 from ding.worker.collector._eval_monitor import VectorEvalMonitor
 from ding.worker.collector.base_serial_evaluator import ISerialEvaluator
@@ -208,12 +208,11 @@ class SerialEvaluatorBase(ISerialEvaluator):
         """Numbers go to ``<instance>_iter/<key>`` and, with an env step, to ``<instance>_step/<key>``."""
         shown = {key: value for key, value in result.items() if isinstance(value, (int, float, str))}
         self._logger.info(self._logger.get_tabulate_vars_hor(shown))
-        for key, value in shown.items():
-            if key in ("train_iter", "ckpt_name") or isinstance(value, str):
-                continue
-            self._tb_logger.add_scalar(f"{self._instance_name}_iter/{key}", value, train_iter)
-            if envstep is not None:
-                self._tb_logger.add_scalar(f"{self._instance_name}_step/{key}", value, envstep)
+        numbers = {key: value for key, value in shown.items() if key != "train_iter" and not isinstance(value, str)}
+        for axis, step in (("iter", train_iter), ("step", envstep)):
+            if step is not None:
+                tagged = {f"{self._instance_name}_{axis}/{key}": value for key, value in numbers.items()}
+                write_scalars(self._tb_logger, tagged, step)
 
     def _judge(self, mean_return: float, save_ckpt_fn: Callable[[str], Any] | None, train_iter: int) -> bool:
         """Save the best policy so far; whether the mean return reaches ``stop_value``."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from easydict import EasyDict
 
-from ding.utils import build_logger, get_rank, get_world_size
+from ding.utils import build_logger, get_rank, get_world_size, write_scalars
 from ding.worker.collector._env_form import dict_form
 from ding.worker.collector.base_serial_collector import ISerialCollector
 
@@ -227,10 +227,11 @@ class SerialCollectorBase(ISerialCollector):
         info = self._summary(reward_keys, with_samples)
         self._episode_info.clear()
         self._logger.info("collect end:\n" + "\n".join(f"{key}: {value}" for key, value in info.items()))
-        for key, value in info.items():
-            self._tb_logger.add_scalar(f"{self._instance_name}_iter/{key}", value, train_iter)
-            if key != "total_envstep_count":
-                self._tb_logger.add_scalar(f"{self._instance_name}_step/{key}", value, self._total_envstep_count)
+        name, envstep_key = self._instance_name, "total_envstep_count"
+        by_iter = {f"{name}_iter/{key}": value for key, value in info.items()}
+        write_scalars(self._tb_logger, by_iter, train_iter)
+        by_step = {f"{name}_step/{key}": value for key, value in info.items() if key != envstep_key}
+        write_scalars(self._tb_logger, by_step, self._total_envstep_count)
 
     def _summary(self, reward_keys: tuple[str, ...], with_samples: bool) -> dict[str, float]:
         episodes = self._episode_info

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ding.utils import build_logger
+from ding.utils import build_logger, write_scalars
 
 _VALUES = (
     "episode_count", "step_count", "avg_step_per_episode", "avg_time_per_step", "avg_time_per_episode", "reward_mean",
@@ -46,10 +46,9 @@ class CommanderLog:
         self.last[who] = {"train_iter": train_iter, "envstep": envstep, **values}
         logger = self._loggers[who]
         logger.info("train iteration %s, env step %s%s", train_iter, envstep, logger.get_tabulate_vars_hor(values))
-        for name, value in values.items():
-            if train_iter is not None and train_iter >= 0:
-                self._writer.add_scalar(f"{who}_iter/{name}", value, train_iter)
-            self._writer.add_scalar(f"{who}_step/{name}", value, envstep)
+        if train_iter is not None and train_iter >= 0:
+            write_scalars(self._writer, {f"{who}_iter/{name}": value for name, value in values.items()}, train_iter)
+        write_scalars(self._writer, {f"{who}_step/{name}": value for name, value in values.items()}, envstep)
 
     def close(self) -> None:
         """Bring the values to the disk."""

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ding.utils import write_scalars
 from ding.utils.file_helper import read_file, save_file
 
 
@@ -168,12 +169,12 @@ class LogShowHook(LearnerHook):
             f"training iteration {train_iter} of {engine.instance_name}" + engine.logger.get_tabulate_vars_hor(averages)
         )
         writer, instance = engine.tb_logger, engine.instance_name
-        for name, value in averages.items():
-            writer.add_scalar(f"{instance}_iter/{name}", value, train_iter)
-            writer.add_scalar(f"{instance}_step/{name}", value, engine.collector_envstep)
+        by_iter = {f"{instance}_iter/{name}": value for name, value in averages.items()}
         for name, group in engine.log_buffer["scalars"].items():
-            for key, value in group.items():
-                writer.add_scalar(f"{instance}_iter/{name}/{key}", value, train_iter)
+            by_iter.update({f"{instance}_iter/{name}/{key}": value for key, value in group.items()})
+        write_scalars(writer, by_iter, train_iter)
+        by_step = {f"{instance}_step/{name}": value for name, value in averages.items()}
+        write_scalars(writer, by_step, engine.collector_envstep)
         for name, values in engine.log_buffer["histogram"].items():
             writer.add_histogram(f"{instance}/{name}", values, train_iter)
 

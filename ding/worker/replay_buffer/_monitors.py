@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.utils import LoggerFactory
+from ding.utils import LoggerFactory, write_scalars
 
 _NAMES = ("pushed_in", "sampled_out", "removed", "current_have")
 
@@ -134,8 +134,8 @@ class _Report:
             "throughput of %s in %g s:%s", self._name, self._seconds, LoggerFactory.get_tabulate_vars_hor(table)
         )
         if self._tb_logger is not None:
-            for key, value in table.items():
-                self._tb_logger.add_scalar(f"{self._name}_sec/{key}", value, self._number)
+            tagged = {f"{self._name}_sec/{key}": value for key, value in table.items()}
+            write_scalars(self._tb_logger, tagged, self._number)
         self._number += 1
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ding.data import TransitionBatch
-from ding.utils import BUFFER_REGISTRY, LoggerFactory
+from ding.utils import BUFFER_REGISTRY, LoggerFactory, write_scalars
 from ding.worker.replay_buffer._advanced_config import ADVANCED_CONFIG
 from ding.worker.replay_buffer._monitors import SampledDataAttrMonitor
 from ding.worker.replay_buffer._priorities import checked_priorities, id_numbers, slot_numbers, unique_ids
@@ -344,11 +344,10 @@ class AdvancedReplayBuffer(RingBuffer):
         self._logger.info("samples of %s:%s", self._instance_name, LoggerFactory.get_tabulate_vars_hor(values))
         if self._tb_logger is None:
             return
-        for name, value in values.items():
-            if cur_iter != -1:
-                self._tb_logger.add_scalar(f"{self._instance_name}_iter/{name}", value, cur_iter)
-            if self._cur_envstep != -1:
-                self._tb_logger.add_scalar(f"{self._instance_name}_step/{name}", value, self._cur_envstep)
+        for axis, step in (("iter", cur_iter), ("step", self._cur_envstep)):
+            if step != -1:
+                tagged = {f"{self._instance_name}_{axis}/{name}": value for name, value in values.items()}
+                write_scalars(self._tb_logger, tagged, step)
 
     # ------------------------------------------------------------------ update, clear
 

@@ -191,12 +191,12 @@ def test_values_are_shown_every_freq_iterations():
         learner.train([{}], envstep=step)
     assert writer.calls == [
         ("learner_iter/cur_lr_avg", 0.5, 0),
-        ("learner_step/cur_lr_avg", 0.5, 10),
         ("learner_iter/total_loss_avg", 1.0, 0),
+        ("learner_step/cur_lr_avg", 0.5, 10),
         ("learner_step/total_loss_avg", 1.0, 10),
         ("learner_iter/cur_lr_avg", 0.5, 3),
-        ("learner_step/cur_lr_avg", 0.5, 40),
         ("learner_iter/total_loss_avg", 3.0, 3),
+        ("learner_step/cur_lr_avg", 0.5, 40),
         ("learner_step/total_loss_avg", 3.0, 40),
     ]
     assert all(not buffer for buffer in learner.log_buffer.values())
@@ -208,11 +208,16 @@ def test_groups_and_histograms_are_written_when_shown():
     learner = make(ScriptedPolicy(learn_output=output), tb_logger=writer)
     assert learner.train([{}], envstep=5) == [LOG]
     learner.train([{}])
-    assert writer.calls[4:] == [
-        ("learner_iter/parts/a", 1.0, 0),
-        ("learner_iter/parts/b", 2.0, 0),
-        ("learner/q", [1.0, 2.0], 0),
+    assert [call[:2] for call in writer.calls] == [
+        ("learner_iter/cur_lr_avg", 0.1),
+        ("learner_iter/total_loss_avg", 1.0),
+        ("learner_iter/parts/a", 1.0),
+        ("learner_iter/parts/b", 2.0),
+        ("learner_step/cur_lr_avg", 0.1),
+        ("learner_step/total_loss_avg", 1.0),
+        ("learner/q", [1.0, 2.0]),
     ]
+    assert [call[2] for call in writer.calls] == [0, 0, 0, 0, 5, 5, 0]
 
 
 def test_average_covers_ten_iterations():

@@ -5,8 +5,8 @@ times as long as the kernel. Here the lists of tensors are collected once and lo
 """
 
 from collections.abc import Callable
-from itertools import repeat
-from operator import is_
+from itertools import chain, repeat
+from operator import attrgetter, is_, is_not
 from typing import Any
 
 import torch
@@ -14,8 +14,11 @@ from torch.optim import optimizer as _hooks_of_all
 
 _STATE_KEYS = ("exp_avg", "exp_avg_sq", "step")
 # What a gradient scaler leaves on an optimizer for the time of a step.
-_SCALING = frozenset({"grad_scale", "found_inf"})
+_SCALING = ("grad_scale", "found_inf")
 _TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)
+_kind = attrgetter("dtype", "layout")
+_DENSE_FLOATS = {(torch.float32, torch.strided)}
+_END = (None,)
 _fused_adam_kernel: Callable[..., None] | None = getattr(torch, "_fused_adam_", None)
 
 
@@ -34,17 +37,15 @@ class _Group:
         for state, step in zip(states, self.all_steps.unbind()):
             state["step"] = step
         self.averages, self.squares, self.steps = ([state[key] for state in states] for key in _STATE_KEYS)
+        self.held = list(self._tensors())
+
+    def _tensors(self) -> Any:
+        # With an end of its own, a sequence that became shorter or longer differs from the one before.
+        return chain(self.group["params"], chain.from_iterable(map(dict.values, self.states)), _END)
 
     def holds(self) -> bool:
         """Whether the optimizer still has these tensors."""
-        listed = self.group["params"]
-        return (
-            len(listed) == len(self.listed)
-            and all(map(is_, listed, self.listed))
-            and all(map(is_, map(dict.get, self.states, repeat("exp_avg")), self.averages))
-            and all(map(is_, map(dict.get, self.states, repeat("exp_avg_sq")), self.squares))
-            and all(map(is_, map(dict.get, self.states, repeat("step")), self.steps))
-        )
+        return all(map(is_, self._tensors(), self.held))
 
 
 class FusedAdamStep:
@@ -72,10 +73,11 @@ class FusedAdamStep:
             groups = self._groups = self._collect(optimizer)
             if groups is None:
                 return False
-        if not all(map(_is_plain, optimizer.param_groups)) or _SCALING.intersection(vars(optimizer)):
+        options = optimizer.__dict__
+        if not all(map(_is_plain, optimizer.param_groups)) or any(name in options for name in _SCALING):
             return False
         gradients = [[param.grad for param in group.params] for group in groups]
-        if not all(all(map(_fits_kernel, listed)) for listed in gradients):
+        if not all(map(_fit_kernel, gradients)):
             return False
         if any(param.grad is not None for group in groups for param in group.idle):
             return False
@@ -129,8 +131,8 @@ def _is_plain(group: dict[str, Any]) -> bool:
     )
 
 
-def _fits_kernel(gradient: torch.Tensor | None) -> bool:
-    return gradient is not None and gradient.dtype is torch.float32 and gradient.layout is torch.strided
+def _fit_kernel(gradients: list[torch.Tensor | None]) -> bool:
+    return all(map(is_not, gradients, repeat(None))) and set(map(_kind, gradients)) <= _DENSE_FLOATS
 
 
 def _step(entry: _Group, gradients: list[torch.Tensor]) -> None:

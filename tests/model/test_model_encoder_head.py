@@ -24,6 +24,7 @@ from ding.model.common import (
     head_cls_map,
     independent_normal_dist,
 )
+from ding.model.common._head_discrete import dueling_q
 
 
 def linear(name, *shape):
@@ -219,6 +220,27 @@ class TestHeads:
     def test_dueling_layer_numbers(self):
         head = DuelingHead(8, 2, layer_num=1, a_layer_num=0, v_layer_num=2)
         assert [len(list(part[0].parameters())) for part in (head.A, head.V)] == [0, 4]
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("shape", [(5, 2), (1, 3), (0, 3), (4, 32), (4, 33), (2, 5, 3)])
+    def test_dueling_values_and_gradients(self, shape, dtype):
+        def inputs():
+            generator = torch.Generator().manual_seed(0)
+            shapes = shape, (*shape[:-1], 1), shape
+            return [torch.randn(one, generator=generator, dtype=dtype).requires_grad_() for one in shapes]
+
+        with torch.inference_mode():
+            dueling_q(*(tensor.detach() for tensor in inputs()[:2]))  # what it keeps must serve for gradients, too
+        advantage, value, weight = inputs()
+        expected_advantage, expected_value, _ = inputs()
+        q = dueling_q(advantage, value)
+        expected = expected_advantage - expected_advantage.mean(-1, keepdim=True) + expected_value
+        assert q.dtype == dtype
+        assert torch.allclose(q, expected, atol=1e-6)
+        (q * weight).sum().backward()
+        (expected * weight).sum().backward()
+        assert torch.allclose(advantage.grad, expected_advantage.grad, atol=1e-6)
+        assert torch.allclose(value.grad, expected_value.grad, atol=1e-6)
 
     def test_regression(self):
         x = torch.randn(5, 8)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common._head_discrete import DiscreteHead, DuelingHead, less_mean
+from ding.model.common._head_discrete import DiscreteHead, DuelingHead, dueling_q
 from ding.model.common.encoder import FCEncoder
 from ding.torch_utils.network.array_layers import ArrayLinear, Watch, max_rows, plan_layers, run_arrays, run_tensors
 from ding.torch_utils.network.run_layers import has_global_hooks, has_hooks
@@ -58,7 +58,7 @@ class ArrayQ:
             features = run_tensors(self._encoder, x)
             q = run_tensors(self._streams[0], features)
             if len(self._streams) == 2:
-                q = less_mean(q) + run_tensors(self._streams[1], features)
+                q = dueling_q(q, run_tensors(self._streams[1], features))
         return q.numpy()
 
 

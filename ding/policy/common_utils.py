@@ -17,7 +17,6 @@ from ding.utils.data import default_collate
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs"})
 _ALWAYS_FLAT = frozenset({"value", "adv", "done"})
-_DTYPES_OF_ARRAYS = frozenset({torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool})
 
 
 def default_preprocess_learn(
@@ -53,9 +52,7 @@ def default_preprocess_learn(
     if len(data) == 0:
         raise PolicyDataError("cannot learn from a batch of zero samples")
     columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
-    action = _to_tensor(columns["action"], device) if "action" in columns else None
-    discrete = isinstance(action, torch.Tensor) and action.dtype == torch.int64
-    kept = _KEEP_FEATURE_AXIS if discrete else columns.keys() - _ALWAYS_FLAT
+    kept = _KEEP_FEATURE_AXIS if _is_discrete(columns.get("action")) else columns.keys() - _ALWAYS_FLAT
     batch = {key: _to_tensor(value, device, key not in kept) for key, value in columns.items()}
     if "done" in batch:
         done = batch["done"]
@@ -78,11 +75,12 @@ def _to_tensor(column: Any, device: "torch.device | str", flat: bool = False) ->
         column = _to_device(default_collate(column), device)
         return _drop_last(column) if flat else column
     if isinstance(column, torch.Tensor):
-        if not column.is_cpu or column.requires_grad or column.dtype not in _DTYPES_OF_ARRAYS:
-            column = (column.float() if column.dtype is torch.float64 else column).to(device, non_blocking=True)
-            return (_drop_last(column) if flat else column).contiguous()
-        # Views and copies of small batches cost numpy a fraction of the time.
-        column = column.numpy()
+        if column.dtype is torch.float64:
+            column = column.float()
+        if not is_there(column, device):
+            column = column.to(device, non_blocking=True)
+        column = column.contiguous()
+        return _drop_last(column) if flat else column
     if flat and column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.dtype == np.float64:
@@ -92,6 +90,14 @@ def _to_tensor(column: Any, device: "torch.device | str", flat: bool = False) ->
         column = column.copy()
     tensor = torch.from_numpy(np.ascontiguousarray(column))
     return tensor if is_there(tensor, device) else tensor.to(device, non_blocking=True)
+
+
+def _is_discrete(action: Any) -> bool:
+    if isinstance(action, list) and _is_numeric(action[0]):
+        action = default_collate(action)
+    if isinstance(action, torch.Tensor):
+        return action.dtype is torch.int64
+    return isinstance(action, np.ndarray) and action.dtype == np.int64
 
 
 def _is_numeric(item: Any) -> bool:

@@ -95,7 +95,7 @@ class TrajectoryStore:
         """End the growing pieces of these environments: they wait, in this order, for :meth:`take_finished`."""
         pieces = self._cut(env_ids)
         self._finished.append(pieces)
-        self._finished_steps += int(pieces.lengths.sum())
+        self._finished_steps += int(np.add.reduce(pieces.lengths))
 
     def take_finished(self) -> TransitionBatch:
         """Take the finished pieces out, concatenated in the order in which they were finished, with their ``lengths``;

@@ -53,14 +53,11 @@ class QuickMultiDiscrete(spaces.MultiDiscrete):
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is a member."""
-        if (
-            type(x) is np.ndarray
-            and x.shape == self.nvec.shape
-            and x.dtype == self.dtype
-            and self._low <= np.minimum.reduce(x, axis=None)
-            and np.maximum.reduce(x, axis=None) <= self._high
-        ):
-            return True
+        if type(x) is np.ndarray and x.shape == self.nvec.shape and x.dtype == self.dtype and x.dtype == np.int64:
+            # From 0 on one bound does: what is negative becomes a huge number.
+            steps = (x - self._low if self._low else x).view(np.uint64)
+            if np.maximum.reduce(steps, axis=None) <= self._high - self._low:
+                return True
         return super().contains(x)
 
 

@@ -114,12 +114,13 @@ def _choose_array(logit: np.ndarray, eps: float) -> np.ndarray:
     """``_choose`` for ``logit`` ``[N, actions]``, in float64 too, so that it picks the same."""
     action = logit.argmax(1)
     eps = min(eps, 1.0)
-    draw = torch.rand(len(logit), dtype=torch.float64).numpy()
-    explore = draw < eps
-    if np.count_nonzero(explore):
+    draw = np.empty(len(logit))
+    # What torch.rand does, at half its price.
+    torch.from_numpy(draw).uniform_()
+    explore = (draw < eps).nonzero()[0]
+    if len(explore):
         num_actions = logit.shape[1]
-        picked = np.minimum(draw[explore] / eps * num_actions, num_actions - 1)
-        action[explore] = picked.astype(np.int64)
+        action[explore] = np.minimum(draw.take(explore) / eps * num_actions, num_actions - 1)
     return action
 
 

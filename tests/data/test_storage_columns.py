@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ding.data import SchemaError, TransitionBatch
+from ding.data._aligned import aligned_zeros
 from ding.data.storage import (
     ColumnStorage,
     DeviceStorage,
@@ -309,3 +310,16 @@ def test_equal_fingerprints_are_told_apart_by_comparing(monkeypatch):
         read = storage.read(np.arange(10)).columns
         assert torch.equal(read["obs"], source["obs"])
         assert torch.equal(read["next_obs"], source["next_obs"])
+
+
+@pytest.mark.parametrize("shape", [5, (3, 4), (0, 2), (7, 84, 84)])
+@pytest.mark.parametrize("dtype", [np.float64, np.uint8, np.dtype([("a", np.int64), ("b", np.float32, (3,))])])
+def test_aligned_arrays(shape, dtype):
+    array = aligned_zeros(shape, dtype)
+    expected = np.zeros(shape, dtype)
+    assert array.shape == expected.shape
+    assert array.dtype == expected.dtype
+    assert array.tobytes() == expected.tobytes()
+    assert array.flags.c_contiguous
+    assert array.flags.writeable
+    assert not array.size or array.ctypes.data % 64 == 0

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ding.data._aligned import aligned_zeros
 from ding.data.storage._record_writer import RecordWriter
 from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths
 from ding.data.storage.base import Storage
@@ -23,7 +24,7 @@ Allocate = Callable[[str, "tuple[int, ...]", np.dtype], np.ndarray]
 
 def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Zeroed memory, which the system provides page by page as it is written."""
-    return np.zeros(shape, dtype)
+    return aligned_zeros(shape, dtype)
 
 
 class ColumnStorage(Storage):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ding.data._aligned import aligned_zeros
 from ding.data.sum_tree import SumTree
 from ding.worker.replay_buffer._priorities import checked_priorities
 from ding.worker.replay_buffer.errors import BufferArgumentError
@@ -40,7 +41,7 @@ class Slots:
         self.alpha = alpha
         self.eps = eps
         # Side by side, so that a sampled slot costs one access to memory, not four.
-        self.table = np.zeros(size, _LAYOUT)
+        self.table = aligned_zeros(size, _LAYOUT)
         self.unique_id = self.table["unique_id"]
         self.use_count = self.table["use_count"]
         self.priority = self.table["priority"]

@@ -1,9 +1,8 @@
 """Envs whose every number is known beforehand, for tests of this library and of its users.
 
-In episode ``e`` (counted from 0) after ``t`` steps the observation is ``[e, t]``, and step ``t`` (counted from 1)
-pays the reward
-``t``. An episode of length L ends at ``t = L`` and returns ``L * (L + 1) / 2``. Faults can be ordered at an exact
-place.
+In episode ``e`` (counted from 0) after ``t`` steps the observation is ``[e, t]``, and step ``t`` (counted from 1) pays
+the reward ``t``. An episode of length L ends at ``t = L`` and returns ``L * (L + 1) / 2``. Faults can be ordered at an
+exact place.
 """
 
 import os

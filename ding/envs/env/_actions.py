@@ -10,9 +10,8 @@ from gymnasium import spaces
 def to_env_action(action: Any, space: Any) -> Any:
     """``action`` in the form that an env with this action space takes.
 
-    Python ints pass; 0-d arrays, and int64 arrays ``(1,)`` for a space that is not an array space, become ints;
-    tensors become
-    arrays; dicts and tuples are converted by entry.
+    Python ints pass; 0-d arrays, and int64 arrays ``(1,)`` for a space that is not an array space, become ints; tensors
+    become arrays; dicts and tuples are converted by entry.
 
     Raises:
         TypeError: the action is none of these.

@@ -15,8 +15,7 @@ def time_limit(seconds: float | None, error: Callable[[], Exception]) -> Iterato
     """Raise ``error()`` inside the block when it runs longer than ``seconds``.
 
     It uses SIGALRM, so it works in the main thread of a POSIX process; elsewhere the block runs without a limit. A
-    handler
-    and a timer that were set before are restored.
+    handler and a timer that were set before are restored.
 
     Args:
         seconds: the limit, ``None`` for none.

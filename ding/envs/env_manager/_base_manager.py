@@ -27,24 +27,21 @@ class BaseEnvManager(EnvManagerBase):
     """Envs in the own process, stepped one after the other.
 
     ``ready_obs`` is an :class:`~ding.data.EnvBatch`, ``step`` takes one (or a dict env id -> action) and returns a
-    :class:`~ding.data.TimestepBatch`. The timestep of a finished episode holds its final observation; the env is
-    reset at once
-    and its first observation is in ``ready_obs``.
+    :class:`~ding.data.TimestepBatch`. The timestep of a finished episode holds its final observation; the env is reset
+    at once and its first observation is in ``ready_obs``.
 
     Faults:
 
-    * A failing ``reset`` is tried ``max_retry`` more times (with ``retry_type='renew'`` on a new env), then the
-    manager closes
-      and raises :class:`EnvResetError`.
+    * A failing ``reset`` is tried ``max_retry`` more times (with ``retry_type='renew'`` on a new env), then the manager
+      closes and raises :class:`EnvResetError`.
     * A failing ``step`` is never done twice. With ``max_retry`` 1 or less the manager closes and raises
-    :class:`EnvStepError`.
-      Above, the env goes to state ERROR and its timestep has ``info['abnormal']=True`` and ``info['error']``; the next
-      ``reset({env_id: None})`` brings it back. More than ``max_retry`` failures without a finished episode in between
-      raise.
+      :class:`EnvStepError`. Above, the env goes to state ERROR and its timestep has ``info['abnormal']=True`` and
+      ``info['error']``; the next ``reset({env_id: None})`` brings it back. More than ``max_retry`` failures without a
+      finished episode in between raise.
     * A call that takes longer than ``step_timeout`` or ``reset_timeout`` counts as failed (main thread only).
     * A timestep with ``info['abnormal']`` puts its env into state ERROR until it is reset by the caller.
     * Data of a wrong shape or dtype, or NaN, raises :class:`EnvDataError` (``check_data=False`` skips the search for
-    NaN).
+      NaN).
 
     Args:
         env_fn: one callable without arguments per env.
@@ -104,9 +101,8 @@ class BaseEnvManager(EnvManagerBase):
         """Reset all envs, or those that ``reset_param`` names.
 
         Args:
-            reset_param: env id -> keyword arguments of ``env.reset``, which later automatic resets use too; ``None``
-                as value
-                keeps the arguments that the env had.
+            reset_param: env id -> keyword arguments of ``env.reset``, which later automatic resets use too; ``None`` as
+                value keeps the arguments that the env had.
 
         Raises:
             AssertionError: the manager is closed, or an id is unknown.

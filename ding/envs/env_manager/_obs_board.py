@@ -12,10 +12,8 @@ class ObsBoard:
     """Keeps the newest observation of each env and hands out those of the ready envs.
 
     The observations of the last whole step stay the columns they came as; what changed since then for single envs
-    (resets, steps
-    of some envs only) lies beside them as rows, and the two are merged when the batch is asked for. Columns that were
-    handed out
-    are never written to.
+    (resets, steps of some envs only) lies beside them as rows, and the two are merged when the batch is asked for.
+    Columns that were handed out are never written to.
     """
 
     def __init__(self) -> None:

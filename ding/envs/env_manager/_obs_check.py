@@ -30,11 +30,9 @@ def has_nan(array: np.ndarray) -> bool:
 class ObsStacker:
     """Stack observations, one per env, into columns, with checks of shape, dtype and NaN.
 
-    Where the space is a Box, its shape and dtype are the measure (dtypes that convert within their kind are
-    converted). For
-    other spaces with arrays the envs are compared with the first observation seen. What is no array, or has a space
-    that says
-    nothing about shapes, becomes a ``list`` column if it does not stack.
+    Where the space is a Box, its shape and dtype are the measure (dtypes that convert within their kind are converted).
+    For other spaces with arrays the envs are compared with the first observation seen. What is no array, or has a space
+    that says nothing about shapes, becomes a ``list`` column if it does not stack.
 
     Args:
         space: observation space of one env.

@@ -91,9 +91,8 @@ def batch_of_actions(actions: Any, env_ids: Sequence[int]) -> EnvBatch:
 class ListStepMixin:
     """Gives a manager with ``ready_batch`` and ``step_batch`` the second form.
 
-    Actions belong to the envs of the ``ready_obs`` that was read last, by id: an env that changed its state in
-    between does not
-    shift them.
+    Actions belong to the envs of the ``ready_obs`` that was read last, by id: an env that changed its state in between
+    does not shift them.
     """
 
     _handed_ids: "list[int] | None" = None

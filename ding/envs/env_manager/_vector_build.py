@@ -24,8 +24,7 @@ def build_vector_env(env_fn: Sequence[Callable[[], Any]], ref: Any, mode: str | 
         env_fn: the env functions: :class:`DingEnvWrapper`, gymnasium envs, or one that makes a whole ``VectorEnv``.
         ref: what the first of them made.
         mode: ``vector_entry_point`` (the vectorised env registered for ``env_id``), ``sync``, ``async``, or ``None``
-            for the
-            first where there is one and it can be used, else ``sync``.
+            for the first where there is one and it can be used, else ``sync``.
         shared_memory: whether ``async`` passes observations through shared memory.
 
     Raises:
@@ -89,8 +88,7 @@ def row_resetter(venv: VectorEnv) -> Callable[[np.ndarray], Any] | None:
     """A function that resets the rows of a mask and returns all observations, for an env that has or allows one.
 
     An env offers it as its method ``reset_rows(mask)``. gymnasium's vectorised CartPole has none, but its rows are
-    independent
-    columns of one state array.
+    independent columns of one state array.
     """
     if hasattr(venv, "reset_rows"):
         return venv.reset_rows

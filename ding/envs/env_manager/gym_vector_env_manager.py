@@ -35,16 +35,13 @@ class GymVectorEnvManager(EnvManagerBase):
     """All envs behind one ``gymnasium.vector`` env, with no Python per env but for finished episodes.
 
     A vector env steps all its envs together, so :meth:`step` wants an action for each env in ``ready_obs``. How
-    finished envs
-    are reset depends on the autoreset mode of the vector env:
+    finished envs are reset depends on the autoreset mode of the vector env:
 
     * SAME_STEP: it has reset them by itself; the final observation is taken from its info.
     * DISABLED (what this manager builds): they are reset at once by ``reset(options={'reset_mask': ...})``.
     * NEXT_STEP: the vector env spends a step on the reset. A vector env with a method ``reset_rows(mask)`` (and
-    gymnasium's
-      CartPole) is reset at once through it. Else a finished env is missing from ``ready_obs`` for one step, and what
-      the vector
-      env returns for it in that step is its first observation and no transition.
+      gymnasium's CartPole) is reset at once through it. Else a finished env is missing from ``ready_obs`` for one step,
+      and what the vector env returns for it in that step is its first observation and no transition.
 
     The infos of single envs are handed on for finished episodes only. ``info['eval_episode_return']`` is float32
     ``(1,)``.

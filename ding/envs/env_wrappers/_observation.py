@@ -152,8 +152,7 @@ class ObsPlusPrevActRewWrapper(AnyWrapper):
     """Observations ``{'obs', 'prev_action', 'prev_reward_extrinsic'}`` with the action and reward that led to ``obs``.
 
     After a reset there is no such action: it is -1 for a discrete one and zeros else; the reward is 0. The reward is
-    float32
-    ``(1,)``.
+    float32 ``(1,)``.
     """
 
     def __init__(self, env: Any) -> None:

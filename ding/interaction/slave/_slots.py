@@ -45,9 +45,8 @@ class TaskSlots:
     """Runs up to ``limit`` tasks at once.
 
     ``process(job)`` returns the outcome and ``report(job)`` sends it; both run in a thread of a slot and must not
-    raise. A task no longer
-    counts as running while it is reported: the master may send the next one as soon as it has the result. Each task
-    keeps its own id and connection, so the next one cannot take them.
+    raise. A task no longer counts as running while it is reported: the master may send the next one as soon as it has
+    the result. Each task keeps its own id and connection, so the next one cannot take them.
     """
 
     def __init__(self, limit: int, process: Callable[[Job], Outcome], report: Callable[[Job], None]) -> None:

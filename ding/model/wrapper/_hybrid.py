@@ -49,9 +49,8 @@ class HybridEpsGreedyMultinomialSampleWrapper(EpsGreedyMultinomialSampleWrapper)
 
 
 class HybridReparamMultinomialSampleWrapper(IModelWrapper):
-    """``hybrid_reparam_multinomial_sample``: adds ``action``: a draw of ``softmax(logit['action_type'])`` and a
-    normal sample with
-    ``logit['action_args']`` (``mu``, ``sigma``)."""
+    """``hybrid_reparam_multinomial_sample``: adds ``action``: a draw of ``softmax(logit['action_type'])`` and a normal
+    sample with ``logit['action_args']`` (``mu``, ``sigma``)."""
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw; the sample has no gradient."""

@@ -15,7 +15,7 @@ def _op(*targets: Target) -> OpSpec:
 
 def measurements() -> list[Measurement]:
     """All measurements of the suite."""
-    return [_base(), _dueling(), _custom(), _many(), _subprocess(), _threads()]
+    return [_base(), _dueling(), _custom(), _many(), _many_beside_few(), _subprocess(), _threads()]
 
 
 def _base() -> Measurement:
@@ -77,6 +77,21 @@ def _many() -> Measurement:
         (_op(Target(2, "DI-engine", 20.0), Target(2, "stable-baselines3", 2.5)),),
         quick=True,
         remark="DI-engine has no manager for vector envs of today's gymnasium: it runs its base manager here.",
+    )
+
+
+def _many_beside_few() -> Measurement:
+    return Measurement(
+        "collector_vector_64_beside_8",
+        "Collector, 64 CartPole envs with gym_vector beside 8 with the base manager",
+        (
+            own(SCRIPT, "--envs", 64, "--manager", "gym_vector"),
+            own(SCRIPT, label="ding, 8 envs"),
+            peer("ding_ref", "DI-engine, 8 envs", SCRIPT),
+        ),
+        (_op(Target(2, "DI-engine, 8 envs", 20.0)),),
+        varies=("envs",),
+        remark="What a user gains who goes over to a vector env.",
     )
 
 

@@ -271,8 +271,9 @@ def test_eps_greedy_explores_uniformly_and_as_often_as_asked(form, eps) -> None:
 def test_a_draw_just_below_eps_stays_in_range(monkeypatch) -> None:
     eps = 0.1
     draw = torch.full((4,), np.nextafter(eps, 0), dtype=torch.float64)
-    monkeypatch.setattr(torch, "rand", lambda *args, **kwargs: draw.clone())
     wrapped = model_wrap(DQN(4, 3), wrapper_name="eps_greedy_sample")
+    monkeypatch.setattr(torch, "rand", lambda *args, **kwargs: draw.clone())
+    monkeypatch.setattr(torch.Tensor, "uniform_", lambda self: self.copy_(draw))
     obs = observations(4)
     assert wrapped.array_forward(obs, eps=eps)["action"].tolist() == [2] * 4
     assert wrapped.forward(torch.from_numpy(obs), eps=eps)["action"].tolist() == [2] * 4

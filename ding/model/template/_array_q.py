@@ -54,11 +54,10 @@ class ArrayQ:
     def _logit_by_torch(self, obs: np.ndarray) -> np.ndarray:
         # torch warns about read-only memory, which an env manager may hand out.
         x = torch.from_numpy(obs if obs.flags.writeable else obs.copy())
-        with torch.no_grad():
-            features = run_tensors(self._encoder, x)
-            q = run_tensors(self._streams[0], features)
-            if len(self._streams) == 2:
-                q = dueling_q(q, run_tensors(self._streams[1], features))
+        features = run_tensors(self._encoder, x)
+        q = run_tensors(self._streams[0], features)
+        if len(self._streams) == 2:
+            q = dueling_q(q, run_tensors(self._streams[1], features))
         return q.numpy()
 
 

@@ -48,7 +48,10 @@ _ACTIVATIONS: dict[type, tuple[Callable[[np.ndarray], None], Callable[[torch.Ten
 
 
 class ArrayLinear(NamedTuple):
-    """A linear layer and the activation behind it, for both ways; the activations work in place."""
+    """A linear layer and the activation behind it, for both ways; the activations work in place.
+
+    The tensors are detached views of the parameters: with them no gradients have to be switched off.
+    """
 
     weight: torch.Tensor
     bias: torch.Tensor | None
@@ -157,8 +160,9 @@ def _linear(layer: nn.Linear) -> ArrayLinear | None:
         for tensor in tensors
     ):
         return None
-    matrix, *offset = (tensor.detach().numpy() for tensor in tensors)
-    return ArrayLinear(layer.weight, layer.bias, None, matrix.T, offset[0] if offset else None, None)
+    weight, *bias = (tensor.detach() for tensor in tensors)
+    offset = bias[0] if bias else None
+    return ArrayLinear(weight, offset, None, weight.numpy().T, None if offset is None else offset.numpy(), None)
 
 
 def run_arrays(steps: list[ArrayLinear], x: np.ndarray) -> np.ndarray:
@@ -174,7 +178,7 @@ def run_arrays(steps: list[ArrayLinear], x: np.ndarray) -> np.ndarray:
 
 
 def run_tensors(steps: list[ArrayLinear], x: torch.Tensor) -> torch.Tensor:
-    """The same by torch, with gradients: bit for bit what the modules give."""
+    """The same by torch: bit for bit what the modules give, without gradients."""
     for weight, bias, activation, _, _, _ in steps:
         x = F.linear(x, weight, bias)
         if activation is not None:

@@ -12,6 +12,9 @@ import torch
 from ding.model.wrapper._base import IModelWrapper, output_dict
 from ding.model.wrapper._logits import greedy_action, random_action, softmax_action, split_heads
 
+# A chance that is never taken; to divide by less would overflow.
+_LEAST_EPS = 1e-300
+
 Eps = float | Mapping[int, float]
 Exploit = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
 
@@ -117,10 +120,13 @@ def _choose_array(logit: np.ndarray, eps: float) -> np.ndarray:
     draw = np.empty(len(logit))
     # What torch.rand does, at half its price.
     torch.from_numpy(draw).uniform_()
-    explore = (draw < eps).nonzero()[0]
-    if len(explore):
+    explore = draw < eps
+    if np.count_nonzero(explore) and eps > _LEAST_EPS:
         num_actions = logit.shape[1]
-        action[explore] = np.minimum(draw.take(explore) / eps * num_actions, num_actions - 1)
+        draw /= eps
+        draw *= num_actions
+        np.minimum(draw, num_actions - 1, out=draw)
+        np.copyto(action, draw, "unsafe", explore)
     return action
 
 

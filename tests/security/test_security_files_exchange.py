@@ -131,12 +131,16 @@ def test_s5_hostile_files_are_refused_quickly_and_with_little_memory(tmp_path, n
         assert tracemalloc.get_traced_memory()[1] < 50 << 20
     finally:
         tracemalloc.stop()
-    # Once more without the tracer, which is slow. CPU time, so that a busy machine cannot fail the test.
-    chunk = place(tmp_path, HOSTILE[name])
-    start = time.process_time()
-    with pytest.raises(ChunkBroken):
-        plane.get(chunk)
-    assert time.process_time() - start < 0.1
+    # Again without the tracer, which is slow: the CPU time of the quickest of five, so that neither a busy machine nor
+    # a busy host of it can fail the test.
+    seconds = []
+    for _ in range(5):
+        chunk = place(tmp_path, HOSTILE[name])
+        start = time.process_time()
+        with pytest.raises(ChunkBroken):
+            plane.get(chunk)
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 0.1
 
 
 def test_s5_a_sparse_giant_is_refused_without_reading_it(tmp_path):

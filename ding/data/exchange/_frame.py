@@ -23,6 +23,8 @@ from ding.data.exchange.errors import BadFrame
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_ENTRIES = 8192
+# Dicts take the most time to read: each is looked through for keys that appear twice. Braces in texts count, too.
+MAX_BRACES = 4 * MAX_ENTRIES
 _MAX_DIMS = 32
 _FORMAT = "ding-exchange-1"
 _DTYPES = {
@@ -81,10 +83,12 @@ def pack(tree: Any, kind: str, meta: Mapping[str, Any]) -> Frame:
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    if len(text) > MAX_HEADER_BYTES or len(arrays) > MAX_ENTRIES:
+    braces = text.count(b"{")
+    if len(text) > MAX_HEADER_BYTES or len(arrays) > MAX_ENTRIES or braces > MAX_BRACES:
         raise BadFrame(
-            f"a {kind} of {len(arrays)} arrays with {len(text)} bytes of description passes the limits of "
-            f"{MAX_ENTRIES} arrays and {MAX_HEADER_BYTES} bytes; store ragged values as padded arrays"
+            f"a {kind} of {len(arrays)} arrays with {len(text)} bytes of description and {braces} braces in it passes "
+            f"the limits of {MAX_ENTRIES} arrays, {MAX_HEADER_BYTES} bytes and {MAX_BRACES} braces; store ragged "
+            f"values as padded arrays"
         )
     parts: list[bytes | memoryview] = [len(text).to_bytes(8, "little") + text]
     parts += [_bytes_of(arrays[number]) for number in order if arrays[number].nbytes]
@@ -158,6 +162,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _header(text: bytes, path: str) -> dict[str, Any]:
+    braces = text.count(b"{")
+    if braces > MAX_BRACES:
+        raise BadFrame(f"{path} has {braces} braces in its header; at most {MAX_BRACES} are read")
     try:
         header = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:

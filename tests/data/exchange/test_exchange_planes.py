@@ -164,6 +164,11 @@ class TestData:
         with pytest.raises(BadFrame, match="limits"):
             plane.put(TransitionBatch({"x": ragged}))
 
+    def test_too_many_braces_are_refused(self, plane):
+        assert plane.get(plane.put(TransitionBatch({"x": ["{" * 1000]}))).columns["x"] == ["{" * 1000]
+        with pytest.raises(BadFrame, match=r"40\d{3} braces"):
+            plane.put(TransitionBatch({"x": ["{" * 40_000]}))
+
     @pytest.mark.parametrize("bad", ["", "..", "a/b", "a\0b", "\N{FULLWIDTH FULL STOP}", "a" * 4096, None, 3])
     def test_bad_ids_are_refused(self, plane, bad):
         for call in (plane.get, lambda ref: plane.release([ref]), plane.meta):

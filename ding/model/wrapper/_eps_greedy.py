@@ -84,16 +84,6 @@ class EpsGreedyMultinomialSampleWrapper(EpsGreedySampleWrapper):
     ``forward`` takes the keyword ``alpha`` too; 1 unless given.
     """
 
-    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The same over arrays: the same actions from the same state of torch's generator."""
-        eps = kwargs.pop("eps", None)
-        if type(self) is not EpsGreedySampleWrapper or self._reference_numerics or type(eps) not in (float, int):
-            return None
-        output = self._inner_arrays(obs, **kwargs)
-        if output is not None:
-            output["action"] = _choose_array(output["logit"], eps)
-        return output
-
     def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
         return partial(softmax_action, alpha=kwargs.pop("alpha", None))
 

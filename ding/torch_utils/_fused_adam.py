@@ -27,10 +27,10 @@ class _Group:
 
     def __init__(self, group: dict[str, Any], states: list[dict[str, Any]]) -> None:
         self.group = group
-        self.listed = list(group["params"])
+        listed = group["params"]
         # Parameters that have never had a gradient have no state.
-        self.params: list[torch.Tensor] = [param for param, state in zip(self.listed, states) if state]
-        self.idle: list[torch.Tensor] = [param for param, state in zip(self.listed, states) if not state]
+        self.params: list[torch.Tensor] = [param for param, state in zip(listed, states) if state]
+        self.idle: list[torch.Tensor] = [param for param, state in zip(listed, states) if not state]
         self.states = states = [state for state in states if state]
         # The steps become parts of one tensor, so that counting them is one kernel and not one for each.
         self.all_steps = torch.stack([state["step"] for state in states]) if states else torch.zeros(0)

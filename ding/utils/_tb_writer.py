@@ -88,7 +88,7 @@ class LazyWriter:
         self.close()
 
 
-def write_scalars(writer: Any, values: Mapping[str, Any], step: int) -> None:
+def write_scalars(writer: Any, prefix: str, values: Mapping[str, Any], step: int) -> None:
     """Write scalars of one step, as one event where that is possible.
 
     Each event goes through a pipe and two threads of tensorboardX, so one with many values costs little more than one
@@ -97,22 +97,25 @@ def write_scalars(writer: Any, values: Mapping[str, Any], step: int) -> None:
 
     Args:
         writer: has ``add_scalar(tag, value, step)``.
-        values: numbers, or tensors and arrays of one element, by tag.
+        prefix: what the tags begin with, such as ``learner_iter/``.
+        values: numbers, or tensors and arrays of one element, by the rest of their tags. Without any, nothing is done.
         step: the x of all of them.
     """
+    if not values:
+        return
+    tagged = {prefix + name: value for name, value in values.items()}
     events = _event_file(writer)
-    if events is None or not all(map(_PLAIN_TAG.fullmatch, values)):
-        for tag, value in values.items():
+    if events is None or not all(map(_PLAIN_TAG.fullmatch, tagged)):
+        for tag, value in tagged.items():
             writer.add_scalar(tag, value, step)
         return
     from tensorboardX.proto.summary_pb2 import Summary
 
     entries = [
         Summary.Value(tag=tag, simple_value=float(value.detach() if hasattr(value, "detach") else value))
-        for tag, value in values.items()
+        for tag, value in tagged.items()
     ]
-    if entries:
-        events.add_summary(Summary(value=entries), step)
+    events.add_summary(Summary(value=entries), step)
 
 
 def _event_file(writer: Any) -> Any:

@@ -216,8 +216,7 @@ class DequeBufferWrapper:
         if self._priority is not None:
             values["priority_avg"] = _mean(records, "priority")
             values["priority_max"] = self._priority.max_priority
-        tagged = {f"{self._name}_iter/{name}": value for name, value in values.items()}
-        write_scalars(self._tb_logger, tagged, train_iter)
+        write_scalars(self._tb_logger, f"{self._name}_iter/", values, train_iter)
 
     # ------------------------------------------------------------------ state
 

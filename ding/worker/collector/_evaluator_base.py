@@ -211,8 +211,7 @@ class SerialEvaluatorBase(ISerialEvaluator):
         numbers = {key: value for key, value in shown.items() if key != "train_iter" and not isinstance(value, str)}
         for axis, step in (("iter", train_iter), ("step", envstep)):
             if step is not None:
-                tagged = {f"{self._instance_name}_{axis}/{key}": value for key, value in numbers.items()}
-                write_scalars(self._tb_logger, tagged, step)
+                write_scalars(self._tb_logger, f"{self._instance_name}_{axis}/", numbers, step)
 
     def _judge(self, mean_return: float, save_ckpt_fn: Callable[[str], Any] | None, train_iter: int) -> bool:
         """Save the best policy so far; whether the mean return reaches ``stop_value``."""

@@ -227,11 +227,10 @@ class SerialCollectorBase(ISerialCollector):
         info = self._summary(reward_keys, with_samples)
         self._episode_info.clear()
         self._logger.info("collect end:\n" + "\n".join(f"{key}: {value}" for key, value in info.items()))
-        name, envstep_key = self._instance_name, "total_envstep_count"
-        by_iter = {f"{name}_iter/{key}": value for key, value in info.items()}
-        write_scalars(self._tb_logger, by_iter, train_iter)
-        by_step = {f"{name}_step/{key}": value for key, value in info.items() if key != envstep_key}
-        write_scalars(self._tb_logger, by_step, self._total_envstep_count)
+        write_scalars(self._tb_logger, f"{self._instance_name}_iter/", info, train_iter)
+        # By env step, their number would be a straight line.
+        by_step = {key: value for key, value in info.items() if key != "total_envstep_count"}
+        write_scalars(self._tb_logger, f"{self._instance_name}_step/", by_step, self._total_envstep_count)
 
     def _summary(self, reward_keys: tuple[str, ...], with_samples: bool) -> dict[str, float]:
         episodes = self._episode_info

@@ -47,8 +47,8 @@ class CommanderLog:
         logger = self._loggers[who]
         logger.info("train iteration %s, env step %s%s", train_iter, envstep, logger.get_tabulate_vars_hor(values))
         if train_iter is not None and train_iter >= 0:
-            write_scalars(self._writer, {f"{who}_iter/{name}": value for name, value in values.items()}, train_iter)
-        write_scalars(self._writer, {f"{who}_step/{name}": value for name, value in values.items()}, envstep)
+            write_scalars(self._writer, f"{who}_iter/", values, train_iter)
+        write_scalars(self._writer, f"{who}_step/", values, envstep)
 
     def close(self) -> None:
         """Bring the values to the disk."""

@@ -169,12 +169,10 @@ class LogShowHook(LearnerHook):
             f"training iteration {train_iter} of {engine.instance_name}" + engine.logger.get_tabulate_vars_hor(averages)
         )
         writer, instance = engine.tb_logger, engine.instance_name
-        by_iter = {f"{instance}_iter/{name}": value for name, value in averages.items()}
-        for name, group in engine.log_buffer["scalars"].items():
-            by_iter.update({f"{instance}_iter/{name}/{key}": value for key, value in group.items()})
-        write_scalars(writer, by_iter, train_iter)
-        by_step = {f"{instance}_step/{name}": value for name, value in averages.items()}
-        write_scalars(writer, by_step, engine.collector_envstep)
+        groups = engine.log_buffer["scalars"].items()
+        grouped = {f"{name}/{key}": value for name, group in groups for key, value in group.items()}
+        write_scalars(writer, f"{instance}_iter/", {**averages, **grouped}, train_iter)
+        write_scalars(writer, f"{instance}_step/", averages, engine.collector_envstep)
         for name, values in engine.log_buffer["histogram"].items():
             writer.add_histogram(f"{instance}/{name}", values, train_iter)
 

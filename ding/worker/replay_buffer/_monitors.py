@@ -134,8 +134,7 @@ class _Report:
             "throughput of %s in %g s:%s", self._name, self._seconds, LoggerFactory.get_tabulate_vars_hor(table)
         )
         if self._tb_logger is not None:
-            tagged = {f"{self._name}_sec/{key}": value for key, value in table.items()}
-            write_scalars(self._tb_logger, tagged, self._number)
+            write_scalars(self._tb_logger, f"{self._name}_sec/", table, self._number)
         self._number += 1
 
 

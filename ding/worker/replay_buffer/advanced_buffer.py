@@ -346,8 +346,7 @@ class AdvancedReplayBuffer(RingBuffer):
             return
         for axis, step in (("iter", cur_iter), ("step", self._cur_envstep)):
             if step != -1:
-                tagged = {f"{self._instance_name}_{axis}/{name}": value for name, value in values.items()}
-                write_scalars(self._tb_logger, tagged, step)
+                write_scalars(self._tb_logger, f"{self._instance_name}_{axis}/", values, step)
 
     # ------------------------------------------------------------------ update, clear
 

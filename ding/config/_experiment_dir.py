@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from ding.config.errors import ConfigError
+from ding.utils import get_rank
 
 logger = logging.getLogger("ding.config")
 
@@ -36,6 +41,28 @@ def create_experiment_dir(exp_name: str, renew_dir: bool) -> str:
             continue
         return name
     raise AssertionError("unreachable: the candidates never end")
+
+
+@contextlib.contextmanager
+def unused_dir_removed(exp_name: str) -> Iterator[None]:
+    """While a run is set up in its new folder: a wrong config takes the folder away again.
+
+    The next try then gets the name that its config asks for. A folder that holds more than saved configs stays.
+    """
+    try:
+        yield
+    except ConfigError:
+        if get_rank() == 0:
+            _remove_if_unused(Path(exp_name))
+        raise
+
+
+def _remove_if_unused(folder: Path) -> None:
+    files = list(folder.glob("*"))
+    if files and all(file.is_file() and file.name.endswith("_config.py") for file in files):
+        for file in files:
+            file.unlink()
+        folder.rmdir()
 
 
 def write_git_info(folder: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
+from ding.config._experiment_dir import unused_dir_removed
 from ding.entry._shape_check import check_model_shapes
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import create_policy
@@ -59,34 +60,40 @@ def serial_parts(
         ConfigValueError: The policy asks for several buffers, which a serial run does not have, or the shapes of
             ``policy.model`` do not fit the env.
     """
+    with contextlib.ExitStack() as ends:
+        with unused_dir_removed(cfg.exp_name):
+            parts = _build(cfg, env_setting, model, dynamic_seed, ends)
+        yield parts
+
+
+def _build(
+    cfg: EasyDict, env_setting: EnvSetting | None, model: Any, dynamic_seed: bool, ends: contextlib.ExitStack
+) -> SerialParts:
     if cfg.policy.other.replay_buffer.get("multi_buffer", False):
         raise ConfigValueError("policy.other.replay_buffer.multi_buffer: serial_pipeline works with one buffer")
-    with contextlib.ExitStack() as ends:
-        collector_env, evaluator_env = _create_envs(cfg, env_setting, dynamic_seed, ends)
-        set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
-        policy = create_policy(cfg.policy, model=model, enable_field=["learn", "collect", "eval", "command"])
-        if model is None:
-            check_model_shapes(type(policy), cfg.policy.model, collector_env)
-        writer = LazyWriter(os.path.join(f"./{cfg.exp_name}", "log", "serial")) if get_rank() == 0 else None
-        if writer is not None:
-            ends.callback(writer.close)
-        common = {"tb_logger": writer, "exp_name": cfg.exp_name}
-        learner = BaseLearner(cfg.policy.learn.learner, policy.learn_mode, **common)
-        ends.callback(learner.close)
-        collector: Any = create_serial_collector(
-            cfg.policy.collect.collector, env=collector_env, policy=policy.collect_mode, **common
-        )
-        ends.callback(collector.close)
-        evaluator = create_serial_evaluator(
-            cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common
-        )
-        ends.callback(evaluator.close)
-        buffer: Any = create_buffer(cfg.policy.other.replay_buffer, **common)
-        ends.callback(buffer.close)
-        commander = BaseSerialCommander(
-            cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode
-        )
-        yield SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, collector_env, evaluator_env)
+    collector_env, evaluator_env = _create_envs(cfg, env_setting, dynamic_seed, ends)
+    set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
+    policy = create_policy(cfg.policy, model=model, enable_field=["learn", "collect", "eval", "command"])
+    if model is None:
+        check_model_shapes(type(policy), cfg.policy.model, collector_env)
+    writer = LazyWriter(os.path.join(f"./{cfg.exp_name}", "log", "serial")) if get_rank() == 0 else None
+    if writer is not None:
+        ends.callback(writer.close)
+    common = {"tb_logger": writer, "exp_name": cfg.exp_name}
+    learner = BaseLearner(cfg.policy.learn.learner, policy.learn_mode, **common)
+    ends.callback(learner.close)
+    collector: Any = create_serial_collector(
+        cfg.policy.collect.collector, env=collector_env, policy=policy.collect_mode, **common
+    )
+    ends.callback(collector.close)
+    evaluator = create_serial_evaluator(cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common)
+    ends.callback(evaluator.close)
+    buffer: Any = create_buffer(cfg.policy.other.replay_buffer, **common)
+    ends.callback(buffer.close)
+    commander = BaseSerialCommander(
+        cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode
+    )
+    return SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, collector_env, evaluator_env)
 
 
 def env_managers(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ding.config import ConfigValueError, compile_config
+from ding.config._experiment_dir import unused_dir_removed
 from ding.entry._serial_build import EnvSetting, env_managers
 from ding.entry.serial_entry import InputConfig, load_input
 from ding.policy import create_policy
@@ -50,8 +51,9 @@ def eval(
         create_cfg=create,
         save_path="eval_config.py",
     )
-    state = state_dict if state_dict is not None else _load_state(cfg, load_path)
-    _, env = env_managers(cfg, env_setting, collect=False)
+    with unused_dir_removed(cfg.exp_name):
+        state = state_dict if state_dict is not None else _load_state(cfg, load_path)
+        _, env = env_managers(cfg, env_setting, collect=False)
     try:
         env.seed(cfg.seed, dynamic_seed=False)
         folder = replay_path or cfg.env.get("replay_path", None)

@@ -219,3 +219,27 @@ def test_eval_writes_videos(config):
     evaluate(config, load_path="e/ckpt/ckpt_best.pth.tar", replay_path="videos")
     for number in range(2):
         assert [file.name for file in Path(f"videos/env{number}").iterdir()] == ["CartPole-v1-episode-0.mp4"]
+
+
+def test_a_run_that_its_config_forbids_leaves_no_folder(config):
+    config[0].policy.model.obs_shape = 5
+    with pytest.raises(ConfigValueError, match=r"policy\.model\.obs_shape is 5"):
+        serial_pipeline(config)
+    with pytest.raises(ConfigValueError, match="there is no checkpoint nowhere"):
+        evaluate(config, load_path="nowhere")
+    assert not Path("e").exists()
+    config[0].policy.model.obs_shape = 4
+    serial_pipeline(config, max_env_step=STEPS)
+    assert Path("e/result.json").is_file()
+
+
+def test_a_wrong_config_takes_nothing_away_from_a_folder_that_was_used(config):
+    serial_pipeline(config, max_env_step=STEPS)
+    before = sorted(Path("e").rglob("*"))
+    main, create = config
+    main.policy.model.obs_shape = 5
+    main.policy.learn.resume_training = True
+    with pytest.raises(ConfigValueError, match=r"policy\.model\.obs_shape is 5"):
+        serial_pipeline((main, create))
+    configs = {Path("e/resumed_config.py"), Path("e/formatted_resumed_config.py")}
+    assert sorted(set(Path("e").rglob("*")) - configs) == before

@@ -25,11 +25,11 @@ def encode_tree(value: Any, arrays: list[np.ndarray], where: str = "data") -> li
     if type(value) in _PLAIN:
         return ["v", value]
     if isinstance(value, torch.Tensor):
-        return _encode_tensor(value, arrays)
+        return _encode_tensor(value, arrays, where)
     if isinstance(value, np.generic):
         return ["n", _add(np.asarray(value), arrays, where)]
     if isinstance(value, np.ndarray):
-        return ["a", _add(np.asarray(value), arrays, where)]
+        return ["a", _add(value, arrays, where)]
     if isinstance(value, TransitionBatch):
         return _encode_batch(value, arrays, where)
     if isinstance(value, Mapping):
@@ -44,22 +44,24 @@ def encode_tree(value: Any, arrays: list[np.ndarray], where: str = "data") -> li
 
 
 def _add(array: np.ndarray, arrays: list[np.ndarray], where: str) -> int:
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"{where} is an array of {array.dtype}; expected numbers")
+    if isinstance(array, np.ma.MaskedArray) or array.dtype.kind not in "biufc":
+        raise TypeError(f"{where} is {type(array).__name__} of {array.dtype}; expected an array of numbers")
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
-    arrays.append(array)
+    arrays.append(np.asarray(array))
     return len(arrays) - 1
 
 
-def _encode_tensor(tensor: torch.Tensor, arrays: list[np.ndarray]) -> list[Any]:
-    tensor = tensor.detach().cpu()
-    for name, (dtype, as_int) in _RECAST.items():
+def _encode_tensor(tensor: torch.Tensor, arrays: list[np.ndarray], where: str) -> list[Any]:
+    name = None
+    for name_of_dtype, (dtype, as_int) in _RECAST.items():
         if tensor.dtype == dtype:
-            arrays.append(tensor.contiguous().view(as_int).numpy())
-            return ["T", len(arrays) - 1, name]
-    arrays.append(tensor.numpy())
-    return ["T", len(arrays) - 1, None]
+            name, tensor = name_of_dtype, tensor.detach().contiguous().view(as_int)
+    try:
+        arrays.append(tensor.numpy(force=True))
+    except (RuntimeError, TypeError) as error:
+        raise TypeError(f"{where} is a tensor that has no form as an array: {error}") from error
+    return ["T", len(arrays) - 1, name]
 
 
 def _encode_batch(batch: TransitionBatch, arrays: list[np.ndarray], where: str) -> list[Any]:

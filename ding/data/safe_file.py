@@ -14,9 +14,10 @@ Exceptions::
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from ding.utils.file_helper import atomic_write
 
 _VERSION = "1"
 _MAX_HEADER = 1 << 30
+# As many axes as torch's arrays and older numpy's may have.
+_MAX_DIMS = 32
 _DTYPES = {
     "BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
     "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
@@ -53,14 +56,16 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
     arrays: list[np.ndarray] = []
     try:
         structure = json.dumps(encode_tree(tree, arrays))
-    except TypeError as error:
+    except (RecursionError, TypeError) as error:
         raise SafeFileError(f"cannot save to {os.fspath(path)}: {error}") from error
     header: dict[str, Any] = {}
     offset = 0
     for number, array in enumerate(arrays):
         name = _NAMES.get(array.dtype)
-        if name is None:
-            raise SafeFileError(f"cannot save to {os.fspath(path)}: an array of {array.dtype} has no safe form")
+        if name is None or array.ndim > _MAX_DIMS:
+            raise SafeFileError(
+                f"cannot save to {os.fspath(path)}: an array of {array.dtype} with {array.ndim} axes has no safe form"
+            )
         header[f"a{number}"] = {
             "dtype": name, "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]
         }  # fmt: skip
@@ -85,70 +90,78 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
 def read_tree(path: "str | os.PathLike[str]", kind: str) -> Any:
     """Read what :func:`write_tree` wrote; arrays and tensors are writable and share no memory with the file.
 
+    What the header says is checked against the size of the file before any array is read.
+
     Raises:
         SafeFileError: the file is truncated, was changed, is of another kind or not in this format.
         FileNotFoundError: there is no such file.
     """
     where = os.fspath(path)
     with open(path, "rb") as file:
-        raw = bytearray(os.fstat(file.fileno()).st_size)
-        file.readinto(raw)
-    header, begin = _header(raw, where)
-    meta = header.pop("__metadata__", None)
-    if not isinstance(meta, Mapping) or meta.get("format") != "ding":
-        raise SafeFileError(f"{where} is a safetensors file, but not one that this library wrote")
-    if meta.get("version") != _VERSION or meta.get("kind") != kind:
-        raise SafeFileError(
-            f"{where} holds {meta.get('kind')!r} in version {meta.get('version')!r}, "
-            f"expected {kind!r} in version {_VERSION!r}"
-        )
-    arrays = _arrays(raw, begin, header, where)
+        size = os.fstat(file.fileno()).st_size
+        header = _header(file, size, where)
+        meta = header.pop("__metadata__", None)
+        if not isinstance(meta, Mapping) or meta.get("format") != "ding":
+            raise SafeFileError(f"{where} is a safetensors file, but not one that this library wrote")
+        if meta.get("version") != _VERSION or meta.get("kind") != kind:
+            raise SafeFileError(
+                f"{where} holds {meta.get('kind')!r} in version {meta.get('version')!r}, "
+                f"expected {kind!r} in version {_VERSION!r}"
+            )
+        layout = _layout(header, size - file.tell(), where)
+        body = bytearray(size - file.tell())
+        file.readinto(body)
+    arrays = [_array(body, *place) for place in layout]
     structure = meta.get("structure")
-    if not isinstance(structure, str) or _digest(structure, arrays) != meta.get("sha256"):
+    # A text may hold half of a surrogate pair, which has no form in UTF-8; what this library writes is ASCII.
+    if not isinstance(structure, str) or not structure.isascii() or _digest(structure, arrays) != meta.get("sha256"):
         raise SafeFileError(f"{where} is damaged: its contents do not have the recorded SHA-256")
     try:
         return decode_tree(json.loads(structure), arrays)
-    except (LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise SafeFileError(f"{where} is damaged: its structure cannot be read ({error})") from error
 
 
-def _header(raw: bytearray, where: str) -> tuple[dict[str, Any], int]:
-    length = int.from_bytes(raw[:8], "little")
-    if len(raw) < 8 or length > min(_MAX_HEADER, len(raw) - 8):
-        raise SafeFileError(f"{where} is truncated or not a safetensors file: {len(raw)} bytes, a header of {length}")
+def _header(file: BinaryIO, size: int, where: str) -> dict[str, Any]:
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(_MAX_HEADER, size - 8):
+        raise SafeFileError(f"{where} is truncated or not a safetensors file: {size} bytes, a header of {length}")
     try:
-        header = json.loads(bytes(raw[8 : 8 + length]))
-    except ValueError as error:
+        header = json.loads(file.read(length))
+    except (RecursionError, ValueError) as error:
         raise SafeFileError(f"{where} is not a safetensors file: its header is no JSON") from error
     if not isinstance(header, dict):
         raise SafeFileError(f"{where} is not a safetensors file: its header is no dict")
-    return header, 8 + length
+    return header
 
 
-def _arrays(raw: bytearray, begin: int, header: Mapping[str, Any], where: str) -> list[np.ndarray]:
-    body = memoryview(raw)[begin:]
-    arrays = []
+def _layout(header: Mapping[str, Any], nbytes: int, where: str) -> list[tuple[np.dtype, tuple[int, ...], int]]:
+    """dtype, shape and first byte of each array, which lie one after the other and fill ``nbytes``."""
+    layout = []
     at = 0
     for number in range(len(header)):
         entry = header.get(f"a{number}")
         try:
             dtype = np.dtype(_DTYPES[entry["dtype"]])  # type: ignore[index]
-            shape = tuple(int(size) for size in entry["shape"])  # type: ignore[index]
-            start, stop = entry["data_offsets"]  # type: ignore[index]
-        except (KeyError, TypeError, ValueError) as error:
+            shape, offsets = entry["shape"], entry["data_offsets"]  # type: ignore[index]
+        except (KeyError, TypeError) as error:
             raise SafeFileError(f"{where} is damaged: array {number} of its header cannot be read") from error
-        size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        if start != at or stop != at + size or min(shape, default=0) < 0:
+        sound = isinstance(shape, list) and len(shape) <= _MAX_DIMS and all(type(n) is int and n >= 0 for n in shape)
+        if not sound or offsets != [at, at + dtype.itemsize * math.prod(shape)]:
             raise SafeFileError(f"{where} is damaged: array {number} does not lie where its shape says")
-        if stop > len(body):
-            raise SafeFileError(f"{where} is truncated: array {number} ends at byte {stop} of {len(body)}")
-        array = np.frombuffer(body[start:stop], dtype=dtype).reshape(shape)
-        # Tensors need aligned memory.
-        arrays.append(array if array.flags.aligned else array.copy())
-        at = stop
-    if at != len(body):
-        raise SafeFileError(f"{where} is damaged: {len(body) - at} bytes belong to no array")
-    return arrays
+        layout.append((dtype, tuple(shape), at))
+        at = offsets[1]
+        if at > nbytes:
+            raise SafeFileError(f"{where} is truncated: array {number} ends at byte {at} of {nbytes}")
+    if at != nbytes:
+        raise SafeFileError(f"{where} is damaged: {nbytes - at} bytes belong to no array")
+    return layout
+
+
+def _array(body: bytearray, dtype: np.dtype, shape: tuple[int, ...], start: int) -> np.ndarray:
+    array = np.frombuffer(body, dtype, math.prod(shape), start).reshape(shape)
+    # Tensors need aligned memory.
+    return array if array.flags.aligned else array.copy()
 
 
 def _digest(structure: str, arrays: list[np.ndarray]) -> str:

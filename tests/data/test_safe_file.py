@@ -150,3 +150,93 @@ def test_a_forged_structure_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(len(text).to_bytes(8, "little") + text)
     with pytest.raises(SafeFileError, match="structure"):
         read_tree(tmp_path / "f", "test")
+
+
+def forge(path, structure, change=None):
+    """A file whose digest is right, whatever its header says."""
+    import hashlib
+
+    header = {"__metadata__": {
+        "format": "ding", "version": "1", "kind": "test", "structure": structure,
+        "sha256": hashlib.sha256(structure.encode(errors="replace")).hexdigest(),
+    }}  # fmt: skip
+    text = json.dumps({**header, **(change or {})}).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        "[" * 100_000, '["l",[' * 900 + '["v",1]' + "]]" * 900, '["a",0]', '["T",0,"bfloat16"]', '["v"]', "5", "[]",
+        '["B",["d",[["x",["l",[["v",1]]]]]],1,[1e999]]', '["B",["d",[["x",["l",[["v",1]]]]]],1,[99999999999999999999]]',
+        '["d",5]', '["v", "\ud800"]',
+    ],
+)  # fmt: skip
+def test_forged_structures_are_refused(tmp_path, structure):
+    forge(tmp_path / "f", structure)
+    with pytest.raises(SafeFileError, match="damaged"):
+        read_tree(tmp_path / "f", "test")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 0]},
+        {"dtype": "F32", "shape": [float("inf")], "data_offsets": [0, 0]},
+        {"dtype": "F32", "shape": [10**30], "data_offsets": [0, 4 * 10**30]},
+        {"dtype": "F32", "shape": [-1, 0], "data_offsets": [0, 0]},
+        {"dtype": "F32", "shape": "0", "data_offsets": [0, 0]},
+        {"dtype": "F32", "shape": [0] * 65, "data_offsets": [0, 0]},
+        {"dtype": "F32", "shape": [0], "data_offsets": [0, 0, 0]},
+        {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 4 << 40]},
+        {"dtype": ["F32"], "shape": [0], "data_offsets": [0, 0]},
+        [1, 2],
+    ],
+)
+def test_forged_arrays_are_refused(tmp_path, entry):
+    forge(tmp_path / "f", '["v",1]', change={"a0": entry})
+    with pytest.raises(SafeFileError, match="array 0"):
+        read_tree(tmp_path / "f", "test")
+
+
+def test_a_deep_header_is_refused(tmp_path):
+    text = b"[" * 100_000
+    (tmp_path / "f").write_bytes(len(text).to_bytes(8, "little") + text)
+    with pytest.raises(SafeFileError, match="no JSON"):
+        read_tree(tmp_path / "f", "test")
+
+
+def test_what_is_no_file_of_ours_is_refused_unread(tmp_path):
+    """A sparse file of a terabyte: whoever reads its bytes runs out of memory."""
+    header = json.dumps({"w": {"dtype": "U8", "shape": [1 << 40], "data_offsets": [0, 1 << 40]}}).encode()
+    with open(tmp_path / "weights", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (1 << 40))
+    with pytest.raises(SafeFileError, match="not one that this library wrote"):
+        read_tree(tmp_path / "weights", "test")
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        (torch.ones(2).to(torch.float8_e4m3fn), r"data\[0\] is a tensor"),
+        (np.ma.masked_array([1.0], [True]), r"data\[0\] is MaskedArray"),
+    ],
+)
+def test_what_an_array_cannot_hold_is_named(tmp_path, value, where):
+    with pytest.raises(SafeFileError, match=where):
+        write_tree(tmp_path / "f", [value], "test")
+
+
+def test_what_holds_itself_is_refused(tmp_path):
+    value = []
+    value.append(value)
+    with pytest.raises(SafeFileError, match="recursion"):
+        write_tree(tmp_path / "f", value, "test")
+    assert not (tmp_path / "f").exists()
+
+
+def test_lazily_conjugated_tensors_are_saved(tmp_path):
+    tensor = torch.tensor([1 + 2j]).conj()
+    write_tree(tmp_path / "f", tensor, "test")
+    assert read_tree(tmp_path / "f", "test").tolist() == [1 - 2j]

@@ -23,6 +23,9 @@ Leaf: TypeAlias = torch.Tensor | np.ndarray | list
 Columns: TypeAlias = torch.Tensor | np.ndarray | list | dict[str, Any]
 Index: TypeAlias = slice | np.ndarray
 
+# Stacked, the one would lose its mask and the other an axis.
+_NO_PLAIN_ARRAYS = (np.ma.MaskedArray, np.matrix)
+
 
 class DataError(Exception):
     """Base class of the errors of :mod:`ding.data`."""
@@ -157,7 +160,8 @@ def stack_rows(rows: Sequence[Any], path: str = "") -> Columns:
     """Columnise row values; the inverse of :func:`row_list`.
 
     Dicts become a dict of columns, tensors a tensor, arrays an array, Python and numpy scalars a 1-D array. What has
-    no array form (``None``, strings, lists, tuples, a mix of kinds) becomes a ``list`` column.
+    no array form (``None``, strings, lists, tuples, empty dicts, masked arrays, a mix of kinds) becomes a ``list``
+    column.
 
     Raises:
         SchemaError: the rows have different fields, or arrays of different shape or dtype; the message names field and
@@ -172,7 +176,8 @@ def stack_rows(rows: Sequence[Any], path: str = "") -> Columns:
         _check_uniform(rows, path)
         return torch.stack(list(rows))
     if isinstance(first, np.ndarray) and first.ndim > 0:
-        if not all(isinstance(row, np.ndarray) and row.ndim > 0 for row in rows) or first.dtype.hasobject:
+        plain = all(isinstance(row, np.ndarray) and row.ndim > 0 for row in rows)
+        if not plain or first.dtype.hasobject or isinstance(first, _NO_PLAIN_ARRAYS):
             return list(rows)
         _check_uniform(rows, path)
         return np.stack(list(rows))
@@ -192,6 +197,9 @@ def _stack_dicts(rows: Sequence[Any], path: str) -> Columns:
             raise SchemaError(
                 f"row {position}{where} differs from row 0: missing fields {missing}, extra fields {extra}"
             )
+    if path and not keys:
+        # A dict without columns would not say how many rows it has.
+        return [{} for _ in rows]
     return {key: stack_rows([row[key] for row in rows], f"{path}.{key}" if path else str(key)) for key in keys}
 
 
@@ -217,8 +225,13 @@ def _stack_scalars(rows: Sequence[Any]) -> Columns:
         try:
             return np.array(plain, dtype=np.int64)
         except OverflowError:
-            return list(rows)
+            return _as_objects(rows)
     if kinds == {float}:
         return np.array(plain, dtype=np.float64)
     # An int among floats would come back as a float: such rows stay objects, so that nothing changes its type.
-    return list(rows)
+    return _as_objects(rows)
+
+
+def _as_objects(rows: Sequence[Any]) -> list[Any]:
+    """The rows themselves, but arrays of one number as that number: nobody can write to it."""
+    return [row[()] if isinstance(row, np.ndarray) and row.ndim == 0 else row for row in rows]

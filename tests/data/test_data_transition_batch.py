@@ -307,3 +307,26 @@ def test_identity_not_equality() -> None:
     assert batch == batch
     assert batch != make_batch(2)
     assert hash(batch) == hash(batch)
+
+
+def test_rows_with_empty_dicts_keep_them():
+    rows = [{"info": {}, "obs": torch.ones(2)} for _ in range(2)]
+    batch = TransitionBatch(TransitionBatch.from_rows(rows).columns)
+    assert [row["info"] for row in batch] == [{}, {}]
+    assert list(batch[0]) == ["info", "obs"]
+    assert batch[0]["info"] is not rows[0]["info"]
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_masked_arrays_and_matrices_stay_what_they_are():
+    masked, matrix = np.ma.masked_array([1.0, 2.0], [True, False]), np.matrix([[1.0, 2.0]])
+    columns = TransitionBatch.from_rows([{"masked": masked, "matrix": matrix}] * 2).columns
+    assert [row.mask.tolist() for row in columns["masked"]] == [[True, False]] * 2
+    assert [row.shape for row in columns["matrix"]] == [(1, 2)] * 2
+
+
+def test_an_array_of_one_number_among_other_rows_is_that_number():
+    number = np.array(1 + 2j)
+    columns = TransitionBatch.from_rows([{"x": number}, {"x": None}]).columns
+    number[()] = 0
+    assert columns["x"] == [1 + 2j, None]

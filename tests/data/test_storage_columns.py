@@ -153,12 +153,82 @@ def test_tensors_with_gradients_and_arrays_among_tensors_are_taken():
     assert not read["a"].requires_grad
 
 
-def test_whole_numbers_are_taken_where_fractions_are_stored():
-    storage = make_storage({"reward": np.array([0.5])}, 3, StorageOptions())
+@pytest.mark.parametrize("options", [{}, {"device": "cpu"}])
+def test_whole_numbers_are_taken_where_fractions_are_stored(options):
+    storage = make_storage({"reward": np.array([0.5])}, 3, StorageOptions(**options))
     storage.write(1, {"reward": np.array([2])}, 1)
     assert storage.read(np.array([1]))[0] == {"reward": 2.0}
+    with pytest.raises(SchemaError, match="'reward' has whole numbers beyond"):
+        storage.write(1, {"reward": np.array([2**60 + 1])}, 1)
+    assert storage.read(np.array([1]))[0] == {"reward": 2.0}
     with pytest.raises(SchemaError, match="reward"):
-        make_storage({"reward": np.array([1])}, 3, StorageOptions()).write(0, {"reward": np.array([0.5])}, 1)
+        make_storage({"reward": np.array([1])}, 3, StorageOptions(**options)).write(0, {"reward": np.array([0.5])}, 1)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # The stride of a record of these would be no multiple of eight bytes.
+        {"wave": torch.tensor([[1 + 2j]]), "level": torch.ones(1, 1)},
+        {"nothing": torch.zeros(1, 0)},
+        {"nothing": torch.zeros(1, 0, 3), "level": torch.ones(1, 1)},
+        {"obs": torch.zeros(1, 4, 0), "next_obs": torch.zeros(1, 4, 0)},
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"elide_next_obs": True}, {"device": "cpu"}])
+def test_complex_and_empty_tensors_come_back(source, options):
+    storage = make_storage(source, 3, StorageOptions(**options))
+    storage.write(2, source, 1)
+    read = storage.read(np.array([2])).columns
+    assert read.keys() == source.keys()
+    assert all(read[key].dtype == leaf.dtype and torch.equal(read[key], leaf) for key, leaf in source.items())
+
+
+def test_stacks_of_empty_frames_are_no_stacks():
+    source = {"obs": torch.zeros(1, 4, 0), "next_obs": torch.zeros(1, 4, 0)}
+    with pytest.raises(SchemaError, match="frame_stack=4"):
+        make_storage(source, 3, StorageOptions(frame_stack=4))
+
+
+EIGHT_BITS = torch.ones(2, 3).to(torch.float8_e4m3fn)
+
+
+def test_tensors_that_no_array_can_hold_are_kept_as_objects():
+    source = {"x": EIGHT_BITS, "sparse": torch.eye(2).to_sparse(), "n": np.arange(2)}
+    storage = make_storage(source, 3, StorageOptions())
+    storage.write(1, source, 2)
+    read = storage.read(np.array([2])).columns
+    assert read["x"][0].dtype == torch.float8_e4m3fn
+    assert read["x"][0].float().tolist() == [1, 1, 1]
+    assert read["sparse"][0].to_dense().tolist() == [0, 1]
+
+
+def test_tensors_that_no_array_can_hold_are_told_by_name():
+    storage = make_storage({"x": torch.ones(2, 3)}, 3, StorageOptions())
+    with pytest.raises(SchemaError, match="field 'x' is tensor float8_e4m3fn"):
+        storage.write(0, {"x": EIGHT_BITS}, 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"device": "cpu"}])
+def test_arrays_of_either_byte_order_are_taken(options):
+    source = {"x": np.arange(6, dtype=">f4").reshape(2, 3)[:, ::-1], "n": np.arange(2, dtype=">i8")}
+    storage = make_storage(source, 4, StorageOptions(**options))
+    storage.write(0, source, 2)
+    storage.write(2, {key: leaf.astype(leaf.dtype.newbyteorder()) for key, leaf in source.items()}, 2)
+    read = storage.read(np.arange(4)).columns
+    assert read["x"].tolist() == [[2, 1, 0], [5, 4, 3]] * 2
+    assert read["n"].tolist() == [0, 1] * 2
+
+
+def test_rows_of_objects_share_no_memory_with_the_columns_they_came_in():
+    storage = make_storage({"x": [[1, 2]], "y": [None]}, 3, StorageOptions())
+    tensor, array = torch.arange(4.0).reshape(2, 2), np.arange(4.0).reshape(2, 2)
+    storage.write(0, {"x": tensor, "y": array}, 2)
+    tensor.zero_()
+    array[:] = 0
+    read = storage.read(np.array([1])).columns
+    assert read["x"][0].tolist() == [2, 3]
+    assert read["y"][0].tolist() == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -207,6 +277,8 @@ def test_device_storage_gives_tensors_on_the_device():
         storage.write(0, {"obs": {"a": torch.ones(2, 4)}, "done": np.array([True, False])}, 2)
     with pytest.raises(SchemaError, match="objects"):
         make_storage({"x": ["a"]}, 3, StorageOptions(device="cpu"))
+    with pytest.raises(SchemaError, match="field '1' is array"):
+        make_storage({1: np.ones(2, np.longdouble)}, 3, StorageOptions(device="cpu"))
 
 
 @pytest.mark.parametrize(

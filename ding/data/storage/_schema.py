@@ -14,6 +14,7 @@ TENSOR, ARRAY, OBJECTS = "tensor", "array", "objects"
 
 # Torch dtypes without a numpy form are stored as the integers of the same size.
 _AS_INT = {torch.bfloat16: torch.int16}
+_INT_OF = {torch.bfloat16: np.dtype(np.int16)}
 _RECAST = {"bfloat16": torch.bfloat16}
 
 
@@ -80,17 +81,22 @@ class Field:
             return _as_list(leaf)
         if isinstance(leaf, (list, Mapping)):
             raise SchemaError(f"field {self.name!r} is {describe_leaf(leaf)}, the buffer stores {self.describe()}")
-        array = _as_array(leaf)
+        array = _as_array(leaf, self.name)
         if array.shape != (rows, *self.shape):
             raise SchemaError(
                 f"field {self.name!r} is {describe_leaf(leaf)} with {len(array)} rows, "
                 f"the buffer stores {self.describe()} and needs {rows}"
             )
         if array.dtype != self.dtype or _recast_of(leaf) != self.recast:
+            if array.dtype.newbyteorder("=") == self.dtype and not self.recast:
+                return array.astype(self.dtype)
             # A whole number where fractions are stored is what plain dicts are full of.
             if self.recast or self.shape or _recast_of(leaf) or not np.can_cast(array.dtype, self.stored_dtype, "safe"):
                 raise SchemaError(f"field {self.name!r} is {describe_leaf(leaf)}, the buffer stores {self.describe()}")
-            return array.astype(self.dtype)
+            cast = array.astype(self.dtype)
+            if not np.array_equal(cast.astype(array.dtype), array):
+                raise SchemaError(f"field {self.name!r} has whole numbers beyond what {self.describe()} holds exactly")
+            return cast
         return array
 
     def restore(self, array: Any) -> Any:
@@ -111,9 +117,10 @@ def field_from_dict(data: Mapping[str, Any]) -> Field:
         path, kind, shape = tuple(data["path"]), data["kind"], tuple(int(size) for size in data["shape"])
         dtype = None if data["dtype"] is None else np.dtype(data["dtype"])
         recast = None if data["recast"] is None else _RECAST[data["recast"]]
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise SchemaError(f"unreadable description of a field: {data!r}") from error
-    if kind not in (TENSOR, ARRAY, OBJECTS) or (dtype is None) != (kind == OBJECTS) or (dtype and dtype.hasobject):
+    sound = path and kind in (TENSOR, ARRAY, OBJECTS) and (dtype is None) == (kind == OBJECTS)
+    if not sound or (dtype and dtype.hasobject) or (recast and dtype != _INT_OF[recast]):
         raise SchemaError(f"unreadable description of a field: {data!r}")
     return Field(path, kind, dtype, shape, recast)
 
@@ -139,12 +146,23 @@ def iter_paths(columns: Any, path: tuple[str, ...] = ()) -> Any:
         yield path, columns
 
 
+def dig(columns: dict[str, Any], path: tuple[str, ...]) -> Any:
+    """The leaf at the end of these keys."""
+    value: Any = columns
+    for key in path:
+        value = value[key]
+    return value
+
+
 def _field_of(path: tuple[str, ...], leaf: Any) -> Field:
     if isinstance(leaf, torch.Tensor):
-        stored = _as_array(leaf[:0])
+        try:
+            stored = _as_array(leaf[:0], "")
+        except (RuntimeError, SchemaError):
+            return Field(path, OBJECTS, None, ())
         return Field(path, TENSOR, stored.dtype, tuple(leaf.shape[1:]), _recast_of(leaf))
     if isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject:
-        return Field(path, ARRAY, leaf.dtype, leaf.shape[1:])
+        return Field(path, ARRAY, leaf.dtype.newbyteorder("="), leaf.shape[1:])
     return Field(path, OBJECTS, None, ())
 
 
@@ -153,18 +171,22 @@ def _recast_of(leaf: Any) -> torch.dtype | None:
     return dtype if dtype in _AS_INT else None
 
 
-def _as_array(leaf: Any) -> np.ndarray:
-    if isinstance(leaf, torch.Tensor):
-        leaf = leaf.detach().cpu()
-        return (leaf.view(_AS_INT[leaf.dtype]) if leaf.dtype in _AS_INT else leaf).numpy()
-    return leaf
+def _as_array(leaf: Any, name: str) -> np.ndarray:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    try:
+        return (leaf.detach().view(_AS_INT[leaf.dtype]) if leaf.dtype in _AS_INT else leaf).numpy(force=True)
+    except (RuntimeError, TypeError) as error:
+        # Eight-bit floats, sparse tensors, those of the device "meta".
+        raise SchemaError(f"field {name!r} is {describe_leaf(leaf)}, which has no form as an array: {error}") from error
 
 
 def _as_list(leaf: Any) -> list[Any]:
+    """The rows of a column, which share no memory with it."""
     if isinstance(leaf, torch.Tensor):
-        return list(leaf.unbind(0))
+        return list(leaf.detach().clone().unbind(0))
     if isinstance(leaf, np.ndarray):
-        return leaf.tolist() if leaf.ndim == 1 else list(leaf)
+        return leaf.tolist() if leaf.ndim == 1 else list(leaf.copy())
     return list(leaf)
 
 

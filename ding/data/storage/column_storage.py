@@ -8,7 +8,7 @@ import torch
 
 from ding.data._aligned import aligned_zeros
 from ding.data.storage._record_writer import RecordWriter
-from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths
+from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, dig
 from ding.data.storage.base import Storage
 from ding.data.storage.mapped import MappedFiles
 from ding.data.transition_batch import TransitionBatch
@@ -107,7 +107,7 @@ class ColumnStorage(Storage):
 
     def _checked(self, columns: dict[str, Any], count: int) -> list[Any]:
         check_paths(self.fields, columns)
-        return [field.check(_dig(columns, field.path), count) for field in self.fields]
+        return [field.check(dig(columns, field.path), count) for field in self.fields]
 
     # ------------------------------------------------------------------ read
 
@@ -200,12 +200,9 @@ class ColumnStorage(Storage):
 
 
 def _packs(field: Field) -> bool:
-    # A complex128 is aligned to 8 bytes, so a record may give it a stride that torch does not take.
-    return field.dtype is not None and field.row_bytes <= PACKED_BYTES and field.dtype.itemsize <= 8
-
-
-def _dig(columns: dict[str, Any], path: tuple[str, ...]) -> Any:
-    value: Any = columns
-    for key in path:
-        value = value[key]
-    return value
+    # A complex number is aligned as its parts are, so a record may give it a stride that torch does not take.
+    return (
+        field.dtype is not None
+        and 0 < field.row_bytes <= PACKED_BYTES
+        and field.dtype.itemsize <= field.dtype.alignment
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ding.data.columns import SchemaError, describe_leaf
-from ding.data.storage._schema import check_paths, fields_of, iter_paths
+from ding.data.storage._schema import Field, check_paths, dig, fields_of
 from ding.data.storage.base import Storage
 from ding.data.transition_batch import TransitionBatch
 
@@ -33,28 +33,30 @@ class DeviceStorage(Storage):
         self.device = torch.device(device)
         self.fields = fields_of(columns)
         self._columns: dict[tuple[str, ...], torch.Tensor] = {}
-        for path, leaf in iter_paths(columns):
-            row = self._as_tensor(path, leaf)
-            self._columns[path] = torch.zeros((capacity, *row.shape[1:]), dtype=row.dtype, device=self.device)
+        for field in self.fields:
+            row = self._as_tensor(field, dig(columns, field.path))
+            self._columns[field.path] = torch.zeros((capacity, *row.shape[1:]), dtype=row.dtype, device=self.device)
 
     @staticmethod
-    def _as_tensor(path: tuple[str, ...], leaf: Any) -> torch.Tensor:
-        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf":
-            return torch.from_numpy(np.ascontiguousarray(leaf))
+    def _as_tensor(field: Field, leaf: Any) -> torch.Tensor:
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc" and leaf.dtype != np.longdouble:
+            return torch.from_numpy(leaf.astype(leaf.dtype.newbyteorder("="), order="C", copy=False))
         if not isinstance(leaf, torch.Tensor):
             raise SchemaError(
-                f"field {'.'.join(path)!r} is {describe_leaf(leaf)}; a buffer on a device stores tensors and numbers"
+                f"field {field.name!r} is {describe_leaf(leaf)}; a buffer on a device stores tensors and numbers"
             )
         return leaf.detach()
 
     def write(self, start: int, rows: dict[str, Any], count: int) -> None:
         check_paths(self.fields, rows)
         leaves = []
-        for path, leaf in iter_paths(rows):
-            column, tensor = self._columns[path], self._as_tensor(path, leaf)
+        for field in self.fields:
+            column, leaf = self._columns[field.path], dig(rows, field.path)
+            # Numbers may stand for others, by the rules of the other storages; tensors stay on their device.
+            tensor = self._as_tensor(field, field.check(leaf, count) if isinstance(leaf, np.ndarray) else leaf)
             if tensor.dtype != column.dtype or tensor.shape != (count, *column.shape[1:]):
                 raise SchemaError(
-                    f"field {'.'.join(path)!r} is {describe_leaf(leaf)} with {len(tensor)} rows, "
+                    f"field {field.name!r} is {describe_leaf(leaf)} with {len(tensor)} rows, "
                     f"the buffer stores {describe_leaf(column)} and needs {count}"
                 )
             leaves.append((column, tensor))

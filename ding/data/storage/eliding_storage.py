@@ -190,7 +190,7 @@ def elidable_pairs(fields: tuple[Field, ...], smallest: int, frame_stack: int) -
         same = (fields[other].dtype, fields[other].shape, fields[other].recast) == (
             field.dtype, field.shape, field.recast,
         )  # fmt: skip
-        if same and (field.row_bytes >= smallest or _stack_of(field, frame_stack) > 1):
+        if same and field.row_bytes and (field.row_bytes >= smallest or _stack_of(field, frame_stack) > 1):
             pairs.append((number, other))
     if frame_stack > 1 and not any(_stack_of(fields[obs], frame_stack) > 1 for obs, _ in pairs):
         found = {field.name: list(field.shape) for field in fields if field.path[0] in ("obs", "next_obs")}

@@ -9,6 +9,8 @@ import weakref
 import numpy as np
 
 _numbers = itertools.count()
+# Of the name of a field, in that of its file.
+_NAME_CHARS = 64
 
 
 class MappedFiles:
@@ -33,7 +35,8 @@ class MappedFiles:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         if size == 0:
             return np.zeros(shape, dtype)
-        path = os.path.join(self.folder, f"{self._stem}-{len(self._paths)}-{re.sub(r'[^0-9A-Za-z_.]', '_', name)}.bin")
+        tail = re.sub(r"[^0-9A-Za-z_.]", "_", name)[:_NAME_CHARS]
+        path = os.path.join(self.folder, f"{self._stem}-{len(self._paths)}-{tail}.bin")
         raw = np.memmap(path, dtype=np.uint8, mode="w+", shape=(size,))
         self._paths.append(path)
         # A plain array over the map: indexing it makes no further `memmap` objects, which cost more than a gather.

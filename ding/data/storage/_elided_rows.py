@@ -42,10 +42,14 @@ class ElidedRows:
                 self._add_pair(pair)
             check_rows(self._columns, self.count)
             known = {*self._fields, *(path for path, _ in iter_paths(self._columns))}
-        except (KeyError, TypeError, AttributeError) as error:
+            if not self._fields or known != set(self._order):
+                raise SchemaError(f"saved rows of layout {LAYOUT!r} are damaged: fields and their order differ")
+            # What no row can be made of shows up without rows, too.
+            self.expand(0, 0)
+        except SchemaError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise SchemaError(f"saved rows of layout {LAYOUT!r} are damaged: {error!r}") from error
-        if known != set(self._order):
-            raise SchemaError(f"saved rows of layout {LAYOUT!r} are damaged: fields and their order differ")
 
     def _add_pair(self, pair: Mapping[str, Any]) -> None:
         frames, slots = pair["frames"], pair["slots"]

@@ -129,12 +129,19 @@ class UniformDraw:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where a ``state_dict`` was taken."""
-        key = state["key"]
-        self._key = None if key is None else (int(key[0]), int(key[1]), bool(key[2]))
-        self._block = np.array(state["block"], dtype=np.int64)
+        """Go on where a ``state_dict`` was taken.
+
+        Raises:
+            ValueError: what was prepared is not what its question asks for.
+        """
+        key = None if state["key"] is None else (int(state["key"][0]), int(state["key"][1]), bool(state["key"][2]))
+        count, size = key[:2] if key else (0, 0)
+        block = np.array(state["block"], dtype=np.int64)
+        if block.ndim != 2 or block.shape[1] != size or (block.size and not 0 <= block.min() <= block.max() < count):
+            raise ValueError(f"prepared draws of shape {block.shape} are none of {size} out of {count}")
         self._order = np.array(state["order"], dtype=np.int64)
         self._rows, self._next = int(state["rows"]), 0
+        self._key, self._block = key, block
 
 
 def _integers(generator: np.random.Generator, count: int, size: int) -> np.ndarray:

@@ -1,15 +1,16 @@
 """What all ring buffers of this package share: configuration, storage, reports, used data, life cycle."""
 
+import contextlib
 import copy
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.columns import row_list, take
-from ding.data.safe_file import read_tree, write_tree
+from ding.data.columns import check_rows, map_leaves, row_list, take
+from ding.data.safe_file import SafeFileError, read_tree, write_tree
 from ding.data.storage import (
     ElidedRows,
     ElidingStorage,
@@ -30,6 +31,7 @@ from ding.worker.replay_buffer.errors import (
     BufferClosedError,
     BufferConfigError,
     RateLimitTimeout,
+    ReplayBufferError,
 )
 from ding.worker.replay_buffer.rate_limiter import SampleRatioLimiter
 
@@ -298,7 +300,10 @@ class RingBuffer(IBuffer):
             SafeFileError: the file is broken or not one of ours; the buffer stays as it was.
             SchemaError: its rows do not fit to those in the buffer, or an index of elided rows refers to no frame.
         """
-        self._push_saved(read_tree(file_name, _FILE_KIND))
+        data = read_tree(file_name, _FILE_KIND)
+        if not isinstance(data, (list, TransitionBatch)) and not is_elided(data):
+            raise SafeFileError(f"{file_name} holds no rows but a {type(data).__name__}")
+        self._push_saved(data)
 
     def _push_saved(self, data: Any) -> None:
         """Push the rows of a file or state; of elided ones a part at a time is in full size.
@@ -340,25 +345,53 @@ class RingBuffer(IBuffer):
         }
 
     def _load_ring_state(self, state: Mapping[str, Any], positions: np.ndarray) -> None:
-        """Take over a state of :meth:`_ring_state` whose elements lay at ``positions``."""
-        self._storage = self._filled_storage(state["data"], positions)
-        self._tail, self._count = int(state["tail"]), int(state["valid_count"])
-        self._push_count = int(state["push_count"])
-        restore_generator(self._generator, state["generator"])
-        self._draw.load_state_dict(state["draw"])
-        self._counters.have = self._count
+        """Take over a state of :meth:`_ring_state` whose elements lay at ``positions``.
+
+        Nothing has changed when this raises.
+        """
+        tail, count, push_count = int(state["tail"]), int(state["valid_count"]), int(state["push_count"])
+        if not 0 <= tail < self._size or not 0 <= count <= self._size or len(positions) != count:
+            raise BufferArgumentError(
+                f"the state of {self._instance_name!r} is damaged: {count} elements before slot {tail} of {self._size}"
+            )
+        generator = np.random.Generator(np.random.PCG64(0))
+        restore_generator(generator, state["generator"])
+        draw = UniformDraw(generator)
+        draw.load_state_dict(state["draw"])
+        storage = self._filled_storage(state["data"], positions)
         if self._limiter is not None and state.get("rate_limit") is not None:
             self._limiter.load_state_dict(state["rate_limit"])
+        self._generator, self._draw, self._storage = generator, draw, storage
+        self._tail, self._count, self._push_count = tail, count, push_count
+        self._counters.have = count
+
+    @contextlib.contextmanager
+    def _reading_state(self) -> Iterator[None]:
+        """Tell errors in a state by their name."""
+        try:
+            yield
+        except (SchemaError, ReplayBufferError):
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise BufferArgumentError(f"the state of {self._instance_name!r} is damaged: {error!r}") from error
 
     def _filled_storage(self, data: Any, positions: np.ndarray) -> "Storage | None":
-        if data is None:
+        if data is None and not len(positions):
             return None
         if is_elided(data):
             return self._filled_from_elided(ElidedRows(data), positions)
         rows = data.columns if isinstance(data, TransitionBatch) else data
-        storage = make_storage(rows, self._size, self._options)
+        if isinstance(rows, dict):
+            check_rows(rows, len(positions))
+        elif not isinstance(rows, list) or len(rows) != len(positions):
+            found = f"{len(rows)} rows" if isinstance(rows, list) else type(rows).__name__
+            raise SchemaError(f"the state has {found} for {len(positions)} positions")
         if isinstance(rows, list):
-            rows = columns_of(rows) if storage.columnar else [_own_copy(row) for row in rows]
+            # Rows that were kept as objects stay objects, even when those that are left have one schema.
+            storage: Storage = ObjectStorage(self._size)
+            rows = [_own_copy(row) for row in rows]
+        else:
+            storage = make_storage(rows, self._size, self._options)
         begin = 0
         # Runs of neighbouring slots, so that a whole ring is two writes.
         for end in [*(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]:
@@ -381,10 +414,12 @@ class RingBuffer(IBuffer):
         return storage
 
     def _check_state(self, state: Mapping[str, Any], keys: Sequence[str]) -> None:
+        if not isinstance(state, Mapping):
+            raise BufferArgumentError(f"a state is a dict, found {type(state).__name__}")
         missing = [key for key in (*keys, "replay_buffer_size") if key not in state]
         if missing:
             raise BufferArgumentError(f"the state of {self._instance_name!r} lacks {missing}; it has {sorted(state)}")
-        if int(state["replay_buffer_size"]) != self._size:
+        if state["replay_buffer_size"] != self._size:
             raise BufferArgumentError(
                 f"the state is that of a buffer of {state['replay_buffer_size']} elements, "
                 f"{self._instance_name!r} has {self._size}"
@@ -393,7 +428,12 @@ class RingBuffer(IBuffer):
     # ------------------------------------------------------------------ reading
 
     def _copy_out(self, sampled: Any) -> Any:
-        return copy.deepcopy(sampled) if self._deepcopy and isinstance(sampled, list) else sampled
+        if not self._deepcopy:
+            return sampled
+        if isinstance(sampled, TransitionBatch):
+            columns = map_leaves(lambda leaf: copy.deepcopy(leaf) if isinstance(leaf, list) else leaf, sampled.columns)
+            return TransitionBatch.trusted(columns, len(sampled))  # type: ignore[arg-type]
+        return copy.deepcopy(sampled)
 
     def _check_size(self, size: Any) -> None:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:

@@ -299,10 +299,11 @@ class AdvancedReplayBuffer(RingBuffer):
         }
         self._attr_monitor.record(added["use"], added["priority"], added["staleness"])
         sampled = self._storage.read(positions)  # type: ignore[union-attr]
+        if self._deepcopy:
+            sampled = self._copy_out(sampled)
         if isinstance(sampled, TransitionBatch):
             sampled.columns.update(added)
             return sampled
-        sampled = self._copy_out(sampled)
         names = list(added)
         for row, values in zip(sampled, zip(*(column.tolist() for column in added.values()))):
             row.update(zip(names, values))
@@ -459,7 +460,8 @@ class AdvancedReplayBuffer(RingBuffer):
             deepcopy: deep-copy what is no array, too.
 
         Raises:
-            BufferArgumentError: the state lacks something, or is that of a buffer of another size.
+            BufferArgumentError: the state lacks something, is damaged, or is that of a buffer of another size.
+            SchemaError: its rows do not fit together. The buffer stays as it was.
         """
         if set(state_dict) == {"data"}:
             self._push_saved(state_dict["data"])
@@ -467,18 +469,24 @@ class AdvancedReplayBuffer(RingBuffer):
         self._check_state(state_dict, _STATE_KEYS)
         if deepcopy:
             state_dict = copy.deepcopy(state_dict)
-        slots = Slots(self._size, self.alpha, self._eps)
-        slots.load_state_dict(state_dict["slots"])
-        with self._lock:
+        with self._lock, self._reading_state():
             self._check_open()
-            self._load_ring_state(state_dict, np.asarray(state_dict["positions"], dtype=np.int64))
-            self._slots = slots
-            self._head, self._span = int(state_dict["head"]), int(state_dict["span"])
-            self._max_priority = float(state_dict["max_priority"])
-            self._next_unique_id = int(state_dict["next_unique_id"])
-            self._beta = float(state_dict["beta"])
+            slots = Slots(self._size, self.alpha, self._eps)
+            slots.load_state_dict(state_dict["slots"])
+            head, span = int(state_dict["head"]), int(state_dict["span"])
+            positions = np.array(state_dict["positions"], dtype=np.int64)
+            spanned = (head + np.arange(min(span, self._size))) % self._size
+            if not np.array_equal(positions, spanned[slots.unique_id[spanned] != EMPTY]):
+                raise BufferArgumentError(
+                    f"the state of {self._instance_name!r} is damaged: its elements are not where its slots are taken"
+                )
+            next_id, sample_calls = int(state_dict["next_unique_id"]), int(state_dict["sample_calls"])
+            max_priority, beta = float(state_dict["max_priority"]), float(state_dict["beta"])
+            self._load_ring_state(state_dict, positions)
+            self._slots, self._head, self._span = slots, head, span
+            self._next_unique_id, self._sample_calls = next_id, sample_calls
             self._anneal_step = state_dict["anneal_step"]
-            self._sample_calls = int(state_dict["sample_calls"])
+            self._max_priority, self._beta = max_priority, beta
 
 
 def _within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> float:

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ding.data import TransitionBatch
+from ding.data import SchemaError, TransitionBatch
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG, RingBuffer
 from ding.worker.replay_buffer.errors import BufferConfigError
@@ -96,7 +96,11 @@ class NaiveReplayBuffer(RingBuffer):
             return False
         size, start, count = self._size, self._tail, len(batch)
         stop = start + count
-        if not count or stop > size or not writer.write(start, batch.columns, count):
+        try:
+            if not count or stop > size or not writer.write(start, batch.columns, count):
+                return False
+        except SchemaError:
+            # Rows that were changed by hand and fit together no longer: the general way takes or refuses them.
             return False
         self._tail = stop if stop < size else 0
         self._push_count += count
@@ -217,13 +221,14 @@ class NaiveReplayBuffer(RingBuffer):
         """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
 
         Raises:
-            BufferArgumentError: the state lacks something, or is that of a buffer of another size.
+            BufferArgumentError: the state lacks something, is damaged, or is that of a buffer of another size.
+            SchemaError: its rows do not fit together. The buffer stays as it was.
         """
         if set(state_dict) == {"data"}:
             self._push_saved(state_dict["data"])
             return
         self._check_state(state_dict, ("data", "tail", "valid_count", "push_count", "generator", "draw"))
-        with self._lock:
+        with self._lock, self._reading_state():
             self._check_open()
             tail, count = int(state_dict["tail"]), int(state_dict["valid_count"])
             self._load_ring_state(state_dict, (tail - count + np.arange(count)) % self._size)

@@ -173,10 +173,13 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             return {**super().state_dict(), "ends": self._ends.copy()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        with self._lock:
-            super().load_state_dict(state_dict)
+        with self._lock, self._reading_state():
+            ends = None
             if "ends" in state_dict:
-                self._ends[:] = state_dict["ends"]
+                ends = np.array(state_dict["ends"], dtype=np.bool_).reshape(self._ends.shape)
+            super().load_state_dict(state_dict)
+            if ends is not None:
+                self._ends = ends
 
 
 def _get(row: Any, field: str) -> Any:

@@ -116,3 +116,40 @@ def test_an_index_out_of_range_is_named_and_changes_nothing(make, index):
         buffer.load_state_dict(state)
     assert buffer.push_count == 144
     check_same(contents(buffer), before)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda tree: tree.update(rows=10**12, pairs=[], order=[], columns={}),
+        lambda tree: tree.update(rows=float("inf")),
+        lambda tree: tree.update(rows="x"),
+        lambda tree: tree.update(order=5),
+        lambda tree: tree.update(order=[*tree["order"], ["obs", "more"]]),
+        lambda tree: tree["order"].pop(),
+        lambda tree: tree.update(columns={"action": np.arange(3), "done": np.arange(3)}),
+        lambda tree: tree.update(columns=None),
+        lambda tree: tree["pairs"][0].update(slots=np.zeros(60, np.int32)),
+        lambda tree: tree["pairs"][0].update(slots=None),
+        lambda tree: tree["pairs"][0].update(frames=np.zeros((2, 3), np.uint8)),
+        lambda tree: tree["pairs"][0]["obs"].update(path=[]),
+        lambda tree: tree["pairs"][0]["obs"].update(path=[["obs"]]),
+        lambda tree: tree["pairs"][0]["obs"].update(path=["obs", "more"]),
+        lambda tree: tree["pairs"][0]["obs"].update(recast="bfloat16"),
+        lambda tree: tree["pairs"][0]["obs"].update(recast="float8"),
+        lambda tree: tree["pairs"][0]["obs"].update(dtype="O"),
+        lambda tree: tree["pairs"][0]["obs"].update(shape=[float("inf")]),
+        lambda tree: tree["pairs"][0].pop("next_obs"),
+        lambda tree: tree.update(layout="other"),
+    ],
+)
+def test_damaged_descriptions_are_refused_and_change_nothing(make, damage):
+    buffer = fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4}))
+    before = contents(buffer)
+    tree = buffer.state_dict()["data"]
+    damage(tree)
+    write_tree("bad", tree, "replay buffer")
+    with pytest.raises(SchemaError, match=r"saved rows|description of a field|column"):
+        buffer.load_data("bad")
+    assert buffer.push_count == 144
+    check_same(contents(buffer), before)

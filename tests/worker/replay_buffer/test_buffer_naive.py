@@ -7,10 +7,10 @@ import torch
 from buffer_rows import batch, numbers, row
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.safe_file import SafeFileError
+from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.storage import ElidedRows, is_elided
 from ding.utils import BUFFER_REGISTRY, set_pkg_seed
-from ding.worker import ElasticReplayBuffer, NaiveReplayBuffer, create_buffer, get_buffer_cls
+from ding.worker import AdvancedReplayBuffer, ElasticReplayBuffer, NaiveReplayBuffer, create_buffer, get_buffer_cls
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferClosedError, BufferConfigError
 
 
@@ -436,3 +436,45 @@ def test_elastic_buffer_needs_its_function():
         ElasticReplayBuffer({"replay_buffer_size": 5})
     with pytest.raises(BufferConfigError, match=r"set_buffer_size\(0\)"):
         ElasticReplayBuffer({"replay_buffer_size": 5, "set_buffer_size": lambda envstep: 0})
+
+
+def test_rows_changed_by_hand_turn_the_storage_into_objects(make):
+    buffer = make(NaiveReplayBuffer, 8, storage={"mixed_rows": True})
+    buffer.push(batch(0, 3), 0)
+    changed = batch(3, 2)
+    changed[0]["obs"] = torch.ones(7)
+    buffer.push(changed, 0)
+    assert held(buffer) == [0, 1, 2, 3, 4]
+
+
+def test_deepcopy_reaches_into_the_objects_of_columns(make):
+    for cls in (NaiveReplayBuffer, AdvancedReplayBuffer):
+        buffer = make(cls, 4, deepcopy=True)
+        buffer.push({"reward": torch.ones(1), "info": {"list": [1]}}, 0)
+        for _ in range(2):
+            sampled = buffer.sample(1, 0)
+            assert isinstance(sampled, TransitionBatch)
+            assert sampled[0]["info"]["list"] == [1]
+            sampled[0]["info"]["list"].append(2)
+
+
+@pytest.mark.parametrize("tree", [5, {"obs": 1}, (1, 2), None])
+def test_a_file_of_something_else_than_rows_is_refused(make, tree):
+    write_tree("other", tree, "replay buffer")
+    buffer = make(NaiveReplayBuffer, 4)
+    with pytest.raises(SafeFileError, match="holds no rows"):
+        buffer.load_data("other")
+    assert buffer.count() == 0
+
+
+@pytest.mark.parametrize(
+    "storage", [{"mixed_rows": True}, {"mixed_rows": True, "device": "cpu"}, {"mixed_rows": True, "frame_stack": 4}]
+)
+def test_rows_kept_as_objects_are_objects_in_a_state(make, storage):
+    buffer = make(NaiveReplayBuffer, 2, storage=storage)
+    buffer.push([{"n": 1}, {"other": 2}], 0)
+    buffer.push([{"n": 3, "text": "x"}, {"n": 4, "text": "y"}], 0)
+    other = make(NaiveReplayBuffer, 2, storage=storage)
+    other.load_state_dict(buffer.state_dict())
+    assert other.sample(2, 0) == buffer.sample(2, 0)
+    other.push({"something": "else"}, 0)

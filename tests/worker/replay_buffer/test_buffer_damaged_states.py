@@ -1,0 +1,50 @@
+"""A state that makes no sense is refused as a whole."""
+
+import pytest
+import torch
+from buffer_rows import batch, numbers
+
+from ding.data import SchemaError, TransitionBatch
+from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer, SequenceReplayBuffer
+from ding.worker.replay_buffer.errors import BufferArgumentError
+
+DAMAGES = [
+    ("data", None), ("data", []), ("data", "x"), ("data", {"obs": torch.ones(2, 3)}), ("tail", -1), ("tail", 99),
+    ("tail", None), ("valid_count", 4), ("valid_count", -1), ("valid_count", float("inf")), ("push_count", "x"),
+    ("generator", {}), ("generator", None), ("draw", {}),
+    ("draw", {"key": [3, 2, 0], "block": [[9, 9]], "rows": 1, "order": []}),
+    ("draw", {"key": [3, 2, 0], "block": [[0]], "rows": 1, "order": []}),
+    ("draw", {"key": None, "block": 5, "rows": 1, "order": []}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cls", "key", "value"),
+    [(cls, *damage) for cls in (NaiveReplayBuffer, AdvancedReplayBuffer, SequenceReplayBuffer) for damage in DAMAGES]
+    + [(SequenceReplayBuffer, "ends", [True]), (SequenceReplayBuffer, "ends", 1)]
+    + [
+        (AdvancedReplayBuffer, key, value)
+        for key, value in [
+            ("positions", [0, 1, 1]), ("positions", None), ("head", 1), ("span", 2), ("slots", {}), ("beta", None),
+            ("max_priority", "x"), ("next_unique_id", []), ("sample_calls", "x"),
+        ]
+    ],
+)  # fmt: skip
+def test_a_damaged_state_is_refused_and_changes_nothing(make, cls, key, value):
+    source, buffer, twin = (make(cls, 8) for _ in range(3))
+    source.push(batch(0, 3), 0)
+    state = {**source.state_dict(), key: value}
+    buffer.push(batch(50, 5), 0)
+    before = buffer.state_dict()
+    twin.load_state_dict(before)
+    with pytest.raises((BufferArgumentError, SchemaError)):
+        buffer.load_state_dict(state)
+    assert (buffer.count(), buffer.push_count) == (5, 5)
+    size = (1, 2, 0) if cls is SequenceReplayBuffer else (3, 0)
+    for _ in range(5):
+        assert str(buffer.sample(*size)) == str(twin.sample(*size))
+    buffer.push(batch(55, 5), 0)
+    twin.push(batch(55, 5), 0)
+    after, expected = buffer.state_dict(), twin.state_dict()
+    assert numbers(TransitionBatch(after["data"])) == numbers(TransitionBatch(expected["data"]))
+    assert str({**after, "data": 0}) == str({**expected, "data": 0})

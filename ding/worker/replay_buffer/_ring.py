@@ -33,7 +33,7 @@ from ding.worker.replay_buffer.errors import (
     RateLimitTimeout,
     ReplayBufferError,
 )
-from ding.worker.replay_buffer.rate_limiter import SampleRatioLimiter
+from ding.worker.replay_buffer.rate_limiter import SampleRatioLimiter, check_timeout
 
 STORAGE_CONFIG: dict[str, Any] = {
     # (bool) Accept rows of any form, also after the first push: rows that do not fit turn the storage into a list.
@@ -179,7 +179,7 @@ class RingBuffer(IBuffer):
         return True
 
     def _push_limited(self, limiter: SampleRatioLimiter, data: Any, push: Callable[[], bool]) -> None:
-        count = len(data) if isinstance(data, (TransitionBatch, list)) else 1
+        count = self._number_of(data)
         if not self._admitted(count, limiter.acquire_push, "push"):
             return
         done = False
@@ -201,6 +201,14 @@ class RingBuffer(IBuffer):
         return sampled
 
     # ------------------------------------------------------------------ writing
+
+    def _number_of(self, data: Any) -> int:
+        """How many elements a push of ``data`` adds."""
+        return len(data) if isinstance(data, (TransitionBatch, list)) else 1
+
+    def _push_unlimited(self, data: Any) -> None:
+        """Push what is no insert of a collector: the rate limit does not count it."""
+        raise NotImplementedError
 
     def _rows_of(self, data: Any) -> tuple[Any, int]:
         """What was pushed, as columns or as a list, and its number of rows."""
@@ -286,15 +294,18 @@ class RingBuffer(IBuffer):
             SafeFileError: an element holds something that cannot be saved safely; the message says where.
         """
         with self._lock:
-            storage, held = self._storage, self._held_positions()
-            if isinstance(storage, ElidingStorage):
-                rows: Any = storage.compact(held)
-            else:
-                rows = [] if storage is None else storage.read(held)
+            rows = self._saved_rows()
         write_tree(file_name, rows, _FILE_KIND, rows["layout"] if is_elided(rows) else None)
 
+    def _saved_rows(self) -> Any:
+        """All elements, oldest first, as a file holds them."""
+        storage, held = self._storage, self._held_positions()
+        if isinstance(storage, ElidingStorage):
+            return storage.compact(held)
+        return [] if storage is None else storage.read(held)
+
     def load_data(self, file_name: str) -> None:
-        """Push the elements of a file of :meth:`save_data`.
+        """Push the elements of a file of :meth:`save_data`; a rate limit neither refuses nor counts them.
 
         Raises:
             SafeFileError: the file is broken or not one of ours; the buffer stays as it was.
@@ -311,19 +322,19 @@ class RingBuffer(IBuffer):
         Where a push may be refused, there are no parts: the file is taken as a whole or not at all.
         """
         if not is_elided(data):
-            self.push(data, 0)
+            self._push_unlimited(data)
             return
         rows = ElidedRows(data)
         if self._may_refuse_a_push():
-            self.push(TransitionBatch.trusted(rows.expand(0, rows.count), rows.count), 0)
+            self._push_unlimited(TransitionBatch.trusted(rows.expand(0, rows.count), rows.count))
             return
         with self._lock:
             for begin, end in rows.chunks(0, rows.count):
-                self.push(TransitionBatch.trusted(rows.expand(begin, end), end - begin), 0)
+                self._push_unlimited(TransitionBatch.trusted(rows.expand(begin, end), end - begin))
 
     def _may_refuse_a_push(self) -> bool:
-        """Whether something besides the rows themselves decides if a push is taken."""
-        return self._limiter is not None
+        """Whether something besides the rows themselves decides if these are taken."""
+        return False
 
     def _ring_state(self) -> dict[str, Any]:
         """The part of a state that all ring buffers have, as copies."""
@@ -487,4 +498,5 @@ def _limiter_of(cfg: Mapping[str, Any], size: int) -> "tuple[SampleRatioLimiter 
         raise BufferConfigError(
             f"rate_limit.min_size_to_sample={options['min_size_to_sample']} is more than replay_buffer_size={size}"
         )
+    check_timeout(timeout_s)
     return SampleRatioLimiter(**options), timeout_s

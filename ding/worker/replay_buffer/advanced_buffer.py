@@ -74,6 +74,11 @@ class AdvancedReplayBuffer(RingBuffer):
         self.alpha = _within(cfg, "alpha", 0.0, 1.0)
         self._beta = _within(cfg, "beta", 0.0, 1.0)
         self._max_use = _within(cfg, "max_use", 1.0, math.inf)
+        if self._limiter is not None and self._max_use < self._limiter.samples_per_insert:
+            raise BufferConfigError(
+                f"max_use={self._max_use:g} is below rate_limit.samples_per_insert="
+                f"{self._limiter.samples_per_insert:g}: the limiter would wait for samples that nobody can draw"
+            )
         self._max_staleness = _within(cfg, "max_staleness", 0.0, math.inf)
         self._anneal_step = cfg["anneal_step"]
         self._beta_step = (1 - self._beta) / self._anneal_step if self._anneal_step else 0.0
@@ -141,8 +146,11 @@ class AdvancedReplayBuffer(RingBuffer):
             self._cur_envstep = cur_collector_envstep
             return True
 
+    def _push_unlimited(self, data: Any) -> None:
+        self._push_now(data, 0)
+
     def _may_refuse_a_push(self) -> bool:
-        return self._controller is not None or super()._may_refuse_a_push()
+        return self._controller is not None
 
     def _only_dicts(self, rows: list[Any]) -> tuple[list[Any], int]:
         kept = [row for row in rows if isinstance(row, Mapping)]

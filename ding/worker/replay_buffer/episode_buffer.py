@@ -33,6 +33,9 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
         episodes = [_own(episode) for episode in _episodes_of(data)]
         return super()._rows_of(episodes)
 
+    def _number_of(self, data: Any) -> int:
+        return len(_episodes_of(data))
+
     def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
         """Store episodes.
 

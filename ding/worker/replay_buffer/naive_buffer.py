@@ -86,6 +86,9 @@ class NaiveReplayBuffer(RingBuffer):
                 self._push_rows(rows, count)
         return True
 
+    def _push_unlimited(self, data: Any) -> None:
+        self._push_now(data)
+
     def _push_quickly(self, batch: TransitionBatch) -> bool:
         """The plain case of a push in one call: columns that fit and leave nothing to track. False: nothing was done.
 

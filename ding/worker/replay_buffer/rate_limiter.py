@@ -1,11 +1,18 @@
 """A limiter that keeps the number of samples per insert of a buffer within bounds."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
-from ding.worker.replay_buffer.errors import BufferClosedError, BufferConfigError, RateLimitTimeout
+from ding.worker.replay_buffer.errors import (
+    BufferArgumentError,
+    BufferClosedError,
+    BufferConfigError,
+    RateLimitTimeout,
+)
 
 
 @dataclass(frozen=True)
@@ -43,11 +50,18 @@ class SampleRatioLimiter:
 
     1. Both sides are held back by the bounds: D is above ``high - p * samples_per_insert`` and below ``low + s``. That
        is impossible when ``2 * error_buffer >= p * samples_per_insert + s``.
-    2. The inserts that lead to ``min_size_to_sample`` are held back, while samples are not allowed yet. That is
-       impossible when ``error_buffer >= (p - 1) * samples_per_insert``.
-    3. The other side has stopped. Nobody can know: therefore every wait has a deadline, and :meth:`close` wakes all.
+    2. The inserts that lead to the first sample are held back. It waits for n elements: for ``min_size_to_sample``, and
+       for s when the buffer draws s distinct ones. That is impossible when
+       ``error_buffer >= (n - min_size_to_sample + p - 1) * samples_per_insert``.
+    3. The other side has stopped, or its buffer refuses for a reason of its own (episodes that are shorter than a
+       window, ``sample_min_limit_ratio``). Nobody can know: therefore every wait has a deadline, and :meth:`close`
+       wakes all.
 
-    The buffer must be able to hold ``min_size_to_sample`` elements; :class:`RingBuffer` checks that.
+    The buffer must be able to hold ``min_size_to_sample`` elements, and give each of them ``samples_per_insert`` times;
+    the buffers check that.
+
+    *Exactness.* Bounds and differences are whole multiples of a common unit, so that no rounding holds back what the
+    maths allows. A number such as 0.1 counts as the decimal that it is printed as.
 
     *Thread safety.* Each check and the count that follows it are one atomic step. Waiting threads are woken by what
     changes the difference, never by polling.
@@ -81,16 +95,23 @@ class SampleRatioLimiter:
         ):  # fmt: skip
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise BufferConfigError(f"{name} must be a positive int, got {value!r}")
-        needed = max((push_size * samples_per_insert + sample_size) / 2, (push_size - 1) * samples_per_insert)
-        if not needed <= error_buffer < float("inf"):
+        per_insert = _exact(samples_per_insert)
+        beyond = max(0, sample_size - min_size_to_sample)
+        needed = max((push_size * per_insert + sample_size) / 2, (beyond + push_size - 1) * per_insert)
+        # What misses `needed` by the rounding of a sum or product is meant to be it.
+        if not (error_buffer >= needed or math.isclose(error_buffer, needed)) or math.isinf(error_buffer):
             raise BufferConfigError(
                 f"error_buffer={error_buffer!r} lets inserts of {push_size} and samples of {sample_size} hold each "
-                f"other back for ever at samples_per_insert={samples_per_insert:g}: it must be at least {needed:g}"
+                f"other back for ever at samples_per_insert={samples_per_insert:g}: it must be at least "
+                f"{float(needed)!r}"
             )
         self.samples_per_insert = samples_per_insert
         self.min_size_to_sample = min_size_to_sample
-        offset = samples_per_insert * min_size_to_sample
-        self._low, self._high = offset - error_buffer, offset + error_buffer
+        error, offset = max(_exact(error_buffer), needed), per_insert * min_size_to_sample
+        # All of these, and differences, in units of 1 / `_unit`.
+        self._unit = math.lcm(per_insert.denominator, error.denominator)
+        self._per_insert = int(per_insert * self._unit)
+        self._low, self._high = int((offset - error) * self._unit), int((offset + error) * self._unit)
         self._push_size, self._sample_size = push_size, sample_size
         self._clock = clock
         self._changed = threading.Condition()
@@ -99,11 +120,11 @@ class SampleRatioLimiter:
         self._closed = False
 
     def _insert_allowed(self, count: int) -> bool:
-        after = (self._inserts + count) * self.samples_per_insert - self._samples
+        after = (self._inserts + count) * self._per_insert - self._samples * self._unit
         return after <= self._high
 
     def _sample_allowed(self, count: int) -> bool:
-        after = self._inserts * self.samples_per_insert - self._samples - count
+        after = self._inserts * self._per_insert - (self._samples + count) * self._unit
         return self._inserts >= self.min_size_to_sample and after >= self._low
 
     def can_push(self, count: int) -> tuple[bool, str]:
@@ -130,9 +151,9 @@ class SampleRatioLimiter:
         Raises:
             RateLimitTimeout: it was not allowed in time.
             BufferClosedError: the limiter was closed.
-            BufferConfigError: more elements than the constructor was told.
+            BufferConfigError: more elements than the constructor was told, or a timeout that is negative or infinite.
         """
-        if count > self._push_size:
+        if not 0 <= count <= self._push_size:
             raise BufferConfigError(f"an insert of {count} elements, but push_size is {self._push_size}")
         with self._changed:
             self._wait(lambda: self._insert_allowed(count), timeout_s, 0, f"an insert of {count}")
@@ -141,7 +162,7 @@ class SampleRatioLimiter:
 
     def acquire_sample(self, count: int, timeout_s: float = 0.0) -> None:
         """Count a sample of ``count`` elements as soon as it is allowed; see :meth:`acquire_push`."""
-        if count > self._sample_size:
+        if not 0 <= count <= self._sample_size:
             raise BufferConfigError(f"a sample of {count} elements, but sample_size is {self._sample_size}")
         with self._changed:
             self._wait(lambda: self._sample_allowed(count), timeout_s, 1, f"a sample of {count}")
@@ -149,6 +170,7 @@ class SampleRatioLimiter:
             self._changed.notify_all()
 
     def _wait(self, allowed: Callable[[], bool], timeout_s: float, side: int, what: str) -> None:
+        check_timeout(timeout_s)
         deadline = self._clock() + timeout_s
         self._waiting[side] += 1
         try:
@@ -166,15 +188,16 @@ class SampleRatioLimiter:
             raise BufferClosedError(f"the rate limiter was closed while {what} waited")
 
     def undo_push(self, count: int) -> None:
-        """Take back an insert that was counted but did not happen."""
+        """Take back an insert that was counted but did not happen. After a :meth:`reset` there may be nothing left."""
         with self._changed:
-            self._inserts -= count
+            self._inserts = max(0, self._inserts - count)
             self._changed.notify_all()
 
     def undo_sample(self, count: int) -> None:
-        """Take back a sample that was counted but did not happen."""
+        """Take back a sample that was counted but did not happen; see :meth:`undo_push`."""
         with self._changed:
-            self._samples -= count
+            # Below 0, inserts would be held back before `min_size_to_sample`.
+            self._samples = max(0, self._samples - count)
             self._changed.notify_all()
 
     def reset(self) -> None:
@@ -192,7 +215,7 @@ class SampleRatioLimiter:
     def statistics(self) -> LimiterStatistics:
         """What was counted, in one atomic step."""
         with self._changed:
-            difference = self._inserts * self.samples_per_insert - self._samples
+            difference = (self._inserts * self._per_insert - self._samples * self._unit) / self._unit
             return LimiterStatistics(self._inserts, self._samples, difference, *self._waiting)
 
     def state_dict(self) -> dict[str, int]:
@@ -201,7 +224,29 @@ class SampleRatioLimiter:
             return {"inserts": self._inserts, "samples": self._samples}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on from a ``state_dict``."""
+        """Go on from a ``state_dict``.
+
+        Raises:
+            BufferArgumentError: a count is negative; nothing was changed.
+        """
+        inserts, samples = int(state_dict["inserts"]), int(state_dict["samples"])
+        if min(inserts, samples) < 0:
+            raise BufferArgumentError(f"a rate limiter cannot go on from {inserts} inserts and {samples} samples")
         with self._changed:
-            self._inserts, self._samples = int(state_dict["inserts"]), int(state_dict["samples"])
+            self._inserts, self._samples = inserts, samples
             self._changed.notify_all()
+
+
+def check_timeout(timeout_s: float) -> None:
+    """Refuse a timeout that no wait can have.
+
+    Raises:
+        BufferConfigError: it is negative, infinite, NaN, or longer than the platform can wait.
+    """
+    if not 0 <= timeout_s <= threading.TIMEOUT_MAX:
+        raise BufferConfigError(f"timeout_s must be from 0 to {threading.TIMEOUT_MAX:g} seconds, got {timeout_s!r}")
+
+
+def _exact(number: float) -> Fraction:
+    """The decimal that a float is printed as."""
+    return Fraction(str(float(number)))

@@ -3,9 +3,12 @@
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 
 from ding.data import SchemaError, TransitionBatch
+from ding.data.storage import is_elided
 from ding.utils import BUFFER_REGISTRY
+from ding.worker.replay_buffer._ends import EpisodeEnds
 from ding.worker.replay_buffer._stacking import joined, stack_pieces
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
@@ -16,8 +19,9 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     """A ring buffer of transitions that draws windows of consecutive ones, never across the end of an episode.
 
     Episodes end where the field ``cfg.end_field`` of a row is true, at the end of every piece of a pushed
-    ``TransitionBatch`` that has ``lengths`` (the next row belongs to another environment or to a later piece), and
-    every ``cfg.episode_len`` rows when that is given. Other pushes go on where the one before stopped.
+    ``TransitionBatch`` that has ``lengths`` (the next row belongs to another environment or to a later piece), and, in
+    other pushes, every ``cfg.episode_len`` rows when that is given. Other pushes go on where the one before stopped.
+    ``save_data`` keeps the ends of rows that are stored as columns.
 
     All windows are equally likely. For a burn-in of n steps draw windows that are n longer: they lie within one
     episode as a whole.
@@ -49,24 +53,28 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         length = self._cfg["episode_len"]
         if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
             raise BufferConfigError(f"episode_len must be a positive int or None, got {length!r}")
-        self._ends = np.zeros(self._size, dtype=np.bool_)
+        # Rows are numbered in the order of their pushes, from 0 on: number `push_count - 1` is the newest.
+        self._ends = EpisodeEnds()
         self._pieces: np.ndarray | None = None
+        # Rows since an episode of fixed length began.
+        self._phase = 0
 
-    def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
+    def _push_now(self, data: Any) -> bool:
         with self._lock:
             self._pieces = data.lengths if isinstance(data, TransitionBatch) else None
-            super().push(data, cur_collector_envstep)
+            return super()._push_now(data)
 
     def _push_rows(self, rows: Any, count: int) -> None:
         ends = self._ends_of(rows, count)
-        before = self._push_count
+        first = self._push_count
         super()._push_rows(rows, count)
-        kept = min(count, self._size)
-        positions = (self._tail - kept + np.arange(kept)) % self._size
-        length = self._cfg["episode_len"]
-        if length is not None:
-            ends = ends | ((before + 1 + np.arange(count)) % length == 0)
-        self._ends[positions] = ends[count - kept :]
+        self._ends.add(first + np.flatnonzero(ends))
+        self._ends.drop_before(self._first_number())
+        self._phase = 0 if self._pieces is not None else self._phase + count
+
+    def _first_number(self) -> int:
+        """Number of the oldest row."""
+        return self._push_count - self._count
 
     def _ends_of(self, rows: Any, count: int) -> np.ndarray:
         """bool ``[count]``: whether a row is the last one of its episode or piece."""
@@ -76,8 +84,11 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             column = rows.get(field) if isinstance(rows, dict) else [_get(row, field) for row in rows]
             if column is not None:
                 ends |= _as_flags(column, count, field)
+        length = self._cfg["episode_len"]
         if self._pieces is not None:
             ends[np.cumsum(self._pieces) - 1] = True
+        elif length is not None:
+            ends |= (self._phase + 1 + np.arange(count)) % length == 0
         return ends
 
     def sample(  # type: ignore[override]
@@ -144,10 +155,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._refuse(batch, f"windows of {sequence} need {batch * sequence} elements, it holds {count}")
             return None
         ranks = range(count) if sample_range is None else self._ranks(sample_range, count)
-        oldest = self._tail if count == self._size else 0
-        ends = np.flatnonzero(self._ends[(oldest + np.arange(ranks.start, ranks.stop)) % self._size])
-        bounds = np.unique(np.concatenate([[-1], ends, [len(ranks) - 1]])) + 1
-        firsts, lengths = bounds[:-1], np.diff(bounds)
+        first = self._first_number()
+        lengths = self._ends.piece_lengths(first + ranks.start, first + ranks.stop)
         choices = lengths if self._cfg["padding"] else np.maximum(lengths - sequence + 1, 0)
         total = int(choices.sum())
         if total == 0 or (total < batch and not replace):
@@ -161,25 +170,65 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         upto = np.cumsum(choices)
         piece = upto.searchsorted(picked, "right")
         offset = picked - (upto - choices)[piece]
-        return ranks.start + firsts[piece] + offset, np.minimum(sequence, lengths[piece] - offset)
+        begin = np.cumsum(lengths)[piece] - lengths[piece]
+        return ranks.start + begin + offset, np.minimum(sequence, lengths[piece] - offset)
 
     def clear(self) -> None:
         with self._lock:
             super().clear()
-            self._ends[:] = False
+            self._ends.clear()
+
+    # ------------------------------------------------------------------ files and states
+
+    def _saved_rows(self) -> Any:
+        rows = super()._saved_rows()
+        lengths = self._ends.piece_lengths(self._first_number(), self._push_count)
+        if isinstance(rows, TransitionBatch):
+            return TransitionBatch.trusted(rows.columns, len(rows), lengths)
+        return {**rows, "lengths": lengths} if is_elided(rows) else rows
+
+    def _push_saved(self, data: Any) -> None:
+        lengths = data.get("lengths") if is_elided(data) else None
+        if lengths is None:
+            super()._push_saved(data)
+            return
+        ends = np.cumsum(np.asarray(lengths, dtype=np.int64))
+        if len(ends) == 0 or np.min(lengths) < 1 or ends[-1] != data.get("rows"):
+            raise SchemaError("saved rows are damaged: the lengths of their pieces do not add up to their number")
+        with self._lock:
+            first = self._push_count
+            super()._push_saved(data)
+            # They came in parts, which are no pieces.
+            self._ends.drop_from(first)
+            self._ends.add(first + ends - 1)
+            self._ends.drop_before(self._first_number())
+            self._phase = 0
 
     def state_dict(self) -> dict[str, Any]:
+        """See the base class; ``ends`` are the places of the rows that end an episode, the oldest row being 0."""
         with self._lock:
-            return {**super().state_dict(), "ends": self._ends.copy()}
+            ends = self._ends.within(self._first_number(), self._push_count)
+            return {**super().state_dict(), "ends": ends, "phase": self._phase}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         with self._lock, self._reading_state():
-            ends = None
-            if "ends" in state_dict:
-                ends = np.array(state_dict["ends"], dtype=np.bool_).reshape(self._ends.shape)
+            if set(state_dict) == {"data"}:
+                super().load_state_dict(state_dict)
+                return
+            self._check_state(state_dict, ("ends", "phase", "valid_count"))
+            ends, phase = np.asarray(state_dict["ends"]), int(state_dict["phase"])
+            places = range(int(state_dict["valid_count"]))
+            if ends.ndim != 1 or ends.dtype.kind != "i" or not _ascend_within(ends, places):
+                raise BufferArgumentError(f"the state of {self._instance_name!r} is damaged: its ends are no places")
             super().load_state_dict(state_dict)
-            if ends is not None:
-                self._ends = ends
+            self._ends.clear()
+            self._ends.add(self._first_number() + ends)
+            self._phase = phase
+
+
+def _ascend_within(numbers: np.ndarray, places: range) -> bool:
+    inside = (numbers >= places.start) & (numbers < places.stop)
+    return bool(inside.all() and (np.diff(numbers) > 0).all())
 
 
 def _get(row: Any, field: str) -> Any:
@@ -187,8 +236,14 @@ def _get(row: Any, field: str) -> Any:
 
 
 def _as_flags(column: Any, count: int, field: str) -> np.ndarray:
+    """bool ``[count]``: whether anything in a row is true."""
     try:
-        flags = np.asarray(column).reshape(count, -1)
+        values = column.detach().cpu() if isinstance(column, torch.Tensor) else column
+        try:
+            flags = np.asarray(values).reshape(count, -1)
+        except (TypeError, ValueError):
+            # Objects: some lack the field, others have it as an array, or on a device.
+            flags = np.array([[bool(torch.as_tensor(value).any())] for value in values])
         return np.asarray(flags.astype(np.bool_).any(axis=1))
     except (TypeError, ValueError) as error:
         raise SchemaError(f"field {field!r} (end_field) must be true or false in each row") from error

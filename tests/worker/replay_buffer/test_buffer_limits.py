@@ -4,8 +4,19 @@ import threading
 import pytest
 from buffer_rows import batch, row
 
-from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer, SampleRatioLimiter
-from ding.worker.replay_buffer.errors import BufferClosedError, BufferConfigError, RateLimitTimeout
+from ding.worker import (
+    AdvancedReplayBuffer,
+    EpisodeReplayBuffer,
+    NaiveReplayBuffer,
+    SampleRatioLimiter,
+    SequenceReplayBuffer,
+)
+from ding.worker.replay_buffer.errors import (
+    BufferArgumentError,
+    BufferClosedError,
+    BufferConfigError,
+    RateLimitTimeout,
+)
 from ding.worker.replay_buffer.utils import ThruputController
 
 
@@ -103,8 +114,12 @@ def test_ratio_is_kept_within_the_error_buffer():
 @pytest.mark.parametrize("greedy", ["push", "sample"])
 @pytest.mark.parametrize(
     ("spi", "least", "push_size", "sample_size"),
-    [(8.0, 64, 1, 64), (0.25, 100, 64, 32), (1.0, 1, 1, 1), (3.5, 7, 5, 9)],
-)
+    [
+        (8.0, 64, 1, 64), (0.25, 100, 64, 32), (1.0, 1, 1, 1), (3.5, 7, 5, 9),
+        # Bounds that floats do not hit exactly.
+        (0.1, 3, 2, 2), (0.1, 10, 2, 1), (0.7, 1, 3, 2), (1 / 3, 10, 7, 5), (1.2345671, 1, 1, 1),
+    ],
+)  # fmt: skip
 def test_the_smallest_error_buffer_never_locks_up(spi, least, push_size, sample_size, greedy):
     with pytest.raises(BufferConfigError, match="at least") as told:
         SampleRatioLimiter(spi, least, 0.0, push_size, sample_size)
@@ -128,6 +143,80 @@ def test_the_smallest_error_buffer_never_locks_up(spi, least, push_size, sample_
         SampleRatioLimiter(spi, least, smallest * 0.99, push_size, sample_size)
 
 
+def test_an_error_buffer_that_a_product_rounds_down_is_taken_as_it_is_meant():
+    assert 6 * 0.3 < 1.8
+    limiter = SampleRatioLimiter(0.3, 10, 6 * 0.3, push_size=7, sample_size=1)
+    for _ in range(2):
+        limiter.acquire_push(7)
+    with pytest.raises(BufferConfigError, match=r"at least 1\.8$"):
+        SampleRatioLimiter(0.3, 10, 1.79, push_size=7, sample_size=1)
+
+
+def test_the_bounds_are_reached_exactly():
+    limiter = SampleRatioLimiter(2.0, 3, 3.5, push_size=2, sample_size=3)
+    for allowed in (True, True, True, True, False):
+        assert limiter.can_push(1)[0] is allowed  # up to 2 * 4 <= 2 * 3 + 3.5
+        assert limiter.can_sample(1)[0] is (limiter.statistics().inserts >= 3)
+        if allowed:
+            limiter.acquire_push(1)
+    assert limiter.statistics().difference == 8.0
+    for left in (5, 4, 3, 2, 1, 0):
+        assert limiter.can_sample(left)[0]  # down to 2 * 4 - 5 >= 2 * 3 - 3.5
+        assert not limiter.can_sample(left + 1)[0]
+        if left:
+            limiter.acquire_sample(1)
+    assert limiter.statistics().difference == 3.0
+
+
+def test_a_first_sample_that_the_buffer_cannot_give_yet_does_not_lock_up(make):
+    limit = {"samples_per_insert": 8.0, "min_size_to_sample": 1, "push_size": 1, "sample_size": 64}
+    with pytest.raises(BufferConfigError, match=r"at least 504\.0"):
+        make(NaiveReplayBuffer, 100, rate_limit={**limit, "error_buffer": 503.0})
+    buffer = make(NaiveReplayBuffer, 100, rate_limit={**limit, "error_buffer": 504.0})
+    for number in range(64):
+        buffer.push(row(number), 0)
+    assert len(buffer.sample(64, 0)) == 64
+
+
+def test_elements_must_be_there_as_often_as_they_are_to_be_sampled():
+    limit = {"samples_per_insert": 4.0, "min_size_to_sample": 4, "error_buffer": 8.0, "sample_size": 4}
+    with pytest.raises(BufferConfigError, match=r"max_use=3 is below rate_limit\.samples_per_insert=4"):
+        AdvancedReplayBuffer({"replay_buffer_size": 9, "max_use": 3, "rate_limit": limit})
+
+
+@pytest.mark.parametrize("max_use", [4, 6])
+def test_a_buffer_whose_elements_are_used_up_does_not_lock_up(make, max_use):
+    limit = {"samples_per_insert": 4.0, "min_size_to_sample": 4, "error_buffer": 8.0, "sample_size": 4}
+    buffer = make(AdvancedReplayBuffer, 30, max_use=max_use, rate_limit=limit)
+    for number in range(100):
+        pushed = buffer.push_count
+        while buffer.push_count == pushed:
+            buffer.push(row(number), 0)
+            assert buffer.push_count > pushed or buffer.sample(4, 0) is not None
+
+
+@pytest.mark.parametrize("timeout_s", [-1.0, float("nan"), float("inf"), 1e12])
+def test_a_wait_needs_a_deadline(timeout_s):
+    with pytest.raises(BufferConfigError, match="timeout_s must be from 0"):
+        SampleRatioLimiter(1.0, 1, 5.0).acquire_sample(1, timeout_s)
+    with pytest.raises(BufferConfigError, match="timeout_s must be from 0"):
+        NaiveReplayBuffer({"replay_buffer_size": 16, "rate_limit": {**LIMIT, "timeout_s": timeout_s}})
+
+
+def test_what_is_taken_back_after_a_reset_was_not_counted():
+    limiter = SampleRatioLimiter(8.0, 64, 36.0, 1, 64)
+    for _ in range(68):
+        limiter.acquire_push(1)
+    limiter.acquire_sample(64)
+    limiter.reset()
+    limiter.undo_sample(64)
+    limiter.undo_push(1)
+    assert (limiter.statistics().inserts, limiter.statistics().samples) == (0, 0)
+    for _ in range(68):
+        limiter.acquire_push(1)
+    limiter.acquire_sample(64)
+
+
 @pytest.mark.parametrize(
     "args",
     [(0.0, 1, 5.0), (float("inf"), 1, 5.0), (1.0, 0, 5.0), (1.0, 1.5, 5.0), (1.0, 1, float("inf")), (1.0, 1, 5.0, 0)],
@@ -143,6 +232,10 @@ def test_more_at_once_than_announced_is_an_error():
         limiter.acquire_push(3)
     with pytest.raises(BufferConfigError, match="sample_size is 3"):
         limiter.acquire_sample(4)
+    for acquire in (limiter.acquire_push, limiter.acquire_sample):
+        with pytest.raises(BufferConfigError):
+            acquire(-1)
+    assert (limiter.statistics().inserts, limiter.statistics().samples) == (0, 0)
 
 
 def test_a_waiting_sample_is_woken_by_a_push():
@@ -189,6 +282,10 @@ def test_limiter_state():
     limiter.acquire_push(1)
     limiter.acquire_sample(1)
     other.load_state_dict(limiter.state_dict())
+    assert other.statistics() == limiter.statistics()
+    for damaged in ({"inserts": 3, "samples": -1}, {"inserts": -1, "samples": 0}):
+        with pytest.raises(BufferArgumentError, match="cannot go on from"):
+            other.load_state_dict(damaged)
     assert other.statistics() == limiter.statistics()
     limiter.reset()
     assert limiter.statistics().inserts == 0
@@ -255,6 +352,60 @@ def test_collecting_and_learning_threads_keep_the_ratio(make):
     assert not failed
     statistics = buffer.rate_limiter.statistics()
     assert (statistics.inserts, statistics.samples) == (400, 768)
+
+
+def test_loaded_elements_are_no_inserts(make):
+    make(NaiveReplayBuffer, 16).save_data("empty")
+    full = make(NaiveReplayBuffer, 16)
+    full.push(batch(0, 12), 0)
+    full.save_data("data")
+    for cls in (NaiveReplayBuffer, AdvancedReplayBuffer):
+        buffer = make(cls, 16, rate_limit=LIMIT)
+        buffer.load_data("empty")
+        buffer.load_data("data")
+        assert buffer.count() == 12
+        assert buffer.rate_limiter.statistics().inserts == 0
+        buffer.push(row(12), 0)
+        assert buffer.rate_limiter.statistics().inserts == 1
+
+
+def test_a_waiting_push_of_a_sequence_buffer_lets_the_samples_through(make):
+    limit = {"samples_per_insert": 4.0, "min_size_to_sample": 8, "error_buffer": 17.0, "push_size": 4, "sample_size": 2}
+    buffer = make(SequenceReplayBuffer, 64, rate_limit={**limit, "timeout_s": 60.0})
+    for number in range(0, 12, 4):
+        buffer.push(batch(number, 4), 0)
+    # D is 48 of at most 49: the push of 4 has to wait for 8 samples, which take the lock of the buffer.
+    thread = threading.Thread(target=lambda: buffer.push(batch(12, 4), 0))
+    thread.start()
+    done = threading.Event()
+
+    def learn():
+        for _ in range(8):
+            buffer.sample(1, 2, 0)
+        done.set()
+
+    learner = threading.Thread(target=learn)
+    learner.start()
+    assert done.wait(30)
+    for one in (thread, learner):
+        one.join(30)
+        assert not one.is_alive()
+    assert buffer.count() == 16
+
+
+@pytest.mark.parametrize("form", ["batch", "pieces", "rows", "list of episodes"])
+def test_the_elements_of_an_episode_buffer_are_episodes(make, form):
+    limit = {"samples_per_insert": 2.0, "min_size_to_sample": 1, "error_buffer": 8.0, "push_size": 2, "sample_size": 2}
+    buffer = make(EpisodeReplayBuffer, 16, rate_limit=limit)
+    data, count = {
+        "batch": (batch(0, 5), 1),
+        "pieces": (batch(0, 5, lengths=[2, 3]), 2),
+        "rows": (list(batch(0, 5)), 1),
+        "list of episodes": ([batch(0, 5), list(batch(5, 3))], 2),
+    }[form]
+    buffer.push(data, 0)
+    assert buffer.count() == buffer.rate_limiter.statistics().inserts == count
+    assert len(buffer.sample(count, 0)) == buffer.rate_limiter.statistics().samples == count
 
 
 def test_limiter_needs_room_in_the_buffer():

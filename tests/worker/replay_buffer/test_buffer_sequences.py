@@ -6,7 +6,8 @@ import torch
 from buffer_rows import batch, numbers, row
 
 from ding.data import SchemaError, TransitionBatch
-from ding.worker import EpisodeReplayBuffer, SequenceReplayBuffer
+from ding.data.safe_file import read_tree, write_tree
+from ding.worker import EpisodeReplayBuffer, NaiveReplayBuffer, SequenceReplayBuffer
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 
 # rows of `batch` have done=True at 9, 19, 29, ...
@@ -142,6 +143,107 @@ def test_windows_of_objects(make):
         buffer.push({"reward": [number], "done": number % 10 == 9, **({"x": 1} if number % 2 else {})}, 0)
     for window in buffer.sample(3, 5, 0):
         assert numbers(window) == list(range(numbers(window)[0], numbers(window)[0] + 5))
+
+
+def starts_of(buffer, sequence):
+    """All numbers that windows begin with."""
+    windows = buffer.sample(2000, sequence, 0, replace=True)
+    return {numbers(window)[0] for window in windows}
+
+
+def test_ends_go_with_their_rows_when_the_ring_wraps(make):
+    buffer = make(SequenceReplayBuffer, 20, end_field=None)
+    generator = np.random.default_rng(0)
+    first, ends = 0, set()
+    for _ in range(60):
+        lengths = generator.integers(1, 9, size=int(generator.integers(1, 4)))
+        buffer.push(batch(first, int(lengths.sum()), lengths=lengths), 0)
+        ends |= {int(end) for end in first + np.cumsum(lengths) - 1}
+        first += int(lengths.sum())
+        held = range(max(0, first - 20), first)
+        legal = {n for n in held if n + 2 in held and not {n, n + 1} & ends}
+        if legal:
+            assert starts_of(buffer, 3) == legal
+        else:
+            assert buffer.sample(1, 3, 0) is None
+
+
+def test_a_push_of_more_rows_than_there_are_slots_keeps_the_last_ends(make):
+    buffer = make(SequenceReplayBuffer, 10, end_field=None)
+    buffer.push(batch(0, 23, lengths=[9, 8, 6]), 0)
+    assert starts_of(buffer, 4) == {13, 17, 18, 19}
+
+
+@pytest.mark.parametrize("size", [30, 13])
+@pytest.mark.parametrize("elide", [True, False])
+def test_a_file_keeps_the_ends_of_pieces(make, monkeypatch, elide, size):
+    monkeypatch.setattr("ding.data.storage._elided_rows._CHUNK_BYTES", 100)
+    storage = {"elide_next_obs": elide}
+    buffer = make(SequenceReplayBuffer, 20, end_field=None, storage=storage)
+    buffer.push(batch(0, 25, lengths=[8, 7, 10]), 0)
+    buffer.save_data("data")
+    other = make(SequenceReplayBuffer, size, end_field=None, storage=storage)
+    other.push(batch(40, 4, lengths=[4]), 0)
+    other.load_data("data")
+    other.push(batch(25, 5), 0)
+    kept = range(max(5, 30 - size), 30)
+    expected = {n for n in kept if n + 3 in kept and not {n, n + 1, n + 2} & {7, 14, 24}}
+    assert starts_of(other, 4) - {40} == expected
+
+
+def test_pieces_of_elided_rows_that_do_not_add_up_change_nothing(make):
+    buffer = make(SequenceReplayBuffer, 20, storage={"elide_next_obs": True})
+    buffer.push(batch(0, 12, lengths=[8, 4]), 0)
+    buffer.save_data("data")
+    for lengths in ([8, 5], [12, 0], [], [-1, 13]):
+        tree = read_tree("data", "replay buffer")
+        tree["lengths"] = np.array(lengths, dtype=np.int64)
+        write_tree("bad", tree, "replay buffer")
+        with pytest.raises(SchemaError, match="lengths of their pieces"):
+            buffer.load_data("bad")
+    assert (buffer.count(), starts_of(buffer, 4)) == (12, {0, 1, 2, 3, 4})
+
+
+def test_fixed_length_begins_anew_behind_pieces(make):
+    buffer = make(SequenceReplayBuffer, 100, end_field=None, episode_len=6)
+    buffer.push(batch(0, 4), 0)
+    buffer.push(batch(4, 9, lengths=[2, 7]), 0)
+    buffer.push(batch(13, 4), 0)
+    buffer.push(batch(17, 4), 0)
+    assert starts_of(buffer, 4) == {0, 1, 2, 6, 7, 8, 9, 13, 14, 15}
+    other = make(SequenceReplayBuffer, 100, end_field=None, episode_len=6)
+    other.load_state_dict(buffer.state_dict())
+    for one in (buffer, other):
+        one.push(batch(21, 5), 0)
+        assert starts_of(one, 4) == {0, 1, 2, 6, 7, 8, 9, 13, 14, 15, 19, 20, 21}
+
+
+def test_a_state_without_ends_is_refused(make):
+    plain, buffer = make(NaiveReplayBuffer, 30), make(SequenceReplayBuffer, 30)
+    plain.push(batch(0, 20), 0)
+    buffer.push(batch(0, 20, lengths=[5, 15]), 0)
+    with pytest.raises(BufferArgumentError, match=r"lacks \['ends', 'phase'\]"):
+        buffer.load_state_dict(plain.state_dict())
+    assert starts_of(buffer, 5) == {0, 5, 10, 11, 12, 13, 14, 15}
+    buffer.clear()
+    buffer.load_state_dict({"data": list(batch(20, 7))})
+    assert starts_of(buffer, 7) == {20}
+
+
+@pytest.mark.parametrize("ends", [[3, 3], [5, 2], [-1, 4], [20], "no", None])
+def test_a_state_with_damaged_ends_changes_nothing(make, ends):
+    buffer = make(SequenceReplayBuffer, 30)
+    buffer.push(batch(0, 20, lengths=[5, 15]), 0)
+    with pytest.raises(BufferArgumentError, match="is damaged"):
+        buffer.load_state_dict({**buffer.state_dict(), "ends": ends, "tail": 3})
+    assert starts_of(buffer, 5) == {0, 5, 10, 11, 12, 13, 14, 15}
+
+
+def test_ends_of_rows_of_any_form(make):
+    buffer = make(SequenceReplayBuffer, 30, storage={"mixed_rows": True})
+    buffer.push([{"reward": [n], "done": torch.tensor([n == 3])} for n in range(5)], 0)
+    buffer.push([{"reward": [5], "done": torch.tensor([0.0, 1.0])}, {"reward": [6]}, {"reward": [7], "done": False}], 0)
+    assert starts_of(buffer, 2) == {0, 1, 2, 4, 6}
 
 
 # ------------------------------------------------------------------ episodes

@@ -16,6 +16,7 @@ class PolicyModel(PolicyState):
     """The part of :class:`~ding.policy.Policy` that owns the network."""
 
     _model: torch.nn.Module
+    _enable_field: list[str]
     _rank = 0
     _cuda = False
     _multi_gpu = False
@@ -24,7 +25,8 @@ class PolicyModel(PolicyState):
     def _init_model(self, model: torch.nn.Module | None) -> None:
         model = self._create_model(self._cfg, model)
         self._cuda = bool(self._cfg.cuda) and torch.cuda.is_available()
-        self._multi_gpu = bool(self._cfg.multi_gpu)
+        # Replicas exist where learning does: one that only collects or evaluates waits for no other process.
+        self._multi_gpu = "learn" in self._enable_field and bool(self._cfg.multi_gpu)
         if self._multi_gpu:
             self._rank = rank()
         if self._cuda:

@@ -97,7 +97,9 @@ class DQNPolicy(Policy):
         self._target_model = model_wrap(
             copy.deepcopy(self._model), wrapper_name="target", update_type=rule, update_kwargs=kwargs
         )
-        self._learn_model = model_wrap(self._model, wrapper_name="base")
+        # For subclasses with a ``_forward_learn`` of their own, which take ``action`` from its output; the one below
+        # needs logits only.
+        self._learn_model = model_wrap(self._model, wrapper_name="argmax_sample")
         self._target_noise = _noise_layers(self._target_model) if cfg.noisy_net else []
         self._learn_noise = _noise_layers(self._model) if cfg.noisy_net else []
         if cfg.noisy_net and not self._learn_noise:
@@ -168,14 +170,14 @@ class DQNPolicy(Policy):
 
     def _td_error(self, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Loss, priority ``[B]``, Q values and target Q values; only the loss carries gradients."""
-        q_value = self._learn_model.forward(float_columns(batch["obs"], self._device))["logit"]
+        q_value = self._model(float_columns(batch["obs"], self._device))["logit"]
         next_obs = float_columns(batch["next_obs"], self._device)
         with torch.no_grad():
             target_q_value = self._target_model.forward(next_obs)["logit"]
             mask = batch.get("next_action_mask")
             if mask is None and isinstance(next_obs, dict):
                 mask = next_obs.get("action_mask")
-            next_action = masked_argmax(self._learn_model.forward(next_obs)["logit"], mask)
+            next_action = masked_argmax(self._model(next_obs)["logit"], mask)
         if isinstance(q_value, list):
             return self._multi_head_td_error(batch, q_value, target_q_value, next_action)
         loss, squared = self._head_td_error(batch, q_value, target_q_value, batch["action"], next_action)

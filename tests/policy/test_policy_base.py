@@ -77,6 +77,12 @@ def _policy(cls: type = _Toy, fields: Iterable[str] | None = None, **kwargs) -> 
     return cls(cfg, model=torch.nn.Linear(2, 1), enable_field=fields)
 
 
+def test_a_policy_that_does_not_learn_needs_no_keys_of_learning():
+    cfg = EasyDict(on_policy=False, cuda=False, eval={})
+    policy = _Toy(cfg, model=torch.nn.Linear(2, 2), enable_field=["eval"])
+    assert policy.order == ["eval"]
+
+
 def test_default_config_merges_the_parents():
     cfg = _ToyChild.default_config()
     assert isinstance(cfg, EasyDict)

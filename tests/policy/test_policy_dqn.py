@@ -10,6 +10,8 @@ import torch
 
 from ding.data import BaseEnvTimestep, EnvBatch, TransitionBatch
 from ding.policy import DQNCommandModePolicy, DQNPolicy, PolicyConfigError, create_policy, get_policy_cls
+from ding.policy.common_utils import default_preprocess_learn
+from ding.rl_utils import q_nstep_td_data, q_nstep_td_error
 from ding.utils import deep_merge_dicts
 
 
@@ -245,6 +247,41 @@ def test_calculate_priority_can_renew_the_target():
     assert all(torch.equal(value, learner[name]) for name, value in policy._target_model.state_dict().items())
 
 
+class _OwnLearning(DQNPolicy):
+    """A learn step as scripts of the original API write it: the models give ``logit`` and ``action``."""
+
+    def _forward_learn(self, data):
+        batch = default_preprocess_learn(data, use_nstep=True)
+        q_value = self._learn_model.forward(batch["obs"])["logit"]
+        with torch.no_grad():
+            target_q_value = self._target_model.forward(batch["next_obs"])["logit"]
+            next_action = self._learn_model.forward(batch["next_obs"])["action"]
+        loss, error = q_nstep_td_error(
+            q_nstep_td_data(
+                q_value, target_q_value, batch["action"], next_action, batch["reward"], batch["done"], batch["weight"]
+            ),
+            self._gamma,
+            nstep=self._nstep,
+        )
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step()
+        self._target_model.update(self._learn_model.state_dict())
+        return {"total_loss": loss.item(), "priority": error.sqrt().tolist()}
+
+
+def test_a_learn_step_of_a_subclass_has_the_models_of_the_original_api():
+    cfg = deep_merge_dicts(DQNPolicy.default_config(), {"model": {"obs_shape": 4, "action_shape": 2}})
+    own, shipped = _OwnLearning(cfg), make_policy()
+    for policy in (own, shipped):
+        for model in (policy._model, policy._target_model):
+            fill(model)
+    for _ in range(3):
+        mine, theirs = own.learn_mode.forward(golden_batch()), shipped.learn_mode.forward(golden_batch())
+        assert mine["total_loss"] == pytest.approx(theirs["total_loss"])
+        assert mine["priority"] == pytest.approx(theirs["priority"])
+
+
 # ---------------------------------------------------------------------------------------------------- collect, eval
 
 
@@ -438,6 +475,18 @@ def test_bootstrap_obeys_the_mask_of_the_next_observation():
         q = policy._model(wave((1, 4), 0.1))["logit"][0, 0]
         target = policy._target_model.forward(wave((1, 4), 0.4))["logit"][0]
     assert priority == pytest.approx([abs(float(q - 0.97 * target[i])) for i in (0, 1)], rel=1e-4)
+
+
+def test_a_final_observation_may_allow_no_action():
+    policy = make_policy()
+    sample = {
+        "obs": {"observation": wave((4,), 0.1), "action_mask": torch.ones(2)},
+        "next_obs": {"observation": wave((4,), 0.4), "action_mask": torch.zeros(2)},
+        "action": torch.tensor([0]),
+        "reward": torch.ones(1),
+        "done": True,
+    }
+    assert math.isfinite(policy.learn_mode.forward([sample])["total_loss"])
 
 
 # ---------------------------------------------------------------------------------------------------- noisy nets

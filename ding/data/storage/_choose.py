@@ -56,6 +56,7 @@ def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: Sto
 
     Raises:
         SchemaError: the rows do not fit to ``frame_stack``.
+        OSError: the files of ``path`` cannot be made.
     """
     try:
         columns = rows if isinstance(rows, dict) else columns_of(rows)
@@ -64,12 +65,17 @@ def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: Sto
         return ObjectStorage(capacity)
     if options.device is not None:
         return DeviceStorage(capacity, columns, options.device)
-    allocate = None if options.path is None else MappedFiles(options.path)
     smallest = {"auto": PACKED_BYTES + 1, True: 1, False: sys.maxsize}[options.elide_next_obs]
     pairs = elidable_pairs(fields, smallest, options.frame_stack)
-    if pairs:
-        return ElidingStorage(capacity, fields, pairs, options.frame_stack, allocate)
-    return ColumnStorage(capacity, fields, allocate or in_memory)
+    files = None if options.path is None else MappedFiles(options.path)
+    try:
+        if pairs:
+            return ElidingStorage(capacity, fields, pairs, options.frame_stack, files)
+        return ColumnStorage(capacity, fields, files or in_memory)
+    except BaseException:
+        if files is not None:
+            files.close()
+        raise
 
 
 def columns_of(rows: list[Any]) -> dict[str, Any]:

@@ -65,6 +65,10 @@ class FramePool:
         """Number of frames that are referred to."""
         return self._fresh - len(self._free)
 
+    def end_after(self, count: int) -> int:
+        """One more than the last slot that may hold a frame when ``count`` more were stored."""
+        return min(self.capacity, self._fresh + max(0, count - len(self._free)))
+
     def match(self, sources: Sequence[np.ndarray]) -> "Plan":
         """Find out which frames are stored already or equal among themselves; nothing is changed.
 

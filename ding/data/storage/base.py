@@ -27,6 +27,7 @@ class Storage(ABC):
 
         Raises:
             SchemaError: the rows do not fit to what is stored; nothing was changed.
+            OSError: the rows lie on a disk without space for more; nothing was changed.
         """
 
     @abstractmethod

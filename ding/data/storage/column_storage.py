@@ -44,7 +44,8 @@ class ColumnStorage(Storage):
     def __init__(self, capacity: int, fields: tuple[Field, ...], allocate: Allocate = in_memory) -> None:
         self.capacity = capacity
         self.fields = fields
-        self._allocate = allocate
+        self._mapped = allocate if isinstance(allocate, MappedFiles) else None
+        self._reserved_rows = 0
         self._arrays: list[Any] = [None] * len(fields)
         self._records: np.ndarray | None = None
         self._keys: list[str] = [f"f{i}" for i in range(len(fields))]
@@ -81,7 +82,10 @@ class ColumnStorage(Storage):
         self._large = [i for i, field in enumerate(fields) if field.kind != OBJECTS and not self._in_records(i)]
         self._simple_plan = [(field.path[0], key, field.kind == TENSOR) for field, key in zip(fields, self._keys)]
         # For whoever wants to do without the calls of write(): it does nothing, and says so, unless rows fit exactly.
-        self.quick_writer = RecordWriter(self._records, fields, self._keys) if self._simple else None
+        self.quick_writer: RecordWriter | _WriterWithinSpace | None = None
+        if self._simple:
+            writer = RecordWriter(self._records, fields, self._keys)
+            self.quick_writer = writer if self._mapped is None else _WriterWithinSpace(writer)
 
     # ------------------------------------------------------------------ write
 
@@ -89,7 +93,22 @@ class ColumnStorage(Storage):
         writer = self.quick_writer
         if writer is not None and start + count <= self.capacity and writer.write(start, rows, count):
             return
-        self._put(start, count, self._checked(rows, count))
+        leaves = self._checked(rows, count)
+        if self._mapped is not None:
+            self._reserve(self._mapped, start, count)
+        self._put(start, count, leaves)
+
+    def _reserve(self, files: MappedFiles, start: int, count: int) -> None:
+        """Have space on the disk for what is about to be written, or raise :class:`OSError`."""
+        rows = min(start + count, self.capacity)
+        if rows <= self._reserved_rows:
+            return
+        arrays = (self._records, *(self._arrays[i] for i in self._large))
+        self._reserved_rows = min((files.reserve(array, rows) for array in arrays if array is not None), default=rows)
+        if isinstance(self.quick_writer, _WriterWithinSpace):
+            self.quick_writer.rows = self._reserved_rows
+            if self._reserved_rows == self.capacity:
+                self.quick_writer = self.quick_writer.writer
 
     def _put(self, start: int, count: int, leaves: list[Any]) -> None:
         """Copy leaves that are known to fit."""
@@ -195,8 +214,20 @@ class ColumnStorage(Storage):
         return self.capacity * (records + sum(field.row_bytes if field.dtype is not None else 8 for field in own))
 
     def close(self) -> None:
-        if isinstance(self._allocate, MappedFiles):
-            self._allocate.close()
+        if self._mapped is not None:
+            self._mapped.close()
+
+
+class _WriterWithinSpace:
+    """A :class:`RecordWriter` for records in a file: it writes only where there is space on the disk already."""
+
+    def __init__(self, writer: RecordWriter) -> None:
+        self.writer = writer
+        self.rows = 0
+
+    def write(self, start: int, rows: dict[str, Any], count: int) -> bool:
+        """See :meth:`RecordWriter.write`."""
+        return start + count <= self.rows and self.writer.write(start, rows, count)
 
 
 def _packs(field: Field) -> bool:

@@ -9,6 +9,7 @@ from ding.data.storage._elided_rows import LAYOUT
 from ding.data.storage._frame_pool import FramePool
 from ding.data.storage._schema import OBJECTS, Field
 from ding.data.storage.column_storage import Allocate, ColumnStorage, in_memory
+from ding.data.storage.mapped import MappedFiles
 
 # Bytes of frames to copy before turning from obs to next_obs.
 _GATHER_BYTES = 1 << 19
@@ -117,6 +118,11 @@ class ElidingStorage(ColumnStorage):
 
     def _keeps(self, number: int) -> bool:
         return number not in self._elided
+
+    def _reserve(self, files: MappedFiles, start: int, count: int) -> None:
+        super()._reserve(files, start, count)
+        for pair in self._pairs:
+            files.reserve(pair.pool.frames, pair.pool.end_after(2 * pair.stack * count))
 
     def _put(self, start: int, count: int, leaves: list[Any]) -> None:
         super()._put(start, count, leaves)

@@ -8,6 +8,7 @@ import torch
 from ding.worker.replay_buffer.errors import BufferArgumentError
 
 _MISSING = -1
+_LARGEST = int(np.iinfo(np.int64).max)
 _SHOWN = 10
 _INF_BITS = np.float64(np.inf).view(np.uint64)
 
@@ -42,32 +43,46 @@ def unique_ids(numbers: np.ndarray, prefix: str) -> UniqueIds:
 
 
 def id_numbers(ids: Any, prefix: str) -> np.ndarray:
-    """Running numbers int64 ``[N]`` of ids in any form; -1 for what is no id of the buffer ``prefix``."""
+    """Running numbers int64 ``[N]`` of ids in any form; -1 for what is no id of the buffer ``prefix``.
+
+    Raises:
+        BufferArgumentError: ``ids`` cannot be iterated over.
+    """
     if isinstance(ids, UniqueIds):
         return np.asarray(ids) if ids.prefix == prefix else np.full(len(ids), _MISSING)
     if isinstance(ids, torch.Tensor):
         ids = ids.cpu().numpy()
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":
-        return ids.astype(np.int64, copy=False).reshape(-1)
-    return np.array([_id_number(one, prefix) for one in ids], dtype=np.int64)
+        # Ids are not negative; what is below -1 may be the mark of an empty slot.
+        return np.maximum(ids.astype(np.int64, copy=False).reshape(-1), _MISSING)
+    try:
+        return np.array([_id_number(one, prefix) for one in ids], dtype=np.int64)
+    except TypeError as error:
+        raise BufferArgumentError(f"replay_unique_id must be a list or an array, found {ids!r:.200}") from error
 
 
 def _id_number(one: Any, prefix: str) -> int:
     if isinstance(one, str):
         name, _, number = one.rpartition("_")
-        return int(number) if name == prefix and number.isdecimal() else _MISSING
-    if isinstance(one, (int, np.integer)):
-        return int(one)
-    return _MISSING
+        # A number of more digits may not fit; there has never been such an id.
+        return int(number) if name == prefix and number.isdecimal() and len(number) <= 18 else _MISSING
+    return int(one) if isinstance(one, (int, np.integer)) and 0 <= one <= _LARGEST else _MISSING
 
 
 def slot_numbers(positions: Any) -> np.ndarray:
-    """Positions int64 ``[N]`` in any form; -1 for ``None``."""
+    """Positions int64 ``[N]`` in any form; -1 for ``None``.
+
+    Raises:
+        BufferArgumentError: one is no number of 64 bits.
+    """
     if isinstance(positions, torch.Tensor):
         positions = positions.cpu().numpy()
-    if isinstance(positions, np.ndarray):
-        return positions.astype(np.int64, copy=False).reshape(-1)
-    return np.array([_MISSING if one is None else int(one) for one in positions], dtype=np.int64)
+    try:
+        if isinstance(positions, np.ndarray):
+            return positions.astype(np.int64, copy=False).reshape(-1)
+        return np.array([_MISSING if one is None else int(one) for one in positions], dtype=np.int64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BufferArgumentError(f"replay_buffer_idx must be slot numbers, found {positions!r:.200}") from error
 
 
 def checked_priorities(values: Any, where: str) -> tuple[np.ndarray, float]:
@@ -78,7 +93,7 @@ def checked_priorities(values: Any, where: str) -> tuple[np.ndarray, float]:
     """
     try:
         priorities = _float_array(values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BufferArgumentError(f"{where} must be numbers, found {values!r:.200}") from error
     if not len(priorities):
         return priorities, 0.0

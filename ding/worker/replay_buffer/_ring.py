@@ -79,10 +79,7 @@ class RingBuffer(IBuffer):
         self._cfg = deep_merge_dicts(self.default_config(), cfg)
         self._exp_name = exp_name
         self._instance_name = instance_name
-        size = self._cfg["replay_buffer_size"]
-        if isinstance(size, bool) or int(size) != size or size < 1:
-            raise BufferConfigError(f"replay_buffer_size must be a positive int, got {size!r}")
-        self._size = int(size)
+        self._size = positive_int(self._cfg["replay_buffer_size"], "replay_buffer_size")
         self._deepcopy = bool(self._cfg["deepcopy"])
         self._options = _storage_options(self._cfg)
         self._lock = threading.RLock()
@@ -446,19 +443,23 @@ class RingBuffer(IBuffer):
             return TransitionBatch.trusted(columns, len(sampled))  # type: ignore[arg-type]
         return copy.deepcopy(sampled)
 
-    def _check_size(self, size: Any) -> None:
+    def _checked_size(self, size: Any) -> int:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
             raise BufferArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
+        return int(size)
 
     def _ranks(self, sample_range: Any, count: int) -> range:
         """The logical places (0 is the oldest element) that a ``sample_range`` selects.
 
         Raises:
-            BufferArgumentError: it is no slice with step 1, or it selects nothing.
+            BufferArgumentError: it is no slice of ints, or it selects nothing.
         """
-        if not isinstance(sample_range, slice) or sample_range.step not in (None, 1):
-            raise BufferArgumentError(f"sample_range must be a slice with step 1, got {sample_range!r}")
-        ranks = range(count)[sample_range]
+        try:
+            if not isinstance(sample_range, slice):
+                raise TypeError("no slice")
+            ranks = range(count)[sample_range]
+        except (TypeError, ValueError) as error:
+            raise BufferArgumentError(f"sample_range must be a slice of ints, got {sample_range!r}: {error}") from error
         if not ranks:
             raise BufferArgumentError(f"sample_range {sample_range!r} selects nothing of {count} elements")
         return ranks
@@ -480,6 +481,21 @@ def _storage_options(cfg: Mapping[str, Any]) -> StorageOptions:
         return StorageOptions(**options)
     except ValueError as error:
         raise BufferConfigError(str(error)) from error
+
+
+def positive_int(value: Any, name: str) -> int:
+    """A config value that counts something.
+
+    Raises:
+        BufferConfigError: it is no whole number above 0.
+    """
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = 0
+    if number < 1 or isinstance(value, (bool, str)) or number != value:
+        raise BufferConfigError(f"{name} must be a positive int, got {value!r}")
+    return number
 
 
 def _own_copy(row: Any) -> Any:

@@ -159,7 +159,7 @@ def collect_iters(rows: "dict[str, Any] | list[Any]", count: int) -> Any:
     if isinstance(column, torch.Tensor):
         column = column.detach().cpu().numpy()
     if isinstance(column, np.ndarray):
-        return column if column.ndim == 1 else column.reshape(count, -1).min(axis=1)
+        return (column if column.ndim == 1 else column.reshape(count, -1).min(axis=1)).astype(np.int64, copy=False)
     return np.array([_iter_of(value) for value in column], dtype=np.int64)
 
 
@@ -191,9 +191,13 @@ def split_rows(rows: Any, count: int, default: float, added: frozenset[str]) -> 
         Priority and collect iteration (one for all, or arrays ``[count]``), and the rows.
 
     Raises:
-        BufferArgumentError: a priority is negative, NaN or infinite, or there are more or less than rows.
+        BufferArgumentError: a priority is negative, NaN or infinite, or there are more or less than rows, or a
+            ``collect_iter`` is no number.
     """
-    collected = collect_iters(rows, count)
+    try:
+        collected = collect_iters(rows, count)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise BufferArgumentError(f"collect_iter of the pushed rows must be whole numbers: {error}") from error
     if isinstance(rows, list):
         given: Any = [row.get("priority") for row in rows]
         if any(not added.isdisjoint(row) for row in rows):

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from ding.utils import BUFFER_REGISTRY, LoggerFactory, write_scalars
 from ding.worker.replay_buffer._advanced_config import ADVANCED_CONFIG
 from ding.worker.replay_buffer._monitors import SampledDataAttrMonitor
 from ding.worker.replay_buffer._priorities import checked_priorities, id_numbers, slot_numbers, unique_ids
-from ding.worker.replay_buffer._ring import RingBuffer
+from ding.worker.replay_buffer._ring import RingBuffer, positive_int
 from ding.worker.replay_buffer._slots import EMPTY, Slots, part_of, split_rows
 from ding.worker.replay_buffer._throughput import ThruputController
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
@@ -80,7 +81,7 @@ class AdvancedReplayBuffer(RingBuffer):
                 f"{self._limiter.samples_per_insert:g}: the limiter would wait for samples that nobody can draw"
             )
         self._max_staleness = _within(cfg, "max_staleness", 0.0, math.inf)
-        self._anneal_step = cfg["anneal_step"]
+        self._anneal_step = _within(cfg, "anneal_step", 0.0, math.inf)
         self._beta_step = (1 - self._beta) / self._anneal_step if self._anneal_step else 0.0
         self._slots = Slots(self._size, self.alpha, self._eps)
         self._max_priority = 1.0
@@ -94,8 +95,8 @@ class AdvancedReplayBuffer(RingBuffer):
         unlimited = limit["max"] == math.inf and limit["min"] == 0
         self._controller = None if unlimited else ThruputController(control)
         attr = cfg["monitor"]["sampled_data_attr"]
-        self._attr_monitor = SampledDataAttrMonitor(int(attr["average_range"]))
-        self._print_freq = int(attr["print_freq"])
+        self._attr_monitor = SampledDataAttrMonitor(positive_int(attr["average_range"], "average_range"))
+        self._print_freq = positive_int(attr["print_freq"], "print_freq")
         self._strata = np.zeros(0)
         # Used-up elements, by slot, whose files are still to be removed.
         self._retired: dict[int, Any] = {}
@@ -231,7 +232,7 @@ class AdvancedReplayBuffer(RingBuffer):
             BufferArgumentError: a negative size, or a range that selects nothing.
         """
         if type(size) is not int or size < 0:
-            self._check_size(size)
+            size = self._checked_size(size)
         if size == 0:
             return []
         if self._limiter is None:
@@ -260,7 +261,7 @@ class AdvancedReplayBuffer(RingBuffer):
 
     def _why_not(self, size: int) -> str:
         """Why a sample cannot be given, '' when it can."""
-        if self._count == 0 or self._count < self._min_ratio * size:
+        if self._count == 0 or self._count / size < self._min_ratio:
             return f"it holds {self._count} elements, {self._min_ratio:g} * {size} are needed"
         if self._controller is not None:
             allowed, reason = self._controller.can_sample(size)
@@ -278,11 +279,12 @@ class AdvancedReplayBuffer(RingBuffer):
         if sample_range is None:
             return tree.draw(points, size)
         held = self._held_positions()
-        ranks = self._ranks(sample_range, len(held))
-        weights = tree.leaves.take(held[ranks.start : ranks.stop])
+        self._ranks(sample_range, len(held))  # raises when it selects nothing
+        held = held[sample_range]
+        weights = tree.leaves.take(held)
         ends = weights.cumsum()
         picked = np.minimum(ends.searchsorted(points * (ends[-1] / size), "right"), len(ends) - 1)
-        return held[ranks.start + picked], weights.take(picked)
+        return held.take(picked), weights.take(picked)
 
     def _annotated(
         self, positions: np.ndarray, weights: np.ndarray, cur_iter: Any, use: Any = None, beta: Any = None
@@ -346,8 +348,10 @@ class AdvancedReplayBuffer(RingBuffer):
         self._skip_holes()
 
     def _report(self, cur_iter: int) -> None:
+        number = self._sample_calls
         self._sample_calls += 1
-        if self._monitor is None or self._sample_calls % self._print_freq:
+        # As in the original API the first sample is reported, too.
+        if self._monitor is None or number % self._print_freq:
             return
         values = {**self._attr_monitor.summary(), "beta": self._beta}
         self._logger.info("samples of %s:%s", self._instance_name, LoggerFactory.get_tabulate_vars_hor(values))
@@ -377,7 +381,7 @@ class AdvancedReplayBuffer(RingBuffer):
             return
         missing = [key for key in ("replay_unique_id", "replay_buffer_idx") if key not in info]
         if missing:
-            raise BufferArgumentError(f"an update of priorities needs the keys {missing}, found {sorted(info)}")
+            raise BufferArgumentError(f"an update of priorities needs the keys {missing}, found {list(info)}")
         ids = id_numbers(info["replay_unique_id"], self._instance_name)
         positions = slot_numbers(info["replay_buffer_idx"])
         priority, largest = checked_priorities(info["priority"], "priority of the update")
@@ -483,22 +487,28 @@ class AdvancedReplayBuffer(RingBuffer):
             slots.load_state_dict(state_dict["slots"])
             head, span = int(state_dict["head"]), int(state_dict["span"])
             positions = np.array(state_dict["positions"], dtype=np.int64)
+            taken = slots.unique_id != EMPTY
             spanned = (head + np.arange(min(span, self._size))) % self._size
-            if not np.array_equal(positions, spanned[slots.unique_id[spanned] != EMPTY]):
+            if (
+                not (0 <= head < self._size and span <= self._size)
+                or np.count_nonzero(taken) != len(positions)
+                or not np.array_equal(positions, spanned[taken[spanned]])
+            ):
                 raise BufferArgumentError(
                     f"the state of {self._instance_name!r} is damaged: its elements are not where its slots are taken"
                 )
             next_id, sample_calls = int(state_dict["next_unique_id"]), int(state_dict["sample_calls"])
             max_priority, beta = float(state_dict["max_priority"]), float(state_dict["beta"])
+            anneal_step = _within(state_dict, "anneal_step", 0.0, math.inf)
             self._load_ring_state(state_dict, positions)
             self._slots, self._head, self._span = slots, head, span
             self._next_unique_id, self._sample_calls = next_id, sample_calls
-            self._anneal_step = state_dict["anneal_step"]
+            self._anneal_step = anneal_step
             self._max_priority, self._beta = max_priority, beta
 
 
 def _within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> float:
     value = cfg[key]
-    if not low <= value <= high:
-        raise BufferConfigError(f"{key} must be in [{low:g}, {high:g}], got {value!r}")
-    return value
+    if not isinstance(value, Real) or not low <= float(value) <= high:
+        raise BufferConfigError(f"{key} must be a number in [{low:g}, {high:g}], got {value!r}")
+    return float(value)

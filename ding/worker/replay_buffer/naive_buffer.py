@@ -6,8 +6,8 @@ import numpy as np
 
 from ding.data import SchemaError, TransitionBatch
 from ding.utils import BUFFER_REGISTRY
-from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG, RingBuffer
-from ding.worker.replay_buffer.errors import BufferConfigError
+from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG, RingBuffer, positive_int
+from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 
 
 @BUFFER_REGISTRY.register("naive")
@@ -160,7 +160,7 @@ class NaiveReplayBuffer(RingBuffer):
             BufferArgumentError: a negative size, or a range that selects nothing.
         """
         if type(size) is not int or size < 0:
-            self._check_size(size)
+            size = self._checked_size(size)
         if size == 0:
             return []
         if self._limiter is None:
@@ -169,7 +169,7 @@ class NaiveReplayBuffer(RingBuffer):
 
     def _sample_now(self, size: int, sample_range: "slice | None", replace: bool) -> Any:
         with self._lock:
-            positions = self._uniform_positions(int(size), sample_range, replace)
+            positions = self._uniform_positions(size, sample_range, replace)
             if positions is None:
                 return None
             self._counters.sampled += size
@@ -189,7 +189,7 @@ class NaiveReplayBuffer(RingBuffer):
             self._refuse(size, f"{sample_range} selects {len(ranks)} of {count} elements")
             return None
         oldest = self._tail if count == self._size else 0
-        return (oldest + ranks.start + self._draw(len(ranks), size, replace)) % self._size
+        return (oldest + ranks.start + ranks.step * self._draw(len(ranks), size, replace)) % self._size
 
     def update(self, info: Any) -> None:
         """Nothing to update; logged once, for this buffer keeps no priorities."""
@@ -234,6 +234,10 @@ class NaiveReplayBuffer(RingBuffer):
         with self._lock, self._reading_state():
             self._check_open()
             tail, count = int(state_dict["tail"]), int(state_dict["valid_count"])
+            if tail != count < self._size:
+                raise BufferArgumentError(
+                    f"the state of {self._instance_name!r} is damaged: {count} elements, but the tail is {tail}"
+                )
             self._load_ring_state(state_dict, (tail - count + np.arange(count)) % self._size)
 
 
@@ -270,10 +274,7 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
         super().__init__(cfg, tb_logger, exp_name, instance_name)
 
     def _size_at(self, envstep: int) -> int:
-        size = self._size_of(envstep)
-        if isinstance(size, bool) or int(size) != size or size < 1:
-            raise BufferConfigError(f"set_buffer_size({envstep}) must be a positive int, got {size!r}")
-        return int(size)
+        return positive_int(self._size_of(envstep), f"set_buffer_size({envstep})")
 
     def update(self, envstep: Any) -> None:
         """Ask again how many of the newest elements to draw from."""

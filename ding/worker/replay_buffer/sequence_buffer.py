@@ -117,17 +117,17 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         Raises:
             BufferArgumentError: a negative size, a window without rows, or a range that selects nothing.
         """
-        self._check_size(batch)
+        batch = self._checked_size(batch)
         if isinstance(sequence, bool) or not isinstance(sequence, (int, np.integer)) or sequence < 1:
             raise BufferArgumentError(f"the length of a window must be an int > 0, got {sequence!r}")
         if batch == 0:
             return []
         if self._limiter is None:
-            return self._sample_windows(int(batch), int(sequence), sample_range, replace)
+            return self._sample_windows(batch, int(sequence), sample_range, replace)
         return self._sample_limited(
             self._limiter,
-            batch * sequence,
-            lambda: self._sample_windows(int(batch), int(sequence), sample_range, replace),
+            batch * int(sequence),
+            lambda: self._sample_windows(batch, int(sequence), sample_range, replace),
         )
 
     def _sample_windows(self, batch: int, sequence: int, sample_range: "slice | None", replace: bool) -> Any:
@@ -155,6 +155,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._refuse(batch, f"windows of {sequence} need {batch * sequence} elements, it holds {count}")
             return None
         ranks = range(count) if sample_range is None else self._ranks(sample_range, count)
+        if ranks.step != 1:
+            raise BufferArgumentError(f"windows are of consecutive rows: sample_range {sample_range!r} has a step")
         first = self._first_number()
         lengths = self._ends.piece_lengths(first + ranks.start, first + ranks.stop)
         choices = lengths if self._cfg["padding"] else np.maximum(lengths - sequence + 1, 0)

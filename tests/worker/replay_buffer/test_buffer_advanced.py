@@ -132,6 +132,32 @@ def test_update_takes_ids_and_priorities_in_any_form(make, rows, form):
     assert [weight_of(buffer, n) for n in range(4)] == pytest.approx([(n + 1 + 1e-5) ** 0.6 for n in range(4)])
 
 
+def test_ids_of_another_buffer_are_dropped_in_every_form(make):
+    buffer, other = make(AdvancedReplayBuffer, 4), make(AdvancedReplayBuffer, 4)
+    for one in (buffer, other):
+        one.push(batch(0, 4), 0)
+    sampled = other.sample(4, 0)
+    update(buffer, sampled, [7.0] * 4)
+    update(buffer, sampled, [7.0] * 4, rows=True)
+    assert (buffer.dropped_update_count, buffer._slots.tree.total) == (8, 4.0)
+
+
+def test_a_negative_zero_counts_as_zero(make):
+    buffer = make(AdvancedReplayBuffer, 4)
+    buffer.push(batch(0, 2), 0)
+    update(buffer, buffer.sample(2, 0), [-0.0, 5.0])
+    assert buffer._max_priority == 5.0
+    assert buffer._slots.priority[:2].tolist() == [1e-5, 5.0 + 1e-5]
+
+
+def test_a_priority_of_none_is_the_largest_so_far(make):
+    buffer = make(AdvancedReplayBuffer, 4)
+    buffer.push(batch(0, 1), 0)
+    update(buffer, buffer.sample(1, 0), [40.0])
+    buffer.push([{**row(1), "priority": None}, {**row(2), "priority": 3.0}, {**row(3), "priority": None}], 0)
+    assert buffer._slots.priority.tolist() == [40.0 + 1e-5, 40.0, 3.0, 40.0]
+
+
 def test_update_of_foreign_and_missing_ids_is_dropped(make):
     buffer = make(AdvancedReplayBuffer, 4)
     buffer.push(batch(0, 2), 0)
@@ -142,6 +168,24 @@ def test_update_of_foreign_and_missing_ids_is_dropped(make):
     assert not buffer._slots.tree.leaves[2:].any()
     buffer.update({})
     buffer.update({"replay_unique_id": ids})
+
+
+def test_ids_that_no_element_ever_had_are_dropped(make):
+    buffer = make(AdvancedReplayBuffer, 8)
+    buffer.push(batch(0, 5), 0)
+    for ids, slots in (
+        ([-2, -2], [6, 7]),
+        (np.array([-2, -2]), np.array([6, 7])),
+        (np.array([2**64 - 2, 9], dtype=np.uint64), [6, 7]),
+        (["buf0_" + 30 * "9", "buf0_" + 5000 * "9"], [0, 1]),
+        ([10**30, "buf0_4"], [0, 3]),
+    ):
+        buffer.update({"replay_unique_id": ids, "replay_buffer_idx": slots, "priority": [7.0, 7.0]})
+    assert buffer.dropped_update_count == 10
+    assert buffer._slots.tree.leaves.tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
+    for ids, slots, message in ((["buf0_0"], [10**30], "replay_buffer_idx"), (0, [0], "replay_unique_id")):
+        with pytest.raises(BufferArgumentError, match=message):
+            buffer.update({"replay_unique_id": ids, "replay_buffer_idx": slots, "priority": [7.0]})
 
 
 def test_bad_updates_name_what_is_wrong_and_change_nothing(make):
@@ -171,6 +215,14 @@ def test_extreme_priorities_keep_everything_finite_and_reachable(make, priority)
     update(buffer, sampled, np.full(4, priority))
     assert np.isfinite(buffer._slots.tree.total)
     assert buffer.sample(4, 0).columns["IS"] == pytest.approx(np.ones(4))
+
+
+def test_the_sum_of_many_huge_weights_is_finite(make):
+    buffer = make(AdvancedReplayBuffer, 40, alpha=1.0)
+    buffer.push(batch(0, 40).with_columns(priority=np.full(40, 1e307)), 0)
+    update(buffer, buffer.sample(4, 0), [1e307] * 4)
+    assert np.isfinite(buffer._slots.tree.total)
+    assert buffer.sample(8, 0).columns["IS"].tolist() == [1.0] * 8
 
 
 def test_one_priority_of_zero_does_not_zero_all_weights(make):
@@ -236,9 +288,9 @@ def test_sample_range_goes_from_oldest_to_newest(make, pushed):
     for number in range(pushed):
         buffer.push(row(number), 0)
     content = list(range(pushed))[-10:]
-    for part in (slice(-3, None), slice(None, 4), slice(0, 4), slice(2, -2), slice(-4, -1)):
+    for part in (slice(-3, None), slice(None, 4), slice(0, 4), slice(2, -2), slice(-4, -1), slice(-1, 1, -2)):
         expected = content[part]
-        assert sorted(numbers(buffer.sample(len(expected), 0, sample_range=part))) == expected
+        assert sorted(numbers(buffer.sample(len(expected), 0, sample_range=part))) == sorted(expected)
     with pytest.raises(BufferArgumentError, match="selects nothing"):
         buffer.sample(1, 0, sample_range=slice(4, 4))
 
@@ -276,6 +328,26 @@ def test_max_staleness_removes_elements_in_order(make):
     assert held(buffer) == [9]
 
 
+def test_staleness_is_looked_at_from_the_oldest_to_the_first_fresh_element(make):
+    buffer = make(AdvancedReplayBuffer, 8, max_staleness=3)
+    buffer.push([{**row(number), "collect_iter": at} for number, at in enumerate([2, 1, 5, 0, 6])], 0)
+    buffer.sample(1, 4)
+    assert held(buffer) == [0, 1, 2, 3, 4]
+    buffer.sample(1, 5)
+    assert held(buffer) == [2, 3, 4]
+
+
+@pytest.mark.parametrize("bad", ["soon", math.nan, 10**30, torch.zeros(0)])
+def test_a_collect_iter_that_is_no_number_leaves_the_buffer_as_it_was(make, bad):
+    buffer = make(AdvancedReplayBuffer, 8, storage={"mixed_rows": True})
+    buffer.push({**row(0), "collect_iter": 3}, 0)
+    with pytest.raises(BufferArgumentError, match="collect_iter"):
+        buffer.push([{**row(1), "collect_iter": 4}, {**row(2), "collect_iter": bad}], 0)
+    with pytest.raises(BufferArgumentError, match="collect_iter"):
+        buffer.push(batch(1, 2).with_columns(collect_iter=np.array(["4", "soon"])), 0)
+    assert (held(buffer), buffer._slots.unique_id[:2].tolist()) == ([0], [0, -2])
+
+
 @pytest.mark.parametrize(
     ("collected", "expected"),
     [(None, -1), (3, 7), ([5, 2, 9], 8), (torch.tensor([4, 6]), 6), (np.array([1]), 9)],
@@ -284,6 +356,23 @@ def test_staleness(make, collected, expected):
     buffer = make(AdvancedReplayBuffer, 4)
     buffer.push(row(0) if collected is None else {**row(0), "collect_iter": collected}, 0)
     assert buffer.sample(1, 10)[0]["staleness"] == expected
+
+
+@pytest.mark.parametrize(
+    ("ratio", "size", "needed"), [(1, 7, 7), (1.5, 4, 6), (1.5, 3, 5), (1.1, 50, 55), (2.2, 50, 110), (3, 1, 3)]
+)
+def test_a_sample_needs_so_many_elements(make, ratio, size, needed):
+    buffer = make(AdvancedReplayBuffer, 128, thruput_controller={"sample_min_limit_ratio": ratio})
+    buffer.push(batch(0, needed - 1), 0)
+    assert buffer.sample(size, 0) is None
+    buffer.push(row(needed), 0)
+    assert len(buffer.sample(size, 0)) == size
+
+
+def test_staleness_of_a_column_of_several_iterations_is_that_of_the_smallest(make):
+    buffer = make(AdvancedReplayBuffer, 4)
+    buffer.push(batch(0, 2).with_columns(collect_iter=torch.tensor([[1, 2], [4, 3]])), 0)
+    assert [buffer.sample(1, 10, sample_range=slice(n, n + 1))[0]["staleness"] for n in (0, 1)] == [9, 7]
 
 
 def test_clear_rule(make):
@@ -381,6 +470,31 @@ def test_state_round_trip(make, form):
         assert other._slots.tree.total == buffer._slots.tree.total
 
 
+def test_state_of_another_alpha_gives_weights_of_the_present_one(make):
+    buffer, other = make(AdvancedReplayBuffer, 4, alpha=0.5), make(AdvancedReplayBuffer, 4, alpha=1.0)
+    buffer.push(batch(0, 3).with_columns(priority=np.array([4.0, 9.0, 16.0])), 0)
+    other.load_state_dict(buffer.state_dict())
+    assert other._slots.tree.leaves.tolist() == [4, 9, 16, 0]
+
+
+def test_state_of_a_buffer_without_annealing_ends_it(make):
+    buffer, other = make(AdvancedReplayBuffer, 4, anneal_step=0), make(AdvancedReplayBuffer, 4)
+    buffer.push(batch(0, 3), 0)
+    other.load_state_dict(buffer.state_dict())
+    other.sample(2, 0)
+    assert other.beta == 0.4
+
+
+@pytest.mark.parametrize("deepcopy", [False, True])
+def test_a_loaded_state_is_deep_copied_on_request(make, deepcopy):
+    buffer, other = make(AdvancedReplayBuffer, 4), make(AdvancedReplayBuffer, 4)
+    buffer.push([{"a": [1]}, {"b": 2}], 0)
+    state = buffer.state_dict()
+    other.load_state_dict(state, deepcopy=deepcopy)
+    state["data"][0]["a"].append(2)
+    assert other.sample(1, 0, sample_range=slice(0, 1))[0]["a"] == ([1] if deepcopy else [1, 2])
+
+
 def test_state_with_data_only_is_pushed(make):
     buffer = make(AdvancedReplayBuffer, 4)
     buffer.load_state_dict({"data": [row(0), row(1)]})
@@ -410,13 +524,23 @@ def test_more_than_the_ring_holds(make):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("alpha", 1.1), ("alpha", -0.1), ("beta", 2), ("max_use", 0), ("max_staleness", -1)]
-)
+    ("key", "value"),
+    [
+        ("alpha", 1.1), ("alpha", -0.1), ("alpha", None), ("beta", 2), ("beta", "0.4"), ("max_use", 0),
+        ("max_staleness", -1), ("anneal_step", -1), ("anneal_step", math.nan),
+    ],
+)  # fmt: skip
 def test_config_values_out_of_range(key, value):
     with pytest.raises(BufferConfigError, match=key):
         AdvancedReplayBuffer({"replay_buffer_size": 4, key: value})
     with pytest.raises(AssertionError):
         AdvancedReplayBuffer({"replay_buffer_size": 4, key: value})
+
+
+@pytest.mark.parametrize(("key", "value"), [("print_freq", 0), ("average_range", 2.5)])
+def test_counts_of_the_monitor_must_be_positive(key, value):
+    with pytest.raises(BufferConfigError, match=key):
+        AdvancedReplayBuffer({"replay_buffer_size": 4, "monitor": {"sampled_data_attr": {key: value}}})
 
 
 def test_learner_reads_a_sample_as_tensors(make):

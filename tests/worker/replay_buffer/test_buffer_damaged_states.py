@@ -22,11 +22,12 @@ DAMAGES = [
     ("cls", "key", "value"),
     [(cls, *damage) for cls in (NaiveReplayBuffer, AdvancedReplayBuffer, SequenceReplayBuffer) for damage in DAMAGES]
     + [(SequenceReplayBuffer, "ends", [True]), (SequenceReplayBuffer, "ends", 1)]
+    + [(cls, "tail", 2) for cls in (NaiveReplayBuffer, SequenceReplayBuffer)]
     + [
         (AdvancedReplayBuffer, key, value)
         for key, value in [
             ("positions", [0, 1, 1]), ("positions", None), ("head", 1), ("span", 2), ("slots", {}), ("beta", None),
-            ("max_priority", "x"), ("next_unique_id", []), ("sample_calls", "x"),
+            ("max_priority", "x"), ("next_unique_id", []), ("sample_calls", "x"), ("head", 8), ("anneal_step", -1),
         ]
     ],
 )  # fmt: skip
@@ -48,3 +49,23 @@ def test_a_damaged_state_is_refused_and_changes_nothing(make, cls, key, value):
     after, expected = buffer.state_dict(), twin.state_dict()
     assert numbers(TransitionBatch(after["data"])) == numbers(TransitionBatch(expected["data"]))
     assert str({**after, "data": 0}) == str({**expected, "data": 0})
+
+
+def test_slots_of_a_full_ring_are_counted_once(make):
+    source, buffer = make(AdvancedReplayBuffer, 4), make(AdvancedReplayBuffer, 4)
+    source.push(batch(0, 6), 0)
+    for span in (5, 99):
+        with pytest.raises(BufferArgumentError, match="not where its slots are taken"):
+            buffer.load_state_dict({**source.state_dict(), "span": span})
+    state = source.state_dict()
+    source.load_state_dict(state)
+    assert numbers(TransitionBatch(source.state_dict()["data"])) == [2, 3, 4, 5]
+
+
+def test_a_slot_that_is_taken_but_holds_no_element_is_damage(make):
+    source, buffer = make(AdvancedReplayBuffer, 8), make(AdvancedReplayBuffer, 8)
+    source.push(batch(0, 3), 0)
+    state = source.state_dict()
+    state["slots"]["unique_id"][5] = 7
+    with pytest.raises(BufferArgumentError, match="not where its slots are taken"):
+        buffer.load_state_dict(state)

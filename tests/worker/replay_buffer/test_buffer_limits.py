@@ -46,6 +46,23 @@ def test_counts_fade_to_one_percent_after_the_window():
     assert control.history_push_count == 7
 
 
+def test_counts_fade_between_whole_seconds_too():
+    control, clock = controller(window=10.0)
+    control.add(pushed=50, sampled=80)
+    clock.now += 0.5
+    assert control.history_push_count == pytest.approx(50 * 0.01**0.05)
+    assert control.history_sample_count == pytest.approx(80 * 0.01**0.05)
+
+
+def test_a_faded_sample_count_limits_pushes_still():
+    control, _ = controller(high=2.0)
+    control.history_sample_count = 0.5
+    assert control.can_push(1)[0]
+    assert not control.can_push(2)[0]
+    control.history_sample_count = 0.9e-5
+    assert control.can_push(2)[0]
+
+
 def test_controller_limits_the_ratio():
     control, _ = controller()
     assert control.can_push(1000)[0]

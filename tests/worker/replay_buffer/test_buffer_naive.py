@@ -59,6 +59,13 @@ def test_more_than_the_ring_holds(make):
     assert held(columns) == list(range(12, 20))
 
 
+def test_the_tail_of_a_ring_that_is_just_full_is_its_first_slot(make):
+    buffer = make(NaiveReplayBuffer, 8)
+    buffer.push(batch(0, 5), 0)
+    buffer.push(batch(5, 3), 0)
+    assert (buffer.state_dict()["tail"], held(buffer)) == (0, list(range(8)))
+
+
 def test_sample_gives_distinct_rows_with_the_pushed_types(make):
     buffer = make(NaiveReplayBuffer, 50)
     buffer.push(batch(0, 50), 0)
@@ -107,12 +114,24 @@ def test_sample_range_goes_from_oldest_to_newest(make, pushed):
     for number in range(pushed):
         buffer.push(row(number), 0)
     content = list(range(pushed))[-10:]
-    for part in (slice(-3, None), slice(None, 4), slice(0, 4), slice(2, -2), slice(-4, -1), slice(None, None)):
+    for part in (
+        slice(-3, None), slice(None, 4), slice(0, 4), slice(2, -2), slice(-4, -1), slice(None, None),
+        slice(1, None, 3), slice(-1, 1, -2),
+    ):  # fmt: skip
         expected = content[part]
-        assert sorted(numbers(buffer.sample(len(expected), 0, sample_range=part))) == expected
-    for part in (slice(3, 3), slice(5, 2), slice(50, None), slice(0, 4, 2), 3):
+        assert sorted(numbers(buffer.sample(len(expected), 0, sample_range=part))) == sorted(expected)
+    for part in (slice(3, 3), slice(5, 2), slice(50, None), slice(0, 4, 0), slice(0.0, 4), 3, range(3)):
         with pytest.raises(BufferArgumentError, match="sample_range"):
             buffer.sample(1, 0, sample_range=part)
+
+
+@pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
+def test_sizes_of_any_int_type_are_counted_without_overflow(make, cls):
+    buffer = make(cls, 200)
+    buffer.push(batch(0, 200), 0)
+    for _ in range(3):
+        assert len(buffer.sample(np.uint8(200), 0)) == 200
+    assert buffer._counters.sampled == 600
 
 
 def test_uniform_draws_are_uniform():
@@ -317,6 +336,33 @@ def test_state_goes_on_with_the_same_draws(make, storage):
         assert (other.push_count, held(other)) == (34, held(buffer))
 
 
+@pytest.mark.parametrize("calls", range(1, 7))
+@pytest.mark.parametrize(("count", "size"), [(20, 3), (20, 9), (400, 12), (300, 60)])
+def test_state_of_draws_goes_on_with_the_same_draws(calls, count, size):
+    from ding.worker.replay_buffer._draw import UniformDraw, generator_state, restore_generator
+
+    generators = [np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2)]
+    draw, other = map(UniformDraw, generators)
+    other(count, size, False)
+    for _ in range(calls):
+        draw(count, size, False)
+    other.load_state_dict(draw.state_dict())
+    restore_generator(generators[1], generator_state(generators[0]))
+    for n in (count, count, count, count + 1, count + 2, count + 2):
+        np.testing.assert_array_equal(other(n, size, False), draw(n, size, False))
+
+
+@pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
+def test_loaded_objects_are_not_those_of_the_state(make, cls):
+    buffer, other = make(cls, 4), make(cls, 4)
+    buffer.push([{"a": [1]}, {"b": [2]}], 0)
+    state = buffer.state_dict()
+    other.load_state_dict(state)
+    state["data"][0]["a"] = 5
+    assert other.sample(1, 0, sample_range=slice(0, 1))[0]["a"] == [1]
+    assert (other.count(), other._counters.have) == (2, 2)
+
+
 def test_state_is_a_copy(make):
     buffer = make(NaiveReplayBuffer, 4)
     buffer.push(batch(0, 4), 0)
@@ -384,6 +430,9 @@ def test_a_buffer_that_nobody_closes_takes_its_thread_along():
     [
         ({"replay_buffer_size": 0}, "replay_buffer_size"),
         ({"replay_buffer_size": 2.5}, "replay_buffer_size"),
+        ({"replay_buffer_size": None}, "replay_buffer_size must be a positive int, got None"),
+        ({"replay_buffer_size": "100"}, "replay_buffer_size must be a positive int, got '100'"),
+        ({"replay_buffer_size": float("inf")}, "replay_buffer_size must be a positive int, got inf"),
         ({"storage": {"elide_nextobs": True}}, "Did you mean 'elide_next_obs'"),
         ({"storage": {"frame_stack": -2}}, "frame_stack"),
         ({"rate_limit": {"sample_per_insert": 1}}, "Did you mean 'samples_per_insert'"),
@@ -434,8 +483,9 @@ def test_elastic_buffer_draws_among_the_newest(make):
 def test_elastic_buffer_needs_its_function():
     with pytest.raises(BufferConfigError, match="set_buffer_size"):
         ElasticReplayBuffer({"replay_buffer_size": 5})
-    with pytest.raises(BufferConfigError, match=r"set_buffer_size\(0\)"):
-        ElasticReplayBuffer({"replay_buffer_size": 5, "set_buffer_size": lambda envstep: 0})
+    for wrong in (0, None, 2.5):
+        with pytest.raises(BufferConfigError, match=r"set_buffer_size\(0\)"):
+            ElasticReplayBuffer({"replay_buffer_size": 5, "set_buffer_size": lambda envstep, size=wrong: size})
 
 
 def test_rows_changed_by_hand_turn_the_storage_into_objects(make):

@@ -111,8 +111,11 @@ def test_sample_reports(train_iter, envstep):
     )
     buffer.push(batch(0, 8), envstep)
     buffer.sample(4, train_iter)
-    assert scalars.seen == []
+    first = list(scalars.seen)
     buffer.sample(4, train_iter)
+    assert scalars.seen == first
+    buffer.sample(4, train_iter)
+    assert len(scalars.seen) == 2 * len(first)
     names = {
         "use_avg", "use_max", "priority_avg", "priority_max", "priority_min", "staleness_avg", "staleness_max", "beta"
     }  # fmt: skip
@@ -121,6 +124,24 @@ def test_sample_reports(train_iter, envstep):
     assert {(tag, step) for tag, _, step in scalars.seen} == expected
     buffer.close()
     assert not scalars.closed
+
+
+def test_reports_go_on_in_their_rhythm_after_a_state_was_loaded():
+    seen = []
+    for calls_before in (2, 3):
+        scalars = Scalars()
+        config = {"replay_buffer_size": 8, "monitor": {"sampled_data_attr": {"print_freq": 4}}}
+        buffer, other = (AdvancedReplayBuffer(config, to, instance_name="buf") for to in (Scalars(), scalars))
+        buffer.push(batch(0, 8), 0)
+        for _ in range(calls_before):
+            buffer.sample(4, 0)
+        other.load_state_dict(buffer.state_dict())
+        for number in range(4):
+            other.sample(4, number)
+        seen.append({step for tag, _, step in scalars.seen if tag == "buf_iter/beta"})
+        buffer.close()
+        other.close()
+    assert seen == [{2}, {1}]
 
 
 def test_generate_id():
@@ -193,6 +214,18 @@ def test_elements_without_data_id_are_refused_when_tracked(make, cls):
     with pytest.raises(AssertionError, match="data_id"):
         buffer.push([{"data_id": "a"}, {"other": 1}], 0)
     assert buffer.count() == 0
+
+
+def test_files_lie_in_the_folder_of_the_config(make, tmp_path):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "mine").write_text("x")
+    buffer = make(NaiveReplayBuffer, 4, enable_track_used_data=True, path_data=str(tmp_path / "files"))
+    buffer.start()
+    with pytest.raises(AssertionError, match="leads out of the folder"):
+        buffer.push({"data_id": "../other"}, 0)
+    buffer.push({"data_id": "mine"}, 0)
+    buffer.close()
+    assert list((tmp_path / "files").iterdir()) == []
 
 
 def test_remover_stays_in_its_folder(tmp_path):

@@ -88,6 +88,8 @@ def test_sample_range_of_windows(make):
     buffer.push(batch(0, 45), 0)
     starts = {numbers(window)[0] for _ in range(60) for window in buffer.sample(1, 4, 0, sample_range=slice(-12, -1))}
     assert starts == {33, 34, 35, 36, 40}
+    with pytest.raises(BufferArgumentError, match="has a step"):
+        buffer.sample(1, 4, 0, sample_range=slice(None, None, 2))
 
 
 @pytest.mark.parametrize("args", [(-1, 3), (2, 0), (2, -3), (1.5, 3), (2, "3")])

@@ -155,6 +155,7 @@ def test_last_point_of_equal_leaves_is_in_the_last_leaf():
     [
         lambda tree: tree.set(np.array([3]), 2.0),
         lambda tree: tree.set_range(20, 30, 1.0),  # behind a gap
+        lambda tree: tree.set_range(11, 12, 1.0),  # behind a gap of one
         lambda tree: tree.set_range(10, 12, 2.0),
         lambda tree: tree.set_range(2, 4, 0.0),
         lambda tree: tree.set_range(10, 12, np.array([1.0, 1.0])),
@@ -170,6 +171,20 @@ def test_equal_leaves_get_sums_when_one_differs(change):
     np.testing.assert_array_equal(tree.draw(points)[0], np.repeat(np.arange(9000), (2 * leaves).astype(int)))
     assert tree.smallest() == leaves[leaves > 0].min()
     assert tree.total == leaves.sum()
+
+
+def test_equal_leaves_that_are_set_again_stay_what_they_are():
+    tree = SumTree(100)
+    tree.set_range(0, 10, 0.5)
+    tree.set_range(2, 4, 0.5)
+    np.testing.assert_array_equal(tree.draw(np.arange(10) + 0.5, 10)[0], np.arange(10))
+    assert tree.total == 5.0
+
+
+def test_what_rounding_leads_to_an_empty_leaf_is_in_the_last_held_one_before():
+    tree = SumTree(40)
+    tree.set(np.array([2, 9, 30]), 1.0)
+    np.testing.assert_array_equal(tree._nearest(np.array([0, 1, 3, 8, 10, 29, 31, 39])), [2, 2, 2, 2, 9, 9, 30, 30])
 
 
 def test_state_of_equal_leaves_goes_on_as_it_was():

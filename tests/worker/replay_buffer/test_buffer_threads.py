@@ -35,6 +35,63 @@ def assert_whole(sampled):
     assert (columns["next_obs"]["image"] == frame + 1).all()
 
 
+def runs_in_the_lock(buffer, owner, name, found):
+    """Have ``owner.name`` note whether another thread could take the lock of the buffer meanwhile."""
+    inner = getattr(owner, name)
+
+    def try_lock():
+        free = buffer._lock.acquire(blocking=False)
+        if free:
+            buffer._lock.release()
+        found.append((name, not free))
+
+    def probed(*args, **kwargs):
+        thread = threading.Thread(target=try_lock)
+        thread.start()
+        thread.join()
+        return inner(*args, **kwargs)
+
+    setattr(owner, name, probed)
+
+
+@pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
+def test_every_call_is_one_critical_section(make, cls):
+    buffer = make(cls, 61, storage={"device": "cpu"})
+    buffer.push(checked(0, 61), 0)
+    sampled = buffer.sample(13, 0).columns
+    state, found = buffer.state_dict(), []
+    for name in ("write", "read"):
+        runs_in_the_lock(buffer, buffer._storage, name, found)
+    buffer.push(checked(61, 5), 0)
+    buffer.sample(13, 0)
+    buffer.state_dict()
+    buffer.save_data("data")
+    assert found == [("write", True), ("read", True), ("read", True), ("read", True)]
+    found.clear()
+    if cls is AdvancedReplayBuffer:
+        runs_in_the_lock(buffer, buffer._slots, "hold", found)
+        ids = {key: sampled[key] for key in ("replay_unique_id", "replay_buffer_idx")}
+        buffer.update({**ids, "priority": np.ones(13)})
+        assert found == [("hold", True)]
+        found.clear()
+    runs_in_the_lock(buffer, buffer, "_filled_storage", found)
+    buffer.load_state_dict(state)
+    runs_in_the_lock(buffer, buffer._storage, "close", found)
+    buffer.clear()
+    assert found == [("_filled_storage", True), ("close", True)]
+
+
+def test_the_parts_of_an_elided_file_are_pushed_in_one_critical_section(make):
+    buffer, other = (make(NaiveReplayBuffer, 61, storage={"elide_next_obs": True}) for _ in range(2))
+    buffer.push(checked(0, 61), 0)
+    buffer.save_data("data")
+    found = []
+    runs_in_the_lock(other, other, "_push_unlimited", found)
+    other.load_data("data")
+    assert set(found) == {("_push_unlimited", True)}
+    assert other.count() == 61
+
+
 @pytest.mark.parametrize("storage", [{}, {"elide_next_obs": False}, {"frame_stack": 2}, {"device": "cpu"}])
 @pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
 def test_no_row_is_torn_and_no_count_is_lost(make, cls, storage):

@@ -262,7 +262,16 @@ def _obs_column(observations: list[Any]) -> Columns:
         return observations
 
 
+def _is_numeric(reward: Any) -> bool:
+    if isinstance(reward, np.ndarray):
+        return reward.dtype.kind in "biuf"
+    return isinstance(reward, (int, float, np.number, np.bool_))
+
+
 def _reward_column(rewards: list[Any]) -> Any:
+    if all(_is_numeric(reward) for reward in rewards):
+        # One env may give an int where another gives a float.
+        rewards = [np.asarray(reward, dtype=np.float32) for reward in rewards]
     column = stack_rows(rewards, "reward")
     if isinstance(column, np.ndarray):
         column = column.astype(np.float32, copy=False)

@@ -95,6 +95,17 @@ def test_scalar_rewards_and_ragged_observations() -> None:
     assert isinstance(batch.obs, list)
 
 
+@pytest.mark.parametrize(
+    ("ints", "floats"),
+    [(np.array([1]), np.array([0.5])), (1, 0.5), (np.int64(1), np.float32(0.5)), (np.array([True]), np.array([0.5]))],
+)
+def test_rewards_of_several_dtypes_become_float32(ints, floats) -> None:
+    steps = {0: BaseEnvTimestep(np.zeros(3), ints, False, {}), 1: BaseEnvTimestep(np.zeros(3), floats, False, {})}
+    reward = TimestepBatch.from_dict(steps).reward
+    assert reward.dtype == np.float32
+    assert reward.tolist() == [[1.0], [0.5]]
+
+
 class _Policy:
     @batched
     def _forward_collect(self, data: EnvBatch, scale: float = 1.0) -> EnvBatch:

@@ -479,9 +479,9 @@ class TestV2:
         obs = manager.ready_obs
         np.testing.assert_array_equal(obs, np.zeros((2, 2)))
         steps = manager.step(np.array([[0], [1]]))
-        assert [step.env_id for step in steps] == [0, 1]
+        assert [step.env_id.item() for step in steps] == [0, 1]
         np.testing.assert_array_equal(steps[0].obs, [0, 1])
-        assert steps[0].done is True
+        assert steps[0].done.item() is True
         assert steps[0].info.TimeLimit_truncated is True
         assert float(steps[0].info["eval_episode_return"][0]) == 1.0
         manager.close()

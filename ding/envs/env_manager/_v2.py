@@ -38,7 +38,7 @@ def as_tree(columns: Columns) -> Any:
 
 
 def tree_timesteps(batch: TimestepBatch) -> list[Tree]:
-    """One tree with ``obs, reward, done, info, env_id`` per env.
+    """One tree with ``obs, reward, done, info, env_id`` per env; ``done`` and ``env_id`` are numpy scalars.
 
     Keys of ``info`` become identifiers, and its text values are dropped.
     """
@@ -47,7 +47,8 @@ def tree_timesteps(batch: TimestepBatch) -> list[Tree]:
         info = step.info
         if isinstance(info, dict):
             info = Tree(make_key_as_identifier(remove_illegal_item(info))) if info else Tree()
-        trees.append(Tree(obs=step.obs, reward=step.reward, done=step.done, info=info, env_id=env_id))
+        done = np.bool_(step.done)
+        trees.append(Tree(obs=step.obs, reward=step.reward, done=done, info=info, env_id=np.int64(env_id)))
     return trees
 
 

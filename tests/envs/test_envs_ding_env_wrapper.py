@@ -318,6 +318,37 @@ class TestReplays:
         assert names == ["rl-video-episode-0.mp4", "rl-video-episode-1.mp4"]
         assert all(path.stat().st_size > 0 for path in tmp_path.iterdir())
 
+    def test_several_envs_record_into_one_folder_at_once(self, tmp_path):
+        if not any(importlib.util.find_spec(name) for name in ("imageio_ffmpeg", "cv2")):
+            pytest.skip("nothing that writes videos is installed")
+        envs = [DingEnvWrapper(CountingGymEnv(render_mode="rgb_array", episode_length=2)) for _ in range(3)]
+        for env in envs:
+            env.enable_save_replay(str(tmp_path))
+            env.reset()
+        assert [[env.step(0).done for env in envs] for _ in range(2)] == [[False] * 3, [True] * 3]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [f"rl-video-episode-{i}.mp4" for i in range(3)]
+        assert all(path.stat().st_size > 0 for path in tmp_path.iterdir())
+        for env in envs:
+            env.close()
+
+    def test_an_env_of_the_old_gym_is_asked_for_arrays(self, tmp_path):
+        if not any(importlib.util.find_spec(name) for name in ("imageio_ffmpeg", "cv2")):
+            pytest.skip("nothing that writes videos is installed")
+
+        class Rendering(OldEnv):
+            metadata = {"render.modes": ["human", "rgb_array"]}
+
+            def render(self, mode="human"):
+                assert mode == "rgb_array"
+                return np.zeros((16, 16, 3), np.uint8)
+
+        env = DingEnvWrapper(Rendering())
+        env.enable_save_replay(str(tmp_path))
+        env.reset()
+        while not env.step(0).done:
+            pass
+        assert [path.name for path in tmp_path.iterdir()] == ["rl-video-episode-0.mp4"]
+
     def test_without_a_writer_it_says_so_at_once(self, monkeypatch):
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
         monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)

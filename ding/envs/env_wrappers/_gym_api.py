@@ -27,6 +27,9 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         self.action_space = convert_space(getattr(env, "action_space", None))
         self.metadata = getattr(env, "metadata", None) or {}
         self.render_mode = getattr(env, "render_mode", None)
+        if self.render_mode is None and not isinstance(env, gymnasium.Env) and "rgb_array" in _modes(self.metadata):
+            # The old API is told at each call how to render; see ``render`` below.
+            self.render_mode = "rgb_array"
         self._waiting_seed: int | None = None
         self._is_gymnasium = isinstance(env, gymnasium.Env) and _takes_seed(env.reset)
 
@@ -88,6 +91,10 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
 
     def __repr__(self) -> str:
         return f"<GymToGymnasiumWrapper{self.env!r}>"
+
+
+def _modes(metadata: Any) -> Any:
+    return metadata.get("render_modes") or metadata.get("render.modes") or ()
 
 
 def _takes_seed(reset: Any) -> bool:

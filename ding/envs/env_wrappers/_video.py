@@ -28,6 +28,10 @@ def require_video_writer() -> bool:
     return False
 
 
+def _partial_path(path: Path) -> Path:
+    return path.with_name(f".{path.stem}.partial{path.suffix}")
+
+
 class VideoWriter:
     """Write RGB frames to an mp4 file as they come; the file appears under its name when it is whole.
 
@@ -42,7 +46,7 @@ class VideoWriter:
     def __init__(self, path: Path, fps: float) -> None:
         self.path = path
         self.fps = fps
-        self._partial = path.with_name(f".{path.stem}.partial{path.suffix}")
+        self._partial = _partial_path(path)
         self._sink: Any = None
         self._use_imageio = require_video_writer()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,13 +130,21 @@ class RecordEpisodes(AnyWrapper):
         self.env.close()
 
     def _next_path(self) -> Path:
+        """A name that no other env has, which its unfinished file holds: several envs may record into one folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         number = len(self.paths)
-        path = self.folder / f"{self.prefix}-episode-{number}.mp4"
-        # Several envs may share a folder: none overwrites the video of another.
-        while path.exists():
-            number += 1
+        while True:
             path = self.folder / f"{self.prefix}-episode-{number}.mp4"
-        return path
+            try:
+                _partial_path(path).touch(exist_ok=False)
+            except FileExistsError:
+                pass
+            else:
+                # Looked for only now: the other may have finished the file a moment ago.
+                if not path.exists():
+                    return path
+                _partial_path(path).unlink()
+            number += 1
 
     def _frame(self) -> np.ndarray:
         # A copy: some envs draw every frame into the same array.

@@ -360,6 +360,85 @@ def test_within_a_range():
     assert set(x_of(buffer.sample(200, sample_range=slice(3, 6)))) == {3, 4, 5}
 
 
+@both
+def test_a_record_tells_its_priority_as_it_was_given(columns):
+    buffer, per = prioritised()
+    indices = fill(buffer, 3, columns, {"priority": [0.0, 2.0, 4.0]})
+    told = {int(record.data["x"]): record.meta["priority"] for record in buffer.sample(indices=indices)}
+    assert told == {0: 0.0, 1: 2.0, 2: 4.0}
+    buffer.update(indices[1], meta={"priority": 3.0})
+    buffer.batch_update([indices[2], indices[0]], metas={"priority": [5.0, 0.0]})
+    told = {int(record.data["x"]): record.meta["priority"] for record in buffer.sample(indices=indices)}
+    assert told == {0: 0.0, 1: 3.0, 2: 5.0}
+    np.testing.assert_allclose(per.sum_tree.leaves[:3], np.array([1e-5, 3.00001, 5.00001]) ** 0.6)
+    per.load_state_dict(per.state_dict())
+    np.testing.assert_allclose(per.sum_tree.leaves[:3], np.array([1e-5, 3.00001, 5.00001]) ** 0.6)
+    assert per.max_priority == pytest.approx(5.00001, abs=1e-9)
+
+
+def test_a_pushed_object_shows_its_priority_in_its_meta():
+    buffer, _ = prioritised()
+    first = buffer.push({"x": 0})
+    assert first.meta == {"priority": 1.0, "priority_idx": 0}
+    assert buffer.push({"x": 1, "priority": 4.0}).meta == {"priority": 4.0, "priority_idx": 1}
+    assert buffer.push({"x": 2, "priority": 4.0}, {"k": 1}).meta == {"k": 1, "priority": 1.0, "priority_idx": 2}
+    assert buffer.get(2).data == {"x": 2, "priority": 4.0}
+    buffer.update(first.index, meta={"priority": 9.0})
+    assert buffer.push({"x": 3}).meta["priority"] == 9.00001
+
+
+@pytest.mark.parametrize("form", ["columns", "dicts", "changed by hand"])
+def test_priorities_in_rows_of_a_batch_are_taken_out(form):
+    buffer, per = prioritised()
+    data = rows(0, 1, priority=np.array([2.0, 3.0]))
+    if form == "dicts":
+        data = [{"x": torch.tensor(0), "priority": 2.0}, {"x": torch.tensor(1), "priority": torch.tensor([3.0])}]
+    elif form == "changed by hand":
+        data[1]["other"] = 1
+    buffer.extend(data)
+    np.testing.assert_allclose(per.sum_tree.leaves[:2], [2**0.6, 3**0.6])
+    assert ["priority" in record.data for record in buffer] == [False, False]
+    assert "priority" in data[0]
+
+
+def test_rows_without_a_priority_among_others_get_the_highest_one():
+    buffer, per = prioritised(size=3)
+    buffer.extend([{"x": 9, "priority": 7.0}, {"x": 0, "priority": 2.0}, {"x": 1}, {"x": 2, "priority": 0.5}])
+    np.testing.assert_allclose(per.sum_tree.leaves[:3], [2**0.6, 1.0, 0.5**0.6])
+    assert x_of(buffer) == [0, 1, 2]
+    with pytest.raises(SampleArgumentError, match=r"got 1: nan"):
+        buffer.extend([{"x": 0}, {"x": 1, "priority": float("nan")}])
+
+
+@both
+def test_weights_of_records_that_a_middleware_within_deletes(columns):
+    buffer, _ = prioritised()
+    buffer.use(use_time_check(buffer, max_use=1))
+    fill(buffer, 3, columns, {"priority": [1.0, 2.0, 4.0]})
+    sampled = buffer.sample(30)
+    for record in sampled:
+        x = int(record.data["x"])
+        assert (record.meta["priority"], record.meta["priority_idx"]) == ([1.0, 2.0, 4.0][x], x)
+        assert record.meta["priority_IS"] == pytest.approx([1.0, 0.8467453, 0.7169776][x])
+    assert buffer.count() == 0
+    with pytest.raises(NotEnoughDataError):
+        buffer.sample(1)
+
+
+def test_a_push_that_a_middleware_within_refuses():
+    buffer, per = prioritised()
+    buffer.use(lambda action, chain, *args, **kwargs: None if action == "push" else chain(*args, **kwargs))
+    assert buffer.push({"x": 1}) is None
+    assert (buffer.count(), per.sum_tree.total) == (0, 0.0)
+
+
+def test_stale_records_go_before_a_draw_by_priority():
+    buffer = DequeBuffer(8)
+    buffer.use(staleness_check(buffer, max_staleness=1)).use(PriorityExperienceReplay(buffer))
+    fill(buffer, 4, True, {"train_iter_data_collected": [0, 1, 2, 3]})
+    assert set(x_of(buffer.sample(40, train_iter_sample_data=3))) == {2, 3}
+
+
 def test_priority_zero_can_be_pushed():
     buffer, per = prioritised()
     fill(buffer, 2, True, {"priority": [0.0, 1.0]})

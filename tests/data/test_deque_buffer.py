@@ -336,6 +336,19 @@ def test_unhashable_group_value():
         buffer.sample(1, groupby="g")
 
 
+@pytest.mark.parametrize("value", [[1], np.array([1, 2]), np.array([1])])
+def test_a_group_value_that_becomes_unhashable_is_named_until_it_is_gone(value):
+    buffer = grouped("ab", False)
+    buffer.sample(2, groupby="g")
+    index = buffer.get(1).index
+    buffer.update(index, meta={"g": value})
+    for _ in range(2):
+        with pytest.raises(SampleArgumentError, match=rf"'g'.*{type(value).__name__}"):
+            buffer.sample(1, groupby="g")
+    buffer.delete(index)
+    assert list(map(x_of, buffer.sample(1, groupby="g"))) == [[0]]
+
+
 @pytest.mark.parametrize("columns", [True, False])
 def test_unroll_reaches_every_start(columns):
     buffer = grouped("a" * 6, columns)

@@ -34,6 +34,8 @@ class DequeBufferMachine(RuleBasedStateMachine):
     def push(self, group, through_per):
         meta = {} if group is None else {"g": group}
         record = (self.prioritised if through_per else self.buffer).push({"x": self.next_x}, dict(meta))
+        if through_per:
+            meta["priority"] = 1.0
         self._added(record.index, self.next_x, meta)
         self.next_x += 1
         return record.index

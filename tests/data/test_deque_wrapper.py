@@ -82,6 +82,18 @@ def test_a_list_of_dicts_and_a_single_dict():
     assert sorted(xs(buffer.sample(4))) == [0, 1, 2, 3]
 
 
+def test_priorities_in_pushed_dicts_are_those_of_the_transitions():
+    buffer = wrapper(priority=True)
+    pushed = [{**row, "priority": float(number)} for number, row in enumerate(batch(3).rows(), 2)]
+    buffer.push(pushed)
+    np.testing.assert_allclose(buffer._priority.sum_tree.leaves[:3], np.array([2.0, 3.0, 4.0]) ** 0.6)
+    assert "priority" not in buffer.sample(3).columns
+    assert pushed[0]["priority"] == 2.0
+    plain = wrapper()
+    plain.push(pushed)
+    assert "priority" in plain.sample(3).columns
+
+
 def test_rows_of_other_forms_come_as_copies_of_dicts():
     buffer = wrapper(priority=True, priority_IS_weight=True)
     buffer.push(batch(2))

@@ -96,7 +96,7 @@ class GroupIndex:
         held = now >= 0
         values = np.full(len(slots), None, dtype=object)
         values[held] = _as_objects(core.meta_values(self._key, slots[held]))
-        moved = (now != before) | np.array([a is not b and a != b for a, b in zip(values, self._values[slots])], bool)
+        moved = (now != before) | _differ(values, self._values[slots])
         gone = moved & (before >= 0)
         self._remove(before[gone], self._values[slots[gone]])
         self._serials[slots] = now
@@ -129,6 +129,14 @@ class GroupIndex:
                 f"cannot group by {self._key!r}: its values must be hashable, found {type(value).__name__}"
             ) from error
         return places
+
+
+def _differ(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    try:
+        return np.array([a is not b and bool(a != b) for a, b in zip(values, others)], dtype=np.bool_)
+    except (TypeError, ValueError, RuntimeError):
+        # Arrays and tensors do not compare to one truth value. Grouping tells what it cannot use.
+        return np.ones(len(values), dtype=np.bool_)
 
 
 def _as_objects(values: list[Any]) -> np.ndarray:

@@ -222,7 +222,12 @@ class DequeBuffer(Buffer):
         index = self._core.groups.get(key)
         if index is None:
             index = self._core.groups[key] = GroupIndex(self._core, key)
-        return index.groups()
+        try:
+            return index.groups()
+        except SampleArgumentError:
+            # It has seen a part of the changes only: built anew, it knows when the value that it refuses is gone.
+            del self._core.groups[key]
+            raise
 
     def _given(self, records: Records) -> Records:
         """What a sample gives: a list where a middleware does not know batches."""

@@ -68,8 +68,9 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         ends = self._ends_of(rows, count)
         first = self._push_count
         super()._push_rows(rows, count)
-        self._ends.add(first + np.flatnonzero(ends))
-        self._ends.drop_before(self._first_number())
+        self._ends.add(first + ends.nonzero()[0])
+        if self._count == self._size:
+            self._ends.drop_before(self._first_number())
         self._phase = 0 if self._pieces is not None else self._phase + count
 
     def _first_number(self) -> int:

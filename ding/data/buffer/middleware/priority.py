@@ -10,7 +10,9 @@ from ding.data.buffer._records import IndexArray, RecordBatch
 from ding.data.buffer.buffer import Buffer, BufferedData
 from ding.data.buffer.errors import EmptyBufferError, SampleArgumentError, SampleError
 from ding.data.buffer.middleware._slots import SlotWatch, core_of, slots_of
+from ding.data.columns import SchemaError
 from ding.data.sum_tree import SumTree
+from ding.data.transition_batch import TransitionBatch
 
 _EPS = 1e-5
 _TIMES = ("size", "indices", "replace", "sample_range", "ignore_insufficient", "groupby", "unroll_len")
@@ -20,8 +22,9 @@ class PriorityExperienceReplay:
     """Draws records in proportion to ``priority ** alpha``, stratified (https://arxiv.org/abs/1511.05952).
 
     A pushed record has the priority ``meta['priority']``; without a meta, that of the field ``priority`` of its data,
-    which is taken out; else the highest priority so far. ``update`` needs a meta with the key ``priority`` and sets
-    ``priority + 1e-5``, so that no record becomes unreachable.
+    which is taken out; else the highest priority so far. ``update`` needs a meta with the key ``priority`` and draws by
+    ``priority + 1e-5``, so that no record becomes unreachable. ``meta['priority']`` of sampled records is as it was
+    given.
 
     With ``IS_weight``, sampled records carry ``w = (p / p_min) ** -beta`` as ``meta['priority_IS']`` and, when their
     data is a dict, as float32 tensor ``[1]`` under ``priority_IS``. Here ``p`` is the probability of a record and
@@ -99,29 +102,32 @@ class PriorityExperienceReplay:
             _check_priorities(np.array([given], dtype=np.float64), ["the pushed record"])
         self._look()
         record = chain(data, meta=meta, **kwargs)
+        if not isinstance(record, BufferedData):
+            # A middleware within has refused it.
+            return record
         slots = self._core.slots_of([record.index])
         self._look()
         if given is not None and slots[0] >= 0:
-            self._set(slots, np.array([max(float(given), _EPS)]))
+            self._set_pushed(slots, np.array([given], dtype=np.float64))
+        record.meta.setdefault("priority", float(self._priorities[slots[0]]))
         record.meta["priority_idx"] = int(slots[0])
         return record
 
     def _extend(self, chain: Callable[..., Any], rows: Any, meta: Mapping[str, Any]) -> IndexArray:
-        given = meta.get("priority")
-        if not meta and "priority" in _fields(rows):
-            given = rows.columns["priority"]
-            rows = rows.without_columns("priority")
+        given, told = meta.get("priority"), np.arange(len(rows))
+        if not meta:
+            rows, given, told = _without_priorities(rows)
         if given is not None:
             given = np.asarray(given, dtype=np.float64).reshape(-1)
-            given = np.broadcast_to(given, len(rows)) if len(given) == 1 else given
-            _check_priorities(given, range(len(rows)))
+            given = np.broadcast_to(given, len(rows)) if len(given) == 1 and meta else given
+            _check_priorities(given, told)
         self._look()
         indices = chain(rows, meta)
         self._look()
         if given is not None:
-            slots = self._core.slots_of(indices)
+            slots = self._core.slots_of(indices)[told]
             held = slots >= 0
-            self._set(slots[held], np.maximum(given[held], _EPS))
+            self._set_pushed(slots[held], given[held])
         return indices
 
     def _look(self) -> None:
@@ -132,9 +138,13 @@ class PriorityExperienceReplay:
             self._priorities[slots] = np.where(held, self.max_priority, 0.0)
             self._tree.set(slots, np.where(held, self.max_priority**self.priority_power_factor, 0.0))
 
-    def _set(self, slots: np.ndarray, priorities: np.ndarray) -> None:
+    def _set_pushed(self, slots: np.ndarray, priorities: np.ndarray) -> None:
+        self._set(slots, priorities, np.maximum(priorities, _EPS))
+
+    def _set(self, slots: np.ndarray, priorities: np.ndarray, bases: np.ndarray) -> None:
+        """``priorities`` as they were given; ``bases``, of which the powers are drawn by, are never 0."""
         self._priorities[slots] = priorities
-        self._tree.set(slots, priorities**self.priority_power_factor)
+        self._tree.set(slots, bases**self.priority_power_factor)
 
     # ------------------------------------------------------------------ sample
 
@@ -148,33 +158,46 @@ class PriorityExperienceReplay:
                 raise SampleArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
             self._look()
             try:
-                kwargs["indices"] = self._draw(int(size), kwargs.get("sample_range"))
+                drawn = self._draw(int(size), kwargs.get("sample_range"))
             except EmptyBufferError:
                 if not kwargs.get("ignore_insufficient"):
                     raise
                 return chain(**kwargs)
+            kwargs["indices"] = self._core.indices_in(drawn)
         else:
             self._look()
+            drawn = self._core.slots_of(kwargs["indices"])
         sampled = chain(**kwargs)
-        slots = slots_of(self._core, sampled)
+        slots = self._slots_before(sampled, kwargs["indices"], drawn)
         weights = self._weights(slots) if self.IS_weight else None
         if self.IS_weight:
             self.IS_weight_power_factor = min(1.0, self.IS_weight_power_factor + self._anneal)
         return self._annotated(sampled, slots, weights)
 
-    def _draw(self, size: int, sample_range: slice | None) -> IndexArray:
+    def _slots_before(self, sampled: Any, indices: Sequence[str], drawn: np.ndarray) -> np.ndarray:
+        """int64 slots of sampled records, also of those that a middleware within has deleted after the draw."""
+        if isinstance(sampled, RecordBatch):
+            return sampled.slots
+        slots = slots_of(self._core, sampled)
+        if len(slots) and slots.min() < 0:
+            slot_of = dict(zip(indices, drawn.tolist()))
+            slots = np.array([slot_of[record.index] for record in sampled], dtype=np.int64)
+        return slots
+
+    def _draw(self, size: int, sample_range: slice | None) -> np.ndarray:
+        """int64 ``[size]`` slots, drawn by priority."""
         core = self._core
         strata = (np.arange(size) + core.rng.random(size)) / max(size, 1)
         if sample_range is None:
             if core.order.count == 0 and size:
                 raise EmptyBufferError(f"asked for {size} records by priority, the buffer is empty")
-            return core.indices_in(self._tree.find(strata * self._tree.total) if size else np.empty(0, np.int64))
+            return self._tree.find(strata * self._tree.total) if size else np.empty(0, np.int64)
         slots = core.order.slots[np.array(range(core.order.count)[sample_range], dtype=np.int64)]
         if len(slots) == 0 and size:
             raise EmptyBufferError(f"asked for {size} records by priority, {sample_range} selects none")
         ends = self._tree.leaves[slots].cumsum()
         found = ends.searchsorted(strata * (ends[-1] if len(ends) else 0), "right")
-        return core.indices_in(slots[np.minimum(found, len(slots) - 1)])
+        return slots[np.minimum(found, len(slots) - 1)]
 
     def _weights(self, slots: np.ndarray) -> np.ndarray:
         lowest = self._tree.smallest()
@@ -229,9 +252,8 @@ class PriorityExperienceReplay:
         if len(slots) == 0:
             return
         self._look()
-        priorities = priorities + _EPS
-        self._set(slots, priorities)
-        self.max_priority = max(self.max_priority, float(priorities.max()))
+        self._set(slots, priorities, priorities + _EPS)
+        self.max_priority = max(self.max_priority, float(priorities.max()) + _EPS)
 
     def _clear(self, chain: Callable[..., Any]) -> None:
         chain()
@@ -267,17 +289,34 @@ class PriorityExperienceReplay:
             self._look()
             slots = self._core.slots_of(state_dict["indices"])
             held = slots >= 0
-            self._set(slots[held], np.asarray(state_dict["priorities"], dtype=np.float64)[held])
+            self._set_pushed(slots[held], np.asarray(state_dict["priorities"], dtype=np.float64)[held])
             if state_dict["priority_power_factor"] == self.priority_power_factor:
                 # A power of many numbers may round differently than that of one: this way, draws go on the same.
                 self._tree.set(slots[held], np.asarray(state_dict["weights"], dtype=np.float64)[held])
 
 
-def _fields(rows: Any) -> Any:
-    return rows.columns if hasattr(rows, "columns") else ()
+def _without_priorities(rows: Any) -> tuple[Any, Any, np.ndarray]:
+    """Rows without their field ``priority``, its values (``None``: no row has it), and the places of these rows."""
+    every = np.arange(len(rows))
+    if isinstance(rows, TransitionBatch):
+        try:
+            if "priority" not in rows.columns:
+                return rows, None, every
+            return rows.without_columns("priority"), rows.columns["priority"], every
+        except SchemaError:
+            # Rows that were changed by hand.
+            rows = rows.rows()
+    told = [place for place, row in enumerate(rows) if isinstance(row, Mapping) and "priority" in row]
+    if not told:
+        return rows, None, every
+    given = [float(rows[place]["priority"]) for place in told]
+    rows = list(rows)
+    for place in told:
+        rows[place] = {key: value for key, value in rows[place].items() if key != "priority"}
+    return rows, given, np.array(told)
 
 
-def _check_priorities(priorities: np.ndarray, names: Sequence[Any]) -> None:
+def _check_priorities(priorities: np.ndarray, names: Sequence[Any] | np.ndarray) -> None:
     wrong = np.flatnonzero(~(np.isfinite(priorities) & (priorities >= 0)))
     if len(wrong):
         told = [f"{names[place]}: {priorities[place]}" for place in wrong[:8].tolist()]

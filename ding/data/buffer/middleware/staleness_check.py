@@ -17,7 +17,8 @@ def staleness_check(buffer_: Buffer, max_staleness: float = float("inf")) -> Mid
 
     ``push`` needs ``meta`` with ``train_iter_data_collected``, ``sample`` the keyword ``train_iter_sample_data``. Their
     difference is the staleness; it stands in ``meta['staleness']`` of sampled records. A record without
-    ``train_iter_data_collected`` (pushed past this middleware) does not age.
+    ``train_iter_data_collected`` (pushed past this middleware) does not age. It has to be used before (outside of)
+    ``PriorityExperienceReplay``, which draws among the records that are left.
 
     Args:
         buffer_: the buffer (or view) from which stale records are deleted.

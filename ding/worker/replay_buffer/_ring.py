@@ -222,7 +222,8 @@ class RingBuffer(IBuffer):
                     return data.rows(), count
             return data.rows(), count
         if isinstance(data, list):
-            return data, len(data)
+            # A plain one, which is what the storages take for rows: a TrajBuffer is a list, too.
+            return list(data), len(data)
         return [data], 1
 
     def _place(self, rows: Any, count: int) -> tuple[int, int]:

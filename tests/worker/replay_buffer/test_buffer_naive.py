@@ -11,6 +11,7 @@ from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.storage import ElidedRows, is_elided
 from ding.utils import BUFFER_REGISTRY, set_pkg_seed
 from ding.worker import AdvancedReplayBuffer, ElasticReplayBuffer, NaiveReplayBuffer, create_buffer, get_buffer_cls
+from ding.worker.collector.base_serial_collector import TrajBuffer
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferClosedError, BufferConfigError
 
 
@@ -57,6 +58,18 @@ def test_more_than_the_ring_holds(make):
     columns.push(batch(0, 20), 0)
     assert columns.state_dict()["tail"] == 4
     assert held(columns) == list(range(12, 20))
+
+
+@pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_trajectory_buffer_is_pushed_as_its_rows(make, cls, before):
+    buffer = make(cls, 8)
+    buffer.push(batch(0, before), 0)
+    trajectory = TrajBuffer(maxlen=3)
+    for number in range(before, before + 4):
+        trajectory.append(row(number))
+    buffer.push(trajectory, 0)
+    assert held(buffer) == [*range(before), *range(before + 1, before + 4)]
 
 
 def test_the_tail_of_a_ring_that_is_just_full_is_its_first_slot(make):

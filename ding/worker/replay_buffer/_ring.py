@@ -494,7 +494,7 @@ def positive_int(value: Any, name: str) -> int:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         number = 0
-    if number < 1 or isinstance(value, (bool, str)) or number != value:
+    if number < 1 or isinstance(value, bool) or number != value:
         raise BufferConfigError(f"{name} must be a positive int, got {value!r}")
     return number
 

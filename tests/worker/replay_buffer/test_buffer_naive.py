@@ -443,6 +443,7 @@ def test_a_buffer_that_nobody_closes_takes_its_thread_along():
     [
         ({"replay_buffer_size": 0}, "replay_buffer_size"),
         ({"replay_buffer_size": 2.5}, "replay_buffer_size"),
+        ({"replay_buffer_size": True}, "replay_buffer_size must be a positive int, got True"),
         ({"replay_buffer_size": None}, "replay_buffer_size must be a positive int, got None"),
         ({"replay_buffer_size": "100"}, "replay_buffer_size must be a positive int, got '100'"),
         ({"replay_buffer_size": float("inf")}, "replay_buffer_size must be a positive int, got inf"),

@@ -359,8 +359,9 @@ def test_tokens_are_not_predictable():
 
 def test_function_helpers():
     assert translate_dict_func({"a": lambda x: x + 1, "b": lambda x: x * 2})(5) == {"a": 6, "b": 10}
-    assert default_func(3)(1, x=2) == 3
-    assert default_func()() is None
+    assert default_func(3)(None)(1, x=2) == 3
+    assert default_func()(None)() is None
+    assert default_func(3)(lambda a, x: a + x)(1, x=5) == 6
 
 
 def test_double_event():

@@ -188,14 +188,14 @@ def test_refusals_of_a_slave(make_master, make_worker, network, services):
 
         def _before_connection(self, data):
             if data != {"secret": 1}:
-                raise ConnectionRefuse("who are you", {"hint": "secret"})
+                raise ConnectionRefuse({"hint": "secret"}, "who are you")
 
         def _before_disconnection(self, data):
             if not self.allow:
-                raise DisconnectionRefuse("stay")
+                raise DisconnectionRefuse({"why": "busy"})
 
         def _before_task(self, task):
-            raise TaskInvalid("no such type") if task == "invalid" else TaskRefuse("not today")
+            raise TaskInvalid(message="no such type") if task == "invalid" else TaskRefuse({"why": "not today"})
 
     class Knowing(Master):
         data = None
@@ -215,8 +215,10 @@ def test_refusals_of_a_slave(make_master, make_worker, network, services):
         with pytest.raises(SlaveTaskRefused) as caught:
             connection.new_task(task).start()
         assert (caught.value.status_code, caught.value.code) == (status, 602)
-    with pytest.raises(SlaveSlaveDisconnectionRefused):
+        assert caught.value.data == ({"why": "not today"} if task == "refused" else {})
+    with pytest.raises(SlaveSlaveDisconnectionRefused) as caught:
         connection.disconnect()
+    assert caught.value.data == {"why": "busy"}
     assert connection.is_connected
     slave.allow = True
     connection.disconnect()

@@ -25,7 +25,7 @@ class Worker(Slave):
         try:
             check(task, Record({"type": OneOf(("collector", "learner"))}, extra=True), "task")
         except ValueError as error:
-            raise TaskInvalid(str(error)) from error
+            raise TaskInvalid(message=str(error)) from error
 
     def _process_task(self, task):
         return {}

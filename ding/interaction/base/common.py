@@ -26,13 +26,18 @@ def translate_dict_func(functions: Mapping[str, Callable[..., Any]]) -> Callable
     return call
 
 
-def default_func(return_value: Any = None) -> Callable[..., Any]:
-    """A function that takes anything and returns ``return_value``."""
+def default_func(return_value: Any = None) -> Callable[[Callable[..., Any] | None], Callable[..., Any]]:
+    """Stands in for a callback that may be missing: ``default_func(0)(callback)`` is the callback, or for ``None`` a
+    function that takes anything and returns 0.
+    """
 
-    def call(*_args: Any, **_kwargs: Any) -> Any:
+    def stand_in(*_args: Any, **_kwargs: Any) -> Any:
         return return_value
 
-    return call
+    def choose(callback: Callable[..., Any] | None) -> Callable[..., Any]:
+        return stand_in if callback is None else callback
+
+    return choose
 
 
 class ControllableContext(ABC):

@@ -8,29 +8,31 @@ from ding.interaction.exception.base import InteractionError
 
 
 class ConnectionRefuse(InteractionError):
-    """Raised in ``_before_connection``: the master may not connect (code 503)."""
+    """Raised in ``_before_connection``: the master may not connect (code 503). ``data`` (JSON) says more."""
 
-    def __init__(self, message: str | None = None, data: Any = None) -> None:
+    def __init__(self, data: Any = None, message: str | None = None) -> None:
         super().__init__(message or "The slave refuses the connection.")
         self.message = str(self)
         self.data = data
 
 
 class DisconnectionRefuse(InteractionError):
-    """Raised in ``_before_disconnection``: the master may not disconnect (code 504)."""
+    """Raised in ``_before_disconnection``: the master may not disconnect (code 504). ``data`` (JSON) says more."""
 
-    def __init__(self, message: str | None = None, data: Any = None) -> None:
+    def __init__(self, data: Any = None, message: str | None = None) -> None:
         super().__init__(message or "The slave refuses the disconnection.")
         self.message = str(self)
         self.data = data
 
 
 class TaskRefuse(InteractionError):
-    """Raised in ``_before_task``: the slave does not take the task (code 602, status 403)."""
+    """Raised in ``_before_task``: the slave does not take the task (code 602, status 403), and ``data`` (JSON) says
+    more.
+    """
 
     status_code = 403
 
-    def __init__(self, message: str | None = None, data: Any = None) -> None:
+    def __init__(self, data: Any = None, message: str | None = None) -> None:
         super().__init__(message or "The slave refuses the task.")
         self.message = str(self)
         self.data = data

@@ -1,5 +1,7 @@
 """Floor 4: networks and the wrappers that turn their outputs into actions."""
 
+from typing import Any
+
 from ding.model.common import (
     AttentionPolicyHead,
     BranchingHead,
@@ -27,6 +29,7 @@ from ding.model.common import (
 )
 from ding.model.template import BDQ, C51DQN, DQN, DRQN, FQF, IQN, QRDQN, RainbowDQN
 from ding.model.wrapper import IModelWrapper, model_wrap, register_wrapper, wrapper_name_map
+from ding.utils import absent_name
 
 __all__ = [
     "BDQ",
@@ -65,3 +68,7 @@ __all__ = [
     "register_wrapper",
     "wrapper_name_map",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise absent_name(__name__, name, __all__)

@@ -27,7 +27,7 @@ from ding.policy.errors import (
     PolicyUsageError,
 )
 from ding.policy.policy_factory import PolicyFactory, get_random_policy
-from ding.utils.default_helper import nearest
+from ding.utils import absent_name
 
 __all__ = [
     "CommandModePolicy",
@@ -54,9 +54,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # An import of an algorithm that is not built yet ends here: say so, instead of a bare "cannot import name".
-    close = None if name.startswith("_") else nearest(name, __all__)
-    hint = f"; did you mean {close!r}?" if close is not None else ""
-    if not name.endswith("Policy"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
-    raise ImportError(f"ding.policy has no {name!r} in this version{hint}", name=__name__)
+    raise absent_name(__name__, name, __all__)

@@ -42,6 +42,7 @@ from ding.utils.dict_helper import convert_easy_dict_to_dict
 from ding.utils.file_helper import atomic_write, read_file, remove_file, save_file
 from ding.utils.import_helper import (
     MissingExtraError,
+    absent_name,
     import_module,
     require_extra,
     try_import_ceph,
@@ -158,6 +159,7 @@ __all__ = [
     "TimeWrapperTime",
     "UnknownNameError",
     "WatchDog",
+    "absent_name",
     "allreduce",
     "allreduce_async",
     "allreduce_data",

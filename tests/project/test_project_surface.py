@@ -45,13 +45,19 @@ NAMES = {
         "get_train_sample gae gae_data q_nstep_td_data q_nstep_td_error dist_nstep_td_data dist_nstep_td_error"
     ),
     "ding.data": "DequeBuffer create_dataset TransitionBatch EnvBatch batched",
+    "ding.data.buffer": "DequeBuffer DequeBufferWrapper",
     "ding.data.buffer.deque_buffer_wrapper": "DequeBufferWrapper",
     "ding.utils.data": "default_collate default_decollate create_dataset NaiveRLDataset",
     "ding.utils.default_helper": "deep_merge_dicts",
     "ding.envs.common": "EnvElement EnvElementRunner affine_transform save_frames_as_gif div_func div_one_hot",
     "ding.envs.common.env_element": "EnvElement EnvElementInfo",
     "ding.envs.env_wrappers": "MaxAndSkipWrapper WarpFrameWrapper FrameStackWrapper TimeLimitWrapper",
+    "ding.envs.env": (
+        "check_all check_array_space check_different_memory check_obs_deepcopy check_reset check_space_dtype "
+        "check_step demonstrate_correct_procedure"
+    ),
     "ding.envs.env.base_env": "BaseEnv BaseEnvTimestep",
+    "ding.worker.learner": "BaseLearner BaseCommLearner FlaskFileSystemLearner create_comm_learner",
     "ding.worker.collector.base_serial_collector": "ISerialCollector CachePool TrajBuffer INF to_tensor_transitions",
     "ding.entry.serial_entry": "serial_pipeline",
     "ding.entry.utils": "random_collect",
@@ -66,8 +72,25 @@ def test_names_resolve(module) -> None:
 
 
 @pytest.mark.parametrize(
+    ("module", "name", "hint"),
+    [
+        ("ding.policy", "DQNPolcy", "; did you mean 'DQNPolicy'"),
+        ("ding.model", "VAC", ""),
+        ("ding.model.template", "VAC", ""),
+        ("ding.worker.learner", "SomeLearner", ""),
+    ],
+)
+def test_a_class_that_is_not_built_yet_is_told_as_such(module, name, hint) -> None:
+    package = importlib.import_module(module)
+    # An ImportError: the text of an AttributeError would not reach who writes "from ... import ...".
+    with pytest.raises(ImportError, match=rf"^{module} has no '{name}' in this version{hint}"):
+        getattr(package, name)
+    assert not hasattr(package, "no_such_function")
+
+
+@pytest.mark.parametrize(
     ("module", "name", "near"),
-    [("ding.policy", "DQNPolcy", "DQNPolicy"), ("ding.worker", "BaseLerner", "BaseLearner")],
+    [("ding.policy", "create_polcy", "create_policy"), ("ding.worker", "BaseLerner", "BaseLearner")],
 )
 def test_a_name_that_is_not_there_is_told_with_the_nearest(module, name, near) -> None:
     with pytest.raises(AttributeError, match=near):

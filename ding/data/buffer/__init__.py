@@ -6,6 +6,7 @@ The errors are drawn in :mod:`ding.data.buffer.errors`.
 from ding.data.buffer._records import IndexArray, RecordBatch
 from ding.data.buffer.buffer import Buffer, BufferedData, apply_middleware, batch_aware
 from ding.data.buffer.deque_buffer import BufferIndex, DequeBuffer
+from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper
 from ding.data.buffer.errors import (
     EmptyBufferError,
     NotEnoughDataError,
@@ -19,6 +20,7 @@ __all__ = [
     "BufferIndex",
     "BufferedData",
     "DequeBuffer",
+    "DequeBufferWrapper",
     "EmptyBufferError",
     "IndexArray",
     "NotEnoughDataError",

@@ -144,8 +144,9 @@ def test_the_quick_way_checks_as_the_careful_one_does(key, value):
     assert all((leaf == 1).all() for leaf in storage.read(np.arange(2)).columns.values())
 
 
-def test_tensors_with_gradients_and_arrays_among_tensors_are_taken():
-    storage = make_storage(SMALL, 6, StorageOptions())
+@pytest.mark.parametrize("options", [{}, {"device": "cpu"}])
+def test_tensors_with_gradients_and_arrays_among_tensors_are_taken(options):
+    storage = make_storage(SMALL, 6, StorageOptions(**options))
     storage.write(0, {**SMALL, "a": torch.ones(2, 4, requires_grad=True), "b": np.full((2, 1), 2, np.float32)}, 2)
     read = storage.read(np.array([1])).columns
     assert read["a"].tolist() == [[1, 1, 1, 1]]
@@ -190,6 +191,23 @@ def test_stacks_of_empty_frames_are_no_stacks():
         make_storage(source, 3, StorageOptions(frame_stack=4))
 
 
+def test_small_fields_of_bfloat16_come_back_as_such():
+    source = {"x": torch.tensor([[1.5], [2.5]], dtype=torch.bfloat16), "n": np.arange(2)}
+    storage = make_storage(source, 3, StorageOptions())
+    storage.write(1, source, 2)
+    read = storage.read(np.array([2, 1])).columns
+    assert read["x"].dtype == torch.bfloat16
+    assert read["x"].tolist() == [[2.5], [1.5]]
+
+
+def test_large_fields_are_read_to_aligned_memory():
+    source = {"odd": torch.ones(1, 513, dtype=torch.uint8), "wide": torch.ones(1, 100, dtype=torch.float64)}
+    storage = make_storage(source, 3, StorageOptions())
+    storage.write(0, source, 1)
+    for count in (1, 3):
+        assert (storage.read(np.zeros(count, np.int64)).columns["wide"].data_ptr() % 8) == 0
+
+
 EIGHT_BITS = torch.ones(2, 3).to(torch.float8_e4m3fn)
 
 
@@ -214,7 +232,8 @@ def test_arrays_of_either_byte_order_are_taken(options):
     source = {"x": np.arange(6, dtype=">f4").reshape(2, 3)[:, ::-1], "n": np.arange(2, dtype=">i8")}
     storage = make_storage(source, 4, StorageOptions(**options))
     storage.write(0, source, 2)
-    storage.write(2, {key: leaf.astype(leaf.dtype.newbyteorder()) for key, leaf in source.items()}, 2)
+    swapped = {key: leaf.astype(leaf.dtype.newbyteorder()) for key, leaf in source.items()}
+    storage.write(2, {"x": swapped["x"][:, ::-1].copy()[:, ::-1], "n": swapped["n"]}, 2)
     read = storage.read(np.arange(4)).columns
     assert read["x"].tolist() == [[2, 1, 0], [5, 4, 3]] * 2
     assert read["n"].tolist() == [0, 1] * 2
@@ -367,6 +386,15 @@ def test_a_frame_is_stored_once(stack, frames, envs):
         }
         storage.write(at, rows, 10)
     assert storage._pairs[0].pool.held == frames
+
+
+def test_compact_rows_hold_frames_in_the_order_of_their_first_use():
+    first = {"obs": torch.tensor([[1.0], [3.0]]), "next_obs": torch.tensor([[2.0], [1.0]])}
+    storage = make_storage(first, 4, StorageOptions(elide_next_obs=True))
+    storage.write(0, first, 2)
+    (pair,) = storage.compact(np.array([0, 1, 0]))["pairs"]
+    assert pair["frames"].tolist() == [[1], [2], [3]]
+    assert pair["slots"].tolist() == [[0, 1], [2, 0], [0, 1]]
 
 
 def test_equal_fingerprints_are_told_apart_by_comparing(monkeypatch):

@@ -182,7 +182,6 @@ class RecordCore:
     def clear(self) -> None:
         """Remove all records and forget the schema."""
         if self._storage is not None:
-            self._storage.clear()
             self._storage.close()
         self.order.clear()
         self._reset()

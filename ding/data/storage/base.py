@@ -38,10 +38,6 @@ class Storage(ABC):
     def erase(self, positions: np.ndarray) -> None:
         """Forget the rows at these positions: objects that were held are released."""
 
-    @abstractmethod
-    def clear(self) -> None:
-        """Forget all rows. The schema is forgotten too."""
-
     @property
     @abstractmethod
     def nbytes(self) -> int:

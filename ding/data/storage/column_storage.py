@@ -202,11 +202,6 @@ class ColumnStorage(Storage):
                 for position in positions.tolist():
                     array[position] = None
 
-    def clear(self) -> None:
-        for i, field in enumerate(self.fields):
-            if field.kind == OBJECTS:
-                self._arrays[i] = [None] * self.capacity
-
     @property
     def nbytes(self) -> int:
         own = [field for i, field in enumerate(self.fields) if self._keeps(i) and not _packs(field)]

@@ -79,9 +79,6 @@ class DeviceStorage(Storage):
     def erase(self, positions: np.ndarray) -> None:
         """Tensors need no erasing."""
 
-    def clear(self) -> None:
-        """Tensors need no erasing."""
-
     @property
     def nbytes(self) -> int:
         return sum(column.numel() * column.element_size() for column in self._columns.values())

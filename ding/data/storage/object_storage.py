@@ -36,9 +36,6 @@ class ObjectStorage(Storage):
         for position in positions.tolist():
             self._items[position] = None
 
-    def clear(self) -> None:
-        self._items = [None] * self.capacity
-
     @property
     def nbytes(self) -> int:
         return 8 * self.capacity

@@ -26,6 +26,10 @@ def is_elided(data: Any) -> bool:
 class ElidedRows:
     """Reads what :meth:`~ding.data.storage.ElidingStorage.compact` gave.
 
+    Attributes:
+        count: number of rows.
+        columns: the fields that are not elided.
+
     Raises:
         SchemaError: a part is missing, or an index refers to no frame; the message names the field.
     """
@@ -35,13 +39,13 @@ class ElidedRows:
             raise SchemaError(f"unknown layout {data['layout']!r} of saved rows, expected {LAYOUT!r}")
         try:
             self.count = int(data["rows"])
-            self._columns = data["columns"]
+            self.columns = data["columns"]
             self._order = [tuple(path) for path in data["order"]]
             self._fields: dict[Any, tuple[Any, ...]] = {}
             for pair in data["pairs"]:
                 self._add_pair(pair)
-            check_rows(self._columns, self.count)
-            known = {*self._fields, *(path for path, _ in iter_paths(self._columns))}
+            check_rows(self.columns, self.count)
+            known = {*self._fields, *(path for path, _ in iter_paths(self.columns))}
             if not self._fields or known != set(self._order):
                 raise SchemaError(f"saved rows of layout {LAYOUT!r} are damaged: fields and their order differ")
             # What no row can be made of shows up without rows, too.
@@ -69,7 +73,7 @@ class ElidedRows:
 
     def expand(self, begin: int, end: int) -> dict[str, Any]:
         """Rows ``begin`` to ``end`` as nested columns in full size."""
-        plain = dict(iter_paths(take(self._columns, slice(begin, end))))
+        plain = dict(iter_paths(take(self.columns, slice(begin, end))))
         result: dict[str, Any] = {}
         for path in self._order:
             inner = result

@@ -308,6 +308,7 @@ class RingBuffer(IBuffer):
         Raises:
             SafeFileError: the file is broken or not one of ours; the buffer stays as it was.
             SchemaError: its rows do not fit to those in the buffer, or an index of elided rows refers to no frame.
+            OSError: the file cannot be read, or the disk of a buffer in files is full, which may happen half-way.
         """
         data = read_tree(file_name, _FILE_KIND)
         if not isinstance(data, (list, TransitionBatch)) and not is_elided(data):
@@ -327,8 +328,14 @@ class RingBuffer(IBuffer):
             self._push_unlimited(TransitionBatch.trusted(rows.expand(0, rows.count), rows.count))
             return
         with self._lock:
+            self._check_open()
+            self._check_values(rows.columns, rows.count)
             for begin, end in rows.chunks(0, rows.count):
                 self._push_unlimited(TransitionBatch.trusted(rows.expand(begin, end), end - begin))
+
+    def _check_values(self, rows: dict[str, Any], count: int) -> None:
+        """Raise what a push of rows raises for the values in them; observations are left out."""
+        self._tracked(rows, count)
 
     def _may_refuse_a_push(self) -> bool:
         """Whether something besides the rows themselves decides if these are taken."""

@@ -121,6 +121,7 @@ class AdvancedReplayBuffer(RingBuffer):
         Raises:
             SchemaError: rows that differ in fields, shapes or dtypes from those in the buffer.
             BufferArgumentError: a priority is negative, NaN or infinite.
+            OSError: the rows lie in files, and the disk is full.
             BufferClosedError: the buffer was closed.
         """
         if self._limiter is None:
@@ -149,6 +150,10 @@ class AdvancedReplayBuffer(RingBuffer):
 
     def _push_unlimited(self, data: Any) -> None:
         self._push_now(data, 0)
+
+    def _check_values(self, rows: dict[str, Any], count: int) -> None:
+        super()._check_values(rows, count)
+        split_rows(rows, count, self._max_priority, ADDED_FIELDS)
 
     def _may_refuse_a_push(self) -> bool:
         return self._controller is not None

@@ -68,6 +68,7 @@ class NaiveReplayBuffer(RingBuffer):
 
         Raises:
             SchemaError: rows that differ in fields, shapes or dtypes from those in the buffer.
+            OSError: the rows lie in files, and the disk is full.
             BufferClosedError: the buffer was closed.
         """
         if self._limiter is None:

@@ -73,6 +73,11 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._ends.drop_before(self._first_number())
         self._phase = 0 if self._pieces is not None else self._phase + count
 
+    def _check_values(self, rows: dict[str, Any], count: int) -> None:
+        super()._check_values(rows, count)
+        self._pieces = None
+        self._ends_of(rows, count)
+
     def _first_number(self) -> int:
         """Number of the oldest row."""
         return self._push_count - self._count
@@ -248,5 +253,5 @@ def _as_flags(column: Any, count: int, field: str) -> np.ndarray:
             # Objects: some lack the field, others have it as an array, or on a device.
             flags = np.array([[bool(torch.as_tensor(value).any())] for value in values])
         return np.asarray(flags.astype(np.bool_).any(axis=1))
-    except (TypeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise SchemaError(f"field {field!r} (end_field) must be true or false in each row") from error

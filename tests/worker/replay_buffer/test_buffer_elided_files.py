@@ -9,7 +9,8 @@ import torch
 
 from ding.data import SchemaError, TransitionBatch
 from ding.data.safe_file import read_tree, write_tree
-from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer
+from ding.data.storage import _elided_rows
+from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer, SequenceReplayBuffer
 
 SIZE = 60
 LAYOUTS = [{"frame_stack": 4}, {"elide_next_obs": True}, {"elide_next_obs": False}]
@@ -153,3 +154,23 @@ def test_damaged_descriptions_are_refused_and_change_nothing(make, damage):
         buffer.load_data("bad")
     assert buffer.push_count == 144
     check_same(contents(buffer), before)
+
+
+@pytest.mark.parametrize(
+    ("cls", "column"),
+    [
+        (AdvancedReplayBuffer, {"priority": np.where(np.arange(SIZE) == 50, np.nan, 1.0)}),
+        (AdvancedReplayBuffer, {"collect_iter": [0] * 50 + ["x"] * 10}),
+        (SequenceReplayBuffer, {"done": [None] * 50 + [torch.ones(2)] * 10}),
+    ],
+)
+def test_a_value_that_is_refused_far_into_the_file_keeps_all_of_it_out(make, cls, column, monkeypatch):
+    source = make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4})
+    rows = TransitionBatch.concat([episode(seed, 0, 10) for seed in range(6)])
+    source.push(rows.with_columns(**column), 0)
+    source.save_data("data")
+    monkeypatch.setattr(_elided_rows, "_CHUNK_BYTES", 100_000)
+    buffer = make(cls, SIZE, storage={"frame_stack": 4})
+    with pytest.raises(ValueError):
+        buffer.load_data("data")
+    assert (buffer.count(), buffer.push_count) == (0, 0)

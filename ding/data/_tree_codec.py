@@ -56,7 +56,7 @@ def _encode_tensor(tensor: torch.Tensor, arrays: list[np.ndarray], where: str) -
     name = None
     for name_of_dtype, (dtype, as_int) in _RECAST.items():
         if tensor.dtype == dtype:
-            name, tensor = name_of_dtype, tensor.detach().contiguous().view(as_int)
+            name, tensor = name_of_dtype, tensor.detach().view(as_int)
     try:
         arrays.append(tensor.numpy(force=True))
     except (RuntimeError, TypeError) as error:

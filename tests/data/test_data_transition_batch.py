@@ -330,3 +330,9 @@ def test_an_array_of_one_number_among_other_rows_is_that_number():
     columns = TransitionBatch.from_rows([{"x": number}, {"x": None}]).columns
     number[()] = 0
     assert columns["x"] == [1 + 2j, None]
+
+
+def test_rows_counted_from_the_end_are_found_by_tensors_too():
+    batch = TransitionBatch({"x": torch.arange(4), "n": np.arange(4)})
+    assert batch[np.array([-1, 0, -3])].columns["x"].tolist() == [3, 0, 1]
+    assert batch[1:][[-1]].columns["n"].tolist() == [3]

@@ -240,3 +240,30 @@ def test_lazily_conjugated_tensors_are_saved(tmp_path):
     tensor = torch.tensor([1 + 2j]).conj()
     write_tree(tmp_path / "f", tensor, "test")
     assert read_tree(tmp_path / "f", "test").tolist() == [1 - 2j]
+
+
+def test_arrays_are_read_to_aligned_memory_in_the_order_of_this_machine(tmp_path):
+    tree = [np.ones(3, np.uint8), torch.ones(3, dtype=torch.float64), np.arange(3, dtype=">f4")]
+    write_tree(tmp_path / "f", tree, "test")
+    odd, wide, swapped = read_tree(tmp_path / "f", "test")
+    same(odd, tree[0])
+    same(wide, tree[1])
+    same(swapped, tree[2].astype("<f4"))
+    assert wide.data_ptr() % 8 == 0
+    assert swapped.flags.aligned
+
+
+@pytest.mark.parametrize(("old", "new"), [(b'"F32"', b'"I32"'), (b"[2, 3]", b"[3, 2]")])
+def test_other_dtypes_and_shapes_of_the_same_size_are_no_match_for_the_digest(tmp_path, old, new):
+    write_tree(tmp_path / "f", np.ones((2, 3), np.float32), "test")
+    raw = (tmp_path / "f").read_bytes()
+    assert raw.count(old) == 1
+    (tmp_path / "f").write_bytes(raw.replace(old, new))
+    with pytest.raises(SafeFileError, match="SHA-256"):
+        read_tree(tmp_path / "f", "test")
+
+
+def test_the_header_ends_where_the_widest_number_may_begin(tmp_path):
+    for length in range(8):
+        write_tree(tmp_path / "f", "x" * length, "test")
+        assert int.from_bytes((tmp_path / "f").read_bytes()[:8], "little") % 8 == 0

@@ -301,7 +301,15 @@ def test_device_storage_gives_tensors_on_the_device():
 
 
 @pytest.mark.parametrize(
-    "options", [{"elide_next_obs": "yes"}, {"frame_stack": -1}, {"frame_stack": 1.5}, {"device": "cpu", "path": "x"}]
+    "options",
+    [
+        {"elide_next_obs": "yes"},
+        {"frame_stack": -1},
+        {"frame_stack": 1.5},
+        {"device": "cpu", "path": "x"},
+        {"device": "cpu", "frame_stack": 4},
+        {"device": "cpu", "elide_next_obs": True},
+    ],
 )
 def test_options_that_make_no_sense(options):
     with pytest.raises(ValueError, match=r"storage\."):

@@ -147,8 +147,10 @@ def test_a_full_file_system_does_not_end_the_process(elide, tmp_path):
 
 
 def test_a_file_that_cannot_be_so_large_is_named_and_leaves_nothing(tmp_path):
-    with largest_file(1 << 20), pytest.raises(OSError, match=r"rows need \d+ bytes: .*obs"):
+    with largest_file(1 << 20), pytest.raises(OSError, match=r"rows need \d+ bytes: .*obs") as caught:
         make_storage(rows(0, 1), CAPACITY, StorageOptions(path=str(tmp_path)))
+    # Also while somebody still looks at the error.
+    assert os.path.dirname(caught.value.filename) == str(tmp_path)
     assert os.listdir(tmp_path) == []
 
 
@@ -163,6 +165,24 @@ def test_a_long_name_of_a_field_is_no_name_of_a_file(tmp_path):
     storage = make_storage(source, 2, StorageOptions(path=str(tmp_path)))
     storage.write(1, source, 1)
     assert storage.read(np.array([1])).columns["x/" * 300].sum() == 1000
+
+
+def test_fields_of_similar_names_have_files_of_their_own(tmp_path):
+    source = {name: torch.full((1, 1000), value) for name, value in (("x/y", 1.0), ("x_y", 2.0), ("x y", 3.0))}
+    storage = make_storage(source, 2, StorageOptions(path=str(tmp_path)))
+    storage.write(1, source, 1)
+    assert [leaf[0, 0].item() for leaf in storage.read(np.array([1])).columns.values()] == [1, 2, 3]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="reads /proc")
+def test_a_closed_storage_keeps_no_descriptor(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    storage = make_storage(rows(0, 1), CAPACITY, StorageOptions(path=str(tmp_path)))
+    storage.write(0, rows(0, 1), 1)
+    assert len(os.listdir("/proc/self/fd")) > before
+    storage.close()
+    del storage
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_files_of_killed_processes_go_and_all_others_stay(tmp_path):

@@ -69,3 +69,21 @@ def test_a_slot_that_is_taken_but_holds_no_element_is_damage(make):
     state["slots"]["unique_id"][5] = 7
     with pytest.raises(BufferArgumentError, match="not where its slots are taken"):
         buffer.load_state_dict(state)
+
+
+@pytest.mark.parametrize("storage", [{}, {"elide_next_obs": True}])
+def test_a_hole_at_the_end_of_the_ring_is_one_in_the_state(make, storage):
+    """The slots that are left are 2, 3, 0 and 1: from 3 to 0 is no step to the neighbour."""
+    buffer, other = (make(AdvancedReplayBuffer, 5, max_use=1, storage=storage) for _ in range(2))
+    buffer.push(batch(0, 7), 0)
+    assert numbers(buffer.sample(1, 0, sample_range=slice(2, 3))) == [4]
+    other.load_state_dict(buffer.state_dict())
+    assert other.count() == 4
+    assert [numbers(other.sample(1, 0, sample_range=slice(0, 1)))[0] for _ in range(4)] == [2, 3, 5, 6]
+
+
+def test_more_rows_than_places_are_refused(make):
+    buffer = make(NaiveReplayBuffer, 8, storage={"elide_next_obs": True})
+    buffer.push(batch(0, 5), 0)
+    with pytest.raises(SchemaError, match="5 rows for 3 positions"):
+        make(NaiveReplayBuffer, 8).load_state_dict({**buffer.state_dict(), "valid_count": 3, "tail": 3})

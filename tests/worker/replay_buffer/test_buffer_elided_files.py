@@ -103,12 +103,13 @@ def test_a_file_that_the_throughput_controller_refuses_is_not_loaded_in_part(mak
     assert buffer.count() == 8
 
 
-@pytest.mark.parametrize("index", [-1, 10_000])
+@pytest.mark.parametrize("index", [-1, "one too many", 10_000])
 def test_an_index_out_of_range_is_named_and_changes_nothing(make, index):
     buffer = fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4}))
     before = contents(buffer)
     buffer.save_data("data")
     tree, state = read_tree("data", "replay buffer"), buffer.state_dict()
+    index = len(tree["pairs"][0]["frames"]) if isinstance(index, str) else index
     tree["pairs"][0]["slots"][3, 5] = state["data"]["pairs"][0]["slots"][3, 5] = index
     write_tree("bad", tree, "replay buffer")
     with pytest.raises(SchemaError, match=f"index of 'obs' .*{index}"):
@@ -128,6 +129,7 @@ def test_an_index_out_of_range_is_named_and_changes_nothing(make, index):
         lambda tree: tree.update(order=5),
         lambda tree: tree.update(order=[*tree["order"], ["obs", "more"]]),
         lambda tree: tree["order"].pop(),
+        lambda tree: [tree["columns"].update(obs={"x": np.arange(SIZE)}), tree["order"].append(["obs", "x"])],
         lambda tree: tree.update(columns={"action": np.arange(3), "done": np.arange(3)}),
         lambda tree: tree.update(columns=None),
         lambda tree: tree["pairs"][0].update(slots=np.zeros(60, np.int32)),

@@ -542,3 +542,23 @@ def test_rows_kept_as_objects_are_objects_in_a_state(make, storage):
     other.load_state_dict(buffer.state_dict())
     assert other.sample(2, 0) == buffer.sample(2, 0)
     other.push({"something": "else"}, 0)
+
+
+def test_a_ring_that_is_just_full_begins_anew(make):
+    buffer, other = make(NaiveReplayBuffer, 8), make(NaiveReplayBuffer, 8)
+    for first in (0, 4, 8, 12):
+        buffer.push(batch(first, 4), 0)
+    state = buffer.state_dict()
+    assert state["tail"] == 0
+    other.load_state_dict(state)
+    assert held(other) == list(range(8, 16))
+
+
+def test_objects_of_a_state_are_not_shared_with_the_buffer(make):
+    buffer = make(NaiveReplayBuffer, 2)
+    buffer.push([{"n": 1}, {"other": 2}], 0)
+    state = buffer.state_dict()
+    other = make(NaiveReplayBuffer, 2)
+    other.load_state_dict(state)
+    state["data"][0]["n"] = 99
+    assert {"n": 1} in other.sample(2, 0)

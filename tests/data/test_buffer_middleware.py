@@ -60,6 +60,16 @@ def test_clones_keep_the_buffer_apart_from_its_user():
     assert buffer.get(0).index == sampled.index
 
 
+def test_clones_of_arrays_and_batches():
+    buffer = DequeBuffer(3).use(clone_object())
+    buffer.push([np.zeros(2), rows(1, 2)])
+    array, batch = buffer.sample(1)[0].data
+    array[0] = 5
+    batch.columns["x"][0] = 5
+    array, batch = buffer.get(0).data
+    assert (array.tolist(), batch.columns["x"].tolist()) == ([0, 0], [1, 2])
+
+
 def test_clones_of_groups():
     buffer = DequeBuffer(3).use(clone_object())
     buffer.push([1], {"g": 1})
@@ -174,6 +184,15 @@ def test_padding_with_members(columns):
     assert [len(xs) for xs in groups] == [3, 3, 3]
 
 
+def test_padding_appends_copies():
+    buffer = DequeBuffer(10).use(padding())
+    fill(buffer, 3, False, {"g": list("aab")})
+    first, filling = next(group for group in buffer.sample(2, groupby="g") if group[0].meta["g"] == "b")
+    assert first is buffer.get(2)
+    filling.data["x"] = filling.meta["g"] = 9
+    assert (first.data, first.meta) == ({"x": 2}, {"g": "b"})
+
+
 def test_padding_with_nothing():
     buffer = DequeBuffer(10).use(padding(policy="none"))
     fill(buffer, 3, False, {"g": list("aab")})
@@ -235,6 +254,16 @@ def test_sample_range_view(columns):
     assert x_of(middle.sample(1, sample_range=slice(2, None))) == [7]
     with pytest.raises(NotEnoughDataError):
         end.sample(3)
+
+
+@both
+def test_a_range_that_runs_backwards_within_a_view(columns):
+    buffer = DequeBuffer(10)
+    fill(buffer, 6, columns)
+    buffer.use(sample_range_view(buffer, end=4))
+    assert sorted(x_of(buffer.sample(4, sample_range=slice(None, None, -1)))) == [0, 1, 2, 3]
+    assert sorted(x_of(buffer.sample(2, sample_range=slice(None, 1, -1)))) == [2, 3]
+    assert x_of(buffer.sample(1, sample_range=slice(0, None, -1))) == [0]
 
 
 def test_sample_range_view_of_a_partly_filled_buffer():
@@ -430,6 +459,24 @@ def test_a_push_that_a_middleware_within_refuses():
     buffer.use(lambda action, chain, *args, **kwargs: None if action == "push" else chain(*args, **kwargs))
     assert buffer.push({"x": 1}) is None
     assert (buffer.count(), per.sum_tree.total) == (0, 0.0)
+
+
+@both
+def test_a_batch_update_skips_what_is_gone_and_its_priority(columns):
+    buffer, per = prioritised()
+    indices = fill(buffer, 2, columns)
+    known = buffer.batch_update(["gone", indices[1]], metas={"priority": [99.0, 2.0]})
+    assert known.tolist() == [False, True]
+    np.testing.assert_allclose(per.sum_tree.leaves[:2], [1.0, 2.00001**0.6])
+    assert per.max_priority == pytest.approx(2.00001)
+
+
+def test_beta_ends_at_one():
+    buffer, per = prioritised(IS_weight_anneal_train_iter=2)
+    fill(buffer, 3, True)
+    betas = [per.IS_weight_power_factor] + [buffer.sample(2) and per.IS_weight_power_factor for _ in range(4)]
+    assert betas == pytest.approx([0.4, 0.7, 1.0, 1.0, 1.0])
+    assert max(betas) == 1.0
 
 
 def test_stale_records_go_before_a_draw_by_priority():

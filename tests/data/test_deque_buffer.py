@@ -315,6 +315,23 @@ def test_an_updated_record_moves_to_its_place_in_the_other_group():
     assert sorted(map(x_of, buffer.sample(2, groupby="g"))) == [[0, 1, 2], [3]]
 
 
+@pytest.mark.parametrize("columns", [True, False])
+def test_groups_stay_in_storage_order_when_the_ring_wraps_between_samples(columns):
+    buffer = grouped("aaaaa", columns, size=5)
+    for first in range(5, 40, 3):
+        batch = rows(first, first + 1, first + 2)
+        for row in [batch] if columns else batch.rows():
+            (buffer.extend if columns else buffer.push)(row, {"g": "a"})
+        assert x_of(buffer.sample(1, groupby="g")[0]) == list(range(first - 2, first + 3))
+
+
+def test_rows_in_reused_slots_have_no_meta_of_the_rows_before():
+    buffer = DequeBuffer(3)
+    buffer.extend(rows(0, 1, 2), meta={"a": [1, 2, 3]})
+    buffer.extend(rows(3, 4), meta={"b": [4, 5]})
+    assert [record.meta for record in buffer] == [{"a": 3}, {"b": 4}, {"b": 5}]
+
+
 def test_records_without_the_key_are_a_group():
     buffer = grouped("aa", False)
     buffer.push({"x": 2})

@@ -234,6 +234,27 @@ def test_a_restored_buffer_goes_on_the_same(tmp_path, priority, by_file):
     assert one.count() == two.count()
 
 
+def test_uses_go_on_after_a_restart():
+    one, two = wrapper(size=8, max_use=2), wrapper(size=8, max_use=2)
+    one.push(batch(8))
+    one.sample(8)
+    two.push(batch(5))
+    two.sample(5)
+    two.load_state_dict(one.state_dict())
+    assert len(two.sample(8)) == 8
+    assert two.count() == 0
+
+
+def test_the_last_sample_ends_with_its_buffer(tmp_path):
+    buffer = wrapper(priority=True)
+    buffer.push(batch(4))
+    buffer.save_data(str(tmp_path / "data"))
+    buffer.sample(4)
+    buffer.load_data(str(tmp_path / "data"))
+    with pytest.raises(SampleError, match="4 priorities for 0 sampled transitions"):
+        buffer.update({"priority": [2.0] * 4})
+
+
 def test_the_state_of_large_observations_holds_each_once():
     frames = torch.from_numpy(np.random.default_rng(0).integers(0, 255, (41, 32, 32), dtype=np.uint8))
     one, two = (wrapper(size=16, priority=True) for _ in range(2))

@@ -163,8 +163,8 @@ def test_the_smallest_error_buffer_never_locks_up(spi, least, push_size, sample_
 def test_an_error_buffer_that_a_product_rounds_down_is_taken_as_it_is_meant():
     assert 6 * 0.3 < 1.8
     limiter = SampleRatioLimiter(0.3, 10, 6 * 0.3, push_size=7, sample_size=1)
-    for _ in range(2):
-        limiter.acquire_push(7)
+    for count in (7, 2, 7):  # (9 + 7) * 0.3 <= 10 * 0.3 + 1.8
+        limiter.acquire_push(count)
     with pytest.raises(BufferConfigError, match=r"at least 1\.8$"):
         SampleRatioLimiter(0.3, 10, 1.79, push_size=7, sample_size=1)
 
@@ -270,6 +270,41 @@ def test_a_waiting_sample_is_woken_by_a_push():
     assert done.wait(30)
     thread.join()
     assert (limiter.statistics().inserts, limiter.statistics().samples) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("counted", "side", "free"),
+    [
+        ((2, 0), "push", lambda limiter: limiter.undo_push(1)),
+        ((2, 0), "push", lambda limiter: limiter.reset()),
+        ((2, 0), "push", lambda limiter: limiter.load_state_dict({"inserts": 1, "samples": 0})),
+        ((2, 0), "push", lambda limiter: limiter.acquire_sample(1)),
+        ((1, 1), "sample", lambda limiter: limiter.undo_sample(1)),
+    ],
+)
+def test_whatever_makes_room_wakes_who_waits(counted, side, free):
+    looked = threading.Event()
+
+    def clock():
+        looked.set()
+        return 0.0
+
+    limiter = SampleRatioLimiter(1.0, 1, 1.0, clock=clock)
+    limiter.load_state_dict({"inserts": counted[0], "samples": counted[1]})
+    acquire = getattr(limiter, f"acquire_{side}")
+    with pytest.raises(RateLimitTimeout):
+        acquire(1)
+    looked.clear()
+    thread = threading.Thread(target=acquire, args=(1, 600.0), daemon=True)
+    thread.start()
+    # The clock is read under the lock, which the thread gives away when it waits.
+    assert looked.wait(30)
+    statistics = limiter.statistics()
+    assert (statistics.waiting_inserts, statistics.waiting_samples) == ((1, 0) if side == "push" else (0, 1))
+    free(limiter)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert limiter.statistics().waiting_inserts == limiter.statistics().waiting_samples == 0
 
 
 def test_a_wait_ends_at_its_deadline_or_when_closed():

@@ -168,6 +168,7 @@ def test_ends_go_with_their_rows_when_the_ring_wraps(make):
             assert starts_of(buffer, 3) == legal
         else:
             assert buffer.sample(1, 3, 0) is None
+    assert len(buffer._ends.within(0, first)) <= 20, "ends of rows that are gone are kept"
 
 
 def test_a_push_of_more_rows_than_there_are_slots_keeps_the_last_ends(make):
@@ -248,6 +249,22 @@ def test_ends_of_rows_of_any_form(make):
     assert starts_of(buffer, 2) == {0, 1, 2, 4, 6}
 
 
+def test_windows_are_deep_copies_if_that_is_asked_for(make):
+    buffer = make(SequenceReplayBuffer, 30, deepcopy=True, storage={"mixed_rows": True})
+    buffer.push([{"reward": [n], "done": False, **({"x": 1} if n % 2 else {})} for n in range(4)], 0)
+    buffer.sample(1, 4, 0)[0][0]["reward"][0] = 9
+    assert numbers(buffer.sample(1, 4, 0)[0]) == [0, 1, 2, 3]
+
+
+def test_all_rows_of_the_windows_count_as_sampled(make):
+    limit = {"samples_per_insert": 1.0, "min_size_to_sample": 9, "error_buffer": 12.0, "push_size": 9, "sample_size": 8}
+    buffer = make(SequenceReplayBuffer, 30, rate_limit=limit)
+    buffer.push(batch(0, 9), 0)
+    assert len(buffer.sample(2, 4, 0)) == 2
+    assert buffer.rate_limiter.statistics().samples == 8
+    assert buffer._counters.sampled == 8
+
+
 # ------------------------------------------------------------------ episodes
 
 
@@ -275,6 +292,14 @@ def test_episodes_are_copied_in_and_out(make):
     first.columns["reward"].zero_()
     first[0]["obs"] = None
     assert numbers(buffer.sample(1, 0)[0]) == [5, 6, 7]
+
+
+def test_a_list_that_the_caller_goes_on_to_use_is_an_episode_of_its_own(make):
+    buffer = make(EpisodeReplayBuffer, 4)
+    episode = list(batch(0, 3))
+    buffer.push([episode], 0)
+    episode.append(row(9))
+    assert buffer.episode_len == [3]
 
 
 def test_padded_episodes(make):

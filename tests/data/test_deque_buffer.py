@@ -223,6 +223,17 @@ def test_unknown_index(index):
     assert repr(index) in str(caught.value)
 
 
+@pytest.mark.parametrize("serial", ["f" * 16, "-" + "1" * 15, "8" + "0" * 15])
+def test_an_index_with_a_serial_that_no_record_can_have_is_unknown(serial):
+    buffer = filled(3)
+    index = buffer.get(0).index[:16] + serial
+    assert not buffer.update(index, data=1)
+    buffer.delete([index])
+    assert data_of(buffer.sample(3, indices=[buffer.get(i).index for i in range(3)])) == [0, 1, 2]
+    with pytest.raises(UnknownIndexError):
+        buffer.get_by_index(index)
+
+
 def test_evicted_index_is_unknown():
     buffer = filled(3, size=3)
     index = buffer.get(0).index

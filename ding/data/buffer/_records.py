@@ -11,6 +11,7 @@ from ding.data.transition_batch import TransitionBatch
 
 MISSING = object()
 """Stands in a column of meta values where a record lacks the key."""
+_MAX_SERIAL = int(np.iinfo(np.int64).max)
 
 
 def index_text(token: str, serial: int) -> str:
@@ -59,9 +60,10 @@ def _serial_of(index: Any, token: str) -> int:
     if not isinstance(index, str) or len(index) != 32 or not index.startswith(token):
         return -1
     try:
-        return int(index[16:], 16)
+        serial = int(index[16:], 16)
     except ValueError:
         return -1
+    return serial if 0 <= serial <= _MAX_SERIAL else -1
 
 
 class RecordBatch(Sequence[BufferedData]):

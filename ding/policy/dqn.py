@@ -114,8 +114,8 @@ class DQNPolicy(Policy):
         Returns:
             ``cur_lr, total_loss, q_value, target_q_value`` (floats) and ``priority`` (B floats).
         """
-        self._prepare_networks()
-        loss, error, q_value, target_q_value = self._td_error(self._preprocess(data))
+        self._prepare_networks(training=True)
+        loss, error, q_value, target_q_value = self._td_error(self._preprocess(data, self._priority_IS_weight))
         self._optimize(loss, self._optimizer, self._learn_model)
         self._target_model.update(LazyState(self._learn_model))
         # One transfer for all numbers: on a GPU each would wait for the device. A sum costs a quarter of a mean.
@@ -132,10 +132,10 @@ class DQNPolicy(Policy):
     def calculate_priority(
         self, data: "TransitionBatch | list[dict[str, Any]]", update_target_model: bool = False
     ) -> dict[str, Any]:
-        """Priorities of samples without learning from them.
+        """Priorities of samples without learning from them; the networks are used in evaluation mode.
 
         Args:
-            data: B samples, as for learning.
+            data: B samples, as for learning; new ones that no buffer has weighted yet will do, too.
             update_target_model: make the target network a copy of the learner first.
 
         Returns:
@@ -144,26 +144,26 @@ class DQNPolicy(Policy):
         if update_target_model:
             # Not ``update(direct=True)``: the rhythm of the regular copies shall not depend on this.
             self._target_model.load_state_dict(self._learn_model.state_dict(), strict=True)
-        self._prepare_networks()
+        self._prepare_networks(training=False)
         with torch.no_grad():
-            _, error, _, _ = self._td_error(self._preprocess(data))
+            _, error, _, _ = self._td_error(self._preprocess(data, weighted=False))
         return {"priority": error.tolist()}
 
-    def _preprocess(self, data: Any) -> dict[str, Any]:
+    def _preprocess(self, data: Any, weighted: bool) -> dict[str, Any]:
         if isinstance(data, TransitionBatch):
             data = data.without_columns(*self._ignored_fields)
         return default_preprocess_learn(
             data,
             use_priority=self._priority,
-            use_priority_IS_weight=self._priority_IS_weight,
+            use_priority_IS_weight=weighted,
             use_nstep=True,
             ignore_done=self._cfg.learn.ignore_done,
             device=self._device,
         )
 
-    def _prepare_networks(self) -> None:
-        self._set_train(self._model, True)
-        self._set_train(self._target_model, True)
+    def _prepare_networks(self, training: bool) -> None:
+        self._set_train(self._model, training)
+        self._set_train(self._target_model, training)
         for layer in (*self._learn_noise, *self._target_noise):
             layer.enable_noise = True
             layer.reset_noise()

@@ -21,9 +21,15 @@ def clipped_surrogate(
     clip_ratio: float,
     dual_clip: float | None,
     dual_clip_both_signs: bool = False,
+    factor: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``min(ratio A, clip(ratio) A)``, bounded below by ``dual_clip A`` where A is negative."""
+    """``min(ratio A, clip(ratio) A)``, bounded below by ``dual_clip A`` where A is negative.
+
+    ``factor``, of the shape of ``adv``, scales the minimum but not the bound.
+    """
     objective = torch.min(ratio * adv, ratio.clamp(1 - clip_ratio, 1 + clip_ratio) * adv)
+    if factor is not None:
+        objective = objective * factor
     if dual_clip is None:
         return objective
     bounded = torch.max(objective, dual_clip * adv)

@@ -66,6 +66,8 @@ def _summed_reward(
     if isinstance(gamma, float):
         if nstep == 1:
             return reward[0], gamma
+        if not reward.is_floating_point():
+            reward = reward.to(torch.get_default_dtype())  # whole numbers would round the discounts to 0
         powers = _powers(gamma, nstep, reward.dtype, reward.device)
         return (powers @ reward.reshape(nstep, -1)).view(reward.shape[1:]), gamma**nstep
     if isinstance(gamma, (list, tuple)):

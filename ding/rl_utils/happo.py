@@ -36,7 +36,7 @@ def _policy_terms(
     _, _, action, adv, weight, factor = data
     logp_new, logp_old = new.log_prob(action), old.log_prob(action)
     ratio = policy_ratio(logp_new, logp_old, adv)
-    objective = clipped_surrogate(ratio, adv, clip_ratio, dual_clip) * factor.reshape(adv.shape)
+    objective = clipped_surrogate(ratio, adv, clip_ratio, dual_clip, factor=factor.reshape(adv.shape))
     entropy = weighted(new.entropy(), weight).mean()
     loss = happo_policy_loss(-weighted(objective, weight).mean(), entropy)
     return loss, happo_info(*change_stats(ratio, logp_new, logp_old, clip_ratio))
@@ -86,8 +86,13 @@ def happo_error(
 def happo_error_continuous(
     data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
 ) -> tuple[happo_loss, happo_info]:
-    """:func:`happo_error` for mappings with mu and sigma ``[B, D]`` in the place of the logits."""
+    """:func:`happo_error` for mappings with mu and sigma ``[B, D]`` in the place of the logits.
+
+    Entropy and KL are means over the action dimensions here, not sums: weights of the original API are tuned to that.
+    """
     policy_data, value_data = _split(data)
     policy, info = happo_policy_error_continuous(policy_data, clip_ratio, dual_clip)
     value = happo_value_error(value_data, clip_ratio, use_value_clip)
-    return happo_loss(policy.policy_loss, value, policy.entropy_loss), info
+    num_dims = data[0]["mu"].shape[-1]
+    loss = happo_loss(policy.policy_loss, value, policy.entropy_loss / num_dims)
+    return loss, info._replace(approx_kl=info.approx_kl / num_dims)

@@ -25,12 +25,13 @@ def compute_importance_weights(
         action: int64 ``[T, B]``, or float ``[T, B, D]``.
         requires_grad: keep the graph; otherwise the weights are constants.
 
-    Raises ``ValueError`` for another ``action_space_type``.
+    Raises ``AssertionError`` for another ``action_space_type``.
     """
     if action_space_type not in _SPACES:
         near = get_close_matches(str(action_space_type), _SPACES, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"action_space_type={action_space_type!r} is unknown, expected {' or '.join(_SPACES)}{hint}")
+        expected = " or ".join(_SPACES)
+        raise AssertionError(f"action_space_type={action_space_type!r} is unknown, expected {expected}{hint}")
     policy = Categorical if action_space_type == "discrete" else DiagonalNormal
     with torch.set_grad_enabled(requires_grad and torch.is_grad_enabled()):
         return torch.exp(policy(target_output).log_prob(action) - policy(behaviour_output).log_prob(action))

@@ -1,7 +1,7 @@
 """Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347); dual clip of Ye et al. 2020, arXiv:1912.09729.
 
-Notation: B batch, N actions, D action dimensions. ``weight=None`` counts as ones. ``logit_pretrained`` (or ``None``) is
-the output of a reference policy, towards which ``kl_div`` measures the distance.
+Notation: B batch, N actions, D action dimensions. ``weight=None`` counts as ones. ``logit_pretrained`` (``None`` and
+may be left out) is the output of a reference policy, towards which ``kl_div`` measures the distance.
 """
 
 from collections import namedtuple
@@ -31,6 +31,7 @@ ppo_data = namedtuple(
         "weight",
         "logit_pretrained",
     ],
+    defaults=[None],
 )
 ppo_data_continuous = namedtuple(
     "ppo_data_continuous",
@@ -45,12 +46,15 @@ ppo_data_continuous = namedtuple(
         "weight",
         "logit_pretrained",
     ],
+    defaults=[None],
 )
 ppo_policy_data = namedtuple(
-    "ppo_policy_data", ["logit_new", "logit_old", "action", "adv", "weight", "logit_pretrained"]
+    "ppo_policy_data", ["logit_new", "logit_old", "action", "adv", "weight", "logit_pretrained"], defaults=[None]
 )
 ppo_policy_data_continuous = namedtuple(
-    "ppo_policy_data_continuous", ["mu_sigma_new", "mu_sigma_old", "action", "adv", "weight", "logit_pretrained"]
+    "ppo_policy_data_continuous",
+    ["mu_sigma_new", "mu_sigma_old", "action", "adv", "weight", "logit_pretrained"],
+    defaults=[None],
 )
 ppo_value_data = namedtuple("ppo_value_data", ["value_new", "value_old", "return_", "weight"])
 ppo_loss = namedtuple("ppo_loss", ["policy_loss", "value_loss", "entropy_loss", "kl_div"])

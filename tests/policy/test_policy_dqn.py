@@ -247,6 +247,28 @@ def test_calculate_priority_can_renew_the_target():
     assert all(torch.equal(value, learner[name]) for name, value in policy._target_model.state_dict().items())
 
 
+def test_calculate_priority_needs_no_weights_of_a_buffer():
+    policy = make_policy(priority=True, priority_IS_weight=True)
+    plain = make_policy(model=copy.deepcopy(policy._model))
+    assert policy.calculate_priority(golden_batch()) == plain.calculate_priority(golden_batch())
+
+
+def test_calculate_priority_leaves_batch_statistics_alone():
+    class Normed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.head = torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)
+
+        def forward(self, obs):
+            return {"logit": self.head(self.norm(obs))}
+
+    policy = make_policy(model=Normed())
+    policy.calculate_priority(golden_batch())
+    assert policy._model.norm.num_batches_tracked == 0
+    policy.learn_mode.forward(golden_batch())
+    assert policy._model.norm.num_batches_tracked == 2
+
+
 class _OwnLearning(DQNPolicy):
     """A learn step as scripts of the original API write it: the models give ``logit`` and ``action``."""
 

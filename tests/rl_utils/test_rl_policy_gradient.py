@@ -162,11 +162,32 @@ def test_happo_is_ppo_with_a_factor():
     assert_golden([loss, info], [list(expected[:3]), expected_info])
     loss, info = happo_error_continuous(happo_data(*continuous(WEIGHT)[:8], ones))
     expected, expected_info = ppo_error_continuous(continuous(WEIGHT))
-    assert_golden([loss, info], [list(expected[:3]), expected_info])
+    # Of two action dimensions: entropy and KL are their means, as the original API has it.
+    assert_golden(loss, [expected.policy_loss, expected.value_loss, expected.entropy_loss / 2])
+    assert_golden(info, [expected_info.approx_kl / 2, expected_info.clipfrac])
     data = discrete()
     scaled, _ = happo_policy_error(happo_policy_data(*data[:3], data.adv, None, 3 * ones))
     assert_golden(scaled.policy_loss, -0.079964 * 3)
     assert_golden(happo_value_error(happo_value_data(f(4, 0), f(4, 0.4), f(4, 3), None)), 1.057955)
+
+
+def test_happo_factor_scales_the_surrogate_but_not_the_dual_clip():
+    logit = torch.log(torch.tensor([[0.8, 0.2]]))
+    old = torch.log(torch.tensor([[0.1, 0.9]]))
+    minus, factor = torch.tensor([-1.0]), torch.tensor([[0.5]])
+    data = happo_policy_data(logit, old, torch.tensor([0]), minus, None, factor)
+    # Ratio 8: the surrogate is -8, times 0.5 it is -4, above the bound -5 but below the bound -2.
+    assert happo_policy_error(data)[0].policy_loss.item() == pytest.approx(4.0)
+    assert happo_policy_error(data, dual_clip=5.0)[0].policy_loss.item() == pytest.approx(4.0)
+    assert happo_policy_error(data, dual_clip=2.0)[0].policy_loss.item() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("error", "full"), [(ppo_error, discrete), (ppo_error_continuous, continuous)])
+def test_ppo_data_without_a_pretrained_policy_has_eight_fields(error, full):
+    data = full(WEIGHT)
+    assert_golden(error(type(data)(*data[:8])), error(data._replace(logit_pretrained=None)))
+    short = ppo_policy_data if full is discrete else ppo_policy_data_continuous
+    assert short(*data[:3], data.adv, WEIGHT).logit_pretrained is None
 
 
 OUTPUT, BEHAVIOUR, ACT_TB = f((3, 2, 3), 0), f((3, 2, 3), 0.4), ints((3, 2), 3)
@@ -178,7 +199,7 @@ def test_importance_weights_golden():
     target = OUTPUT.clone().requires_grad_()
     assert not compute_importance_weights(target, BEHAVIOUR, ACT_TB).requires_grad
     assert compute_importance_weights(target, BEHAVIOUR, ACT_TB, requires_grad=True).requires_grad
-    with pytest.raises(ValueError, match="did you mean 'continuous'"):
+    with pytest.raises(AssertionError, match="did you mean 'continuous'"):
         compute_importance_weights(OUTPUT, BEHAVIOUR, ACT_TB, "continous")
 
 

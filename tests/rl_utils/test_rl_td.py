@@ -51,6 +51,12 @@ def test_boolean_done_is_accepted():
     torch.testing.assert_close(with_bool[0], td.q_nstep_td_error(data, 0.9, nstep=3)[0])
 
 
+def test_whole_number_rewards_are_discounted_too():
+    reward = torch.tensor([[1, 2, 3, 4], [4, 0, 1, -2], [2, 2, 5, 1]])
+    whole = td.q_nstep_td_error(nstep_data(reward), 0.9, nstep=3)
+    torch.testing.assert_close(whole, td.q_nstep_td_error(nstep_data(reward.float()), 0.9, nstep=3))
+
+
 @pytest.mark.parametrize("trailing", [False, True])
 def test_q_nstep_with_agents_broadcasts_reward_over_the_agents_of_a_row(trailing):
     # The reference takes reward and done along the agent axis for actions [B, A]; that is not repeated here.

@@ -256,9 +256,9 @@ class BaseLearner(LearnerState, Configurable):
         The hook named ``save_ckpt_after_run`` does it if there is one, so that a custom one is honoured.
 
         Args:
-            ckpt_name: file name in the checkpoint folder, by default ``iteration_<train_iter>.pth.tar``.
+            ckpt_name: file name in the checkpoint folder, by default :attr:`ckpt_name`, else
+                ``iteration_<train_iter>.pth.tar``. A name holds for this one checkpoint.
         """
-        previous = self._ckpt_name
         if ckpt_name is not None:
             self._ckpt_name = ckpt_name
         try:
@@ -269,7 +269,7 @@ class BaseLearner(LearnerState, Configurable):
             if self._rank == 0:
                 save_learner_checkpoint(self)
         finally:
-            self._ckpt_name = None if ckpt_name is not None else previous
+            self._ckpt_name = None
 
     # ------------------------------------------------------------------ policy
 

@@ -316,6 +316,15 @@ def test_save_checkpoint_uses_the_hook_of_that_name_and_forgets_the_name(tmp_pat
     assert ckpt_names(tmp_path) == ["ckpt_best.pth.tar", "iteration_0.pth.tar"]
 
 
+def test_a_name_that_was_assigned_holds_for_one_checkpoint(tmp_path):
+    learner = make()
+    learner.ckpt_name = "mine.pth.tar"
+    learner.save_checkpoint()
+    assert learner.ckpt_name is None
+    learner.save_checkpoint()
+    assert ckpt_names(tmp_path) == ["iteration_0.pth.tar", "mine.pth.tar"]
+
+
 def test_save_checkpoint_needs_no_hook(tmp_path):
     learner = make(cfg=config(save_ckpt_after_run=False))
     learner.call_hook("after_run")

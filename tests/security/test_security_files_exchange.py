@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import resource
+import threading
 import time
 import tracemalloc
 import zlib
@@ -204,12 +205,32 @@ def test_s3_links_and_pipes_are_not_followed(tmp_path):
     secret.write_bytes(GOOD)
     os.symlink(secret, root / f"link.{zlib.crc32(GOOD):08x}.chunk")
     os.mkfifo(root / "pipe.00000000.chunk")
-    with pytest.raises(OSError, match="symbolic"):
+    with pytest.raises(ChunkBroken, match="a link"):
         plane.get(f"link.{zlib.crc32(GOOD):08x}")
     with pytest.raises(ChunkBroken, match="plain file"):
         plane.get("pipe.00000000")
-    plane.release([f"link.{zlib.crc32(GOOD):08x}"])
+    assert plane.stats().quarantined_chunks == 2
     assert secret.read_bytes() == GOOD
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_s3_a_pointer_to_weights_that_is_no_plain_file_is_passed_over(tmp_path, kind):
+    other = FileWeightPlane(tmp_path, "other")
+    other.publish({"w": torch.ones(1)}, 7)
+    plane = FileWeightPlane(tmp_path, "p")
+    pointer = tmp_path / "p" / "newest.json"
+    if kind == "pipe":
+        os.mkfifo(pointer)
+    elif kind == "link":
+        os.symlink(tmp_path / "other" / "newest.json", pointer)
+    else:
+        pointer.mkdir()
+    found = []
+    reader = threading.Thread(target=lambda: found.append((plane.newest(), plane.fetch())), daemon=True)
+    reader.start()
+    reader.join(10.0)
+    assert found == [(None, None)]
+    assert plane.broken_versions == 1
 
 
 def test_s3_the_quarantine_is_not_a_chunk(tmp_path):

@@ -1,13 +1,17 @@
 """Files that appear whole under their name, and what dead writers left behind."""
 
 import contextlib
+import errno
 import itertools
 import os
 import re
 import socket
+import stat
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from ding.data.exchange.errors import BadFrame
 
 _TMP = re.compile(r"\.(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-[0-9]+\.tmp")
 _STALE_AFTER_S = 3600.0
@@ -36,6 +40,28 @@ def write_whole(folder: str, name: str, parts: "Iterable[bytes | memoryview]") -
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def open_plain(path: str) -> Iterator[int]:
+    """A descriptor of a plain file, to read from. Nothing else is opened: a pipe would keep its reader waiting.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        BadFrame: it is no plain file (a link, a pipe, a folder, a device).
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise BadFrame(f"{path} is no plain file, but a link") from error
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise BadFrame(f"{path} is no plain file")
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def remove_stale(folder: str) -> int:

@@ -11,7 +11,6 @@ import json
 import math
 import mmap
 import os
-import stat
 import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ding.data._tree_codec import decode_tree, encode_tree
+from ding.data.exchange import _files
 from ding.data.exchange.errors import BadFrame
 
 MAX_HEADER_BYTES = 1 << 20
@@ -115,12 +115,8 @@ def read(path: str, kind: str, crc: int, nbytes: "int | None" = None, mmap_min_b
         FileNotFoundError: there is no such file.
         BadFrame: the file is not what it should be; the message says why.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise BadFrame(f"{path} is no plain file")
-        size = info.st_size
+    with _files.open_plain(path) as fd:
+        size = os.fstat(fd).st_size
         if nbytes is not None and size != nbytes:
             raise BadFrame(f"{path} has {size} bytes, expected {nbytes}")
         head = os.read(fd, 8)
@@ -133,8 +129,6 @@ def read(path: str, kind: str, crc: int, nbytes: "int | None" = None, mmap_min_b
         notes = _notes(header.pop("__metadata__", None), kind, path)
         layout = _layout(header, size - 8 - length, path)
         raw = _content(fd, size, mmap_min_bytes)
-    finally:
-        os.close(fd)
     if len(raw) != size or zlib.crc32(raw) != crc:
         raise BadFrame(f"{path} is damaged: its bytes do not have the recorded checksum")
     begin = 8 + length

@@ -165,9 +165,12 @@ class FileWeightPlane:
     def _read_pointer(self) -> "dict[str, Any] | None":
         path = os.path.join(self._folder, _POINTER)
         try:
-            with open(path, "rb") as file:
-                text = file.read(_MAX_POINTER_BYTES)
+            with _files.open_plain(path) as fd:
+                text = os.read(fd, _MAX_POINTER_BYTES)
         except FileNotFoundError:
+            return None
+        except BadFrame as error:
+            self._note_broken(_POINTER, error)
             return None
         except OSError as error:
             raise storage_error(error, self._folder) from error

@@ -84,6 +84,8 @@ class RowReader:
         if count > self._rows or _schema(columns) != self._schema:
             return None
         if self._tail + count > self._rows:
+            # What lies behind the tail goes, too: it is the oldest, and ``_push_out`` relies on their order.
+            self._push_out(self._tail, self._rows)
             self._tail = 0
         begin, end = self._tail, self._tail + count
         self._push_out(begin, end)

@@ -1,18 +1,21 @@
 """The replay buffers of a coordinator, with their journal and the files behind them."""
 
 import itertools
+import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ding.data.exchange import writer_of
+from ding.data.exchange import BadId, StorageError, writer_of
 from ding.worker._packed import GROUP_ROWS
 from ding.worker.coordinator._journal import ChunkRow, Journal, JournalState
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
+
+log = logging.getLogger(__name__)
 
 _BATCHES_PER_LIFE = 1 << 40
 
@@ -41,6 +44,8 @@ class BufferShelf:
         self._number = 0
         self._life = 0
         self._keep_files = False
+        self._deleting = threading.Lock()
+        self._doomed: deque[Mapping[str, Any]] = deque()
         self._counts: Counter[str] = Counter()
 
     # ------------------------------------------------------------------ life
@@ -204,7 +209,7 @@ class BufferShelf:
                 return 0
             buffers = list(self.buffers.values())
             unknown = [{"chunk": chunk} for chunk in chunks if not any(buffer.holds(chunk) for buffer in buffers)]
-            deleted: int = self._plane.release(unknown)
+            deleted = self._delete(unknown)
             self._counts["discarded_chunks"] += deleted
             return deleted
 
@@ -221,9 +226,27 @@ class BufferShelf:
         self._journal.drop_chunks([ref["number"] for ref in refs])
         self._counts["released_chunks"] += len(refs)
 
-    def _delete(self, refs: Sequence[Mapping[str, Any]]) -> None:
-        if self._plane is not None:
-            self._plane.release(refs)
+    def _delete(self, refs: Sequence[Mapping[str, Any]]) -> int:
+        """Delete files; returns how many. Where that is not possible now, they go with the next ones: nobody waits for
+        it, least of all a learner.
+        """
+        deleted = 0
+        if self._plane is None:
+            return deleted
+        with self._deleting:
+            could = not self._doomed
+            self._doomed.extend(refs)
+            while self._doomed:
+                try:
+                    deleted += self._plane.release([self._doomed[0]])
+                except BadId as error:
+                    log.warning("a chunk that a worker told of cannot be one: %s", error)
+                except StorageError as error:
+                    if could:
+                        log.warning("chunks cannot be deleted for now: %s", error)
+                    break
+                self._doomed.popleft()
+        return deleted
 
     def status(self) -> dict[str, Any]:
         """What the buffers hold, and what was counted since the start."""

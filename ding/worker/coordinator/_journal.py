@@ -5,9 +5,11 @@ which would also take the data folder of a memory-backed run). Everything stored
 """
 
 import json
+import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,7 +18,10 @@ import numpy as np
 from ding.worker.coordinator._task_machine import Holder, TaskPhase, TaskRecord
 from ding.worker.coordinator.errors import JournalError
 
+log = logging.getLogger(__name__)
+
 _VERSION = 1
+_FULL_PAUSE_S = 0.25
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS task (
     task_id TEXT PRIMARY KEY, position INTEGER NOT NULL, kind TEXT NOT NULL, phase TEXT NOT NULL, worker TEXT,
@@ -79,16 +84,22 @@ class JournalState:
 class Journal:
     """The journal of one run. Thread-safe; every method is one transaction.
 
+    While there is no space, whoever writes waits for some; what was not written down has not happened.
+
     Args:
         path: the file; ``':memory:'`` keeps nothing.
+        full_patience_s: seconds to wait for space.
 
     Raises:
-        JournalError: it cannot be opened, or another version of this package wrote it.
+        JournalError: it cannot be opened, or another version of this package wrote it. All methods: it cannot be read
+            or written.
     """
 
-    def __init__(self, path: str = ":memory:") -> None:
+    def __init__(self, path: str = ":memory:", full_patience_s: float = 600.0) -> None:
         self._lock = threading.Lock()
+        self._closing = threading.Event()
         self._path = path
+        self._full_patience_s = full_patience_s
         try:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=5.0)
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -102,26 +113,46 @@ class Journal:
             raise JournalError(f"the journal {path} cannot be opened: {error}") from error
         self._closed = False
 
+    def stop_waiting(self) -> None:
+        """From now on, a write for which there is no space fails at once."""
+        self._closing.set()
+
     def close(self) -> None:
         """Close the file. May be called again."""
+        self.stop_waiting()
         with self._lock:
             if not self._closed:
                 self._closed = True
                 self._db.close()
 
-    def _write(self, statements: Iterable[tuple[str, Sequence[Sequence[Any]]]]) -> None:
+    def _write(self, statements: Sequence[tuple[str, Sequence[Sequence[Any]]]]) -> None:
         """Run ``(sql, rows)`` pairs in one transaction. A closed journal takes nothing."""
-        with self._lock:
-            if self._closed:
-                return
-            self._db.execute("BEGIN IMMEDIATE")
+        deadline: float | None = None
+        while True:
             try:
-                for sql, rows in statements:
-                    self._db.executemany(sql, rows)
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
+                with self._lock:
+                    if not self._closed:
+                        self._transact(statements)
+            except (sqlite3.Error, UnicodeError) as error:
+                if deadline is None:
+                    deadline = time.monotonic() + self._full_patience_s
+                    if _is_full(error):
+                        log.warning("no space for the journal %s, waiting for some", self._path)
+                if not _is_full(error) or time.monotonic() >= deadline or self._closing.wait(_FULL_PAUSE_S):
+                    raise JournalError(f"the journal {self._path} cannot be written: {error}") from error
+            else:
+                return
+
+    def _transact(self, statements: Sequence[tuple[str, Sequence[Sequence[Any]]]]) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for sql, rows in statements:
+                self._db.executemany(sql, rows)
             self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     # ------------------------------------------------------------------ tasks
 
@@ -225,8 +256,13 @@ class Journal:
         return state
 
 
+def _is_full(error: Exception) -> bool:
+    """Whether the same write may succeed later; older Pythons tell it in the text only."""
+    return isinstance(error, sqlite3.OperationalError) and "full" in str(error)
+
+
 def _changing(record: TaskRecord) -> tuple[Any, ...]:
     holder = {"worker": None, "incarnation": None} if record.holder is None else asdict(record.holder)
-    return (
-        record.phase.value, holder["worker"], holder["incarnation"], record.failures, record.attempts, record.error
-    )  # fmt: skip
+    # What a worker says may hold halves of surrogate pairs (of file names, for one), which no file can.
+    error = record.error.encode(errors="backslashreplace").decode()
+    return record.phase.value, holder["worker"], holder["incarnation"], record.failures, record.attempts, error

@@ -111,8 +111,20 @@ class OperatorSync:
         answer = self._server.get_replicas()
         if not answer.success:
             raise OperatorError(f"code {answer.code}: {answer.message}")
+        for role, names in self._lists(answer.data).items():
+            self._follow(role, names)
+
+    def _lists(self, data: Any) -> dict[str, set[str]]:
+        """The names of the workers, by role."""
+        if data is not None and not isinstance(data, dict):
+            raise OperatorError(f"expected lists of workers, got {type(data).__name__}")
+        lists = {}
         for role in self._known:
-            self._follow(role, set((answer.data or {}).get(f"{role}s") or ()))
+            names = (data or {}).get(f"{role}s") or []
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise OperatorError(f"the {role}s must be a list of texts")
+            lists[role] = set(names)
+        return lists
 
     def _follow(self, role: str, names: set[str]) -> None:
         for name in sorted(names - self._known[role]):

@@ -27,7 +27,8 @@ class CommCoordinator:
     Args:
         cfg: ``host``, ``port``, ``collector`` and ``learner`` (``{name: [id, host, port]}``), and optionally
             ``long_poll_s``, ``lease_s``, ``start_timeout_s``, ``connect_timeout_s``, ``operator_server``.
-        callback_fn: the ``deal_with_*`` functions of a coordinator.
+        callback_fn: the ``deal_with_*`` functions of a coordinator, and optionally ``broken``, which is told of what
+            this side failed with (its commander, its journal).
         logger: text logger.
         ledger: the tasks of the run; by default one of its own, that nothing survives.
         hub: makes the connections; by default a ``ding.interaction.Master``.
@@ -280,6 +281,18 @@ class CommCoordinator:
         thread.start()
 
     def _run(self, session: Session, resume: bool) -> None:
+        """The thread of a session. What fails here and not at the worker, no other worker can mend: it is passed on."""
+        try:
+            self._attend(session, resume)
+        except Exception as error:
+            self._logger.exception("the end of task %s failed", session.task_id)
+            self._callback_fn.get("broken", _ignore)(error)
+        finally:
+            with self._changed:
+                self._sessions.pop(session.holder, None)
+            self._notify()
+
+    def _attend(self, session: Session, resume: bool) -> None:
         name = session.holder.worker
         try:
             finished = self._converse(session, resume)
@@ -300,10 +313,6 @@ class CommCoordinator:
             if finished is not None and self._ledger.finish(session.task_id, session.holder):
                 self._callback_fn[f"deal_with_{session.role}_finish_task"](session.task_id, finished)
             self._back(session, usable=True)
-        finally:
-            with self._changed:
-                self._sessions.pop(session.holder, None)
-            self._notify()
 
     def _converse(self, session: Session, resume: bool) -> dict[str, Any] | None:
         if not resume:
@@ -336,6 +345,10 @@ class CommCoordinator:
 def process_of(holder: Holder) -> str:
     """The incarnation that the process of a holder told: one that comes back after it was fenced gets a new life."""
     return holder.incarnation.partition("+")[0]
+
+
+def _ignore(error: Exception) -> None:
+    """It is in the log, and nobody else wants to hear of it."""
 
 
 def _unexpected(error: Exception) -> bool:

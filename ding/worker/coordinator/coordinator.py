@@ -15,7 +15,7 @@ from ding.worker.coordinator._task_machine import Holder, TaskPhase
 from ding.worker.coordinator._workers import WorkerHub
 from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
 from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of
-from ding.worker.coordinator.errors import TaskGaveUp
+from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer
 
 log = logging.getLogger(__name__)
@@ -121,6 +121,7 @@ class Coordinator(Configurable):
             "wait_for_data": self._shelf.wait_for_data,
             "workers_changed": self._wake,
             "discard": self._shelf.discard,
+            "broken": self._stop_with,
         }
 
     # ------------------------------------------------------------------ life
@@ -143,10 +144,14 @@ class Coordinator(Configurable):
         if self._closed:
             return
         self._closed = self._end_flag = True
+        self._journal.stop_waiting()
         self._wake()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_JOIN_S)
-        self._shelf.snapshot()
+        try:
+            self._shelf.snapshot()
+        except JournalError as error:
+            self.error(f"the newest priorities are not written down: {error}")
         self._interaction.close()
         self._shelf.close()
         self._journal.close()

@@ -8,7 +8,7 @@
     ├── WorkerLost                        a worker does not answer, or is not the one it was
     ├── WorkerTaskFailed                  a worker answered that a task failed
     ├── WorkersMissing                    too few workers came in time
-    ├── JournalError                      the journal cannot be opened or belongs to another version
+    ├── JournalError                      the journal cannot be read or written, or belongs to another version
     └── OperatorError                     the operator server cannot be reached, or refused
 """
 

@@ -5,18 +5,22 @@ learner reads them.
 """
 
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ding.data import TransitionBatch
+from ding.data.exchange._ids import check_id
 from ding.worker.coordinator._chunk_table import ChunkTable
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 
 #: Config keys that a buffer of samples has and this one has no use for.
 _DATA_KEYS = ("deepcopy", "enable_track_used_data", "storage", "type")
 _REF_KEYS = ("chunk", "rows")
+# No chunk comes near this; its rows take memory here, before anybody has seen the file.
+_MAX_ROWS = 1 << 22
 # What a batch calls the columns that a sample has.
 _SAMPLED = {
     "buffer_idx": "replay_buffer_idx",
@@ -101,8 +105,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
 
         Raises:
             BufferClosedError: the buffer was closed.
-            BufferArgumentError: a priority is negative, NaN or infinite.
-            ValueError: a ref has not the keys it needs.
+            ValueError: a ref is not what :func:`checked_ref` asks for.
         """
         checked = [checked_ref(ref) for ref in refs]
         if self._limiter is not None and len(checked) > 1:  # it knows the size of a single insert
@@ -312,18 +315,51 @@ class MetadataBuffer(AdvancedReplayBuffer):
 
 
 def checked_ref(ref: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a ref.
+    """A copy of a ref, as it comes from a worker: one that passes can be pushed, now and by a restarted coordinator.
 
     Raises:
-        ValueError: it has no id, or no positive number of rows.
+        ValueError: it has no id that is a plain name, no positive number of rows (up to 4 million), or a train
+            iteration or priority that cannot be one.
     """
     missing = [key for key in _REF_KEYS if key not in ref]
     if missing:
         raise ValueError(f"a chunk ref needs the keys {list(_REF_KEYS)}, found {sorted(ref)}")
     chunk, rows = ref["chunk"], ref["rows"]
     if not isinstance(chunk, str) or isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise ValueError(f"a chunk ref needs a text 'chunk' and a positive int 'rows', found {chunk!r} and {rows!r}")
+        raise ValueError(
+            f"a chunk ref needs a text 'chunk' and a positive int 'rows', found {_short(chunk)} and {_short(rows)}"
+        )
+    check_id(chunk, "the 'chunk' of a ref")
+    if rows > _MAX_ROWS:
+        raise ValueError(f"a chunk may have {_MAX_ROWS} rows at most, found {_short(rows)}")
+    iters = ref.get("collect_iter", ref.get("policy_iter"))
+    if iters is not None and not all(map(_is_iter, iters if isinstance(iters, (list, tuple)) else [iters])):
+        raise ValueError(f"the train iteration of a chunk must be an int, or several, found {_short(iters)}")
+    _check_priority(ref.get("priority"), rows)
     return dict(ref)
+
+
+def _check_priority(priority: Any, rows: int) -> None:
+    if priority is None:
+        return
+    try:
+        values = np.asarray(priority, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"the priority of a chunk must be a number or one per row, found {_short(priority)}"
+        ) from error
+    if values.shape not in ((), (rows,)):
+        raise ValueError(f"the priority of a chunk of {rows} rows must be one number or {rows}, found {values.size}")
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"the priority of a chunk must be finite and not negative, found {_short(priority)}")
+
+
+def _is_iter(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and abs(int(value)) < 1 << 62
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:60] if isinstance(value, (str, float)) else f"a {type(value).__name__}"
 
 
 def _collect_iter(ref: Mapping[str, Any]) -> int:

@@ -103,13 +103,14 @@ class OperatorServer:
                 method, self._url + path, params=params, json=body, timeout=_TIMEOUT_S, allow_redirects=False
             )
             values = response.json()
-        except (requests.RequestException, ValueError) as error:
+        except (requests.RequestException, ValueError, RecursionError) as error:
             raise OperatorError(f"{method} {self._url}{path}: {error}") from error
         if not isinstance(values, dict):
             raise OperatorError(f"{method} {self._url}{path}: the answer is no JSON object")
-        return OperatorAnswer(
-            bool(values.get("success")), int(values.get("code", -1)), str(values.get("message", "")), values.get("data")
-        )
+        code = values.get("code", -1)
+        if type(code) is not int:
+            raise OperatorError(f"{method} {self._url}{path}: the code of an answer must be an integer")
+        return OperatorAnswer(bool(values.get("success")), code, str(values.get("message", "")), values.get("data"))
 
 
 def server_of(address: str, api_version: str = "v1alpha1", **options: Any) -> OperatorServer:

@@ -15,7 +15,7 @@ from parallel_fakes import FakeCollector, FakeHub, FakeLearner, RecordingPlane, 
 
 from ding.worker.coordinator import Coordinator, NaiveCommander
 from ding.worker.coordinator._journal import Journal
-from ding.worker.coordinator.errors import TaskGaveUp
+from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 
 
 @pytest.fixture(autouse=True)
@@ -279,6 +279,33 @@ def test_a_task_that_fails_again_and_again_stops_the_run_with_the_reason():
     assert isinstance(error, TaskGaveUp)
     assert error.failures == 3
     assert "ZeroDivisionError in env.step" in str(error)
+
+
+def test_what_the_coordinator_itself_fails_with_at_the_end_of_a_task_stops_the_run():
+    with Run() as run:
+
+        def finish(task_id, finished_task):
+            raise TypeError("step_count is a text")
+
+        run.commander.finish_collector_task = finish
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(FakeCollector("c0"))
+        wait_until(lambda: run.coordinator.system_shutdown_flag)
+        assert "step_count is a text" in run.coordinator.status()["error"]
+    assert isinstance(run.coordinator.exception, TypeError)
+
+
+def test_a_journal_that_cannot_be_written_stops_the_run_and_does_not_keep_it_from_closing(tmp_path):
+    journal = Journal(str(tmp_path / "j.sqlite"), full_patience_s=0.0)
+    with Run(journal=journal, collector_tasks=10**6) as run:
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(FakeCollector("c0", total=10**6))
+        wait_until(lambda: run.counts().get("chunks", 0) > 3)
+        with journal._lock:
+            journal._db.execute("PRAGMA query_only=1")
+        wait_until(lambda: run.coordinator.system_shutdown_flag)
+    assert isinstance(run.coordinator.exception, JournalError)
+    assert "readonly" in str(run.coordinator.exception)
 
 
 def test_a_converged_evaluation_ends_the_run_and_stays_so():

@@ -1,7 +1,9 @@
+import logging
 import multiprocessing
 import os
 import signal
 import sqlite3
+import threading
 
 import numpy as np
 import pytest
@@ -90,7 +92,7 @@ def test_forgotten_tasks_and_closed_buffers_leave_nothing(tmp_path):
 
 def test_a_write_that_fails_changes_nothing(tmp_path):
     journal = fill(str(tmp_path / "coordinator.sqlite"))
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(JournalError, match="cannot be written: UNIQUE"):
         journal.save_chunks([ChunkRow(9, "b", 8, {}), ChunkRow(2, "b", 8, {})], "t1", HOLDER, 9)
     check(journal.load())
     journal.close()
@@ -134,3 +136,70 @@ def test_failures_that_progress_has_made_good_are_not_counted_by_the_next_coordi
         ledger.send("t", holder)
         assert ledger.started("t", holder)
         assert ledger.progress("t", holder)
+
+
+class Full:
+    """A journal on a disk that has no space until ``make_space``."""
+
+    def __init__(self, path, **options):
+        self.journal = Journal(str(path), **options)
+        self._limit(self._pragma("page_count"))
+
+    def _pragma(self, text):
+        return self.journal._db.execute(f"PRAGMA {text}").fetchone()[0]
+
+    def _limit(self, pages):
+        self._pragma(f"max_page_count={pages}")
+
+    def make_space(self):
+        self._limit(1 << 20)
+
+
+TOO_LARGE = {"text": "x" * 100_000}
+
+
+def test_a_write_without_space_waits_for_some_and_is_then_done(tmp_path, caplog):
+    own = Full(tmp_path / "j.sqlite")
+    own.journal.save_values({"small": 1})
+    writer = threading.Thread(target=own.journal.save_values, args=[TOO_LARGE], daemon=True)
+    with caplog.at_level(logging.WARNING):
+        writer.start()
+        writer.join(0.6)
+        assert writer.is_alive()
+    assert caplog.text.count("no space for the journal") == 1
+    assert own.journal.load().values == {"small": 1}
+    own.make_space()
+    writer.join(10.0)
+    assert not writer.is_alive()
+    assert own.journal.load().values == {"small": 1, **TOO_LARGE}
+    own.journal.close()
+
+
+def test_a_write_without_space_fails_after_the_patience_and_at_once_at_the_end(tmp_path):
+    own = Full(tmp_path / "j.sqlite", full_patience_s=0.0)
+    with pytest.raises(JournalError, match="is full"):
+        own.journal.save_values(TOO_LARGE)
+    own = Full(tmp_path / "j2.sqlite", full_patience_s=600.0)
+    errors = []
+
+    def write():
+        with pytest.raises(JournalError, match="is full") as caught:
+            own.journal.save_values(TOO_LARGE)
+        errors.append(caught.value)
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    own.journal.stop_waiting()
+    writer.join(10.0)
+    assert len(errors) == 1
+    own.journal.save_values({"small": 1})
+    assert own.journal.load().values == {"small": 1}
+
+
+def test_what_a_worker_says_of_an_error_may_be_no_valid_text():
+    journal = Journal()
+    ledger = TaskLedger(journal)
+    ledger.submit("collector", {"task_id": "t"})
+    ledger.send("t", HOLDER)
+    assert ledger.fail("t", HOLDER, "no file \udcff") is TaskPhase.QUEUED
+    assert journal.load().tasks[0][0].error == "no file \\udcff"

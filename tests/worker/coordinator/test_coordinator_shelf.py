@@ -9,6 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from parallel_fakes import RecordingPlane
 
+from ding.data import TransitionBatch
+from ding.data.exchange import FileDataPlane, StorageDenied
 from ding.worker.coordinator._buffers import BufferShelf
 from ding.worker.coordinator._journal import Journal
 from ding.worker.coordinator._ledger import TaskLedger
@@ -90,3 +92,54 @@ def test_a_closed_shelf_takes_nothing_and_deletes_nothing():
     assert own.take(1, 2, 3) == 1
     assert own.plane.released == []
     assert [chunk.ref["chunk"] for chunk in own.journal.load().chunks] == ["chunk1"]
+
+
+def test_a_worker_that_lies_about_a_chunk_does_not_spoil_the_journal(tmp_path):
+    own = Shelf(str(tmp_path / "j.sqlite"))
+    assert own.take(1) == 1
+    bad = {"chunk": "chunk2", "rows": 4, "seq": 2, "priority": float("nan")}
+    with pytest.raises(ValueError, match="finite"):
+        own.shelf.take(own.ledger, "task", "b", HOLDER, [bad])
+    assert own.take(1) == 1  # not acknowledged: nothing of it has happened
+    own.shelf.close()
+    own.journal.close()
+    journal = Journal(str(tmp_path / "j.sqlite"))
+    after = BufferShelf(journal, None, "exp")
+    after.restore(journal.load())
+    assert after.buffers["b"].count() == 4
+
+
+class LockedPlane(RecordingPlane):
+    """Deletes nothing while ``error`` is set."""
+
+    error = None
+
+    def release(self, refs):
+        if self.error is not None:
+            raise self.error
+        return super().release(refs)
+
+
+def test_what_cannot_be_deleted_now_goes_later_and_troubles_nobody(caplog):
+    own = Shelf()
+    own.shelf._plane = plane = LockedPlane()
+    plane.error = StorageDenied("the folder is read-only")
+    own.take(*range(1, 27))  # one chunk more than the buffer has room for
+    assert own.shelf.status()["released_chunks"] == 1
+    assert own.shelf.discard(["unknown-1.0badc0de"]) == 0
+    assert own.take(27) == 27
+    assert plane.released == []
+    assert caplog.text.count("cannot be deleted for now") == 1
+    plane.error = None
+    own.take(28)
+    assert plane.released == ["chunk1", "unknown-1.0badc0de", "chunk2", "chunk3"]
+
+
+def test_a_name_that_is_none_does_not_keep_other_files(tmp_path):
+    own = Shelf()
+    own.shelf._plane = plane = FileDataPlane(tmp_path / "data")
+    good = plane.put(TransitionBatch.from_rows([{"a": 1.0}]))["chunk"]
+    refs = [{"chunk": name, "rows": 4, "seq": number} for number, name in enumerate(("no-checksum", good), 1)]
+    assert own.shelf.take(own.ledger, "task", "b", HOLDER, refs) == 2
+    own.shelf.shut("b")
+    assert plane.chunks() == []

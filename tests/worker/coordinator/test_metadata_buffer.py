@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ding.worker._packed import pack_batch, pack_batches, unpack_batch, unpack_batches
-from ding.worker.coordinator.metadata_buffer import MetadataBuffer
-from ding.worker.replay_buffer.errors import BufferArgumentError
+from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +134,7 @@ def test_priorities_come_with_a_chunk_and_from_the_learner():
     assert buffer.priorities()[1].tolist() == [1.0, 3.0, 2.0]
     buffer.update({"replay_unique_id": [0, 2, 99], "replay_buffer_idx": [0, 2, 1], "priority": [0.0, 7.0, 8.0]})
     assert buffer.priorities()[1].tolist() == [1e-5, 3.0, 7.0 + 1e-5]
-    with pytest.raises(BufferArgumentError):
+    with pytest.raises(ValueError, match="not negative"):
         buffer.push_chunks([ref("c", 1, priority=-1.0)])
 
 
@@ -195,6 +194,37 @@ def test_refs_without_what_they_need_are_refused():
     ):
         with pytest.raises(ValueError, match="a chunk ref needs"):
             buffer.push_chunks([ref("good", 1), bad])
+    assert (buffer.count(), buffer.chunk_count) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"chunk": "../a"},
+        {"chunk": "a" * 121},
+        {"rows": 1 << 70},
+        {"rows": (1 << 22) + 1},
+        {"priority": float("nan")},
+        {"priority": [1.0, float("inf")]},
+        {"priority": [1.0, -1.0]},
+        {"priority": [1.0]},
+        {"priority": "high"},
+        {"priority": {"a": 1}},
+        {"collect_iter": "x"},
+        {"collect_iter": True},
+        {"policy_iter": 1.5},
+        {"policy_iter": [1, None]},
+        {"policy_iter": 1 << 70},
+    ],
+)
+def test_refs_that_could_not_be_pushed_are_refused_before_anything_is_written_down(wrong):
+    good = ref("good", 2, policy_iter=[np.int64(3), 4], priority=[0.0, 2.0])
+    assert checked_ref(good) == good
+    with pytest.raises(ValueError):
+        checked_ref({**good, **wrong})
+    buffer = make(replay_buffer_size=4)
+    with pytest.raises(ValueError):
+        buffer.push_chunks([good, {**good, **wrong}])
     assert (buffer.count(), buffer.chunk_count) == (0, 0)
 
 

@@ -19,6 +19,7 @@ class FakeOperator(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.seen = []
         self.workers = {"collectors": [], "learners": []}
+        self.answer = None
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -27,7 +28,8 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append((self.command, self.path, json.loads(body) if body else None))
         if self.command == "POST" and self.path.endswith("/replicas"):
             self.server.workers = {"collectors": ["c0.s.n:1", "c1.s.n:2"], "learners": ["l0.s.n:3"]}
-        text = json.dumps({"success": True, "code": 0, "message": "", "data": self.server.workers}).encode()
+        usual = {"success": True, "code": 0, "message": "", "data": self.server.workers}
+        text = json.dumps(usual if self.server.answer is None else self.server.answer).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -120,6 +122,30 @@ def test_workers_of_the_operator_are_connected_and_vanished_ones_dropped(operato
     one.look()
     assert comm.dropped == ["c0.s.n:1"]
     assert counts == [1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"success": True, "code": "none", "data": None},
+        {"success": True, "code": None, "data": None},
+        {"success": True, "code": 0, "data": ["c0.s.n:1"]},
+        {"success": True, "code": 0, "data": {"collectors": 5}},
+        {"success": True, "code": 0, "data": {"collectors": {"c0.s.n:1": 1}}},
+        {"success": True, "code": 0, "data": {"learners": [7]}},
+        [],
+    ],
+)
+def test_an_answer_of_the_wrong_form_ends_nothing(operator, client, answer):
+    comm = Comm()
+    one, _ = sync(client, comm)
+    one.look()
+    operator.answer = answer
+    with pytest.raises(OperatorError):
+        one.look()
+    assert comm.dropped == []
+    operator.answer = None
+    one.look()
 
 
 def test_both_targets_must_be_reached_and_failures_are_reported(operator, client):

@@ -170,8 +170,19 @@ class Launcher:
             return
         for process in self.roles.values():
             if process.state == "waiting" and process.next_start_s <= self._clock():
-                process.start(self._peers)
+                self._start(process)
                 self._changed(tell=True)
+
+    def _start(self, process: RoleProcess) -> None:
+        try:
+            process.start(self._peers)
+        except (EOFError, OSError) as error:
+            # The fork server was killed just now, and the next start makes another one; or no more processes may be.
+            if process.may_restart(process.not_started(error)):
+                delay_s = process.schedule()
+                logger.warning("%s %s; it is tried again in %.1f s", process.role.name, process.last_end, delay_s)
+            else:
+                self._fail(process, str(process.last_end))
 
     def _wait(self) -> None:
         assert self._inbox is not None
@@ -240,9 +251,12 @@ class Launcher:
             if process.last_error is not None:
                 logger.warning("%s: %s", name, process.last_error)
         else:
-            count = process.failures if process.failures else process.kills
-            self._failure = RoleFailed(name, count, process.detail(end), str(process.log_file))
-            self._begin_stop(None)
+            self._fail(process, process.detail(end))
+
+    def _fail(self, process: RoleProcess, detail: str) -> None:
+        count = process.failures if process.failures else process.kills
+        self._failure = RoleFailed(process.role.name, count, detail, str(process.log_file))
+        self._begin_stop(None)
 
     def _end_group(self, ended: RoleProcess) -> None:
         if ended.role.group is None:

@@ -6,6 +6,8 @@ import contextlib
 import logging
 import multiprocessing
 import multiprocessing.forkserver
+import multiprocessing.resource_tracker
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ding.entry._role import KILL_SIGNALS, Role, end_text
-from ding.entry._role_child import ChildSpec, child_main
+from ding.entry._role_child import BLOCKED_SIGNALS, ChildSpec, child_main
 
 logger = logging.getLogger("ding.entry")
 
@@ -26,9 +28,21 @@ _CONTEXT: Any = get_context("forkserver" if sys.platform.startswith("linux") els
 _PRELOAD = "ding.entry._role_preload"
 
 
-def _preload() -> None:
-    if _CONTEXT.get_start_method() == "forkserver":
-        _CONTEXT.set_forkserver_preload([_PRELOAD])
+def _ready_fork_server() -> None:
+    """Have a fork server, and have it blocked to what reaches all processes of a terminal or a service at once.
+
+    It would die of it while it loads the library, and with it every process that it forks; who ends it is the launcher.
+    """
+    if _CONTEXT.get_start_method() != "forkserver":
+        return
+    _CONTEXT.set_forkserver_preload([_PRELOAD])
+    # First, because it changes the blocked signals at its start.
+    multiprocessing.resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
+    try:
+        multiprocessing.forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
@@ -119,7 +133,7 @@ class RoleProcess:
             self._show_level,
         )
         # No daemon: a collector may have env processes of its own.
-        _preload()
+        _ready_fork_server()
         process = _CONTEXT.Process(target=child_main, args=(spec, theirs), name=self.role.name, daemon=False)
         try:
             process.start()
@@ -188,6 +202,13 @@ class RoleProcess:
             else:
                 self.failures += 1
         return end
+
+    def not_started(self, error: BaseException) -> RoleEnd:
+        """Note that a process could not be started: a failure like any other."""
+        self.failures += 1
+        self.state = "ended"
+        self.last_end, self.last_error = f"could not be started ({type(error).__name__}: {error})", None
+        return RoleEnd(1, None, None, False)
 
     def may_restart(self, end: RoleEnd) -> bool:
         """Whether the role may be started again, by its rule."""

@@ -54,6 +54,26 @@ def finishes_in_the_third_process(context):
     return {"incarnation": context.incarnation}
 
 
+def kills_fork_server(context):
+    """The first process kills the fork server, which is its parent, and waits for its own end."""
+    if context.incarnation == 0:
+        os.kill(os.getppid(), signal.SIGKILL)
+        context.stop.wait(60)
+        return None
+    return {"incarnation": context.incarnation}
+
+
+def tells_blocked_signals(context):
+    """Of its parent, the fork server, and of itself: the set of signals."""
+    return {who: _blocked(pid) for who, pid in (("server", os.getppid()), ("own", os.getpid()))}
+
+
+def _blocked(pid):
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    mask = int(next(line.split()[1] for line in lines if line.startswith("SigBlk")), 16)
+    return [number for number in (signal.SIGINT, signal.SIGTERM) if mask >> (number - 1) & 1]
+
+
 def member(context):
     """One of a group: the payload's member of the first generation dies by SIGKILL when all are there; a second one
     ends the run with who is there.

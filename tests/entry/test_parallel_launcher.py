@@ -13,6 +13,7 @@ import pytest
 
 from ding.entry._launcher import Launcher
 from ding.entry._role import RestartRule, Role, RoleFailed, end_text
+from ding.entry._role_process import fork_server
 from ding.entry._run_dir import RunDir, memory_root, sweep
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -64,6 +65,41 @@ def test_a_result_ends_the_run_and_stops_the_others(run_dir, tmp_path):
     assert is_gone(outcome.result["worker"]["pid"])
     assert [picture["state"] for picture in launcher.pictures().values()] == ["ended"] * 3
     assert (tmp_path / "other.stopped").read_text() == "asked by the launcher"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no fork server")
+def test_a_killed_fork_server_ends_nothing_but_its_children(run_dir, tmp_path):
+    roles = [
+        Role("killer", toys.kills_fork_server, restart=toys.QUICK, ends_run=True),
+        Role("other", toys.until_stopped, str(tmp_path), restart=toys.QUICK),
+    ]
+    launcher = launcher_of(roles, run_dir, tmp_path)
+    assert launcher.run().result == {"incarnation": 1}
+    assert [picture["state"] for picture in launcher.pictures().values()] == ["ended"] * 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no fork server")
+def test_ctrl_c_and_a_term_for_the_whole_group_do_not_reach_the_fork_server(run_dir, tmp_path):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with fork_server():
+        roles = [Role("r", toys.tells_blocked_signals, ends_run=True)]
+        told = launcher_of(roles, run_dir, tmp_path).run().result
+    assert told == {"server": [signal.SIGINT, signal.SIGTERM], "own": []}
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+def test_a_process_that_cannot_be_started_is_tried_again_and_then_told(run_dir, tmp_path, monkeypatch):
+    launcher = launcher_of([Role("r", toys.until_stopped, str(tmp_path), toys.QUICK)], run_dir, tmp_path)
+    tries = []
+
+    def start(peers):
+        tries.append(peers)
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(launcher.roles["r"], "start", start)
+    with pytest.raises(RoleFailed, match=r"r failed 3 times(.|\n)*BlockingIOError: no more processes"):
+        launcher.run()
+    assert len(tries) == 3
 
 
 def test_a_group_lives_and_dies_together(run_dir, tmp_path, caplog):

@@ -5,7 +5,8 @@ Every value is a list that begins with a letter: ``v`` plain value, ``d`` dict, 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -16,8 +17,50 @@ _PLAIN = (str, bool, int, float, type(None))
 _RECAST = {"bfloat16": (torch.bfloat16, torch.int16)}
 
 
-def encode_tree(value: Any, arrays: list[np.ndarray], where: str = "data") -> list[Any]:
-    """``value`` as JSON; its arrays are appended to ``arrays``.
+@dataclass(frozen=True, eq=False)
+class PickedRows:
+    """Stands in a tree for ``source[positions]``, which may be larger than memory: a writer takes a slice at a time.
+
+    Args:
+        source: array ``[M, *shape]``.
+        positions: int64 ``[N]``.
+        tensor: a reader finds a tensor.
+        recast: torch dtype of that tensor, for those without a numpy form; ``None``: that of ``source``.
+    """
+
+    source: np.ndarray
+    positions: np.ndarray
+    tensor: bool = False
+    recast: "torch.dtype | None" = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.source.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.positions), *self.source.shape[1:])
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """A copy of these rows."""
+        # Unlike ``take`` this makes no copy of a source that is a field of records.
+        return self.source[self.positions[rows]]
+
+    def whole(self) -> "np.ndarray | torch.Tensor":
+        """A copy of all rows, as a reader finds them."""
+        array = self[:]
+        if not self.tensor:
+            return array
+        tensor = torch.from_numpy(array)
+        return tensor if self.recast is None else tensor.view(self.recast)
+
+
+# What a writer of trees gets for each array.
+ArrayLike: TypeAlias = np.ndarray | PickedRows
+
+
+def encode_tree(value: Any, arrays: "list[Any]", where: str = "data") -> list[Any]:
+    """``value`` as JSON; its arrays (:data:`ArrayLike`) are appended to ``arrays``.
 
     Raises:
         TypeError: something has no such form; the message says where.
@@ -30,6 +73,10 @@ def encode_tree(value: Any, arrays: list[np.ndarray], where: str = "data") -> li
         return ["n", _add(np.asarray(value), arrays, where)]
     if isinstance(value, np.ndarray):
         return ["a", _add(value, arrays, where)]
+    if isinstance(value, PickedRows):
+        number = _add(value, arrays, where)
+        recast = None if value.recast is None else str(value.recast).removeprefix("torch.")
+        return ["T", number, recast] if value.tensor else ["a", number]
     if isinstance(value, TransitionBatch):
         return _encode_batch(value, arrays, where)
     if isinstance(value, Mapping):
@@ -43,16 +90,18 @@ def encode_tree(value: Any, arrays: list[np.ndarray], where: str = "data") -> li
     raise TypeError(f"{where} is a {type(value).__name__}; expected tensors, arrays, texts, numbers, dicts or lists")
 
 
-def _add(array: np.ndarray, arrays: list[np.ndarray], where: str) -> int:
+def _add(array: ArrayLike, arrays: list[Any], where: str) -> int:
     if isinstance(array, np.ma.MaskedArray) or array.dtype.kind not in "biufc":
         raise TypeError(f"{where} is {type(array).__name__} of {array.dtype}; expected an array of numbers")
-    if array.dtype.byteorder == ">":
-        array = array.astype(array.dtype.newbyteorder("<"))
-    arrays.append(np.asarray(array))
+    if isinstance(array, np.ndarray):
+        if array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("<"))
+        array = np.asarray(array)
+    arrays.append(array)
     return len(arrays) - 1
 
 
-def _encode_tensor(tensor: torch.Tensor, arrays: list[np.ndarray], where: str) -> list[Any]:
+def _encode_tensor(tensor: torch.Tensor, arrays: list[Any], where: str) -> list[Any]:
     name = None
     for name_of_dtype, (dtype, as_int) in _RECAST.items():
         if tensor.dtype == dtype:
@@ -64,7 +113,7 @@ def _encode_tensor(tensor: torch.Tensor, arrays: list[np.ndarray], where: str) -
     return ["T", len(arrays) - 1, name]
 
 
-def _encode_batch(batch: TransitionBatch, arrays: list[np.ndarray], where: str) -> list[Any]:
+def _encode_batch(batch: TransitionBatch, arrays: list[Any], where: str) -> list[Any]:
     try:
         columns = batch.columns
     except ValueError:

@@ -3,6 +3,8 @@
 The file is in the ``safetensors`` format, so any reader of that format finds the arrays in it. What is no array
 (nesting, texts, numbers) stands as JSON in the metadata, beside a SHA-256 over the arrays and that JSON.
 
+Arrays are written and checked a part at a time, so those that lie on a disk may be larger than memory.
+
 Layout: 8 bytes little-endian length of the header; the header, JSON padded with blanks to a multiple of 8 bytes; the
 bytes of the arrays, one after the other, little-endian and in C order.
 
@@ -16,12 +18,13 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from ding.data._tree_codec import decode_tree, encode_tree
+from ding.data._maps import private_map
+from ding.data._tree_codec import ArrayLike, decode_tree, encode_tree
 from ding.data.columns import DataError
 from ding.utils.file_helper import atomic_write
 
@@ -34,6 +37,11 @@ _DTYPES = {
     "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
 }  # fmt: skip
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+# Bytes of an array that are written or hashed at a time: they stay in the cache in between.
+_PART_BYTES = 1 << 20
+# As large as the digest, which is known when all parts are written.
+_NO_DIGEST = "0" * 64
+_DIGEST_KEY = b'"sha256": "'
 
 
 class SafeFileError(DataError, ValueError):
@@ -46,14 +54,15 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
     Args:
         path: the file.
         tree: dicts (keys: texts and ints), lists, tuples, tensors, arrays, ``TransitionBatch``es, texts, numbers and
-            ``None``.
+            ``None``. Rows that a storage gives as :class:`~ding.data._tree_codec.PickedRows` are read as they are
+            written.
         kind: what the file holds; :func:`read_tree` asks for the same.
         layout: form of the data, which other readers find in the metadata; ``None``: no such field.
 
     Raises:
         SafeFileError: something in ``tree`` has no safe form; the message says where. The file is left as it was.
     """
-    arrays: list[np.ndarray] = []
+    arrays: list[ArrayLike] = []
     try:
         structure = json.dumps(encode_tree(tree, arrays))
     except (RecursionError, TypeError) as error:
@@ -61,18 +70,16 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
     header: dict[str, Any] = {}
     offset = 0
     for number, array in enumerate(arrays):
-        name = _NAMES.get(array.dtype)
-        if name is None or array.ndim > _MAX_DIMS:
+        name, shape = _NAMES.get(array.dtype), array.shape
+        if name is None or len(shape) > _MAX_DIMS:
             raise SafeFileError(
-                f"cannot save to {os.fspath(path)}: an array of {array.dtype} with {array.ndim} axes has no safe form"
+                f"cannot save to {os.fspath(path)}: an array of {array.dtype} with {len(shape)} axes has no safe form"
             )
-        header[f"a{number}"] = {
-            "dtype": name, "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]
-        }  # fmt: skip
-        offset += array.nbytes
-    digest = _digest(structure, arrays)
+        end = offset + array.dtype.itemsize * math.prod(shape)
+        header[f"a{number}"] = {"dtype": name, "shape": list(shape), "data_offsets": [offset, end]}
+        offset = end
     header["__metadata__"] = {
-        "format": "ding", "version": _VERSION, "kind": kind, "structure": structure, "sha256": digest
+        "format": "ding", "version": _VERSION, "kind": kind, "structure": structure, "sha256": _NO_DIGEST
     }  # fmt: skip
     if layout is not None:
         header["__metadata__"]["layout"] = layout
@@ -80,17 +87,30 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
     text += b" " * (-len(text) % 8)
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
+    digest = hashlib.sha256(structure.encode())
     with atomic_write(path) as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for array in arrays:
-            file.write(_bytes_of(array))
+            digest.update(_kind_of(array))
+            for part in _parts(array):
+                digest.update(part)
+                file.write(part)
+        # Quotes within texts are escaped, so this is the key.
+        file.seek(8 + text.rindex(_DIGEST_KEY) + len(_DIGEST_KEY))
+        file.write(digest.hexdigest().encode())
 
 
-def read_tree(path: "str | os.PathLike[str]", kind: str) -> Any:
+def read_tree(path: "str | os.PathLike[str]", kind: str, mapped: bool = False) -> Any:
     """Read what :func:`write_tree` wrote; arrays and tensors are writable and share no memory with the file.
 
     What the header says is checked against the size of the file before any array is read.
+
+    Args:
+        path: the file.
+        kind: what it must hold.
+        mapped: leave the arrays in the file, for those that do not fit in memory. They lie as they do there, perhaps
+            not aligned; to write to them does not change the file. Whoever keeps something of them copies it.
 
     Raises:
         SafeFileError: the file is truncated, was changed, is of another kind or not in this format.
@@ -109,9 +129,14 @@ def read_tree(path: "str | os.PathLike[str]", kind: str) -> Any:
                 f"expected {kind!r} in version {_VERSION!r}"
             )
         layout = _layout(header, size - file.tell(), where)
-        body = bytearray(size - file.tell())
-        file.readinto(body)
-    arrays = [_array(body, *place) for place in layout]
+        begin = file.tell()
+        body: Any = memoryview(private_map(file, size))[begin:] if mapped else bytearray(size - begin)
+        if not mapped:
+            file.readinto(body)
+    arrays = [np.frombuffer(body, dtype, math.prod(shape), at).reshape(shape) for dtype, shape, at in layout]
+    if not mapped:
+        # Tensors need aligned memory.
+        arrays = [array if array.flags.aligned else array.copy() for array in arrays]
     structure = meta.get("structure")
     # A text may hold half of a surrogate pair, which has no form in UTF-8; what this library writes is ASCII.
     if not isinstance(structure, str) or not structure.isascii() or _digest(structure, arrays) != meta.get("sha256"):
@@ -158,19 +183,26 @@ def _layout(header: Mapping[str, Any], nbytes: int, where: str) -> list[tuple[np
     return layout
 
 
-def _array(body: bytearray, dtype: np.dtype, shape: tuple[int, ...], start: int) -> np.ndarray:
-    array = np.frombuffer(body, dtype, math.prod(shape), start).reshape(shape)
-    # Tensors need aligned memory.
-    return array if array.flags.aligned else array.copy()
-
-
-def _digest(structure: str, arrays: list[np.ndarray]) -> str:
+def _digest(structure: str, arrays: Sequence[np.ndarray]) -> str:
     digest = hashlib.sha256(structure.encode())
     for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(_bytes_of(array))
+        digest.update(_kind_of(array))
+        for part in _parts(array):
+            digest.update(part)
     return digest.hexdigest()
 
 
-def _bytes_of(array: np.ndarray) -> Any:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def _kind_of(array: ArrayLike) -> bytes:
+    """What the digest knows of an array beside its bytes."""
+    return f"{array.dtype.str}{array.shape}".encode()
+
+
+def _parts(array: ArrayLike) -> Iterator[Any]:
+    """The bytes of an array, in pieces of whole rows."""
+    shape = array.shape or (1,)
+    row_bytes = array.dtype.itemsize * math.prod(shape[1:])
+    if isinstance(array, np.ndarray):
+        array = array.reshape(shape)
+    step = max(1, _PART_BYTES // max(1, row_bytes))
+    for begin in range(0, shape[0] if row_bytes else 0, step):
+        yield np.ascontiguousarray(array[begin : begin + step]).reshape(-1).view(np.uint8)

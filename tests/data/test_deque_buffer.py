@@ -680,7 +680,7 @@ def with_observations(size=30):
 @pytest.mark.parametrize("part_bytes", [1 << 26, 5000])
 @pytest.mark.parametrize("size", [30, 12])
 def test_saved_observations_are_there_once(tmp_path, monkeypatch, size, part_bytes):
-    monkeypatch.setattr("ding.data.storage._elided_rows._CHUNK_BYTES", part_bytes)
+    monkeypatch.setattr("ding.data.storage._saved_rows.CHUNK_BYTES", part_bytes)
     buffer = with_observations()
     file = tmp_path / "data"
     buffer.save_data(str(file))

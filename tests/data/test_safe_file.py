@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -6,7 +7,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ding.data import TransitionBatch
+from ding.data import TransitionBatch, safe_file
+from ding.data._maps import private_map
+from ding.data._tree_codec import PickedRows
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
 
 
@@ -226,6 +229,54 @@ def test_what_is_no_file_of_ours_is_refused_unread(tmp_path):
 def test_what_an_array_cannot_hold_is_named(tmp_path, value, where):
     with pytest.raises(SafeFileError, match=where):
         write_tree(tmp_path / "f", [value], "test")
+
+
+def test_mapped_arrays_are_those_of_the_file_and_may_be_written_to(tmp_path):
+    tree = [np.ones(3, np.uint8), torch.arange(3.0), torch.ones(2, dtype=torch.bfloat16), np.float32(2.5), "text"]
+    write_tree(tmp_path / "f", tree, "test")
+    mapped = read_tree(tmp_path / "f", "test", mapped=True)
+    same(mapped, tree)
+    mapped[0][:] = 9
+    same(read_tree(tmp_path / "f", "test"), tree)
+    assert mapped[0].tolist() == [9, 9, 9]
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="other systems refuse what they may not be able to hold"
+)
+def test_a_file_larger_than_memory_can_be_mapped(tmp_path):
+    with open("/proc/sys/vm/overcommit_memory") as file:
+        if file.read().strip() == "2":
+            pytest.skip("this machine never promises more memory than it has")
+    with open(tmp_path / "f", "w+b") as file:
+        file.truncate(1 << 43)
+        assert private_map(file, 1 << 43)[-1] == 0
+
+
+def test_arrays_are_written_in_parts_of_whole_rows(tmp_path, monkeypatch):
+    tree = [np.arange(90).reshape(30, 3).T, np.ones((4, 0)), np.ones((0, 4)), np.array(3), torch.ones(7, 5).double()]
+    write_tree(tmp_path / "whole", tree, "test")
+    monkeypatch.setattr(safe_file, "_PART_BYTES", 50)
+    write_tree(tmp_path / "parts", tree, "test")
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "parts").read_bytes()
+    same(read_tree(tmp_path / "parts", "test"), tree)
+
+
+def test_rows_that_are_picked_while_they_are_written_are_as_those_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(safe_file, "_PART_BYTES", 50)
+    source, positions = np.arange(60, dtype=np.int16).reshape(20, 3), np.array([5, 19, 0, 0, 7])
+    picked = [PickedRows(source, positions), PickedRows(source, positions, tensor=True)]
+    picked += [PickedRows(source, positions, True, torch.bfloat16), PickedRows(source, positions[:0])]
+    write_tree(tmp_path / "picked", picked, "test")
+    write_tree(tmp_path / "whole", [rows.whole() for rows in picked], "test")
+    assert (tmp_path / "picked").read_bytes() == (tmp_path / "whole").read_bytes()
+    np.testing.assert_array_equal(read_tree(tmp_path / "picked", "test")[0], source[positions])
+
+
+def test_the_digest_is_found_where_texts_look_like_it(tmp_path):
+    tree = {"sha256": "0" * 64, '"sha256": "': '"sha256": "' + "0" * 64}
+    write_tree(tmp_path / "f", tree, "test", layout="0" * 64)
+    same(read_tree(tmp_path / "f", "test"), tree)
 
 
 def test_what_holds_itself_is_refused(tmp_path):

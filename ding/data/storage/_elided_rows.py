@@ -2,20 +2,20 @@
 
 The data are a dict: ``layout`` (``'elided'``), ``rows`` (their number), ``order`` (paths of all fields), ``columns``
 (the other fields) and ``pairs``, per elided pair the descriptions of both fields, ``frames`` ``[F, *frame]`` without
-holes, in the order in which rows first refer to them, and ``slots`` int32 ``[rows, 2 * stack]``.
+holes, in the order in which rows first refer to them, and ``slots`` int32 ``[rows, 2 * stack]``. A sequence buffer
+adds ``lengths``, those of the pieces of its episodes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ding.data.columns import SchemaError, check_rows, take
+from ding.data.columns import SchemaError, check_rows
+from ding.data.storage._saved_rows import SavedRows
 from ding.data.storage._schema import field_from_dict, iter_paths
 
 LAYOUT = "elided"
-# Bytes of rows that are expanded at a time.
-_CHUNK_BYTES = 1 << 26
 
 
 def is_elided(data: Any) -> bool:
@@ -23,23 +23,22 @@ def is_elided(data: Any) -> bool:
     return isinstance(data, Mapping) and isinstance(data.get("layout"), str)
 
 
-class ElidedRows:
-    """Reads what :meth:`~ding.data.storage.ElidingStorage.compact` gave.
+class ElidedRows(SavedRows):
+    """Reads what :meth:`~ding.data.storage.ElidingStorage.compact` gave; ``columns`` are the fields left as they are.
 
-    Attributes:
-        count: number of rows.
-        columns: the fields that are not elided.
+    Args:
+        data: the dict.
+        mapped: see :class:`SavedRows`.
 
     Raises:
         SchemaError: a part is missing, or an index refers to no frame; the message names the field.
     """
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    def __init__(self, data: Mapping[str, Any], mapped: bool = False) -> None:
         if data["layout"] != LAYOUT:
             raise SchemaError(f"unknown layout {data['layout']!r} of saved rows, expected {LAYOUT!r}")
         try:
-            self.count = int(data["rows"])
-            self.columns = data["columns"]
+            super().__init__(data["columns"], int(data["rows"]), _lengths(data), mapped)
             self._order = [tuple(path) for path in data["order"]]
             self._fields: dict[Any, tuple[Any, ...]] = {}
             for pair in data["pairs"]:
@@ -73,7 +72,7 @@ class ElidedRows:
 
     def expand(self, begin: int, end: int) -> dict[str, Any]:
         """Rows ``begin`` to ``end`` as nested columns in full size."""
-        plain = dict(iter_paths(take(self.columns, slice(begin, end))))
+        plain = dict(iter_paths(self._part(begin, end)))
         result: dict[str, Any] = {}
         for path in self._order:
             inner = result
@@ -84,11 +83,18 @@ class ElidedRows:
 
     def _observation(self, path: Any, begin: int, end: int) -> Any:
         field, frames, slots = self._fields[path]
-        rows = frames.take(slots[begin:end].reshape(-1), 0)
+        # Not by ``take``, which first copies all frames when these do not lie aligned in the file.
+        rows = frames[slots[begin:end].reshape(-1)]
         return field.restore(rows.reshape(end - begin, *field.shape))
 
-    def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Bounds of parts of ``begin`` to ``end`` that are small in full size."""
-        step = max(1, _CHUNK_BYTES // max(1, sum(field.row_bytes for field, _, _ in self._fields.values())))
-        for at in range(begin, end, step):
-            yield at, min(at + step, end)
+    def _row_bytes(self) -> int:
+        return super()._row_bytes() + sum(field.row_bytes for field, _, _ in self._fields.values())
+
+
+def _lengths(data: Mapping[str, Any]) -> "np.ndarray | None":
+    if data.get("lengths") is None:
+        return None
+    lengths = np.asarray(data["lengths"], dtype=np.int64)
+    if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != data["rows"]:
+        raise SchemaError("saved rows are damaged: the lengths of their pieces do not add up to their number")
+    return lengths

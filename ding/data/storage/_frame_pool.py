@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ding.data._maps import NORESERVE
+
 # Frames are compared in pieces of about this many bytes, which stay in the cache.
 _COMPARE_BYTES = 1 << 19
 _FOLD = 49
 _MIN_TABLE = 1 << 12
 _MAX_TABLE = 1 << 21
-_NORESERVE = 0x4000
 
 
 def reserve(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -21,7 +22,7 @@ def reserve(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not sys.platform.startswith("linux") or size < mmap.PAGESIZE:
         return np.empty(shape, dtype)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE)
     # Numpy asks for huge pages, too: frames are read in random order. A kernel without them refuses.
     with contextlib.suppress(OSError, AttributeError):
         memory.madvise(mmap.MADV_HUGEPAGE)

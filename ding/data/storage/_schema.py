@@ -202,3 +202,11 @@ def check_paths(fields: tuple[Field, ...], columns: dict[str, Any]) -> None:
         f"the rows differ from those in the buffer: missing fields {missing}, extra fields {extra}.{hint} "
         "Set storage.mixed_rows=True in the config of the buffer to store rows of any form"
     )
+
+
+def check_values(fields: tuple[Field, ...], columns: dict[str, Any], count: int) -> None:
+    """Raise what :meth:`Field.check` raises for columns of ``count`` rows; fields may be left out."""
+    found = dict(iter_paths(columns))
+    for field in fields:
+        if field.path in found and field.kind != OBJECTS:
+            field.check(found[field.path], count)

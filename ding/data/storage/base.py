@@ -34,6 +34,21 @@ class Storage(ABC):
     def read(self, positions: np.ndarray) -> Any:
         """Copies of the rows at int64 ``[K]`` positions: a ``TransitionBatch``, or a list of objects."""
 
+    def saved(self, positions: np.ndarray) -> Any:
+        """The rows of :meth:`read` as a file is to hold them, see :func:`ding.data.safe_file.write_tree`.
+
+        Arrays that may be larger than memory stand in it as what reads them a part at a time: it has to be written
+        before the storage changes.
+        """
+        return self.read(positions)
+
+    def check(self, columns: dict[str, Any], count: int) -> None:  # noqa: B027 (objects may have any values)
+        """Raise what :meth:`write` raises for the values in columns of ``count`` rows; fields may be left out.
+
+        Raises:
+            SchemaError: values do not fit to what is stored.
+        """
+
     @abstractmethod
     def erase(self, positions: np.ndarray) -> None:
         """Forget the rows at these positions: objects that were held are released."""

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 
 from ding.data._aligned import aligned_zeros
+from ding.data._tree_codec import PickedRows
 from ding.data.storage._record_writer import RecordWriter
-from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, dig
+from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, check_values, dig
 from ding.data.storage.base import Storage
 from ding.data.storage.mapped import MappedFiles
 from ding.data.transition_batch import TransitionBatch
@@ -128,6 +129,9 @@ class ColumnStorage(Storage):
         check_paths(self.fields, columns)
         return [field.check(dig(columns, field.path), count) for field in self.fields]
 
+    def check(self, columns: dict[str, Any], count: int) -> None:
+        check_values(self.fields, columns, count)
+
     # ------------------------------------------------------------------ read
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
@@ -142,6 +146,20 @@ class ColumnStorage(Storage):
                 name: from_numpy(records[key]) if tensor else records[key] for name, key, tensor in self._simple_plan
             }
         return self._nest(self.gather(positions))
+
+    def saved(self, positions: np.ndarray) -> Any:
+        return TransitionBatch.trusted(self._nest(self._pick(positions)), len(positions))
+
+    def _pick(self, positions: np.ndarray) -> list[Any]:
+        """One leaf per field that has memory here, to be read from it later; ``None`` for the others."""
+        leaves: list[Any] = []
+        for field, array in zip(self.fields, self._arrays):
+            if field.kind == OBJECTS:
+                leaves.append([array[position] for position in positions.tolist()])
+            else:
+                tensor = field.kind == TENSOR
+                leaves.append(None if array is None else PickedRows(array, positions, tensor, field.recast))
+        return leaves
 
     def gather(self, positions: np.ndarray) -> list[Any]:
         """One leaf per field, copied."""

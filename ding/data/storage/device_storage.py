@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ding.data.columns import SchemaError, describe_leaf
-from ding.data.storage._schema import Field, check_paths, dig, fields_of
+from ding.data.storage._schema import Field, check_paths, check_values, dig, fields_of
 from ding.data.storage.base import Storage
 from ding.data.transition_batch import TransitionBatch
 
@@ -65,6 +65,9 @@ class DeviceStorage(Storage):
             column[start : start + until].copy_(tensor[:until])
             if until < count:
                 column[: count - until].copy_(tensor[until:])
+
+    def check(self, columns: dict[str, Any], count: int) -> None:
+        check_values(self.fields, columns, count)
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
         index = torch.from_numpy(np.ascontiguousarray(positions, dtype=np.int64)).to(self.device)

@@ -1,9 +1,11 @@
 """Ring columns that store equal observations once."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ding.data._tree_codec import PickedRows
 from ding.data.columns import SchemaError
 from ding.data.storage._elided_rows import LAYOUT
 from ding.data.storage._frame_pool import FramePool
@@ -74,16 +76,16 @@ class ElidedPair:
         self.pool.release(old[old >= 0])
         self.slots[positions] = -1
 
-    def compact(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def compact(self, positions: np.ndarray) -> tuple[PickedRows, np.ndarray]:
         """The frames that these rows refer to, in order of first use, and int32 ``[K, 2 * stack]`` indices."""
         flat = self.slots[positions].reshape(-1)
-        first = np.full(self.pool.capacity, len(flat))
+        first = np.full(self.pool.capacity, len(flat), dtype=np.int32)
         # Backwards, so that the first use of a frame is assigned last and stays.
-        first[flat[::-1]] = np.arange(len(flat))[::-1]
+        first[flat[::-1]] = np.arange(len(flat), dtype=np.int32)[::-1]
         used = np.flatnonzero(first < len(flat))
         used = used[np.argsort(first[used])]
-        first[used] = np.arange(len(used))
-        return self.pool.frames.take(used, 0), first[flat].astype(np.int32).reshape(-1, 2 * self.stack)
+        first[used] = np.arange(len(used), dtype=np.int32)
+        return PickedRows(self.pool.frames, used), first[flat].reshape(-1, 2 * self.stack)
 
 
 class ElidingStorage(ColumnStorage):
@@ -137,26 +139,25 @@ class ElidingStorage(ColumnStorage):
 
     def compact(self, positions: np.ndarray) -> dict[str, Any]:
         """Copies of the rows at these positions with each frame once; see :mod:`ding.data.storage._elided_rows`."""
-        leaves: list[Any] = []
-        for number, field in enumerate(self.fields):
-            array = self._arrays[number]
+        return self._compact(positions, PickedRows.whole)
+
+    def saved(self, positions: np.ndarray) -> Any:
+        return self._compact(positions, lambda rows: rows)
+
+    def _compact(self, positions: np.ndarray, give: Callable[[PickedRows], Any]) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        for number, (field, leaf) in enumerate(zip(self.fields, self._pick(positions))):
             if number in self._elided:
                 continue
-            if field.kind == OBJECTS:
-                leaves.append((field.path, [array[position] for position in positions.tolist()]))
-            else:
-                leaves.append((field.path, field.restore(array[positions])))
-        columns: dict[str, Any] = {}
-        for path, leaf in leaves:
             inner = columns
-            for key in path[:-1]:
+            for key in field.path[:-1]:
                 inner = inner.setdefault(key, {})
-            inner[path[-1]] = leaf
+            inner[field.path[-1]] = leaf if field.kind == OBJECTS else give(leaf)
         pairs = []
         for pair in self._pairs:
             frames, slots = pair.compact(positions)
             names = {"obs": self.fields[pair.obs].to_dict(), "next_obs": self.fields[pair.next_obs].to_dict()}
-            pairs.append({**names, "frames": frames, "slots": slots})
+            pairs.append({**names, "frames": give(frames), "slots": slots})
         order = [list(field.path) for field in self.fields]
         return {"layout": LAYOUT, "rows": len(positions), "order": order, "columns": columns, "pairs": pairs}
 

@@ -15,6 +15,7 @@ from ding.data.storage import (
     ElidedRows,
     ElidingStorage,
     ObjectStorage,
+    SavedRows,
     Storage,
     StorageOptions,
     columns_of,
@@ -204,7 +205,7 @@ class RingBuffer(IBuffer):
         return len(data) if isinstance(data, (TransitionBatch, list)) else 1
 
     def _push_unlimited(self, data: Any) -> None:
-        """Push what is no insert of a collector: the rate limit does not count it."""
+        """Push what is no insert of a collector: neither rate limit nor throughput controller are asked."""
         raise NotImplementedError
 
     def _rows_of(self, data: Any) -> tuple[Any, int]:
@@ -286,63 +287,78 @@ class RingBuffer(IBuffer):
     def save_data(self, file_name: str) -> None:
         """Write all elements, oldest first, to a file that :meth:`load_data` reads (see :mod:`ding.data.safe_file`).
 
-        Missing folders are made.
+        Missing folders are made. Rows in columns are read as they are written, a part at a time, so memory for a copy
+        of them is not needed; pushes and samples of other threads wait until the file is written.
 
         Raises:
             SafeFileError: an element holds something that cannot be saved safely; the message says where.
+            OSError: the file cannot be written; one of this name is left as it was.
         """
         with self._lock:
             rows = self._saved_rows()
-        write_tree(file_name, rows, _FILE_KIND, rows["layout"] if is_elided(rows) else None)
+            write_tree(file_name, rows, _FILE_KIND, rows["layout"] if is_elided(rows) else None)
 
     def _saved_rows(self) -> Any:
         """All elements, oldest first, as a file holds them."""
-        storage, held = self._storage, self._held_positions()
-        if isinstance(storage, ElidingStorage):
-            return storage.compact(held)
-        return [] if storage is None else storage.read(held)
+        return [] if self._storage is None else self._storage.saved(self._held_positions())
 
     def load_data(self, file_name: str) -> None:
         """Push the elements of a file of :meth:`save_data`; a rate limit neither refuses nor counts them.
 
+        The whole file is checked before anything is pushed; rows in columns are then read from it a part at a time.
+
         Raises:
             SafeFileError: the file is broken or not one of ours; the buffer stays as it was.
-            SchemaError: its rows do not fit to those in the buffer, or an index of elided rows refers to no frame.
+            SchemaError: its rows do not fit to those in the buffer, or an index of elided rows refers to no frame; the
+                buffer stays as it was.
             OSError: the file cannot be read, or the disk of a buffer in files is full, which may happen half-way.
         """
-        data = read_tree(file_name, _FILE_KIND)
-        if not isinstance(data, (list, TransitionBatch)) and not is_elided(data):
+        data = read_tree(file_name, _FILE_KIND, mapped=True)
+        if is_elided(data):
+            self._push_saved(ElidedRows(data, mapped=True))
+        elif isinstance(data, TransitionBatch):
+            self._push_saved(SavedRows(data.columns, len(data), data.lengths, mapped=True))
+        elif isinstance(data, list):
+            # Objects are kept as they are pushed, and must not refer to the file.
+            self._push_whole(copy.deepcopy(data))
+        else:
             raise SafeFileError(f"{file_name} holds no rows but a {type(data).__name__}")
-        self._push_saved(data)
 
-    def _push_saved(self, data: Any) -> None:
-        """Push the rows of a file or state; of elided ones a part at a time is in full size.
+    def _push_state(self, data: Any) -> None:
+        """Push the ``data`` of a state that holds nothing else."""
+        if is_elided(data):
+            self._push_saved(ElidedRows(data))
+        else:
+            self._push_whole(data)
 
-        Where a push may be refused, there are no parts: the file is taken as a whole or not at all.
-        """
-        if not is_elided(data):
-            self._push_unlimited(data)
-            return
-        rows = ElidedRows(data)
-        if self._may_refuse_a_push():
-            self._push_unlimited(TransitionBatch.trusted(rows.expand(0, rows.count), rows.count))
-            return
+    def _push_whole(self, data: Any) -> None:
+        """Push elements of a file or state in one go."""
+        with self._lock:
+            if self._admits(self._number_of(data)):
+                self._push_unlimited(data)
+
+    def _push_saved(self, rows: SavedRows) -> None:
+        """Push the rows of a file or state, a part at a time; all or, when some do not fit, none."""
         with self._lock:
             self._check_open()
-            self._check_values(rows.columns, rows.count)
             for begin, end in rows.chunks(0, rows.count):
-                self._push_unlimited(TransitionBatch.trusted(rows.expand(begin, end), end - begin))
+                self._check_values(take(rows.columns, slice(begin, end)), end - begin)  # type: ignore[arg-type]
+            if self._admits(rows.count):
+                for begin, end in rows.chunks(0, rows.count):
+                    self._push_unlimited(TransitionBatch.trusted(rows.expand(begin, end), end - begin))
 
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
-        """Raise what a push of rows raises for the values in them; observations are left out."""
+        """Raise what a push of rows raises for the values in them; some fields may be left out."""
         self._tracked(rows, count)
+        if self._storage is not None and self._storage.columnar and not self._options.mixed_rows:
+            self._storage.check(rows, count)
 
-    def _may_refuse_a_push(self) -> bool:
-        """Whether something besides the rows themselves decides if these are taken."""
-        return False
+    def _admits(self, count: int) -> bool:
+        """Whether a push of so many elements is allowed; logged when it is not."""
+        return True
 
     def _ring_state(self) -> dict[str, Any]:
-        """The part of a state that all ring buffers have, as copies."""
+        """The part of a state that all ring buffers have, as copies in memory."""
         storage, data = self._storage, None
         if isinstance(storage, ElidingStorage):
             data = storage.compact(self._held_positions())

@@ -129,7 +129,7 @@ class AdvancedReplayBuffer(RingBuffer):
         else:
             self._push_limited(self._limiter, data, lambda: self._push_now(data, cur_collector_envstep))
 
-    def _push_now(self, data: Any, cur_collector_envstep: int) -> bool:
+    def _push_now(self, data: Any, cur_collector_envstep: int, admitted: bool = False) -> bool:
         with self._lock:
             self._check_open()
             rows, count = self._rows_of(data)
@@ -137,11 +137,8 @@ class AdvancedReplayBuffer(RingBuffer):
                 rows, count = self._only_dicts(rows)
             if count == 0:
                 return False
-            if self._controller is not None:
-                allowed, reason = self._controller.can_push(count)
-                if not allowed:
-                    self._logger.info("%s refuses a push of %d: %s", self._instance_name, count, reason)
-                    return False
+            if not (admitted or self._admits(count)):
+                return False
             self._push_rows(rows, count)
             if self._controller is not None:
                 self._controller.add(pushed=count)
@@ -149,14 +146,17 @@ class AdvancedReplayBuffer(RingBuffer):
             return True
 
     def _push_unlimited(self, data: Any) -> None:
-        self._push_now(data, 0)
+        self._push_now(data, 0, admitted=True)
 
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
         super()._check_values(rows, count)
         split_rows(rows, count, self._max_priority, ADDED_FIELDS)
 
-    def _may_refuse_a_push(self) -> bool:
-        return self._controller is not None
+    def _admits(self, count: int) -> bool:
+        allowed, reason = (True, "") if self._controller is None else self._controller.can_push(count)
+        if not allowed:
+            self._logger.info("%s refuses a push of %d: %s", self._instance_name, count, reason)
+        return allowed
 
     def _only_dicts(self, rows: list[Any]) -> tuple[list[Any], int]:
         kept = [row for row in rows if isinstance(row, Mapping)]
@@ -449,7 +449,7 @@ class AdvancedReplayBuffer(RingBuffer):
                 self._storage = None
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of everything; it may be saved with a checkpoint.
+        """A copy of everything in memory, also of rows that lie in files; it may be saved with a checkpoint.
 
         Beside what the state of a naive buffer holds: ``head``, ``positions`` (slots of the elements of ``data``),
         ``slots`` (ids, uses, priorities and the tree of weights), ``max_priority``, ``next_unique_id``, ``beta`` and
@@ -481,7 +481,7 @@ class AdvancedReplayBuffer(RingBuffer):
             SchemaError: its rows do not fit together. The buffer stays as it was.
         """
         if set(state_dict) == {"data"}:
-            self._push_saved(state_dict["data"])
+            self._push_state(state_dict["data"])
             return
         self._check_state(state_dict, _STATE_KEYS)
         if deepcopy:

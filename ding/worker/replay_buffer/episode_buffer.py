@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ding.data import TransitionBatch
-from ding.data.storage import copied_batch
+from ding.data.storage import SavedRows, copied_batch
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer._stacking import joined, stack_pieces
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
@@ -32,6 +32,11 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
     def _rows_of(self, data: Any) -> tuple[Any, int]:
         episodes = [_own(episode) for episode in _episodes_of(data)]
         return super()._rows_of(episodes)
+
+    def _push_saved(self, rows: SavedRows) -> None:
+        # In one go: what comes in one push is an episode, or several by its lengths.
+        columns = rows.expand(0, rows.count)
+        self._push_whole(TransitionBatch.trusted(columns, rows.count, rows.lengths))
 
     def _number_of(self, data: Any) -> int:
         return len(_episodes_of(data))

@@ -17,7 +17,7 @@ class NaiveReplayBuffer(RingBuffer):
     *Thread safety.* ``push``, ``sample``, ``update``, ``clear``, ``count``, ``state_dict``, ``load_state_dict``,
     ``save_data`` and ``load_data`` may be called from any thread. Each is one critical section: checks, copying and
     counters of a call see one state of the buffer, and a row is never seen half written. None waits for anything but
-    the lock. A call that raises leaves the buffer as it was.
+    the lock, which ``save_data`` holds until the file is written. A call that raises leaves the buffer as it was.
 
     *Rows.* What is pushed is copied into columns when the rows are dicts of one schema, and kept as objects otherwise
     (see :mod:`ding.data.storage`). What is sampled are copies: who changes them does not change the buffer.
@@ -217,6 +217,8 @@ class NaiveReplayBuffer(RingBuffer):
     def state_dict(self) -> dict[str, Any]:
         """A copy of everything: ``data`` (columns or a list, oldest first), ``tail``, ``valid_count``, ``push_count``,
         ``replay_buffer_size`` and the state of the random generator. It may be saved with a checkpoint.
+
+        The copy lies in memory, also that of a buffer in files; :meth:`save_data` makes none.
         """
         with self._lock:
             return self._ring_state()
@@ -229,7 +231,7 @@ class NaiveReplayBuffer(RingBuffer):
             SchemaError: its rows do not fit together. The buffer stays as it was.
         """
         if set(state_dict) == {"data"}:
-            self._push_saved(state_dict["data"])
+            self._push_state(state_dict["data"])
             return
         self._check_state(state_dict, ("data", "tail", "valid_count", "push_count", "generator", "draw"))
         with self._lock, self._reading_state():

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.storage import is_elided
+from ding.data.storage import SavedRows, is_elided
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer._ends import EpisodeEnds
 from ding.worker.replay_buffer._stacking import joined, stack_pieces
@@ -195,20 +195,18 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             return TransitionBatch.trusted(rows.columns, len(rows), lengths)
         return {**rows, "lengths": lengths} if is_elided(rows) else rows
 
-    def _push_saved(self, data: Any) -> None:
-        lengths = data.get("lengths") if is_elided(data) else None
-        if lengths is None:
-            super()._push_saved(data)
+    def _push_saved(self, rows: SavedRows) -> None:
+        if rows.lengths is None:
+            super()._push_saved(rows)
             return
-        ends = np.cumsum(np.asarray(lengths, dtype=np.int64))
-        if len(ends) == 0 or np.min(lengths) < 1 or ends[-1] != data.get("rows"):
-            raise SchemaError("saved rows are damaged: the lengths of their pieces do not add up to their number")
         with self._lock:
             first = self._push_count
-            super()._push_saved(data)
+            super()._push_saved(rows)
             # They came in parts, which are no pieces.
+            self._pieces = rows.lengths
+            ends = self._ends_of(rows.columns, rows.count)
             self._ends.drop_from(first)
-            self._ends.add(first + ends - 1)
+            self._ends.add(first + ends.nonzero()[0])
             self._ends.drop_before(self._first_number())
             self._phase = 0
 

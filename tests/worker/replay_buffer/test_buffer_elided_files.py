@@ -9,7 +9,7 @@ import torch
 
 from ding.data import SchemaError, TransitionBatch
 from ding.data.safe_file import read_tree, write_tree
-from ding.data.storage import _elided_rows
+from ding.data.storage import _saved_rows
 from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer, SequenceReplayBuffer
 
 SIZE = 60
@@ -82,7 +82,7 @@ def test_the_file_is_small_and_names_its_layout(make):
 
 
 def test_parts_are_expanded_one_after_the_other(make, monkeypatch):
-    monkeypatch.setattr("ding.data.storage._elided_rows._CHUNK_BYTES", 30_000)
+    monkeypatch.setattr("ding.data.storage._saved_rows.CHUNK_BYTES", 30_000)
     buffer = fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4}))
     buffer.save_data("data")
     by_file, by_state = (make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4}) for _ in range(2))
@@ -93,7 +93,7 @@ def test_parts_are_expanded_one_after_the_other(make, monkeypatch):
 
 
 def test_a_file_that_the_throughput_controller_refuses_is_not_loaded_in_part(make, monkeypatch):
-    monkeypatch.setattr("ding.data.storage._elided_rows._CHUNK_BYTES", 30_000)
+    monkeypatch.setattr("ding.data.storage._saved_rows.CHUNK_BYTES", 30_000)
     fill(make(NaiveReplayBuffer, SIZE, storage={"frame_stack": 4})).save_data("data")
     limit = {"push_sample_rate_limit": {"max": 3, "min": 0}}
     buffer = make(AdvancedReplayBuffer, SIZE, storage={"frame_stack": 4}, thruput_controller=limit)
@@ -171,7 +171,7 @@ def test_a_value_that_is_refused_far_into_the_file_keeps_all_of_it_out(make, cls
     rows = TransitionBatch.concat([episode(seed, 0, 10) for seed in range(6)])
     source.push(rows.with_columns(**column), 0)
     source.save_data("data")
-    monkeypatch.setattr(_elided_rows, "_CHUNK_BYTES", 100_000)
+    monkeypatch.setattr(_saved_rows, "CHUNK_BYTES", 100_000)
     buffer = make(cls, SIZE, storage={"frame_stack": 4})
     with pytest.raises(ValueError):
         buffer.load_data("data")

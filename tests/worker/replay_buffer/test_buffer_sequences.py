@@ -180,7 +180,7 @@ def test_a_push_of_more_rows_than_there_are_slots_keeps_the_last_ends(make):
 @pytest.mark.parametrize("size", [30, 13])
 @pytest.mark.parametrize("elide", [True, False])
 def test_a_file_keeps_the_ends_of_pieces(make, monkeypatch, elide, size):
-    monkeypatch.setattr("ding.data.storage._elided_rows._CHUNK_BYTES", 100)
+    monkeypatch.setattr("ding.data.storage._saved_rows.CHUNK_BYTES", 100)
     storage = {"elide_next_obs": elide}
     buffer = make(SequenceReplayBuffer, 20, end_field=None, storage=storage)
     buffer.push(batch(0, 25, lengths=[8, 7, 10]), 0)

@@ -320,12 +320,18 @@ class TestDistributional:
         assert torch.allclose(quantiles[:, -1], torch.ones(7), atol=1e-6)
         assert torch.allclose(output["quantiles_hats"], (quantiles[:, 1:] + quantiles[:, :-1]) / 2)
         assert torch.allclose(output["entropies"], torch.full((7, 1), math.log(5)), atol=0.05)
-        widths = quantiles[:, 1:] - quantiles[:, :-1]
-        assert torch.allclose(output["logit"], (widths.unsqueeze(-1) * output["q"]).sum(dim=1), atol=1e-5)
         output["quantiles"].sum().backward()
         assert all(parameter.grad is None for parameter in model.encoder.parameters())
         with pytest.raises(ValueError, match="num_quantiles=6"):
             model.head(model.encoder(x), num_quantiles=6)
+
+    def test_fqf_logit_is_the_mean_over_fractions_of_any_width(self):
+        model = FQF(4, 3, num_quantiles=3)
+        with torch.no_grad():
+            model.head.quantiles_proposal[0].bias.copy_(torch.tensor([0.7, 0.2, 0.1]).log())
+        output = model(torch.randn(7, 4))
+        assert torch.allclose(output["quantiles"][0], torch.tensor([0.0, 0.7, 0.9, 1.0]), atol=0.05)
+        assert torch.equal(output["logit"], output["q"].mean(dim=1))
 
     def test_bdq(self):
         model = BDQ(4, num_branches=2, action_bins_per_branch=3)

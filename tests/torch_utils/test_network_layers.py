@@ -57,8 +57,8 @@ class TestActivation:
         assert build_activation(name)(torch.tensor([-1.0, 2.0])).tolist() == pytest.approx(expected, abs=1e-5)
 
     def test_inplace_is_for_relu_only(self):
-        assert build_activation("relu").inplace is True
-        assert build_activation("relu", inplace=False).inplace is False
+        assert build_activation("relu").inplace is False
+        assert build_activation("relu", inplace=True).inplace is True
         with pytest.raises(ValueError, match="'tanh'"):
             build_activation("tanh", inplace=True)
 
@@ -148,6 +148,20 @@ class TestBlocks:
         with pytest.raises(ValueError, match="'full'"):
             ResBlock(4, res_type="full")
 
+    def test_res_block_downsample_does_not_normalise_its_projection(self):
+        block = ResBlock(4, res_type="downsample", out_channels=8)
+        names = [name.rsplit(".", 1)[0] for name, _ in block.named_parameters() if name.endswith("weight")]
+        assert names == ["conv1.0", "conv1.1", "conv2.0", "conv2.1", "conv3.0"]
+
+    def test_res_fc_block_drops_out_after_the_sum(self):
+        block = ResFCBlock(200, norm_type=None, dropout=0.25)
+        with torch.no_grad():
+            for parameter in block.parameters():
+                parameter.zero_()
+        y = block(torch.ones(5, 200))
+        torch.testing.assert_close(y.unique(), torch.tensor([0.0, 4 / 3]))
+        assert torch.equal(block.eval()(torch.ones(5, 200)), torch.ones(5, 200))
+
     def test_res_fc_block_adds_its_input(self):
         block = ResFCBlock(3, norm_type=None)
         with torch.no_grad():
@@ -202,6 +216,7 @@ class TestEncodings:
     def test_binary_encode(self):
         y = torch.tensor([5, 0, 99])
         assert binary_encode(y, 9).tolist() == [[0, 1, 0, 1], [0, 0, 0, 0], [1, 0, 0, 1]]
+        assert torch.equal(binary_encode(y, torch.tensor(9)), binary_encode(y, 9))
         assert y.tolist() == [5, 0, 99]
         with pytest.raises(ValueError, match="0"):
             binary_encode(y, 0)
@@ -335,3 +350,10 @@ def test_transformer_ignores_padding():
     changed[1, 3:] = 100.0
     assert torch.allclose(net(changed, mask)[1, :3], out[1, :3], atol=1e-5)
     assert not torch.allclose(net(changed)[1, :3], out[1, :3], atol=1e-2)
+
+
+def test_transformer_has_a_dropout_after_each_layer_of_its_block():
+    net = Transformer(3, head_dim=4, hidden_dim=8, output_dim=6, layer_num=1, dropout_ratio=0.5)
+    assert [type(layer).__name__ for layer in net.main[0].mlp] == ["Sequential", "Dropout", "Sequential", "Dropout"]
+    # The names of a state of the original API.
+    assert {"main.0.mlp.0.0.weight", "main.0.mlp.2.0.weight"} <= net.state_dict().keys()

@@ -119,7 +119,7 @@ class FQFHead(nn.Module):
         """Features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` proposed fractions.
 
         Returns:
-            ``logit`` ``[B, N]``: means, weighed by the widths of the fractions; ``q`` ``[B, M, N]``: values at
+            ``logit`` ``[B, N]``: means of ``q``, whatever the widths of the fractions; ``q`` ``[B, M, N]``: values at
             ``quantiles_hats`` ``[B, M]``, the middles between ``quantiles`` ``[B, M + 1]`` (from 0 to 1); ``q_tau_i``
             ``[B, M - 1, N]``: values at the inner ``quantiles``, without gradient; ``entropies`` ``[B, 1]`` of the
             proposal.
@@ -133,9 +133,8 @@ class FQFHead(nn.Module):
         q = self._values(x, hats)
         with torch.no_grad():
             q_tau_i = self._values(x, quantiles[:, 1:-1])
-        logit = ((quantiles[:, 1:] - quantiles[:, :-1]).detach().unsqueeze(-1) * q).sum(dim=1)
         return {
-            "logit": logit,
+            "logit": q.mean(dim=1),
             "q": q,
             "quantiles": quantiles,
             "quantiles_hats": hats,

@@ -12,7 +12,8 @@ from torch import nn
 class LabelSmoothCELoss(nn.Module):
     """Cross entropy with smoothed labels (Szegedy et al. 2016, arXiv:1512.00567).
 
-    The true class has mass ``1 - ratio``, the other ``N - 1`` share ``ratio`` evenly. Mean over the batch.
+    Each of the other ``N - 1`` classes has the mass ``ratio / (N - 1)`` and the true one ``1 - ratio / (N - 1)``, as in
+    the original API: for more than two classes they sum to more than 1. Mean over the batch.
     """
 
     def __init__(self, ratio: float) -> None:
@@ -26,8 +27,9 @@ class LabelSmoothCELoss(nn.Module):
         classes = logits.shape[1]
         if classes < 2:
             raise ValueError(f"label smoothing needs at least 2 classes, got logits of shape {tuple(logits.shape)}")
-        target = torch.full_like(logits, self.ratio / (classes - 1))
-        target.scatter_(1, labels.unsqueeze(1), 1 - self.ratio)
+        share = self.ratio / (classes - 1)
+        target = torch.full_like(logits, share)
+        target.scatter_(1, labels.unsqueeze(1), 1 - share)
         return -(target * F.log_softmax(logits, dim=1)).sum(1).mean()
 
 
@@ -62,14 +64,14 @@ _KINDS = ("cross_entropy", "label_smooth_ce", "soft_focal_loss")
 
 
 def build_ce_criterion(cfg: Mapping[str, Any]) -> nn.Module:
-    """The criterion named by ``cfg['type']``: ``cross_entropy``, ``label_smooth_ce`` (needs ``smooth_ratio``) or
-    ``soft_focal_loss``. Raises ``ValueError`` for another type.
+    """The criterion named by ``cfg['type']``: ``cross_entropy``, ``label_smooth_ce`` (needs
+    ``cfg['kwargs']['smooth_ratio']``) or ``soft_focal_loss``. Raises ``ValueError`` for another type.
     """
     kind = cfg["type"]
     if kind == "cross_entropy":
         return nn.CrossEntropyLoss()
     if kind == "label_smooth_ce":
-        return LabelSmoothCELoss(cfg["smooth_ratio"])
+        return LabelSmoothCELoss(cfg["kwargs"]["smooth_ratio"])
     if kind == "soft_focal_loss":
         return SoftFocalLoss()
     near = get_close_matches(str(kind), _KINDS, n=1)

@@ -31,18 +31,19 @@ def one_hot(val: torch.Tensor, num: int, num_first: bool = False) -> torch.Tenso
     return result.movedim(-1, 0).contiguous() if num_first else result
 
 
-def binary_encode(y: torch.Tensor, max_val: int) -> torch.Tensor:
+def binary_encode(y: torch.Tensor, max_val: int | torch.Tensor) -> torch.Tensor:
     """Binary digits of ``y``, most significant first.
 
     Arguments:
         y: integers ``[B]``, clamped into ``[0, max_val]``.
-        max_val: positive; gives the number of digits.
+        max_val: positive, an int or a 0-d tensor; gives the number of digits.
 
     Returns:
         ``[B, digits]`` of the dtype of ``y``.
     """
     if max_val <= 0:
         raise ValueError(f"max_val must be positive, got {max_val}")
+    max_val = int(max_val)
     digits = torch.arange(max_val.bit_length() - 1, -1, -1, device=y.device)
     bits = (y.clamp(0, max_val).long().unsqueeze(-1) >> digits) & 1
     return bits.to(y.dtype)

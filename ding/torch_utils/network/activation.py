@@ -74,12 +74,12 @@ def build_activation(activation: str, inplace: bool | None = None) -> nn.Module 
 
     Raises:
         KeyError: no activation has that name.
-        ValueError: ``inplace`` is given for anything but ``relu`` (whose default is True).
+        ValueError: ``inplace`` is given for anything but ``relu`` (whose default is False).
     """
     if inplace is not None and activation != "relu":
         raise ValueError(f"inplace is an option of 'relu' only, not of {activation!r}")
     if activation == "relu":
-        return nn.ReLU(inplace=inplace is None or inplace)
+        return nn.ReLU(inplace=bool(inplace))
     if activation == "glu":
         return GLU
     if activation not in _MAKERS:

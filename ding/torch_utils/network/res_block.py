@@ -52,7 +52,8 @@ class ResBlock(nn.Module):
         else:
             self.conv1 = block(in_channels, 3, 2, activation)
             self.conv2 = block(out, 3, 1, None)
-            self.conv3 = block(in_channels, 3, 2, None)
+            # The projection of the input is not normalised.
+            self.conv3 = conv2d_block(in_channels, out, 3, 2, 1, activation=None, norm_type=None, bias=bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, C, H, W]`` in; the same shape out, or ``[B, out, ceil(H/2), ceil(W/2)]`` for ``downsample``."""
@@ -64,7 +65,7 @@ class ResBlock(nn.Module):
 
 
 class ResFCBlock(nn.Module):
-    """Two linear layers with a skip connection over ``[B, in_channels]``; the activation comes after the sum."""
+    """Two linear layers with a skip connection over ``[B, in_channels]``; activation and dropout come after the sum."""
 
     def __init__(
         self,
@@ -75,10 +76,11 @@ class ResFCBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.act = activation
-        probability = 0.5 if dropout is None else dropout
-        self.fc1 = fc_block(in_channels, in_channels, activation, norm_type, dropout is not None, probability)
-        self.fc2 = fc_block(in_channels, in_channels, None, norm_type, dropout is not None, probability)
+        self.fc1 = fc_block(in_channels, in_channels, activation, norm_type)
+        self.fc2 = fc_block(in_channels, in_channels, None, norm_type)
+        self.dropout = None if dropout is None else nn.Dropout(dropout)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, in_channels]`` in and out."""
-        return self.act(run_layers((self.fc1, self.fc2), x) + x)
+        y = self.act(run_layers((self.fc1, self.fc2), x) + x)
+        return y if self.dropout is None else self.dropout(y)

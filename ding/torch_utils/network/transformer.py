@@ -74,8 +74,10 @@ class TransformerLayer(nn.Module):
         self.layernorm1 = nn.LayerNorm(output_dim)
         self.dropout = nn.Dropout(dropout)
         widths = [output_dim, *[hidden_dim] * (mlp_num - 1), output_dim]
-        layers: list[nn.Module] = [fc_block(a, b, activation=activation) for a, b in itertools.pairwise(widths)]
-        self.mlp = nn.Sequential(*layers, self.dropout)
+        layers: list[nn.Module] = []
+        for width_in, width_out in itertools.pairwise(widths):
+            layers += [fc_block(width_in, width_out, activation=activation), self.dropout]
+        self.mlp = nn.Sequential(*layers)
         self.layernorm2 = nn.LayerNorm(output_dim)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:

@@ -82,15 +82,18 @@ def nstep_columns(
     nstep: int,
     cum_reward: bool,
     gamma: float,
-    tail_discount: np.ndarray,
+    tail_discount: np.ndarray | None,
 ) -> dict[str, Any]:
-    """The columns that n-step data replaces or adds. ``tail_discount[k]`` is the discount with k steps left."""
+    """The columns that n-step data replaces or adds. ``tail_discount[k]`` is the discount with k steps left
+    (``None``: no ``value_gamma`` is added).
+    """
     result: dict[str, Any] = {}
     steps = np.minimum(ends - np.arange(len(ends)), nstep)
     if "next_obs" in columns:
         result["next_obs"] = _next_obs(columns, nstep, ends)
     result["reward"] = _rewards(columns["reward"], nstep, ends, cum_reward, gamma)
     result["done"] = gather(columns["done"], np.arange(len(ends)) + steps - 1)
-    left = ends - np.arange(len(ends))
-    result["value_gamma"] = tail_discount[np.minimum(left, nstep + 1)]
+    if tail_discount is not None:
+        left = ends - np.arange(len(ends))
+        result["value_gamma"] = tail_discount[np.minimum(left, nstep + 1)]
     return result

@@ -28,12 +28,11 @@ def is_columnar(data: Any) -> bool:
     return hasattr(data, "columns") and hasattr(data, "lengths")
 
 
-def _discounts(gamma: float, nstep: int, correct_terminate_gamma: bool, reference_tail: bool) -> np.ndarray:
+def _discounts(gamma: float, nstep: int, reference_tail: bool) -> np.ndarray:
     """Float64 ``[n + 2]``: the discount of the bootstrap value for 0..n steps left, and for more than n."""
     discounts = np.full(nstep + 2, gamma**nstep)
-    if correct_terminate_gamma:
-        for left in range(1, nstep + 1):
-            discounts[left] = gamma ** (left - 1 if reference_tail else left)
+    for left in range(1, nstep + 1):
+        discounts[left] = gamma ** (left - 1 if reference_tail else left)
     return discounts
 
 
@@ -50,8 +49,8 @@ def get_nstep_return_data(
     Transition i of a piece of ``len`` gets ``next_obs`` = obs of i + n, ``reward`` = the n rewards concatenated
     ``(n,)`` (``cum_reward``: their discounted sum), ``done`` of i + n - 1 and ``value_gamma`` = ``gamma^n``. Where
     fewer than n steps follow: next_obs and done of the last one, rewards padded with zeros and ``value_gamma =
-    gamma^(len - i)``, the discount of the bootstrap value that far ahead (``correct_terminate_gamma=False``:
-    ``gamma^n``).
+    gamma^(len - i)``, the discount of the bootstrap value that far ahead. With ``correct_terminate_gamma=False`` there
+    is no ``value_gamma``, and a loss takes ``gamma^n`` throughout.
 
     Args:
         data: list of transitions of one piece with ``obs``, ``reward``, ``done`` (and ``next_obs``), or a batch.
@@ -63,7 +62,7 @@ def get_nstep_return_data(
         raise ValueError(f"nstep must be at least 1, got {nstep}")
     if nstep == 1 or not len(data):
         return data
-    discounts = _discounts(gamma, nstep, correct_terminate_gamma, reference_tail)
+    discounts = _discounts(gamma, nstep, reference_tail) if correct_terminate_gamma else None
     if is_columnar(data):
         columns = data.columns
         ends = piece_ends(len(data), data.lengths)
@@ -78,7 +77,8 @@ def get_nstep_return_data(
             item["next_obs"] = data[i + nstep]["obs"] if i + nstep < length else last_next_obs
         item["reward"] = rewards[i]
         item["done"] = dones[min(i + nstep, length) - 1]
-        item["value_gamma"] = float(discounts[min(length - i, nstep + 1)])
+        if discounts is not None:
+            item["value_gamma"] = float(discounts[min(length - i, nstep + 1)])
     return data
 
 

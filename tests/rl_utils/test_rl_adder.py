@@ -51,8 +51,12 @@ def test_nstep_golden_with_the_reference_tail():
 def test_nstep_tail_is_discounted_by_the_steps_that_are_left():
     corrected = [row[:-1] + [gamma] for row, gamma in zip(GOLDEN_NSTEP, [0.729, 0.729, 0.729, 0.81, 0.9])]
     assert_golden(nstep_rows(get_nstep_return_data(piece(5), 3, gamma=0.9)), corrected)
-    uncorrected = get_nstep_return_data(piece(5), 3, gamma=0.9, correct_terminate_gamma=False)
-    assert_golden([d["value_gamma"] for d in uncorrected], [0.729] * 5)
+
+
+def test_nstep_without_a_correction_has_no_discounts_of_its_own():
+    rows = get_nstep_return_data(piece(5), 3, correct_terminate_gamma=False)
+    batch = get_nstep_return_data(TransitionBatch.from_rows(piece(5)), 3, correct_terminate_gamma=False)
+    assert [set(row) for row in (*rows, *batch)] == [{"obs", "next_obs", "action", "reward", "done"}] * 10
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+
 from ding.data import BaseEnvTimestep
 from ding.torch_utils import to_ndarray, to_tensor
 from ding.worker.collector._lifecycle import SerialCollectorBase, scalar
@@ -14,20 +16,23 @@ class BattleCollectorBase(SerialCollectorBase):
     """Steps environments in which player ``i`` is played by policy ``i``.
 
     An observation is indexable by player, an action is a list with one array per player, and ``timestep.info`` is a
-    list with one dict per player. ``done`` is shared. A policy with ``collect_data = False`` plays but its transitions
-    are not recorded.
+    list with one dict per player. ``done`` is shared.
     """
 
-    def _start_policies(self, traj_len: float) -> None:
-        self._policy_num = len(self._policy)
-        self._traj_len = traj_len
-        self._records = [bool(getattr(policy, "collect_data", True)) for policy in self._policy]
+    _policy_num = 0
+
+    def _start_policies(self, records: list[bool]) -> None:
+        """Take up the policies; ``records`` says of which of them transitions are recorded."""
+        before, self._policy_num = self._policy_num, len(self._policy)
+        self._records = records
+        if self._policy_num != before:
+            self._forget_trajectories()
 
     def _forget_trajectories(self) -> None:
         self._obs_pool = CachePool("obs", self._env_num, deepcopy=self._deepcopy_obs)
         self._output_pool = CachePool("policy_output", self._env_num)
         self._buffers = [
-            [TrajBuffer(maxlen=self._traj_len, deepcopy=self._deepcopy_obs) for _ in range(self._policy_num)]
+            [TrajBuffer(maxlen=None, deepcopy=self._deepcopy_obs) for _ in range(self._policy_num)]
             for _ in range(self._env_num)
         ]
 
@@ -46,7 +51,7 @@ class BattleCollectorBase(SerialCollectorBase):
         obs = {env_id: obs for env_id, obs in self._env.ready_obs.items() if allowed is None or env_id in allowed}
         self._obs_pool.update(obs)
         if self._transform_obs:
-            obs = {env_id: to_tensor(value) for env_id, value in obs.items()}
+            obs = {env_id: to_tensor(value, dtype=torch.float32) for env_id, value in obs.items()}
         outputs = [
             policy.forward({env_id: value[i] for env_id, value in obs.items()}, **policy_kwargs)
             for i, policy in enumerate(self._policy)

@@ -57,7 +57,7 @@ class SerialCollectorBase(ISerialCollector):
     # ------------------------------------------------------------------ life cycle
 
     def reset_env(self, _env: Any = None) -> None:
-        """Reset the env manager, or store and launch a new one.
+        """Reset the env manager, or store and launch a new one. What the old one had begun is forgotten then.
 
         Raises:
             AssertionError: there is no env manager to reset.
@@ -66,13 +66,19 @@ class SerialCollectorBase(ISerialCollector):
             if self._env is None:
                 raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")
             self._env.reset()
-        else:
-            self._env = dict_form(_env)
-            self._env.launch()
+            return
+        self._env = dict_form(_env)
+        self._env.launch()
         self._env_num = self._env.env_num
+        self._zero_env_counters()
+        if self._policy is not None:
+            self._forget_trajectories()
+            self._read_policy()
 
     def reset_policy(self, _policy: Any = None) -> None:
-        """Reset the policy, or replace it by the collect mode of another one (trajectories that have begun are kept).
+        """Reset the policy, or replace it by the collect mode of another one.
+
+        Trajectories that have begun are kept, where both policies work on columns or neither does.
 
         Raises:
             AssertionError: no env manager was set before, or there is no policy to reset.
@@ -80,8 +86,11 @@ class SerialCollectorBase(ISerialCollector):
         if self._env is None:
             raise AssertionError(f"{self._instance_name}: set an env manager before the policy")
         if _policy is not None:
+            is_first = self._policy is None
             self._policy = _policy
             self._read_policy()
+            if is_first:
+                self._forget_trajectories()
         if self._policy is None:
             raise AssertionError(f"{self._instance_name}: there is no policy to reset; pass one")
         for policy in self._policy_list():
@@ -99,10 +108,7 @@ class SerialCollectorBase(ISerialCollector):
         self._zero_counters()
         self._end_flag = False
         if self._env is not None:
-            self._known_ids = None
-            self._env_step = np.zeros(self._env_num, dtype=np.int64)
-            self._env_time_s = np.zeros(self._env_num)
-            self._env_train_sample = np.zeros(self._env_num, dtype=np.int64)
+            self._zero_env_counters()
         if self._env is not None and self._policy is not None:
             self._forget_trajectories()
 
@@ -193,6 +199,12 @@ class SerialCollectorBase(ISerialCollector):
         self._total_duration = 0.0
         self._last_train_iter = 0
         self._episode_info.clear()
+
+    def _zero_env_counters(self) -> None:
+        self._known_ids = None
+        self._env_step = np.zeros(self._env_num, dtype=np.int64)
+        self._env_time_s = np.zeros(self._env_num)
+        self._env_train_sample = np.zeros(self._env_num, dtype=np.int64)
 
     def _clear_env_counters(self, env_ids: "np.ndarray | slice | int") -> None:
         self._env_step[env_ids] = 0

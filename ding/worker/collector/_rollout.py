@@ -1,5 +1,6 @@
 """One vector step of policy and env manager, with each timestep joined to the observation and output that caused it."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ class Rollout:
     Args:
         env: env manager.
         policy: collect mode of a policy.
-        transform_obs: hand float32 tensors to the policy.
+        transform_obs: hand float32 tensors to the policy; what is joined to the timesteps stays as the manager gave it.
         copy_obs: keep copies of the observations (for managers that write into arrays which they handed out).
     """
 
@@ -63,16 +64,17 @@ class Rollout:
     def outputs(self, obs: Any, policy_kwargs: dict[str, Any]) -> Mapping[int, Any]:
         """The policy's outputs for ``obs``; both are remembered for :meth:`join`."""
         if self._copy_obs:
-            obs = EnvBatch.trusted(_ids(obs), map_leaves(_copied, EnvBatch.from_dict(obs).columns))
+            obs = copy.deepcopy(obs)
         seen = _float_tensors(obs) if self._transform_obs else obs
         output = self._forward(seen, policy_kwargs)
-        self._sent = (seen, output)
+        # What becomes a transition is what the environment gave, so that obs and next_obs are of one dtype.
+        self._sent = (obs, output)
         return output
 
     def join(self, timesteps: Mapping[int, Any]) -> VectorStep:
         """The second half of :meth:`step`: the timesteps beside what the environments were sent."""
-        (seen, output), self._sent = self._sent, _NOTHING
-        return self._pending.join(seen, output, TimestepBatch.from_dict(timesteps))
+        (obs, output), self._sent = self._sent, _NOTHING
+        return self._pending.join(obs, output, TimestepBatch.from_dict(timesteps))
 
     def _forward(self, obs: Any, policy_kwargs: dict[str, Any]) -> Mapping[int, Any]:
         if self._batched_forward:
@@ -115,10 +117,6 @@ def _rows(mapping: Mapping[int, Any], env_ids: np.ndarray) -> Mapping[int, Any]:
     if isinstance(mapping, EnvBatch):
         return mapping.take(np.array([mapping.position(env_id) for env_id in env_ids.tolist()], dtype=np.int64))
     return {env_id: mapping[env_id] for env_id in env_ids.tolist()}
-
-
-def _copied(leaf: Any) -> Any:
-    return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf.copy()
 
 
 def _float_tensors(obs: Mapping[int, Any]) -> Mapping[int, Any]:

@@ -51,14 +51,14 @@ class Transitions(Protocol):
         """Forget the growing pieces of these environments (``None``: everything)."""
 
     def adopt(self, previous: "Transitions") -> None:
-        """Go on with the pieces that another policy began, where they have the same form."""
+        """Go on with the pieces that another policy began in the same environments, where they have the same form."""
 
 
 def make_transitions(policy: Any, env_num: int, traj_len: float, deepcopy: bool = False) -> Transitions:
     """The columnar form when the policy's ``process_transition`` is batched, else the classic one."""
     if is_batched(policy.process_transition):
         return ColumnTransitions(policy, env_num, traj_len)
-    return RowTransitions(policy, env_num, traj_len, deepcopy)
+    return RowTransitions(policy, env_num, deepcopy)
 
 
 class _Made:
@@ -163,7 +163,7 @@ class ColumnTransitions:
             self._made = _Made()
 
     def adopt(self, previous: Transitions) -> None:
-        if isinstance(previous, ColumnTransitions) and previous._traj_len == self._traj_len:
+        if isinstance(previous, ColumnTransitions) and np.count_nonzero(previous.counts):
             self._store = previous._store
 
 
@@ -201,10 +201,11 @@ def _pieces(batch: TransitionBatch) -> list[TransitionBatch]:
 class RowTransitions:
     """Transitions as lists of dicts, one call of the policy per environment and step, see :class:`Transitions`."""
 
-    def __init__(self, policy: Any, env_num: int, traj_len: float, deepcopy: bool) -> None:
+    def __init__(self, policy: Any, env_num: int, deepcopy: bool) -> None:
         self._policy = policy
         self._deepcopy = deepcopy
-        self._buffers = [TrajBuffer(maxlen=traj_len, deepcopy=deepcopy) for _ in range(env_num)]
+        # Whoever finishes the pieces knows how long they may be.
+        self._buffers = [TrajBuffer(maxlen=None, deepcopy=deepcopy) for _ in range(env_num)]
         self._made = _Made()
 
     @property

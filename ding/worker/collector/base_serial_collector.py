@@ -3,7 +3,7 @@
 import copy
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from easydict import EasyDict
@@ -103,11 +103,12 @@ class TrajBuffer(list):
 
     Args:
         maxlen: largest length, ``None`` for no limit.
+        items: what it begins with, as for a list.
         deepcopy: append deep copies.
     """
 
-    def __init__(self, maxlen: "int | float | None", deepcopy: bool = False) -> None:
-        super().__init__()
+    def __init__(self, maxlen: "int | float | None", items: Iterable[Any] = (), deepcopy: bool = False) -> None:
+        super().__init__(items)
         self._maxlen = maxlen
         self._deepcopy = deepcopy
 

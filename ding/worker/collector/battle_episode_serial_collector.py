@@ -5,17 +5,19 @@ from typing import Any
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
 from ding.worker.collector._battle import BattleCollectorBase, default_of, empty_lists, require_policies
 from ding.worker.collector._lifecycle import default_target
-from ding.worker.collector.base_serial_collector import INF
 
 
 @SERIAL_COLLECTOR_REGISTRY.register("episode_1v1")
 class BattleEpisodeSerialCollector(BattleCollectorBase):
-    """Collects exactly ``n_episode`` episodes of two policies that play against each other."""
+    """Collects exactly ``n_episode`` episodes of two policies that play against each other.
+
+    The transitions of both are recorded.
+    """
 
     config = {
         # Keep copies of observations: for env managers that write into arrays which they have handed out.
         "deepcopy_obs": False,
-        # Give the policies tensors.
+        # Give the policies float32 tensors.
         "transform_obs": False,
         # Smallest distance between two logs, in train iterations.
         "collect_print_freq": 100,
@@ -29,8 +31,7 @@ class BattleEpisodeSerialCollector(BattleCollectorBase):
         self._default_n_episode = default_of(cfg, "n_episode")
         self._unroll_len = self._policy[0].get_attribute("unroll_len")
         self._on_policy = cfg.on_policy
-        self._start_policies(INF)
-        self._forget_trajectories()
+        self._start_policies([True, True])
 
     def collect(
         self,
@@ -77,9 +78,8 @@ class BattleEpisodeSerialCollector(BattleCollectorBase):
 
     def _take_episodes(self, env_id: int, episodes: list[list[Any]]) -> None:
         for i, policy in enumerate(self._policy):
-            if self._records[i]:
-                episode = self._take_piece(env_id, i)
-                if self._cfg.get("get_train_sample", False):
-                    episodes[i].extend(policy.get_train_sample(episode))
-                else:
-                    episodes[i].append(episode)
+            episode = self._take_piece(env_id, i)
+            if self._cfg.get("get_train_sample", False):
+                episodes[i].extend(policy.get_train_sample(episode))
+            else:
+                episodes[i].append(episode)

@@ -11,12 +11,16 @@ from ding.worker.collector.base_serial_collector import INF
 
 @SERIAL_COLLECTOR_REGISTRY.register("sample_1v1")
 class BattleSampleSerialCollector(BattleCollectorBase):
-    """Collects ``n_sample`` training samples for each of two or more policies that play against each other."""
+    """Collects ``n_sample`` training samples for each of two or more policies that play against each other.
+
+    A policy with ``collect_data = False`` plays but its transitions are not recorded. Pieces of trajectories that have
+    begun wait for the next call, also on-policy.
+    """
 
     config = {
         # Keep copies of observations: for env managers that write into arrays which they have handed out.
         "deepcopy_obs": False,
-        # Give the policies tensors.
+        # Give the policies float32 tensors.
         "transform_obs": False,
         # Smallest distance between two logs, in train iterations.
         "collect_print_freq": 100,
@@ -28,11 +32,10 @@ class BattleSampleSerialCollector(BattleCollectorBase):
         self._default_n_sample = default_of(cfg, "n_sample")
         self._unroll_len = self._policy[0].get_attribute("unroll_len")
         self._on_policy = cfg.on_policy
-        traj_len = INF
+        self._traj_len: float = INF
         if self._default_n_sample is not None:
-            traj_len = max(self._unroll_len, math.ceil(self._default_n_sample / self._env_num))
-        self._start_policies(traj_len)
-        self._forget_trajectories()
+            self._traj_len = max(self._unroll_len, math.ceil(self._default_n_sample / self._env_num))
+        self._start_policies([bool(getattr(policy, "collect_data", True)) for policy in self._policy])
 
     def collect(
         self,
@@ -66,14 +69,11 @@ class BattleSampleSerialCollector(BattleCollectorBase):
                 if timestep.done:
                     self._finish_episode(env_id, timestep, infos)
         self._log(train_iter, self._reward_keys(), with_samples=False)
-        if self._on_policy:
-            for env_id in range(self._env_num):
-                self._clear_env(env_id)
         return ([items[:n_sample] for items in samples] if drop_extra else samples), infos
 
     def _flush(self, env_id: int, done: bool, samples: list[list[Any]]) -> None:
         for i, policy in enumerate(self._policy):
-            if self._records[i] and (done or len(self._buffers[env_id][i]) == self._traj_len):
+            if self._records[i] and (done or len(self._buffers[env_id][i]) >= self._traj_len):
                 new = policy.get_train_sample(self._take_piece(env_id, i))
                 samples[i].extend(new)
                 self._total_train_sample_count += len(new)

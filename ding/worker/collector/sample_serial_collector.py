@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ class SampleSerialCollector(SerialCollectorBase):
         random_collect: bool = False,
         record_random_collect: bool = True,
         policy_kwargs: "dict[str, Any] | None" = None,
-        level_seeds: "Sequence[Any] | None" = None,
+        level_seeds: "Sequence[Any] | Mapping[int, Any] | None" = None,
     ) -> Samples:
         """Collect training samples.
 
@@ -87,7 +87,7 @@ class SampleSerialCollector(SerialCollectorBase):
             random_collect: the samples come from a random policy (kept for policies that treat it differently).
             record_random_collect: ``False`` leaves the episodes of this call out of the logs.
             policy_kwargs: keyword arguments of ``policy.forward``, e.g. ``{'eps': 0.1}``.
-            level_seeds: one seed per environment, stored as ``seed`` in each transition.
+            level_seeds: one seed per environment id, stored as ``seed`` in each transition.
 
         Returns:
             A sequence of samples (a :class:`~ding.data.TransitionBatch` when the policy is batched).
@@ -101,7 +101,7 @@ class SampleSerialCollector(SerialCollectorBase):
             one_time_warning(f"n_sample {n_sample} is not a multiple of env_num {self._env_num}")
         extra: dict[str, Any] = {"collect_iter": train_iter}
         if level_seeds is not None:
-            extra["seed"] = level_seeds
+            extra["seed"] = [level_seeds[env_id] for env_id in range(self._env_num)]
         counts = {"step": 0, "episode": 0, "sample": 0}
         first_episode = len(self._episode_info)
         parts: list[Samples] = [self._surplus] if len(self._surplus) else []
@@ -144,7 +144,8 @@ class SampleSerialCollector(SerialCollectorBase):
     def _finish_pieces(self, env_ids: np.ndarray, done: np.ndarray) -> None:
         """Finish the pieces that have ended by their length or with their episode."""
         if self._traj_len != 1:
-            ended = done | (self._transitions.counts[self._which(env_ids)] == self._traj_len)
+            # More, where a policy with longer pieces began them.
+            ended = done | (self._transitions.counts[self._which(env_ids)] >= self._traj_len)
             num_ended = np.count_nonzero(ended)
             if not num_ended:
                 return
@@ -198,6 +199,8 @@ class SampleSerialCollector(SerialCollectorBase):
 
 
 def _joined(parts: list[Samples]) -> Samples:
+    if not parts:
+        return []
     if len(parts) == 1:
         return parts[0]
     if all(isinstance(part, TransitionBatch) for part in parts):

@@ -1,0 +1,146 @@
+"""Serial collectors when policy or env manager change, and what ``transform_obs`` and ``deepcopy_obs`` do to data."""
+
+import numpy as np
+import pytest
+import torch
+from easydict import EasyDict
+
+from ding.worker import EpisodeSerialCollector, SampleSerialCollector
+from ding.worker.testing import BatchedScriptedPolicy, ScriptedEnvManager, ScriptedPolicy
+
+BOTH = pytest.mark.parametrize("policy_cls", [ScriptedPolicy, BatchedScriptedPolicy])
+FORMS = pytest.mark.parametrize("in_columns", [False, True])
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def make_policy(policy_cls, n_sample=None, n_episode=None):
+    cfg = EasyDict(type="scripted", traj_len_inf=False, on_policy=False, collect={}, learn={})
+    return policy_cls(attributes={"n_sample": n_sample, "n_episode": n_episode, "cfg": cfg})
+
+
+def make_collector(cls, env, policy, **cfg):
+    return cls(EasyDict({**cls.default_config(), **cfg}), env=env, policy=policy.collect_mode)
+
+
+def game(*lengths, **kwargs):
+    return ScriptedEnvManager([[length] for length in lengths], **kwargs)
+
+
+def seen(rows):
+    """(env id, step) of each transition."""
+    return [tuple(int(v) for v in row["obs"]) for row in rows]
+
+
+@BOTH
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("n_sample", [2, 6, None])
+@pytest.mark.parametrize("lengths", [[2, 2], [2, 2, 2]])
+def test_another_env_manager_begins_anew(policy_cls, late, n_sample, lengths) -> None:
+    collector = make_collector(SampleSerialCollector, game(9, 1), make_policy(policy_cls, n_sample))
+    collector.collect(1)
+    first, second = collector._env, game(*lengths)
+    if late:
+        collector.reset_env(second)
+    else:
+        collector.reset(None, second)
+    first.close()
+    samples = collector.collect(2 * len(lengths))
+    assert sorted(seen(samples)) == [(env_id, t) for env_id in range(len(lengths)) for t in range(2)]
+    assert len(first.actions[0]) == 1
+    collector.close()
+    assert second.closed
+
+
+@BOTH
+def test_another_env_manager_for_episodes(policy_cls) -> None:
+    collector = make_collector(EpisodeSerialCollector, game(5, 1), make_policy(policy_cls, n_episode=3))
+    collector.collect()
+    collector.reset_env(game(2, 3, 1))
+    assert [len(episode) for episode in collector.collect()] == [1, 2, 3]
+
+
+@BOTH
+def test_the_length_of_pieces_follows_the_number_of_environments(policy_cls) -> None:
+    collector = make_collector(SampleSerialCollector, game(9, 9), make_policy(policy_cls, 6))
+    collector.reset_env(game(9, 9, 9))
+    assert seen(collector.collect()) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+@BOTH
+def test_parts_that_come_one_by_one_need_no_reset(policy_cls) -> None:
+    collector = SampleSerialCollector(SampleSerialCollector.default_config())
+    collector.reset_env(game(3, 3))
+    collector.reset_policy(make_policy(policy_cls, 4).collect_mode)
+    assert seen(collector.collect()) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+@BOTH
+@pytest.mark.parametrize("after", [2, 4, 8, None])
+@pytest.mark.parametrize("before", [2, 6, None])
+def test_no_step_is_lost_to_a_policy_with_another_length_of_pieces(policy_cls, before, after) -> None:
+    env = game(2, 9)
+    collector = make_collector(SampleSerialCollector, env, make_policy(policy_cls, before))
+    samples = list(collector.collect(2))
+    collector.reset_policy(make_policy(policy_cls, after).collect_mode)
+    while env.num_episodes[1] < 3:
+        samples += collector.collect(1)
+    samples += collector._surplus
+    assert [step for step in seen(samples) if step[0] == 1] == [(1, t) for _ in range(2) for t in range(9)]
+
+
+@BOTH
+def test_nothing_is_asked_for(policy_cls) -> None:
+    collector = make_collector(SampleSerialCollector, game(2, 2), make_policy(policy_cls, 4))
+    assert list(collector.collect(0)) == []
+    assert collector.envstep == 0
+
+
+@BOTH
+@pytest.mark.parametrize("level_seeds", [(11, 22), {0: 11, 1: 22}, np.array([11, 22])])
+def test_level_seeds_by_env_id(policy_cls, level_seeds) -> None:
+    collector = make_collector(SampleSerialCollector, game(2, 2), make_policy(policy_cls, 2))
+    assert [int(row["seed"]) for row in collector.collect(4, level_seeds=level_seeds)] == [11, 22, 11, 22]
+
+
+class IntegerGame(ScriptedEnvManager):
+    """Shows integers."""
+
+    def _obs(self, env_id):
+        return super()._obs(env_id).astype(np.int64)
+
+
+@BOTH
+@FORMS
+@pytest.mark.parametrize("n_sample", [2, 4])
+def test_transformed_observations_are_for_the_policy_only(policy_cls, in_columns, n_sample) -> None:
+    policy = make_policy(policy_cls, n_sample)
+    env = IntegerGame([[3], [3]], in_columns=in_columns)
+    collector = make_collector(SampleSerialCollector, env, policy, transform_obs=True)
+    samples = collector.collect()
+    assert dict(policy.inputs[0])[0].dtype == torch.float32
+    assert {row[key].dtype for row in samples for key in ("obs", "next_obs")} == {torch.int64}
+
+
+class OneArrayGame(ScriptedEnvManager):
+    """Observations of different shapes, in pairs, written into the arrays that were handed out before."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._arrays = [np.zeros(1), np.zeros(2)]
+
+    def _obs(self, env_id):
+        self._arrays[env_id][:] = self._time[env_id]
+        return (self._arrays[env_id],)
+
+
+@FORMS
+@pytest.mark.parametrize("n_sample", [2, 4])
+def test_copied_observations_may_have_any_form(in_columns, n_sample) -> None:
+    env = OneArrayGame([[3], [3]], in_columns=in_columns)
+    collector = make_collector(SampleSerialCollector, env, make_policy(ScriptedPolicy, n_sample), deepcopy_obs=True)
+    rows = collector.collect(4)
+    assert [row["obs"][0].tolist() for row in rows if len(row["obs"][0]) == 2] == [[0.0, 0.0], [1.0, 1.0]]

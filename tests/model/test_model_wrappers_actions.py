@@ -286,14 +286,23 @@ class TestContinuous:
         assert wrapped.forward()["action"].std().item() == pytest.approx(0.01, abs=0.001)
         assert model.kwargs == {}
 
+    def test_output_without_an_action_is_passed_through(self):
+        # A target with noise on its actions is asked for values, too.
+        output = model_wrap(Given(q_value=torch.ones(2)), "action_noise").forward()
+        assert list(output) == ["q_value"]
+        assert output["q_value"].tolist() == [1.0, 1.0]
+
     def test_noise_of_action_args_and_lists(self):
         options = {"noise_kwargs": {"mu": 0.5, "sigma": 0.0}}
         output = model_wrap(Given(action_args=torch.zeros(2, 1)), "action_noise", **options).forward()
         assert output["action_args"].tolist() == [[0.5], [0.5]]
         listed = model_wrap(Given(action=[torch.zeros(1), torch.ones(1)]), "action_noise", **options).forward()
         assert [item.tolist() for item in listed["action"]] == [[0.5], [1.0]]
-        with pytest.raises(KeyError, match="action_args"):
-            model_wrap(Given(logit=LOGIT), "action_noise").forward()
+        given = {"action_type": torch.tensor([2, 0]), "action_args": torch.zeros(2, 1)}
+        hybrid = model_wrap(Given(action=given), "action_noise", **options).forward()["action"]
+        assert hybrid["action_type"].tolist() == [2, 0]
+        assert hybrid["action_args"].tolist() == [[0.5], [0.5]]
+        assert given["action_args"].tolist() == [[0.0], [0.0]]
         with pytest.raises(KeyError, match="'pink'"):
             model_wrap(Given(), "action_noise", noise_type="pink")
 

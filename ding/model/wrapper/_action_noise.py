@@ -13,7 +13,8 @@ _UNIT_RANGE = {"min": -1, "max": 1}
 
 
 class ActionNoiseWrapper(IModelWrapper):
-    """``action_noise``: adds noise to ``action`` (or ``action_args``) of the output.
+    """``action_noise``: adds noise to ``action`` (or ``action_args``) of the output; of a hybrid action to its
+    ``action_args``. An output with neither, such as that of a critic, is passed through.
 
     Arguments:
         noise_type: ``gauss`` or ``ou``.
@@ -48,14 +49,16 @@ class ActionNoiseWrapper(IModelWrapper):
             self.noise_generator.sigma = sigma  # type: ignore[attr-defined]
         output = output_dict(self._model.forward(*args, **kwargs), self)
         key = "action" if "action" in output else "action_args"
-        if key not in output:
-            raise KeyError(
-                f"action_noise needs 'action' or 'action_args' in the output of the model, got {sorted(output)}"
-            )
-        action = output[key]
-        is_list = isinstance(action, list | tuple)
-        output[key] = [self.add_noise(item) for item in action] if is_list else self.add_noise(action)
+        if key in output:
+            output[key] = self._noisy(output[key])
         return output
+
+    def _noisy(self, action: Any) -> Any:
+        if isinstance(action, Mapping):
+            return {**action, "action_args": self.add_noise(action["action_args"])}
+        if isinstance(action, list | tuple):
+            return [self.add_noise(item) for item in action]
+        return self.add_noise(action)
 
     def add_noise(self, action: torch.Tensor) -> torch.Tensor:
         """``action`` ``[B, N]`` with noise, clamped as configured; a new tensor."""

@@ -99,6 +99,17 @@ def test_a_continuous_action_keeps_its_axis():
     assert batch["value"].shape == (3,)
 
 
+def test_values_and_advantages_are_flat_beside_a_continuous_action():
+    sample = {"obs": torch.zeros(2), "action": torch.zeros(2), "reward": torch.ones(1), "done": False}
+    sample |= {"value": torch.tensor([2.0]), "adv": torch.tensor([3.0]), "logit": torch.tensor([4.0])}
+    batch = default_preprocess_learn([sample] * 3)
+    assert {key: tuple(batch[key].shape) for key in ("value", "adv", "logit")} == {
+        "value": (3,),
+        "adv": (3,),
+        "logit": (3, 1),
+    }
+
+
 def test_weights():
     samples = _samples(2, IS=lambda i: 1.0 / (1 + i))
     assert default_preprocess_learn(samples)["weight"] is None

@@ -150,6 +150,23 @@ def test_double_q_uses_the_learner_for_the_choice_and_the_target_for_the_value()
     assert policy.learn_mode.forward([masked])["priority"] == pytest.approx([3 + 0.5 * 40 - 1])
 
 
+def test_next_action_mask_of_the_sample_precedes_the_mask_of_the_observation():
+    class Features(torch.nn.Linear):
+        def forward(self, x: dict) -> dict:
+            return {"logit": super().forward(x["features"])}
+
+    model = Features(1, 2)
+    with torch.no_grad():
+        model.weight.zero_()
+        model.bias.copy_(torch.tensor([5.0, 9.0]))
+    policy = make_policy(model=model, discount_factor=1.0)
+    obs = {"features": torch.zeros(1), "action_mask": torch.tensor([1.0, 0.0])}
+    sample = {"obs": obs, "next_obs": obs, "action": torch.tensor([0]), "reward": torch.tensor([1.0]), "done": False}
+    assert policy.calculate_priority([sample])["priority"] == pytest.approx([1 + 5 - 5])
+    masked = {**sample, "next_action_mask": torch.tensor([0.0, 1.0])}
+    assert policy.calculate_priority([masked])["priority"] == pytest.approx([1 + 9 - 5])
+
+
 def test_ignore_done_bootstraps_at_the_end():
     plain, ignoring = make_policy(), make_policy(learn={"ignore_done": True})
     for policy in (plain, ignoring):
@@ -208,6 +225,7 @@ def test_momentum_moves_by_theta():
         ({"target_update_freq": None, "target_theta": None}, "no update rule"),
         ({"target_update_freq": 0}, "target_update_freq must be an int of at least 1, found 0"),
         ({"target_theta": 1.5}, r"target_theta must lie in \(0, 1\], found 1.5"),
+        ({"target_theta": 0.0}, r"target_theta must lie in \(0, 1\], found 0.0"),
         ({"target_update_type": "asign"}, "Did you mean 'assign'"),
     ],
 )
@@ -247,6 +265,13 @@ def test_calculate_priority_can_renew_the_target():
     assert all(torch.equal(value, learner[name]) for name, value in policy._target_model.state_dict().items())
 
 
+def test_calculate_priority_keeps_the_rhythm_of_the_target():
+    policy = make_policy(learn={"target_update_freq": 3})
+    assert _target_moves(policy, 2) == [False, False]
+    policy.calculate_priority(golden_batch(), update_target_model=True)
+    assert _target_moves(policy, 4) == [True, False, False, True]
+
+
 def test_calculate_priority_needs_no_weights_of_a_buffer():
     policy = make_policy(priority=True, priority_IS_weight=True)
     plain = make_policy(model=copy.deepcopy(policy._model))
@@ -264,9 +289,10 @@ def test_calculate_priority_leaves_batch_statistics_alone():
 
     policy = make_policy(model=Normed())
     policy.calculate_priority(golden_batch())
-    assert policy._model.norm.num_batches_tracked == 0
+    assert policy._model.norm.num_batches_tracked == policy._target_model.norm.num_batches_tracked == 0
     policy.learn_mode.forward(golden_batch())
-    assert policy._model.norm.num_batches_tracked == 2
+    # The learner sees both observations, the target the next one.
+    assert (policy._model.norm.num_batches_tracked, policy._target_model.norm.num_batches_tracked) == (2, 1)
 
 
 class _OwnLearning(DQNPolicy):

@@ -1,5 +1,7 @@
 """Golden vectors and properties of the policy-gradient losses."""
 
+import math
+
 import pytest
 import torch
 from golden_values import assert_golden, f, ints
@@ -40,7 +42,7 @@ from ding.rl_utils import (
     vtrace_error_discrete_action,
     vtrace_nstep_return,
 )
-from ding.rl_utils.upgo import tb_cross_entropy
+from ding.rl_utils.upgo import tb_cross_entropy, upgo_returns
 
 ACT = ints(4, 3)
 WEIGHT = torch.tensor([1.0, 0.5, 2.0, 1.0])
@@ -268,3 +270,22 @@ def test_coma_golden():
     assert_golden(coma_error(data, 0.9, 0.8), [0.084558, 2.715314, 1.035041])
     weighted = coma_error(data._replace(weight=torch.full(shape[:3], 2.0)), 0.9, 0.8)
     assert_golden(weighted, [2 * 0.084558, 2 * 2.715314, 2 * 1.035041], atol=3e-5)
+
+
+def test_upgo_follows_a_trajectory_that_does_exactly_as_expected():
+    # Step 1 reaches r + V = 1 + 1, what V of that step expects: the return of step 0 goes through its rewards.
+    rewards, values = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [2.0], [1.0]])
+    assert upgo_returns(rewards, values).tolist() == [[2.0], [2.0]]
+    rewards, values = torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([[0.0], [2.0], [1.0], [0.0]])
+    assert upgo_returns(rewards, values).tolist() == [[6.0], [6.0], [5.0]]
+
+
+def test_vtrace_clips_the_weight_of_the_policy_gradient_by_itself():
+    # One step with an importance weight of 4 and an advantage of 1.
+    output, behaviour = torch.log(torch.tensor([[[0.8, 0.2]]])), torch.log(torch.tensor([[[0.2, 0.8]]]))
+    value, reward = torch.zeros(2, 1), torch.ones(1, 1)
+    data = vtrace_data(output, behaviour, torch.zeros(1, 1, dtype=torch.long), value, reward, None)
+    ratios = {"rho_clip_ratio": 3.0, "c_clip_ratio": 1.0, "rho_pg_clip_ratio": 2.0}
+    loss = vtrace_error_discrete_action(data, **ratios)
+    assert loss.policy_loss.item() == pytest.approx(-2 * math.log(0.8), rel=1e-5)
+    assert loss.value_loss.item() == pytest.approx(9.0, rel=1e-5)

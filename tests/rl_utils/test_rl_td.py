@@ -175,6 +175,13 @@ def test_categorical_survives_a_zero_probability_and_rejects_logits():
         td.dist_nstep_td_error(data._replace(dist=f((4, 3, 5), 3)), 0.9, -2, 2, 5, nstep=3)
 
 
+def test_categorical_takes_the_logarithm_of_small_probabilities_as_they_are():
+    dist, act = torch.tensor([[[1e-6, 1 - 1e-6]]]), torch.tensor([0])
+    # Terminal with reward 0: all mass belongs to the atom of value 0.
+    data = td.dist_1step_td_data(dist, dist, act, act, torch.zeros(1), torch.ones(1), None)
+    assert td.dist_1step_td_error(data, 0.9, 0.0, 1.0, 2).item() == pytest.approx(-np.log(1e-6), rel=1e-5)
+
+
 def test_categorical_projection_keeps_the_mass():
     # A target on an atom gives all its mass to it, one beyond an end to the last atom.
     dist = torch.full((3, 1, 5), 0.2)

@@ -79,6 +79,13 @@ def test_envstep_is_kept_when_it_is_not_given():
     assert learner.collector_envstep == 7
 
 
+def test_no_env_steps_so_far_is_a_number_too():
+    learner = make()
+    learner.collector_envstep = 7
+    learner.train([{}], envstep=0)
+    assert learner.collector_envstep == 0
+
+
 def test_hooks_see_the_iteration_before_the_increment_and_each_log_dict():
     policy = ScriptedPolicy(learn_output=[{"total_loss": 1.0, "cur_lr": 0.1}, {"total_loss": 2.0, "cur_lr": 0.1}])
     learner = make(policy)
@@ -333,6 +340,13 @@ def test_save_checkpoint_needs_no_hook(tmp_path):
     assert ckpt_names(tmp_path) == ["ckpt_best.pth.tar"]
 
 
+@pytest.mark.parametrize("with_hook", [True, False])
+def test_only_rank_0_saves(tmp_path, with_hook):
+    for rank in (1, 0):
+        make(cfg=config(save_ckpt_after_run=with_hook), dist_info=(rank, 2)).save_checkpoint(f"of_{rank}.pth.tar")
+    assert ckpt_names(tmp_path) == ["of_0.pth.tar"]
+
+
 def test_other_instances_have_their_own_folder(tmp_path):
     make(instance_name="second").save_checkpoint("x.pth.tar")
     assert ckpt_names(tmp_path, "ckpt_second") == ["x.pth.tar"]
@@ -462,6 +476,31 @@ def test_closed_learner_stops_without_after_run_hooks(tmp_path):
     count = learner.train_iter
     learner.start()  # a closed learner does not begin again
     assert learner.train_iter == count
+
+
+def test_of_several_learners_none_leaves_out_a_batch_that_the_others_train_on():
+    class Batches:
+        """The loaders of all ranks end together, some batches after this one was told to close."""
+
+        def __init__(self, batches):
+            self.batches = iter(batches)
+
+        def __next__(self):
+            return next(self.batches)
+
+        def close(self):
+            pass
+
+    def train(world_size):
+        learner = make(dist_info=(0, world_size))
+        learner._hooks["after_iter"].clear()  # averaging the log needs other processes
+        learner.setup_dataloader(Batches([[{}], [{}], [{}], None]))
+        learner.register_hook(CallHook(lambda engine: engine.close(), priority=0))
+        learner.start()
+        return learner.train_iter, learner.learn_info["learner_done"]
+
+    assert train(2) == (3, False)
+    assert train(1) == (1, False)
 
 
 def test_failure_saves_a_checkpoint_and_goes_on_to_the_caller(tmp_path):

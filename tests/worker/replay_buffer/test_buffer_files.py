@@ -175,11 +175,13 @@ def test_files_larger_than_a_part_need_memory_for_some_parts_only(make, monkeypa
     control = (
         {} if cls is not AdvancedReplayBuffer else {"thruput_controller": {"push_sample_rate_limit": {"max": 1e9}}}
     )
-    buffer, other = make(cls, 1000, storage=storage, **control), make(cls, 1000, storage=storage, **control)
+    # An odd number of flags, so that the observations do not lie aligned in the file.
+    buffer, other = (make(cls, 1001, storage=storage, **control) for _ in range(2))
     for first in range(0, 1500, 100):
         # Arrays, for tracemalloc knows nothing of the memory of tensors.
-        obs = np.random.default_rng(first).integers(0, 255, (101, 128, 128), dtype=np.uint8)
-        buffer.push(TransitionBatch({"obs": obs[:-1], "next_obs": obs[1:], "n": first + np.arange(100)}), 0)
+        obs = np.random.default_rng(first).integers(0, 255, (101, 128, 64), dtype=np.uint16)
+        flags = np.zeros(100, np.bool_)
+        buffer.push(TransitionBatch({"done": flags, "obs": obs[:-1], "next_obs": obs[1:]}), 0)
     expected = held(buffer).columns
     peaks = []
     for call in (lambda: buffer.save_data("data"), lambda: other.load_data("data")):
@@ -262,18 +264,21 @@ def test_both_the_ends_in_the_file_and_those_of_the_field_end_episodes(make, eli
 
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("elide", [True, False])
-def test_the_throughput_controller_is_asked_once_about_the_whole_file(make, elide):
+@pytest.mark.parametrize(("limit", "loaded"), [(3.5, 0), (4.5, 30)])
+def test_the_throughput_controller_is_asked_once_about_the_whole_file(make, elide, limit, loaded):
     source = make(NaiveReplayBuffer, SIZE, storage={"elide_next_obs": elide})
     source.push(batch(0, 30), 0)
     source.save_data("data")
     # 10 rows and 10 samples: 30 more rows are 4 per sample.
-    for limit, loaded in ((3.5, 0), (4.5, 30)):
-        control = {"push_sample_rate_limit": {"max": limit, "min": 0}, "window_seconds": 1e9}
-        buffer = make(AdvancedReplayBuffer, 50, thruput_controller=control)
-        buffer.push(batch(50, 10), 0)
-        assert len(buffer.sample(10, 0)) == 10
-        buffer.load_data("data")
-        assert buffer.count() == 10 + loaded
+    control = {"push_sample_rate_limit": {"max": limit, "min": 0}, "window_seconds": 1e9}
+    buffer = make(AdvancedReplayBuffer, 50, thruput_controller=control)
+    buffer.push(batch(50, 10), 0)
+    assert len(buffer.sample(10, 0)) == 10
+    asked, can_push = [], buffer._controller.can_push
+    buffer._controller.can_push = lambda count: asked.append(count) or can_push(count)
+    buffer.load_data("data")
+    assert asked == [30]
+    assert buffer.count() == 10 + loaded
 
 
 def test_a_field_that_has_no_safe_form_is_named_and_leaves_the_old_file(make):

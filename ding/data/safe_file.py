@@ -24,19 +24,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ding.data._maps import private_map
+from ding.data._safetensors import MAX_DIMS, NAMES, checked_layout
 from ding.data._tree_codec import ArrayLike, decode_tree, encode_tree
 from ding.data.columns import DataError
 from ding.utils.file_helper import atomic_write
 
 _VERSION = "1"
 _MAX_HEADER = 1 << 30
-# As many axes as torch's arrays and older numpy's may have.
-_MAX_DIMS = 32
-_DTYPES = {
-    "BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
-    "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
-}  # fmt: skip
-_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 # Bytes of an array that are written or hashed at a time: they stay in the cache in between.
 _PART_BYTES = 1 << 20
 # As large as the digest, which is known when all parts are written.
@@ -70,8 +64,8 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
     header: dict[str, Any] = {}
     offset = 0
     for number, array in enumerate(arrays):
-        name, shape = _NAMES.get(array.dtype), array.shape
-        if name is None or len(shape) > _MAX_DIMS:
+        name, shape = NAMES.get(array.dtype), array.shape
+        if name is None or len(shape) > MAX_DIMS:
             raise SafeFileError(
                 f"cannot save to {os.fspath(path)}: an array of {array.dtype} with {len(shape)} axes has no safe form"
             )
@@ -128,8 +122,11 @@ def read_tree(path: "str | os.PathLike[str]", kind: str, mapped: bool = False) -
                 f"{where} holds {meta.get('kind')!r} in version {meta.get('version')!r}, "
                 f"expected {kind!r} in version {_VERSION!r}"
             )
-        layout = _layout(header, size - file.tell(), where)
         begin = file.tell()
+        try:
+            layout = checked_layout(header, size - begin)
+        except ValueError as error:
+            raise SafeFileError(f"{where} is truncated or damaged: {error}") from error
         body: Any = memoryview(private_map(file, size))[begin:] if mapped else bytearray(size - begin)
         if not mapped:
             file.readinto(body)
@@ -158,29 +155,6 @@ def _header(file: BinaryIO, size: int, where: str) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise SafeFileError(f"{where} is not a safetensors file: its header is no dict")
     return header
-
-
-def _layout(header: Mapping[str, Any], nbytes: int, where: str) -> list[tuple[np.dtype, tuple[int, ...], int]]:
-    """dtype, shape and first byte of each array, which lie one after the other and fill ``nbytes``."""
-    layout = []
-    at = 0
-    for number in range(len(header)):
-        entry = header.get(f"a{number}")
-        try:
-            dtype = np.dtype(_DTYPES[entry["dtype"]])  # type: ignore[index]
-            shape, offsets = entry["shape"], entry["data_offsets"]  # type: ignore[index]
-        except (KeyError, TypeError) as error:
-            raise SafeFileError(f"{where} is damaged: array {number} of its header cannot be read") from error
-        sound = isinstance(shape, list) and len(shape) <= _MAX_DIMS and all(type(n) is int and n >= 0 for n in shape)
-        if not sound or offsets != [at, at + dtype.itemsize * math.prod(shape)]:
-            raise SafeFileError(f"{where} is damaged: array {number} does not lie where its shape says")
-        layout.append((dtype, tuple(shape), at))
-        at = offsets[1]
-        if at > nbytes:
-            raise SafeFileError(f"{where} is truncated: array {number} ends at byte {at} of {nbytes}")
-    if at != nbytes:
-        raise SafeFileError(f"{where} is damaged: {nbytes - at} bytes belong to no array")
-    return layout
 
 
 def _digest(structure: str, arrays: Sequence[np.ndarray]) -> str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ding.data._safetensors import NAMES, checked_layout
 from ding.data._tree_codec import decode_tree, encode_tree
 from ding.data.exchange import _files
 from ding.data.exchange.errors import BadFrame
@@ -25,13 +26,7 @@ MAX_HEADER_BYTES = 1 << 20
 MAX_ENTRIES = 8192
 # Dicts take the most time to read: each is looked through for keys that appear twice. Braces in texts count, too.
 MAX_BRACES = 4 * MAX_ENTRIES
-_MAX_DIMS = 32
 _FORMAT = "ding-exchange-1"
-_DTYPES = {
-    "BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
-    "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
-}  # fmt: skip
-_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 
 class Frame(NamedTuple):
@@ -75,10 +70,10 @@ def pack(tree: Any, kind: str, meta: Mapping[str, Any]) -> Frame:
     offset = 0
     for number in order:
         array = arrays[number]
-        if array.dtype not in _NAMES:
+        if array.dtype not in NAMES:
             raise BadFrame(f"a {kind} cannot be written: an array of {array.dtype} has no safe form")
         header[f"a{number}"] = {
-            "dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]
+            "dtype": NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]
         }  # fmt: skip
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -127,7 +122,12 @@ def read(path: str, kind: str, crc: int, nbytes: "int | None" = None, mmap_min_b
             raise BadFrame(f"{path} has a header of {length} bytes; at most {MAX_HEADER_BYTES} are read")
         header = _header(os.pread(fd, length, 8), path)
         notes = _notes(header.pop("__metadata__", None), kind, path)
-        layout = _layout(header, size - 8 - length, path)
+        if len(header) > MAX_ENTRIES:
+            raise BadFrame(f"{path} has {len(header)} arrays; at most {MAX_ENTRIES} are read")
+        try:
+            layout = checked_layout(header, size - 8 - length)
+        except ValueError as error:
+            raise BadFrame(f"{path} is truncated or damaged: {error}") from error
         raw = _content(fd, size, mmap_min_bytes)
     if len(raw) != size or zlib.crc32(raw) != crc:
         raise BadFrame(f"{path} is damaged: its bytes do not have the recorded checksum")
@@ -176,41 +176,6 @@ def _notes(meta: Any, kind: str, path: str) -> dict[str, str]:
     if not isinstance(meta.get("structure"), str) or not isinstance(meta.get("meta"), str):
         raise BadFrame(f"{path} is damaged: structure or meta is missing")
     return meta
-
-
-def _layout(header: dict[str, Any], nbytes: int, path: str) -> list[tuple[np.dtype, tuple[int, ...], int]]:
-    """dtype, shape and offset of each array, in the order of their numbers; together they cover ``nbytes`` exactly."""
-    if len(header) > MAX_ENTRIES:
-        raise BadFrame(f"{path} has {len(header)} arrays; at most {MAX_ENTRIES} are read")
-    layout = []
-    spans = []
-    for number in range(len(header)):
-        entry = header.get(f"a{number}")
-        if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str) or entry["dtype"] not in _DTYPES:
-            raise BadFrame(f"{path} is damaged: array {number} is missing or has an unknown dtype")
-        dtype = np.dtype(_DTYPES[entry["dtype"]])
-        shape = _whole_numbers(entry.get("shape"))
-        span = _whole_numbers(entry.get("data_offsets"))
-        if shape is None or len(shape) > _MAX_DIMS or span is None or len(span) != 2:
-            raise BadFrame(f"{path} is damaged: shape or place of array {number} cannot be read")
-        if span[1] - span[0] != dtype.itemsize * math.prod(shape):
-            raise BadFrame(f"{path} is damaged: array {number} does not have the size that its shape says")
-        layout.append((dtype, shape, span[0]))
-        spans.append(span)
-    at = 0
-    for start, stop in sorted(spans):
-        if start != at:
-            raise BadFrame(f"{path} is damaged: its arrays overlap or leave gaps at byte {at}")
-        at = stop
-    if at != nbytes:
-        raise BadFrame(f"{path} is truncated or damaged: its arrays have {at} bytes, the file has {nbytes}")
-    return layout
-
-
-def _whole_numbers(value: Any) -> "tuple[int, ...] | None":
-    if not isinstance(value, list) or any(type(item) is not int or item < 0 for item in value):
-        return None
-    return tuple(value)
 
 
 def _content(fd: int, size: int, mmap_min_bytes: "int | None") -> Any:

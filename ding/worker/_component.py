@@ -1,11 +1,12 @@
 """What every worker class shares: a default config, and being built by the ``type`` of a config."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, ClassVar
 
 from easydict import EasyDict
 
-from ding.utils import Registry, import_module
+from ding.utils import Registry, import_module, nearest
 
 
 class Configurable:
@@ -44,3 +45,12 @@ def build_by_type(registry: Registry, cfg: Any, **kwargs: Any) -> Any:
     """
     class_by_type(registry, cfg)
     return registry.build(cfg["type"], cfg=cfg, **kwargs)
+
+
+def required_key(cfg: Mapping[str, Any], key: str, owner: str) -> Any:
+    """``cfg[key]``. Raises ``KeyError`` that names the owner of the config, the key, and the nearest one there is."""
+    if key in cfg:
+        return cfg[key]
+    close = nearest(key, cfg)
+    hint = "" if close is None else f"; did you mean {close!r}?"
+    raise KeyError(f"the {owner} config has no key {key!r}{hint}")

@@ -8,7 +8,7 @@ import torch
 
 from ding.data import BaseEnvTimestep
 from ding.torch_utils import to_ndarray, to_tensor
-from ding.worker.collector._lifecycle import SerialCollectorBase, scalar
+from ding.worker.collector._lifecycle import SerialCollectorBase, as_policies, scalar
 from ding.worker.collector.base_serial_collector import CachePool, TrajBuffer, to_tensor_transitions
 
 
@@ -114,7 +114,7 @@ def default_of(cfg: Any, name: str) -> Any:
 
 def require_policies(policies: Any, low: int, high: "int | None" = None) -> None:
     """Raise an ``AssertionError`` unless there is a list of ``low`` to ``high`` policies."""
-    count = len(policies) if isinstance(policies, (list, tuple)) else 1
+    count = len(as_policies(policies))
     if count < low or (high is not None and count > high):
         expected = f"{low}" if high == low else f"at least {low}"
         raise AssertionError(f"a battle collector needs a list of {expected} policies, found {count}")

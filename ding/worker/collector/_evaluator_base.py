@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from easydict import EasyDict
 
-from ding.utils import broadcast_object_list, build_logger, get_rank, get_world_size, nearest, write_scalars
+from ding.utils import broadcast_object_list, build_logger, get_rank, get_world_size, write_scalars
+from ding.worker._component import required_key
 from ding.worker.collector._env_form import dict_form
 from ding.worker.collector._eval_monitor import VectorEvalMonitor
 from ding.worker.collector.base_serial_evaluator import ISerialEvaluator
@@ -46,7 +47,7 @@ class SerialEvaluatorBase(ISerialEvaluator):
         self._cfg = cfg
         self._exp_name = exp_name
         self._instance_name = instance_name
-        self._stop_value = required_key(cfg, "stop_value")
+        self._stop_value = required_key(cfg, "stop_value", "evaluator")
         self._rank, self._world_size = get_rank(), get_world_size()
         self._logger: Any = None
         self._tb_logger: Any = None
@@ -234,12 +235,3 @@ class SerialEvaluatorBase(ISerialEvaluator):
         objects = [stop, info]
         broadcast_object_list(objects, src=0)
         return objects[0], objects[1]
-
-
-def required_key(cfg: Mapping[str, Any], key: str) -> Any:
-    """``cfg[key]``. Raises ``KeyError`` that names the key and the nearest one there is."""
-    if key in cfg:
-        return cfg[key]
-    close = nearest(key, cfg)
-    hint = "" if close is None else f"; did you mean {close!r}?"
-    raise KeyError(f"the evaluator config has no key {key!r}{hint}")

@@ -1,12 +1,14 @@
 """What all serial collectors share: construction, env and policy replacement, counters, logging, closing."""
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from easydict import EasyDict
 
 from ding.utils import build_logger, get_rank, get_world_size, write_scalars
+from ding.worker._component import required_key
 from ding.worker.collector._env_form import dict_form
 from ding.worker.collector.base_serial_collector import ISerialCollector
 
@@ -22,6 +24,10 @@ class SerialCollectorBase(ISerialCollector):
         tb_logger: a tensorboard writer to share; without one the collector makes (and later closes) its own.
         exp_name: experiment directory.
         instance_name: name of the log files and of the tensorboard tags.
+
+    Raises:
+        KeyError: a required config key is missing.
+        TypeError: what should be an env manager or a policy is something else.
     """
 
     def __init__(
@@ -39,9 +45,9 @@ class SerialCollectorBase(ISerialCollector):
         self._cfg = cfg
         self._exp_name = exp_name
         self._instance_name = instance_name
-        self._collect_print_freq = cfg.collect_print_freq
-        self._deepcopy_obs = cfg.deepcopy_obs
-        self._transform_obs = cfg.transform_obs
+        self._collect_print_freq = required_key(cfg, "collect_print_freq", "collector")
+        self._deepcopy_obs = required_key(cfg, "deepcopy_obs", "collector")
+        self._transform_obs = required_key(cfg, "transform_obs", "collector")
         self._rank, self._world_size = get_rank(), get_world_size()
         self._owns_tb_logger = tb_logger is None and self._rank == 0
         path = f"./{exp_name}/log/{instance_name}"
@@ -82,10 +88,15 @@ class SerialCollectorBase(ISerialCollector):
 
         Raises:
             AssertionError: no env manager was set before, or there is no policy to reset.
+            TypeError: this is not the collect mode of a policy (or a list of them).
         """
         if self._env is None:
             raise AssertionError(f"{self._instance_name}: set an env manager before the policy")
         if _policy is not None:
+            for policy in as_policies(_policy):
+                if not hasattr(policy, "get_attribute"):
+                    found = type(policy).__name__
+                    raise TypeError(f"{self._instance_name}: expected policy.collect_mode, found an object {found}")
             is_first = self._policy is None
             self._policy = _policy
             self._read_policy()
@@ -166,7 +177,7 @@ class SerialCollectorBase(ISerialCollector):
             self.close()
 
     def _policy_list(self) -> list[Any]:
-        return self._policy if isinstance(self._policy, list) else [self._policy]
+        return as_policies(self._policy)
 
     def _read_policy(self) -> None:
         """Read what the collector needs to know of a new policy."""
@@ -180,6 +191,11 @@ class SerialCollectorBase(ISerialCollector):
         if self._env is None or self._policy is None:
             missing = "an env manager" if self._env is None else "a policy"
             raise RuntimeError(f"{self._instance_name}: collect needs {missing}; call reset(policy, env) first")
+        if getattr(self._env, "closed", False) is True:
+            raise RuntimeError(
+                f"{self._instance_name}: the env manager is closed, by close() or because an env failed; "
+                "launch it again or pass another one to reset_env"
+            )
 
     # ------------------------------------------------------------------ counters and logs
 
@@ -282,15 +298,23 @@ def per_second(count: float, duration_s: float) -> float:
     return count / duration_s if duration_s > 0 else 0.0
 
 
+def as_policies(policy: Any) -> list[Any]:
+    """The policies of a list or tuple of them; one policy, which may be a named tuple, alone."""
+    return list(policy) if isinstance(policy, (list, tuple)) and not hasattr(policy, "forward") else [policy]
+
+
 def default_target(given: "int | None", default: "int | None", name: str) -> int:
     """``given``, or the policy's default.
 
     Raises:
         RuntimeError: neither is there.
+        TypeError: it is not a whole number.
     """
     target = default if given is None else given
     if target is None:
         raise RuntimeError(f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config")
+    if not isinstance(target, Integral):
+        raise TypeError(f"{name} must be an int, found {target!r}")
     return target
 
 

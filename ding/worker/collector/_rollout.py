@@ -62,11 +62,18 @@ class Rollout:
         return _actions(self.outputs(obs, policy_kwargs), isinstance(obs, EnvBatch))
 
     def outputs(self, obs: Any, policy_kwargs: dict[str, Any]) -> Mapping[int, Any]:
-        """The policy's outputs for ``obs``; both are remembered for :meth:`join`."""
+        """The policy's outputs for ``obs``; both are remembered for :meth:`join`.
+
+        Raises:
+            ValueError: the policy answers for fewer environments than it was asked for.
+        """
         if self._copy_obs:
             obs = copy.deepcopy(obs)
         seen = _float_tensors(obs) if self._transform_obs else obs
         output = self._forward(seen, policy_kwargs)
+        if len(output) < len(obs):
+            missing = sorted(set(obs) - set(output))
+            raise ValueError(f"policy.forward gave no output for the envs {missing}; it must answer for each")
         # What becomes a transition is what the environment gave, so that obs and next_obs are of one dtype.
         self._sent = (obs, output)
         return output

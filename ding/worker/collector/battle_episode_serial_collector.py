@@ -51,7 +51,8 @@ class BattleEpisodeSerialCollector(BattleCollectorBase):
             and per policy the infos.
 
         Raises:
-            RuntimeError: ``n_episode`` is unknown, or env manager or policies are missing.
+            RuntimeError: ``n_episode`` is unknown, env manager or policies are missing, or the manager is closed.
+            TypeError: ``n_episode`` is not an int.
             AssertionError: ``n_episode`` is smaller than the number of environments.
         """
         self._require_ready()

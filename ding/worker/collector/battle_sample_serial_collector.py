@@ -56,7 +56,8 @@ class BattleSampleSerialCollector(BattleCollectorBase):
             ``(samples, infos)``: per policy a list of samples, and per policy the infos of the finished episodes.
 
         Raises:
-            RuntimeError: ``n_sample`` is unknown, or env manager or policies are missing.
+            RuntimeError: ``n_sample`` is unknown, env manager or policies are missing, or the manager is closed.
+            TypeError: ``n_sample`` is not an int.
         """
         self._require_ready()
         n_sample = default_target(n_sample, self._default_n_sample, "n_sample")

@@ -65,7 +65,8 @@ class EpisodeSerialCollector(SerialCollectorBase):
             ``get_train_sample`` a flat list of samples.
 
         Raises:
-            RuntimeError: ``n_episode`` is unknown, or env manager or policy is missing.
+            RuntimeError: ``n_episode`` is unknown, env manager or policy is missing, or the manager is closed.
+            TypeError: ``n_episode`` is not an int.
             AssertionError: ``n_episode`` is smaller than the number of environments.
         """
         self._require_ready()

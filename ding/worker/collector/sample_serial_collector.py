@@ -93,7 +93,8 @@ class SampleSerialCollector(SerialCollectorBase):
             A sequence of samples (a :class:`~ding.data.TransitionBatch` when the policy is batched).
 
         Raises:
-            RuntimeError: ``n_sample`` is unknown, or env manager or policy is missing.
+            RuntimeError: ``n_sample`` is unknown, env manager or policy is missing, or the manager is closed.
+            TypeError: ``n_sample`` is not an int.
         """
         self._require_ready()
         n_sample = default_target(n_sample, self._default_n_sample, "n_sample")

@@ -183,6 +183,15 @@ def test_logs_and_tags(cls):
     assert "col_step/total_envstep_count" not in writer.scalars
 
 
+@BOTH
+def test_policies_may_come_as_a_tuple(cls):
+    collector = make_collector(cls, [2, 3], (Player(), Player()))
+    assert len(collector.collect(2)[0][1]) == 2
+    with pytest.raises(AssertionError, match="found 1"):
+        # A named tuple is one policy.
+        collector.reset_policy(Player().collect_mode)
+
+
 @pytest.mark.parametrize(("cls", "count"), [(BattleSampleSerialCollector, 1), (BattleEpisodeSerialCollector, 3)])
 def test_the_number_of_policies(cls, count):
     with pytest.raises(AssertionError, match=f"found {count}"):

@@ -106,6 +106,55 @@ def test_level_seeds_by_env_id(policy_cls, level_seeds) -> None:
     assert [int(row["seed"]) for row in collector.collect(4, level_seeds=level_seeds)] == [11, 22, 11, 22]
 
 
+def default(cls, **cfg):
+    return EasyDict({**cls.default_config(), **cfg})
+
+
+def test_what_is_no_env_manager_and_no_policy_is_told() -> None:
+    cfg = default(SampleSerialCollector)
+    with pytest.raises(TypeError, match=r"expected an env manager .*, found list"):
+        SampleSerialCollector(cfg, [1], make_policy(ScriptedPolicy).collect_mode)
+    with pytest.raises(TypeError, match=r"expected policy\.collect_mode, found an object ScriptedPolicy"):
+        SampleSerialCollector(cfg, game(3), make_policy(ScriptedPolicy))
+    with pytest.raises(
+        KeyError, match="collector config has no key 'collect_print_freq'; did you mean 'collect_print_frq'"
+    ):
+        SampleSerialCollector(EasyDict(collect_print_frq=3), game(3), make_policy(ScriptedPolicy).collect_mode)
+
+
+@pytest.mark.parametrize("target", ["8", 2.5, [3]])
+def test_the_target_is_a_whole_number(target) -> None:
+    for cls, name in ((SampleSerialCollector, "n_sample"), (EpisodeSerialCollector, "n_episode")):
+        collector = make_collector(cls, game(2, 2), make_policy(ScriptedPolicy))
+        with pytest.raises(TypeError, match=f"{name} must be an int, found "):
+            collector.collect(target)
+        assert len(collector.collect(np.int64(2))) == 2
+
+
+def test_a_closed_manager_is_told() -> None:
+    collector = make_collector(SampleSerialCollector, game(2, 2), make_policy(ScriptedPolicy, 4))
+    collector.close()
+    with pytest.raises(RuntimeError, match="the env manager is closed"):
+        collector.collect()
+    collector.reset_env(game(3, 3))
+    assert seen(collector.collect()) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+class Silent(ScriptedPolicy):
+    """Has no answer for env 1."""
+
+    def _forward_collect(self, data, **kwargs):
+        return {env_id: row for env_id, row in super()._forward_collect(data, **kwargs).items() if env_id != 1}
+
+
+@FORMS
+@pytest.mark.parametrize("cls", [SampleSerialCollector, EpisodeSerialCollector])
+def test_a_policy_that_leaves_an_env_out_is_told(cls, in_columns) -> None:
+    env = game(2, 2, 2, in_columns=in_columns)
+    with pytest.raises(ValueError, match=r"no output for the envs \[1\]"):
+        make_collector(cls, env, make_policy(Silent)).collect(4)
+
+
 class IntegerGame(ScriptedEnvManager):
     """Shows integers."""
 

@@ -197,7 +197,19 @@ def test_abnormal_steps_are_dropped_and_the_env_reset(policy_cls) -> None:
     # Env 0 steps once, is abnormal at its second step and starts over; env 1 goes on.
     assert collector.envstep == sum(1 for _ in samples) + 3
     assert identify(samples, [4, 4])[:4] == [(0, 0), (0, 1), (0, 2), (0, 3)]
-    assert ("collect", [0]) in policy.resets
+    # After its abnormal step env 0 needs four, of which env 1 ends its own at the second.
+    assert policy.resets == [("collect", None), ("collect", [0]), ("collect", [1]), ("collect", [0])]
+    assert [episode["step"] for episode in collector.state_dict()["episode_info"]] == [4, 4]
+
+
+@BOTH
+def test_an_episode_after_an_abnormal_step_counts_from_zero(policy_cls) -> None:
+    env = make_env(4, 4, abnormal_steps=[2])
+    collector = make_collector(EpisodeSerialCollector, env, make_policy(policy_cls, n_episode=2))
+    assert [len(episode) for episode in collector.collect()] == [4, 4]
+    assert [episode["step"] for episode in collector.state_dict()["episode_info"]] == [4, 4]
+    # The steps before the abnormal ones were counted, these were not.
+    assert collector.envstep == 10
 
 
 class Noting(BatchedScriptedPolicy):
@@ -344,6 +356,12 @@ def test_logs_and_tags(tmp_path) -> None:
     assert "col_step/total_envstep_count" not in writer.scalars
     for key in ("avg_envstep_per_sec", "avg_train_sample_per_sec", "avg_episode_per_sec"):
         assert writer.scalars[f"col_iter/{key}"][0] > 0
+    # The next log comes 100 iterations after this one, and is about the episodes since then.
+    collector.collect(6, train_iter=199)
+    assert writer.scalars["col_iter/episode_count"] == (4, 100)
+    collector.collect(6, train_iter=200)
+    assert writer.scalars["col_iter/episode_count"] == (4, 200)
+    assert writer.scalars["col_iter/total_episode_count"] == (8, 200)
     text = (tmp_path / "exp" / "log" / "col" / "col_logger.txt").read_text()
     assert "collect end:" in text
     assert "reward_mean: 6.0" in text

@@ -37,6 +37,7 @@ LAUNCHER = "launcher"
 
 STOP_S = 9.0
 PHASE_S = 5.0
+_LOOK_EVERY_S = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -193,11 +194,18 @@ class Launcher:
         self._inbox.drain()
 
     def _timeout_s(self) -> float | None:
+        due_s = self._due_s()
+        # Nothing tells that a pipe has room again.
+        if any(process.has_unsent for process in self.roles.values()):
+            return _LOOK_EVERY_S if due_s is None else min(due_s, _LOOK_EVERY_S)
+        return due_s
+
+    def _due_s(self) -> float | None:
         now_s = self._clock()
         if self._stop_began_s is not None:
             ends = [self._stop_began_s + self._phase_s, self._stop_began_s + self._stop_s]
             due = [end for end in ends if end > now_s]
-            return min(due) - now_s if due else 0.5
+            return min(due) - now_s if due else _LOOK_EVERY_S
         due = [process.next_start_s for process in self.roles.values() if process.state == "waiting"]
         return max(0.0, min(due) - now_s) if due else None
 
@@ -214,6 +222,7 @@ class Launcher:
             self._begin_stop(Outcome(signum=signum))
 
     def _attend(self, process: RoleProcess) -> None:
+        process.flush()
         # The end is looked at first: what a dead process had sent is then read completely.
         ended = process.ended()
         for message in process.read():

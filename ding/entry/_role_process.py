@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
+import selectors
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -103,6 +104,7 @@ class RoleProcess:
         self._clock = clock
         self._process: Any = None
         self._pipe: Connection | None = None
+        self._unsent: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._result: Any = None
         self._error: tuple[str, bool] | None = None
         self._started_s = 0.0
@@ -143,6 +145,7 @@ class RoleProcess:
         finally:
             theirs.close()
         self._process, self._pipe = process, ours
+        self._unsent.clear()
         self._result = self._error = None
         self._started_s = self._clock()
         self.starts += 1
@@ -229,8 +232,25 @@ class RoleProcess:
         return f"the process {end_text(end.exitcode)}; the end of its log:\n{_tail(self.log_file)}"
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Tell the process something; a process that is going down does not mind."""
-        if self._pipe is not None:
+        """Tell the process something; a process that is going down does not mind.
+
+        The news of each role wait, the newest of them, while the process stands still and its pipe is full: whoever
+        writes then would stand still, too.
+        """
+        subject = message[:2]  # ("stop",) or ("peer", name)
+        self._unsent.pop(subject, None)
+        self._unsent[subject] = message
+        self.flush()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something waits until the process reads again."""
+        return bool(self._unsent) and self._pipe is not None
+
+    def flush(self) -> None:
+        """Send what waits, as far as the process reads."""
+        while self._unsent and self._pipe is not None and _has_room(self._pipe):
+            message = self._unsent.pop(next(iter(self._unsent)))
             with contextlib.suppress(OSError):
                 self._pipe.send(message)
 
@@ -264,6 +284,15 @@ class RoleProcess:
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
+
+
+def _has_room(pipe: Connection) -> bool:
+    """Whether a message can be written without waiting: Linux says so while three quarters of the buffer are free."""
+    if sys.platform == "win32":
+        return True
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_WRITE)
+        return bool(selector.select(0))
 
 
 def _tail(path: Path) -> str:

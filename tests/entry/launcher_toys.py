@@ -1,6 +1,7 @@
 """Roles that do nothing but fail, wait and tell, for the tests of the launcher."""
 
 import os
+import queue
 import signal
 import sys
 import time
@@ -72,6 +73,25 @@ def _blocked(pid):
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     mask = int(next(line.split()[1] for line in lines if line.startswith("SigBlk")), 16)
     return [number for number in (signal.SIGINT, signal.SIGTERM) if mask >> (number - 1) & 1]
+
+
+def stops_itself(context):
+    """Stands still until somebody lets it go on, then ends the run with what it heard last."""
+    Path(context.run_dir, "still.pid").write_text(str(os.getpid()))
+    os.kill(os.getpid(), signal.SIGSTOP)
+    news = queue.SimpleQueue()
+    context.on_peer(lambda name, data: news.put(data) if name == "talker" else None)
+    newest = context.wait_for_peer("talker", 30)["number"]
+    while newest != context.payload - 1:
+        newest = news.get(timeout=30)["number"]
+    return {"newest": newest}
+
+
+def talks(context):
+    """Announces the payload's number of things, 1 kB each."""
+    for number in range(context.payload):
+        context.announce({"number": number, "filler": "x" * 1000})
+    context.stop.wait(60)
 
 
 def member(context):

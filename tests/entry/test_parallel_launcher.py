@@ -88,6 +88,24 @@ def test_ctrl_c_and_a_term_for_the_whole_group_do_not_reach_the_fork_server(run_
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
+def test_a_process_that_stands_still_does_not_hold_up_the_launcher(run_dir, tmp_path):
+    count = 2000
+    roles = [Role("still", toys.stops_itself, count, ends_run=True), Role("talker", toys.talks, count)]
+    launcher = launcher_of(roles, run_dir, tmp_path)
+    resumed = []
+
+    def resume():
+        wait_for(lambda: (launcher.announced("talker") or {}).get("number") == count - 1)
+        os.kill(int((run_dir.path / "still.pid").read_text()), signal.SIGCONT)
+        resumed.append(True)
+
+    waker = threading.Thread(target=resume, daemon=True)
+    waker.start()
+    assert launcher.run().result == {"newest": count - 1}
+    waker.join(10.0)
+    assert resumed
+
+
 def test_a_process_that_cannot_be_started_is_tried_again_and_then_told(run_dir, tmp_path, monkeypatch):
     launcher = launcher_of([Role("r", toys.until_stopped, str(tmp_path), toys.QUICK)], run_dir, tmp_path)
     tries = []

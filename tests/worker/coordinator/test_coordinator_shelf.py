@@ -143,3 +143,21 @@ def test_a_name_that_is_none_does_not_keep_other_files(tmp_path):
     assert own.shelf.take(own.ledger, "task", "b", HOLDER, refs) == 2
     own.shelf.shut("b")
     assert plane.chunks() == []
+
+
+def test_batches_of_each_further_coordinator_are_newer_than_all_before(tmp_path):
+    path = str(tmp_path / "j.sqlite")
+    own = Shelf(path)
+    own.take(1)
+    newest = own.shelf.sample("b", [{"batch_size": 2, "cur_learner_iter": 0}], 0.0, threading.Event())[0]["batch"]
+    own.shelf.close()
+    own.journal.close()
+    for _ in range(3):
+        journal = Journal(path)
+        shelf = BufferShelf(journal, RecordingPlane(), "exp")
+        shelf.restore(journal.load())
+        before = newest
+        newest = shelf.sample("b", [{"batch_size": 2, "cur_learner_iter": 0}], 0.0, threading.Event())[0]["batch"]
+        assert newest > before
+        shelf.close()
+        journal.close()

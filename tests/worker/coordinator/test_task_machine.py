@@ -3,6 +3,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from ding.worker.coordinator._journal import Journal
+from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder, TaskMachine, TaskPhase
 from ding.worker.coordinator.errors import TaskStateError
 
@@ -254,3 +256,47 @@ def test_a_worker_that_died_with_its_coordinator_is_no_failure_of_the_task():
         assert machine.renew("t", holder, 15.0)
         machine.expire(20.0, 100.0)
         assert (record.phase, record.failures) == (phase, failures)
+
+
+def test_a_lease_that_was_given_for_longer_is_not_cut_short():
+    machine = TaskMachine()
+    machine.submit("t", "collector", 10.0)
+    machine.send("t", A, 130.0)
+    assert machine.renew("t", A, 15.0)
+    assert machine.expire(129.0, 0.0) == []
+    assert [record.task_id for record in machine.expire(130.0, 200.0)] == ["t"]
+
+
+def test_only_the_holder_that_died_with_its_coordinator_is_excused():
+    former, machine = TaskMachine(), TaskMachine(max_failures=1)
+    former.submit("t", "collector", 10.0)
+    machine.restore(former.send("t", A, 5.0))
+    assert machine.fail("t", A, "lost", 10.0) is TaskPhase.QUEUED
+    machine.send("t", B, 5.0)
+    assert machine.fail("t", B, "lost", 10.0) is TaskPhase.FAILED
+
+
+def ledger_of(clock):
+    ledger = TaskLedger(Journal(), lease_s=10.0, clock=lambda: clock[0])
+    ledger.submit("collector", {"task_id": "t"})
+    ledger.send("t", A)
+    return ledger
+
+
+def test_an_answer_that_may_take_longer_extends_the_lease_by_that():
+    clock = [0.0]
+    ledger = ledger_of(clock)
+    assert ledger.renew("t", A, 120.0)
+    assert ledger.lease_left("t", A) == 130.0
+    clock[0] = 131.0
+    assert ledger.lease_left("t", A) == 0.0
+
+
+def test_who_lost_its_lease_is_told_as_gone_once_and_not_while_its_process_is_there():
+    clock = [0.0]
+    ledger = ledger_of(clock)
+    clock[0] = 10.0
+    assert [record.task_id for record in ledger.expire()] == ["t"]
+    assert ledger.take_gone(lambda holder: True) == []
+    assert ledger.take_gone(lambda holder: False) == [A]
+    assert ledger.take_gone(lambda holder: False) == []

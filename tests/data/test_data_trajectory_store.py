@@ -124,3 +124,19 @@ def test_sizes_are_checked() -> None:
     with pytest.raises(ValueError, match="positive"):
         TrajectoryStore(0)
     assert len(TrajectoryStore(3).pop(np.arange(3))) == 0
+
+
+def test_an_environment_that_begins_after_the_log_was_moved_keeps_its_steps() -> None:
+    store = TrajectoryStore(3, capacity=2)
+
+    def step(env_id, value):
+        store.append(np.array([env_id]), {"x": np.array([value])})
+
+    step(1, 0)
+    store.clear(np.array([1, 2]))
+    for value, env_id in enumerate([1, 2, 1, 2, 1], start=1):
+        step(env_id, value)
+    # The log is full: the first row goes, the others move up, and there is more room.
+    step(0, 6)
+    step(0, 7)
+    assert [store.pop(np.array([env_id])).columns["x"].tolist() for env_id in range(3)] == [[6, 7], [1, 3, 5], [2, 4]]

@@ -196,3 +196,26 @@ def test_policies_may_come_as_a_tuple(cls):
 def test_the_number_of_policies(cls, count):
     with pytest.raises(AssertionError, match=f"found {count}"):
         make_collector(cls, [2], [Player() for _ in range(count)])
+
+
+class OneArrayGame(ScriptedEnvManager):
+    """Writes all observations of an env into the same array."""
+
+    def _obs(self, env_id):
+        players = super()._obs(env_id)
+        if not hasattr(self, "_arrays"):
+            self._arrays = {}
+        for array, now in zip(self._arrays.setdefault(env_id, players), players):
+            array[:] = now
+        return self._arrays[env_id]
+
+
+@BOTH
+def test_observations_that_are_written_over_are_copied(cls):
+    policies = [Player(n_sample=6), Player(n_sample=6)]
+    collector = make_collector(cls, [3, 3], policies, OneArrayGame, deepcopy_obs=True)
+    data, _ = collector.collect(6 if cls is BattleSampleSerialCollector else 2)
+    rows = data[1] if cls is BattleSampleSerialCollector else [row for episode in data[1] for row in episode]
+    assert seen(rows) == [(100 + env_id, 100 + t) for env_id in range(2) for t in range(3)]
+    # The observation after the last step is the first of the next episode by then, so only the others are looked at.
+    assert [int(row["next_obs"][1]) for row in rows if not row["done"]] == [101, 102] * 2

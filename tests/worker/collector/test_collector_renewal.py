@@ -6,6 +6,7 @@ import torch
 from easydict import EasyDict
 
 from ding.worker import EpisodeSerialCollector, SampleSerialCollector
+from ding.worker.collector.base_serial_collector import CachePool
 from ding.worker.testing import BatchedScriptedPolicy, ScriptedEnvManager, ScriptedPolicy
 
 BOTH = pytest.mark.parametrize("policy_cls", [ScriptedPolicy, BatchedScriptedPolicy])
@@ -193,3 +194,51 @@ def test_copied_observations_may_have_any_form(in_columns, n_sample) -> None:
     collector = make_collector(SampleSerialCollector, env, make_policy(ScriptedPolicy, n_sample), deepcopy_obs=True)
     rows = collector.collect(4)
     assert [row["obs"][0].tolist() for row in rows if len(row["obs"][0]) == 2] == [[0.0, 0.0], [1.0, 1.0]]
+
+
+class DoubleGame(ScriptedEnvManager):
+    """Shows numbers of double precision."""
+
+    def _obs(self, env_id):
+        return super()._obs(env_id).astype(np.float64)
+
+
+@BOTH
+@FORMS
+@pytest.mark.parametrize("n_sample", [2, 4])
+def test_double_precision_becomes_single(policy_cls, in_columns, n_sample) -> None:
+    env = DoubleGame([[3], [3]], in_columns=in_columns)
+    samples = make_collector(SampleSerialCollector, env, make_policy(policy_cls, n_sample)).collect()
+    assert {row[key].dtype for row in samples for key in ("obs", "next_obs")} == {torch.float32}
+
+
+@pytest.mark.parametrize("n_sample", [2, 4])
+def test_what_is_written_into_samples_does_not_come_back(n_sample) -> None:
+    collector = make_collector(SampleSerialCollector, game(9, 9), make_policy(BatchedScriptedPolicy, n_sample))
+    collector.collect(train_iter=3).columns["collect_iter"][:] = 7
+    assert [row["collect_iter"] for row in collector.collect(train_iter=3)] == [3] * n_sample
+
+
+def test_a_cache_pool_gives_bare_values_lists_and_nothing() -> None:
+    pool = CachePool("obs", 2)
+    pool.update({0: "a", 1: "b"})
+    assert (pool[0], pool[1]) == ("a", "b")
+    pool.update([{0: "c"}, {0: "d"}])
+    assert (pool[0], pool[1]) == (["c", "d"], "b")
+    pool.reset(0)
+    assert (pool[0], pool[1]) == (None, "b")
+
+
+@BOTH
+def test_totals_of_episodes(policy_cls) -> None:
+    policy = make_policy(policy_cls, n_episode=2)
+    collector = make_collector(EpisodeSerialCollector, game(2, 3), policy, reward_shaping=True)
+    shaped = []
+    collector._env.reward_shaping = lambda env_id, episode: shaped.append((env_id, len(episode)))
+    collector.collect()
+    collector.collect()
+    state = collector.state_dict()
+    assert (state["total_episode_count"], state["total_envstep_count"]) == (4, 10)
+    assert state["total_duration"] == pytest.approx(sum(episode["time"] for episode in state["episode_info"]))
+    assert shaped == [(0, 2), (1, 3)] * 2
+    assert policy.resets == [("collect", None), *[("collect", [0]), ("collect", [1])] * 2]

@@ -242,3 +242,16 @@ def test_totals_of_episodes(policy_cls) -> None:
     assert state["total_duration"] == pytest.approx(sum(episode["time"] for episode in state["episode_info"]))
     assert shaped == [(0, 2), (1, 3)] * 2
     assert policy.resets == [("collect", None), *[("collect", [0]), ("collect", [1])] * 2]
+
+
+@BOTH
+def test_random_episodes_are_not_logged_and_each_duration_counts_once(policy_cls) -> None:
+    collector = make_collector(SampleSerialCollector, game(2, 2), make_policy(policy_cls, 4))
+    collector.collect(random_collect=True, record_random_collect=False)
+    state = collector.state_dict()
+    assert (state["total_episode_count"], state["episode_info"]) == (2, [])
+    collector.collect()
+    collector.collect()
+    after = collector.state_dict()
+    seconds = sum(episode["time"] for episode in after["episode_info"])
+    assert after["total_duration"] - state["total_duration"] == pytest.approx(seconds)

@@ -1,6 +1,7 @@
 """The launcher with toy roles in real processes: restarts, ends, signals, orphans."""
 
 import logging
+import multiprocessing.forkserver
 import os
 import signal
 import subprocess
@@ -81,6 +82,8 @@ def test_a_killed_fork_server_ends_nothing_but_its_children(run_dir, tmp_path):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no fork server")
 def test_ctrl_c_and_a_term_for_the_whole_group_do_not_reach_the_fork_server(run_dir, tmp_path):
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    # One that an earlier test started, for its envs, blocks nothing.
+    multiprocessing.forkserver._forkserver._stop()
     with fork_server():
         roles = [Role("r", toys.tells_blocked_signals, ends_run=True)]
         told = launcher_of(roles, run_dir, tmp_path).run().result

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from chaos_parts import ChaosRun
@@ -75,7 +76,11 @@ def small_disk(tmp_path):
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
         pytest.skip("mounting a file system is not allowed here")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    # Processes of the run that were killed with it let go of their files a moment later than the run is gone.
+    tick, deadline_s = threading.Event(), time.monotonic() + 30.0
+    while subprocess.run(["umount", str(folder)], capture_output=True).returncode:
+        assert time.monotonic() < deadline_s, f"{folder} is still in use"
+        tick.wait(0.05)
 
 
 def test_a_full_file_system_holds_the_collectors_back_and_they_go_on_when_there_is_room(small_disk, tmp_path):

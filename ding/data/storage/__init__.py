@@ -14,6 +14,7 @@ The first two can lie in memory-mapped files.
 
 from ding.data.storage._choose import StorageOptions, columns_of, make_storage
 from ding.data.storage._elided_rows import ElidedRows, is_elided
+from ding.data.storage._filled import filled_storage
 from ding.data.storage._saved_rows import SavedRows
 from ding.data.storage.base import Storage
 from ding.data.storage.column_storage import ColumnStorage
@@ -34,6 +35,7 @@ __all__ = [
     "StorageOptions",
     "columns_of",
     "copied_batch",
+    "filled_storage",
     "is_elided",
     "make_storage",
 ]

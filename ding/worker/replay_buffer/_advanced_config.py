@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG
+from ding.worker.replay_buffer._ring_config import LIMIT_CONFIG, STORAGE_CONFIG
 
 ADVANCED_CONFIG: dict[str, Any] = {
     "type": "advanced",

@@ -1,5 +1,6 @@
 """Ids and priorities: how they come in, and how they look in a sample."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -122,3 +123,27 @@ def _float_array(values: Any) -> np.ndarray:
             # Some are arrays or tensors of one element.
             values = [float(value) if isinstance(value, torch.Tensor) else value for value in values]
     return np.asarray(values, dtype=np.float64).reshape(-1)
+
+
+def read_update(info: Mapping[str, Any], prefix: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Running numbers int64 ``[N]``, slots int64 ``[N]``, priorities float64 ``[N]`` and the largest of these.
+
+    Args:
+        info: what ``update`` of a prioritised buffer was given, with the key ``priority``.
+        prefix: what the ids of the buffer begin with.
+
+    Raises:
+        BufferArgumentError: an entry is missing or not what it should be, or lengths differ.
+    """
+    missing = [key for key in ("replay_unique_id", "replay_buffer_idx") if key not in info]
+    if missing:
+        raise BufferArgumentError(f"an update of priorities needs the keys {missing}, found {list(info)}")
+    ids = id_numbers(info["replay_unique_id"], prefix)
+    slots = slot_numbers(info["replay_buffer_idx"])
+    priority, largest = checked_priorities(info["priority"], "priority of the update")
+    if not len(ids) == len(slots) == len(priority):
+        raise BufferArgumentError(
+            f"an update needs as many ids as positions and priorities, found {len(ids)}, {len(slots)} and "
+            f"{len(priority)}"
+        )
+    return ids, slots, priority, largest

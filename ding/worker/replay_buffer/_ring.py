@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.columns import check_rows, map_leaves, row_list, take
+from ding.data.columns import map_leaves, row_list, take
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
 from ding.data.storage import (
     ElidedRows,
@@ -17,54 +17,26 @@ from ding.data.storage import (
     ObjectStorage,
     SavedRows,
     Storage,
-    StorageOptions,
     columns_of,
+    filled_storage,
     is_elided,
     make_storage,
 )
-from ding.utils import build_logger, deep_merge_dicts, did_you_mean, get_rank
+from ding.utils import build_logger, deep_merge_dicts, get_rank
 from ding.worker.replay_buffer._draw import UniformDraw, generator_state, new_generator, restore_generator
 from ding.worker.replay_buffer._monitors import PeriodicThruputMonitor, ThruputCounters
+from ding.worker.replay_buffer._ring_config import limiter_of, positive_int, storage_options
 from ding.worker.replay_buffer._used_data import UsedDataRemover
 from ding.worker.replay_buffer.base_buffer import IBuffer
 from ding.worker.replay_buffer.errors import (
     BufferArgumentError,
     BufferClosedError,
-    BufferConfigError,
     RateLimitTimeout,
     ReplayBufferError,
 )
-from ding.worker.replay_buffer.rate_limiter import SampleRatioLimiter, check_timeout
-
-STORAGE_CONFIG: dict[str, Any] = {
-    # (bool) Accept rows of any form, also after the first push: rows that do not fit turn the storage into a list.
-    "mixed_rows": False,
-    # (bool or 'auto') Store a next_obs that another row has as its obs once. 'auto': for large observations.
-    "elide_next_obs": "auto",
-    # (int) Store each frame of observations that are stacks of so many frames once. 0: observations as they are.
-    "frame_stack": 0,
-    # (str or None) Folder for memory-mapped files, for buffers larger than memory.
-    "path": None,
-    # (str or None) Torch device that holds the rows, e.g. 'cuda'.
-    "device": None,
-}
+from ding.worker.replay_buffer.rate_limiter import SampleRatioLimiter
 
 _FILE_KIND = "replay buffer"
-
-LIMIT_CONFIG: dict[str, Any] = {
-    # (float or None) Times that each element is sampled on average. None: no limit.
-    "samples_per_insert": None,
-    # (int) Elements to insert before the first sample.
-    "min_size_to_sample": 1,
-    # (float) Samples by which the two sides may drift apart.
-    "error_buffer": 1.0,
-    # (int) Largest number of elements of a push.
-    "push_size": 1,
-    # (int) Largest number of elements of a sample.
-    "sample_size": 1,
-    # (float) Seconds to wait until a push or sample is allowed; then it is refused.
-    "timeout_s": 0.0,
-}
 
 
 class RingBuffer(IBuffer):
@@ -82,7 +54,7 @@ class RingBuffer(IBuffer):
         self._instance_name = instance_name
         self._size = positive_int(self._cfg["replay_buffer_size"], "replay_buffer_size")
         self._deepcopy = bool(self._cfg["deepcopy"])
-        self._options = _storage_options(self._cfg)
+        self._options = storage_options(self._cfg)
         self._lock = threading.RLock()
         self._storage: Storage | None = None
         self._tail = 0
@@ -92,7 +64,7 @@ class RingBuffer(IBuffer):
         self._generator = new_generator()
         self._draw = UniformDraw(self._generator)
         self._remover = UsedDataRemover(self._cfg.get("path_data")) if self._cfg["enable_track_used_data"] else None
-        self._limiter, self._limit_timeout_s = _limiter_of(self._cfg, self._size)
+        self._limiter, self._limit_timeout_s = limiter_of(self._cfg, self._size)
         self._start_reports(tb_logger)
 
     def _start_reports(self, tb_logger: Any) -> None:
@@ -390,7 +362,7 @@ class RingBuffer(IBuffer):
         restore_generator(generator, state["generator"])
         draw = UniformDraw(generator)
         draw.load_state_dict(state["draw"])
-        storage = self._filled_storage(state["data"], positions)
+        storage = filled_storage(state["data"], positions, self._size, self._options)
         if self._limiter is not None and state.get("rate_limit") is not None:
             self._limiter.load_state_dict(state["rate_limit"])
         self._generator, self._draw, self._storage = generator, draw, storage
@@ -406,44 +378,6 @@ class RingBuffer(IBuffer):
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise BufferArgumentError(f"the state of {self._instance_name!r} is damaged: {error!r}") from error
-
-    def _filled_storage(self, data: Any, positions: np.ndarray) -> "Storage | None":
-        if data is None and not len(positions):
-            return None
-        if is_elided(data):
-            return self._filled_from_elided(ElidedRows(data), positions)
-        rows = data.columns if isinstance(data, TransitionBatch) else data
-        if isinstance(rows, dict):
-            check_rows(rows, len(positions))
-        elif not isinstance(rows, list) or len(rows) != len(positions):
-            found = f"{len(rows)} rows" if isinstance(rows, list) else type(rows).__name__
-            raise SchemaError(f"the state has {found} for {len(positions)} positions")
-        if isinstance(rows, list):
-            # Rows that were kept as objects stay objects, even when those that are left have one schema.
-            storage: Storage = ObjectStorage(self._size)
-            rows = [_own_copy(row) for row in rows]
-        else:
-            storage = make_storage(rows, self._size, self._options)
-        begin = 0
-        # Runs of neighbouring slots, so that a whole ring is two writes.
-        for end in [*(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]:
-            if end > begin:
-                part = rows[begin:end] if isinstance(rows, list) else take(rows, slice(begin, end))
-                storage.write(int(positions[begin]), part, end - begin)
-            begin = end
-        return storage
-
-    def _filled_from_elided(self, rows: ElidedRows, positions: np.ndarray) -> Storage:
-        if rows.count != len(positions):
-            raise SchemaError(f"the state has {rows.count} rows for {len(positions)} positions")
-        storage = make_storage(rows.expand(0, min(1, rows.count)), self._size, self._options)
-        breaks = (np.flatnonzero(np.diff(positions) != 1) + 1).tolist()
-        for begin, end in zip([0, *breaks], [*breaks, len(positions)]):
-            for at, until in rows.chunks(begin, end):
-                part: Any = rows.expand(at, until)
-                part = part if storage.columnar else row_list(part, until - at)
-                storage.write(int(positions[at]), part, until - at)
-        return storage
 
     def _check_state(self, state: Mapping[str, Any], keys: Sequence[str]) -> None:
         if not isinstance(state, Mapping):
@@ -490,53 +424,3 @@ class RingBuffer(IBuffer):
 
     def _refuse(self, size: int, reason: str) -> None:
         self._logger.info("%s gives no sample of %d: %s", self._instance_name, size, reason)
-
-
-def _storage_options(cfg: Mapping[str, Any]) -> StorageOptions:
-    """The options of ``cfg.storage``; ``cfg.storage_path`` and ``cfg.frame_stack`` are short for two of them."""
-    options = dict(cfg["storage"])
-    unknown = [key for key in options if key not in STORAGE_CONFIG]
-    if unknown:
-        raise BufferConfigError(f"unknown key storage.{unknown[0]}.{did_you_mean(unknown[0], STORAGE_CONFIG)}")
-    for short, key in (("storage_path", "path"), ("frame_stack", "frame_stack")):
-        if cfg.get(short):
-            options[key] = cfg[short]
-    try:
-        return StorageOptions(**options)
-    except ValueError as error:
-        raise BufferConfigError(str(error)) from error
-
-
-def positive_int(value: Any, name: str) -> int:
-    """A config value that counts something.
-
-    Raises:
-        BufferConfigError: it is no whole number above 0.
-    """
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = 0
-    if number < 1 or isinstance(value, bool) or number != value:
-        raise BufferConfigError(f"{name} must be a positive int, got {value!r}")
-    return number
-
-
-def _own_copy(row: Any) -> Any:
-    return row.copy() if type(row) in (dict, list) else row
-
-
-def _limiter_of(cfg: Mapping[str, Any], size: int) -> "tuple[SampleRatioLimiter | None, float]":
-    options = {**LIMIT_CONFIG, **(cfg.get("rate_limit") or {})}
-    unknown = [key for key in options if key not in LIMIT_CONFIG]
-    if unknown:
-        raise BufferConfigError(f"unknown key rate_limit.{unknown[0]}.{did_you_mean(unknown[0], LIMIT_CONFIG)}")
-    timeout_s = float(options.pop("timeout_s"))
-    if options["samples_per_insert"] is None:
-        return None, timeout_s
-    if options["min_size_to_sample"] > size:
-        raise BufferConfigError(
-            f"rate_limit.min_size_to_sample={options['min_size_to_sample']} is more than replay_buffer_size={size}"
-        )
-    check_timeout(timeout_s)
-    return SampleRatioLimiter(**options), timeout_s

@@ -3,7 +3,6 @@
 import copy
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,8 +11,9 @@ from ding.data import TransitionBatch
 from ding.utils import BUFFER_REGISTRY, LoggerFactory, write_scalars
 from ding.worker.replay_buffer._advanced_config import ADVANCED_CONFIG
 from ding.worker.replay_buffer._monitors import SampledDataAttrMonitor
-from ding.worker.replay_buffer._priorities import checked_priorities, id_numbers, slot_numbers, unique_ids
-from ding.worker.replay_buffer._ring import RingBuffer, positive_int
+from ding.worker.replay_buffer._priorities import read_update, unique_ids
+from ding.worker.replay_buffer._ring import RingBuffer
+from ding.worker.replay_buffer._ring_config import number_within, positive_int
 from ding.worker.replay_buffer._slots import EMPTY, Slots, part_of, split_rows
 from ding.worker.replay_buffer._throughput import ThruputController
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
@@ -72,16 +72,16 @@ class AdvancedReplayBuffer(RingBuffer):
     ) -> None:
         super().__init__(cfg, tb_logger, exp_name, instance_name)
         cfg = self._cfg
-        self.alpha = _within(cfg, "alpha", 0.0, 1.0)
-        self._beta = _within(cfg, "beta", 0.0, 1.0)
-        self._max_use = _within(cfg, "max_use", 1.0, math.inf)
+        self.alpha = number_within(cfg, "alpha", 0.0, 1.0)
+        self._beta = number_within(cfg, "beta", 0.0, 1.0)
+        self._max_use = number_within(cfg, "max_use", 1.0, math.inf)
         if self._limiter is not None and self._max_use < self._limiter.samples_per_insert:
             raise BufferConfigError(
                 f"max_use={self._max_use:g} is below rate_limit.samples_per_insert="
                 f"{self._limiter.samples_per_insert:g}: the limiter would wait for samples that nobody can draw"
             )
-        self._max_staleness = _within(cfg, "max_staleness", 0.0, math.inf)
-        self._anneal_step = _within(cfg, "anneal_step", 0.0, math.inf)
+        self._max_staleness = number_within(cfg, "max_staleness", 0.0, math.inf)
+        self._anneal_step = number_within(cfg, "anneal_step", 0.0, math.inf)
         self._beta_step = (1 - self._beta) / self._anneal_step if self._anneal_step else 0.0
         self._slots = Slots(self._size, self.alpha, self._eps)
         self._max_priority = 1.0
@@ -90,7 +90,7 @@ class AdvancedReplayBuffer(RingBuffer):
         self._span = 0
         self._dropped_updates = 0
         control = cfg["thruput_controller"]
-        self._min_ratio = _within(control, "sample_min_limit_ratio", 1.0, math.inf)
+        self._min_ratio = number_within(control, "sample_min_limit_ratio", 1.0, math.inf)
         limit = control["push_sample_rate_limit"]
         unlimited = limit["max"] == math.inf and limit["min"] == 0
         self._controller = None if unlimited else ThruputController(control)
@@ -384,17 +384,7 @@ class AdvancedReplayBuffer(RingBuffer):
         """
         if not info or "priority" not in info:
             return
-        missing = [key for key in ("replay_unique_id", "replay_buffer_idx") if key not in info]
-        if missing:
-            raise BufferArgumentError(f"an update of priorities needs the keys {missing}, found {list(info)}")
-        ids = id_numbers(info["replay_unique_id"], self._instance_name)
-        positions = slot_numbers(info["replay_buffer_idx"])
-        priority, largest = checked_priorities(info["priority"], "priority of the update")
-        if not len(ids) == len(positions) == len(priority):
-            raise BufferArgumentError(
-                f"an update needs as many ids as positions and priorities, found {len(ids)}, {len(positions)} and "
-                f"{len(priority)}"
-            )
+        ids, positions, priority, largest = read_update(info, self._instance_name)
         if len(ids):
             with self._lock:
                 self._apply(ids, positions, priority, largest)
@@ -504,16 +494,9 @@ class AdvancedReplayBuffer(RingBuffer):
                 )
             next_id, sample_calls = int(state_dict["next_unique_id"]), int(state_dict["sample_calls"])
             max_priority, beta = float(state_dict["max_priority"]), float(state_dict["beta"])
-            anneal_step = _within(state_dict, "anneal_step", 0.0, math.inf)
+            anneal_step = number_within(state_dict, "anneal_step", 0.0, math.inf)
             self._load_ring_state(state_dict, positions)
             self._slots, self._head, self._span = slots, head, span
             self._next_unique_id, self._sample_calls = next_id, sample_calls
             self._anneal_step = anneal_step
             self._max_priority, self._beta = max_priority, beta
-
-
-def _within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> float:
-    value = cfg[key]
-    if not isinstance(value, Real) or not low <= float(value) <= high:
-        raise BufferConfigError(f"{key} must be a number in [{low:g}, {high:g}], got {value!r}")
-    return float(value)

@@ -6,7 +6,8 @@ import numpy as np
 
 from ding.data import SchemaError, TransitionBatch
 from ding.utils import BUFFER_REGISTRY
-from ding.worker.replay_buffer._ring import LIMIT_CONFIG, STORAGE_CONFIG, RingBuffer, positive_int
+from ding.worker.replay_buffer._ring import RingBuffer
+from ding.worker.replay_buffer._ring_config import LIMIT_CONFIG, STORAGE_CONFIG, positive_int
 from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 
 

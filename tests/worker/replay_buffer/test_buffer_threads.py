@@ -74,11 +74,11 @@ def test_every_call_is_one_critical_section(make, cls):
         buffer.update({**ids, "priority": np.ones(13)})
         assert found == [("hold", True)]
         found.clear()
-    runs_in_the_lock(buffer, buffer, "_filled_storage", found)
+    runs_in_the_lock(buffer, buffer, "_load_ring_state", found)
     buffer.load_state_dict(state)
     runs_in_the_lock(buffer, buffer._storage, "close", found)
     buffer.clear()
-    assert found == [("_filled_storage", True), ("close", True)]
+    assert found == [("_load_ring_state", True), ("close", True)]
 
 
 def test_the_parts_of_an_elided_file_are_pushed_in_one_critical_section(make):

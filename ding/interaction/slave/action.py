@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ding.interaction.exception.base import InteractionError
 
 
-class ConnectionRefuse(InteractionError):
+class _Refusal(InteractionError):
+    """A no, with ``data`` (JSON) that says more."""
+
+    _sentence: ClassVar[str]
+
+    def __init__(self, data: Any = None, message: str | None = None) -> None:
+        super().__init__(message or self._sentence)
+        self.message = str(self)
+        self.data = data
+
+
+class ConnectionRefuse(_Refusal):
     """Raised in ``_before_connection``: the master may not connect (code 503). ``data`` (JSON) says more."""
 
-    def __init__(self, data: Any = None, message: str | None = None) -> None:
-        super().__init__(message or "The slave refuses the connection.")
-        self.message = str(self)
-        self.data = data
+    _sentence = "The slave refuses the connection."
 
 
-class DisconnectionRefuse(InteractionError):
+class DisconnectionRefuse(_Refusal):
     """Raised in ``_before_disconnection``: the master may not disconnect (code 504). ``data`` (JSON) says more."""
 
-    def __init__(self, data: Any = None, message: str | None = None) -> None:
-        super().__init__(message or "The slave refuses the disconnection.")
-        self.message = str(self)
-        self.data = data
+    _sentence = "The slave refuses the disconnection."
 
 
-class TaskRefuse(InteractionError):
+class TaskRefuse(_Refusal):
     """Raised in ``_before_task``: the slave does not take the task (code 602, status 403), and ``data`` (JSON) says
     more.
     """
 
+    _sentence = "The slave refuses the task."
     status_code = 403
-
-    def __init__(self, data: Any = None, message: str | None = None) -> None:
-        super().__init__(message or "The slave refuses the task.")
-        self.message = str(self)
-        self.data = data
 
 
 class TaskInvalid(TaskRefuse):

@@ -29,6 +29,7 @@ from typing import Any
 
 from ding.entry._role import Role, RoleFailed
 from ding.entry._role_process import RoleEnd, RoleProcess
+from ding.entry._signals import STOP_SIGNALS
 
 logger = logging.getLogger("ding.entry")
 
@@ -38,7 +39,6 @@ LAUNCHER = "launcher"
 STOP_S = 9.0
 PHASE_S = 5.0
 _LOOK_EVERY_S = 0.5
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SignalInbox:
             end.setblocking(False)
         if threading.current_thread() is threading.main_thread():
             self._previous_fd = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
-            self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            self._previous = {number: signal.signal(number, self._note) for number in STOP_SIGNALS}
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -30,12 +30,11 @@ import cloudpickle  # type: ignore[import-untyped]
 from ding.config.errors import ConfigError
 from ding.entry._role import PermanentRoleError, Role
 from ding.entry._run_dir import RunDir
+from ding.entry._signals import STOP_SIGNALS
 
 logger = logging.getLogger("ding.entry")
 
 TOKEN_VARIABLE = "DING_RUN_TOKEN"
-#: What the fork server does not listen to; the processes that it forks do, once they have their handlers.
-BLOCKED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ORPHAN_GRACE_S = 4
 _EXIT_GRACE_S = 3
 _PR_SET_PDEATHSIG = 1
@@ -324,4 +323,5 @@ def _handle_signals(stop: StopRequest) -> None:
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
+        # The fork server does not listen to them, see `_role_process`.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)

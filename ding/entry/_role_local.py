@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from ding.entry._role_child import TOKEN_VARIABLE, StopRequest
+from ding.entry._signals import STOP_SIGNALS
 
 logger = logging.getLogger("ding.entry")
 
@@ -83,7 +84,7 @@ class LocalContext:
         os.environ[TOKEN_VARIABLE] = self.token
         handlers: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            handlers = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+            handlers = {number: signal.signal(number, self._on_signal) for number in STOP_SIGNALS}
         try:
             yield
         finally:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ding.entry._role import KILL_SIGNALS, Role, end_text
-from ding.entry._role_child import BLOCKED_SIGNALS, ChildSpec, child_main
+from ding.entry._role_child import ChildSpec, child_main
+from ding.entry._signals import STOP_SIGNALS
 
 logger = logging.getLogger("ding.entry")
 
@@ -39,7 +40,7 @@ def _ready_fork_server() -> None:
     _CONTEXT.set_forkserver_preload([_PRELOAD])
     # First, because it changes the blocked signals at its start.
     multiprocessing.resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         multiprocessing.forkserver.ensure_running()
     finally:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+#: What asks a run to stop.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NOTICE = "stopping; once more ends it at once"
 
 
@@ -61,7 +62,7 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+            self._previous = {number: signal.signal(number, self._on_signal) for number in STOP_SIGNALS}
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -16,6 +16,8 @@ from bench_side import Op, Side, op_of_items, serve
 from ding_parts import OWN, buffer_entry, check_import
 from easydict import EasyDict
 
+# Environments of the collector: a block of rows is a piece of one trajectory of each, one behind the other.
+ENVS = 8
 KINDS = ("naive", "advanced", "deque")
 # How observations are stored: by default, ``obs`` and ``next_obs`` in full, each observation once, each frame once.
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -65,9 +67,25 @@ def as_dicts(rows: Rows) -> list[dict[str, Any]]:
 
 
 def as_batch(rows: Rows) -> Any:
-    """The rows as a collector of this project hands them over; as dicts in DI-engine, which has no columns."""
+    """The rows as a collector hands them over; as dicts in DI-engine, which has no columns.
+
+    Here they go through the store in which a collector gathers the steps of its environments, and leave it as records.
+    That is the collector's work and not that of the push.
+    """
     if not OWN:
         return as_dicts(rows)
+    from ding.data import TrajectoryStore
+
+    store, env_ids = TrajectoryStore(ENVS, rows_as_tensors=True), np.arange(ENVS)
+    columns = {**tensors(rows), "done": rows.done.copy()}
+    length = len(rows.done) // ENVS
+    for begin in range(length):
+        store.append(env_ids, {key: column[begin::length] for key, column in columns.items()})
+    return store.pop(env_ids)
+
+
+def as_columns(rows: Rows) -> Any:
+    """The rows as a script makes them: a ``TransitionBatch`` of separate columns."""
     from ding.data import TransitionBatch
 
     return TransitionBatch({**tensors(rows), "done": rows.done.copy()})
@@ -117,9 +135,11 @@ def operations(buffer: Any, task: Task, kind: str) -> dict[str, Op]:
         info["priority"] = priorities if OWN else priorities.tolist()
         buffer.update(info)
 
+    own = {"push64_columns": push_op(lambda: as_columns(task.next_pooled()), push)} if OWN else {}
     return {
         **sample_ops(sample, sample_and_update if kind == "advanced" else None),
         "push64": push_op(lambda: as_batch(task.next_pooled()), push),
+        **own,
         "push64_dicts": push_op(lambda: as_dicts(task.next_pooled()), push),
         "push1": op_of_items(push1, 1, "rows"),
     }

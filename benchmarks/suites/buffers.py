@@ -54,6 +54,7 @@ def uniform_cartpole() -> Measurement:
         (
             *(_sample_op(size, tuple(targets)) for size, targets in sample.items()),
             _push_op("push64", "push 64 rows (columns)", tuple(push)),
+            _push_op("push64_columns", "push 64 rows of separate columns"),
             _push_op("push64_dicts", "push 64 plain dicts", tuple(dicts)),
             OpSpec("push1", "push one dict", "rows", 0.4, quick=False),
             _memory_op("bytes_per_row", "bytes"),
@@ -61,7 +62,9 @@ def uniform_cartpole() -> Measurement:
         modes=ONE,
         quick=True,
         remark="A sample ends as training-ready torch tensors on every side. DI-engine has dicts only: its push of 64"
-        " rows is one of 64 dicts. Rows that are pushed are made before the clock runs.",
+        " rows is one of 64 dicts. Rows that are pushed are made before the clock runs, those of ding by the store in"
+        " which its collectors gather trajectories: they are records then. As separate columns they are a line of their"
+        " own.",
     )
 
 

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from ding.data._step_plan import StepPlan, as_array, plan_of, quick_arrays
 from ding.data.columns import SchemaError, describe_leaf
+from ding.data.storage import PackedRows, RecordLayout, record_layout_of
 from ding.data.transition_batch import TransitionBatch
 
 # Steps to reserve where nobody knows how long a piece will be.
@@ -29,8 +31,8 @@ class TrajectoryStore:
 
     The steps of all environments lie in one log of rows in the order in which they came, so that a vector step costs
     one copy per field. Only when pieces are taken out, which is best done with many at a time, their rows are picked
-    from the log. The schema (fields, dtypes, row shapes) is that of the first step and may change when the store is
-    empty.
+    from the log. Small rows are logged, and leave, as the records that a replay buffer stores. The schema (fields,
+    dtypes, row shapes) is that of the first step and may change when the store is empty.
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
@@ -45,7 +47,10 @@ class TrajectoryStore:
         self._capacity = env_num * capacity  # rows
         self._rows_as_tensors = rows_as_tensors
         self._fields: list[_Field] | None = None
-        self._plan: _Plan = []
+        self._plan: StepPlan = []
+        # Layout and log of rows that are records; the arrays of the fields are then views of it.
+        self._layout: RecordLayout | None = None
+        self._items = np.zeros(0)
         self._num_rows = 0
         self._counts = np.zeros(env_num, dtype=np.int64)
         # Rows of the log from which on the growing pieces lie.
@@ -135,7 +140,7 @@ class TrajectoryStore:
         if not total or self._fields is None:
             return TransitionBatch.from_rows([])
         rows = self._rows_of(parts, lengths, total)
-        batch = TransitionBatch.trusted(self._read(rows), total, lengths[lengths > 0])
+        batch = self._read(rows, lengths[lengths > 0])
         if not self._finished and not np.count_nonzero(self._counts):
             self._forget_rows()
         return batch
@@ -203,7 +208,7 @@ class TrajectoryStore:
     def _fitting(self, columns: dict[str, Any]) -> list[np.ndarray]:
         """The arrays of a step, in the order of the fields."""
         if self._fields is not None:
-            quick = _quick_arrays(columns, self._plan)
+            quick = quick_arrays(columns, self._plan)
             if quick is not None:
                 return quick
             try:
@@ -213,21 +218,35 @@ class TrajectoryStore:
                     raise
             self._forget_rows()
         self._fields = [_Field(path, leaf, self._rows_as_tensors) for path, leaf in _leaves(columns)]
-        self._plan = _plan_of(self._fields)
+        self._plan = plan_of(columns)
+        self._layout = record_layout_of(self._nest([field.given(field.no_rows()) for field in self._fields]))
         self._allocate()
         return _arrays_of(columns, self._fields)
 
     def _allocate(self) -> None:
-        for field in self._fields or ():
-            field.array = np.empty((self._capacity, *field.shape), dtype=field.stored_dtype)
+        fields = self._fields or []
+        if self._layout is None:
+            for field in fields:
+                field.array = np.empty((self._capacity, *field.shape), dtype=field.stored_dtype)
+            return
+        self._items = np.empty(self._capacity, self._layout.item)
+        records = self._items.view(self._layout.dtype)
+        for field, key in zip(fields, self._layout.keys):
+            field.array = records[key]
 
-    def _read(self, rows: np.ndarray) -> dict[str, Any]:
+    def _read(self, rows: np.ndarray, lengths: np.ndarray) -> TransitionBatch:
+        if self._layout is not None:
+            return TransitionBatch.of_packed(PackedRows(self._layout, self._items.take(rows)), lengths)
+        columns = self._nest([field.given(field.array.take(rows, axis=0)) for field in self._fields or ()])
+        return TransitionBatch.trusted(columns, len(rows), lengths)
+
+    def _nest(self, leaves: list[Any]) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for field in self._fields or ():
+        for field, leaf in zip(self._fields or (), leaves):
             inner = result
             for key in field.path[:-1]:
                 inner = inner.setdefault(key, {})
-            inner[field.path[-1]] = field.given(field.array.take(rows, axis=0))
+            inner[field.path[-1]] = leaf
         return result
 
 
@@ -242,7 +261,7 @@ class _Field:
     array: np.ndarray
 
     def __init__(self, path: tuple[str, ...], leaf: Any, rows_as_tensors: bool) -> None:
-        array = _as_array(leaf)
+        array = as_array(leaf)
         self.path = path
         self.kind = _kind(leaf)
         self.dtype = self.stored_dtype = array.dtype
@@ -256,13 +275,17 @@ class _Field:
         """The leaf of a step as an array. Raises ``SchemaError`` when it does not fit."""
         kind = _kind(leaf)
         if kind == self.kind:
-            array = _as_array(leaf)
+            array = as_array(leaf)
             if array.dtype == self.dtype and array.shape[1:] == self.shape:
                 return array
         raise SchemaError(
             f"field {'.'.join(map(str, self.path))!r} of a step is {describe_leaf(leaf)}, "
             f"the steps before had {self.kind} {self.dtype}{list(self.shape)}"
         )
+
+    def no_rows(self) -> np.ndarray:
+        """No rows as they would be stored."""
+        return np.empty((0, *self.shape), dtype=self.stored_dtype)
 
     def given(self, array: np.ndarray) -> Any:
         """Stored rows as a column."""
@@ -292,53 +315,7 @@ def _arrays_of(columns: dict[str, Any], fields: list[_Field]) -> list[np.ndarray
     return [field.checked(by_path[field.path]) for field in fields]
 
 
-# Per field: its key, the type of its leaf, dtype and row shape.
-_Plan = list[tuple[str, Any, np.dtype, tuple[int, ...]]]
-
-
-def _plan_of(fields: list[_Field]) -> _Plan:
-    """What :func:`_quick_arrays` compares a step with; empty when it cannot serve these fields."""
-    if any(len(field.path) > 1 or field.kind == _OBJECTS for field in fields):
-        return []
-    types = {_TENSOR: torch.Tensor, _ARRAY: np.ndarray}
-    return [(field.path[0], types[field.kind], field.dtype, field.shape) for field in fields]
-
-
-def _quick_arrays(columns: dict[str, Any], plan: _Plan) -> list[np.ndarray] | None:
-    """The arrays of a flat step that is just like the steps before; None for any other, which goes the careful way.
-
-    It runs once per vector step, where the careful way would cost as much as the copy.
-    """
-    if len(columns) != len(plan):
-        return None
-    arrays = []
-    for key, leaf_type, dtype, shape in plan:
-        leaf: Any = columns.get(key)
-        if leaf.__class__ is not leaf_type:
-            return None
-        if leaf_type is torch.Tensor:
-            if leaf.requires_grad or not leaf.is_cpu:
-                return None
-            leaf = leaf.numpy()
-        if leaf.dtype != dtype or leaf.shape[1:] != shape:
-            return None
-        arrays.append(leaf)
-    return arrays
-
-
 def _kind(leaf: Any) -> str:
     if isinstance(leaf, torch.Tensor):
         return _TENSOR
     return _ARRAY if isinstance(leaf, np.ndarray) else _OBJECTS
-
-
-def _as_array(leaf: Any) -> np.ndarray:
-    """The leaf as an array ``[N, ...]``; objects become an object array ``[N]``."""
-    if isinstance(leaf, torch.Tensor):
-        return leaf.numpy() if leaf.is_cpu and not leaf.requires_grad else leaf.detach().cpu().numpy()
-    if isinstance(leaf, np.ndarray):
-        return leaf
-    array = np.empty(len(leaf), dtype=object)
-    for i, item in enumerate(leaf):
-        array[i] = item
-    return array

@@ -1,21 +1,49 @@
 """``TransitionBatch``: a sequence of transition dicts that is stored as columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ding.data.columns import Index, SchemaError, check_rows, concat, num_rows, row_list, stack_rows, take
 
+if TYPE_CHECKING:
+    from ding.data.storage._packed import PackedRows
+
 
 class _Table:
-    """What the batches that are views of each other share: columns until a row is taken, rows from then on."""
+    """What the batches that are views of each other share.
 
-    __slots__ = ("columns", "rows")
+    Some tables are packed rows until somebody asks for the columns. The others are columns until a row is taken. Then
+    they are rows.
+    """
 
-    def __init__(self, columns: dict[str, Any] | None, rows: list[dict[str, Any]] | None) -> None:
+    __slots__ = ("columns", "packed", "rows")
+
+    def __init__(
+        self,
+        columns: dict[str, Any] | None,
+        rows: list[dict[str, Any]] | None,
+        packed: "PackedRows | None" = None,
+    ) -> None:
         self.columns = columns
         self.rows = rows
+        self.packed = packed
+
+    def all_columns(self) -> dict[str, Any]:
+        """The columns of a table that is not rows. Who has them may replace some, so the packed rows end here."""
+        if self.columns is None:
+            assert self.packed is not None
+            self.columns = self.packed.columns()
+        self.packed = None
+        return self.columns
+
+    def field_names(self) -> list[str]:
+        """Top-level keys of a table that is not rows."""
+        return self.packed.layout.names if self.packed is not None else list(self.columns or ())
+
+    def __reduce__(self) -> Any:
+        return _Table, (None if self.rows is not None else self.all_columns(), self.rows)
 
 
 class TransitionBatch(MutableSequence[dict[str, Any]]):
@@ -64,6 +92,19 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         return batch
 
     @classmethod
+    def of_packed(cls, rows: "PackedRows", lengths: np.ndarray | None = None) -> "TransitionBatch":
+        """A batch of packed rows (not copied); nothing is checked.
+
+        The columns share memory with them, and are made when somebody asks for them.
+        """
+        batch = cls.__new__(cls)
+        batch._table = _Table(None, None, rows)
+        batch._index = None
+        batch._length = len(rows)
+        batch._lengths = lengths
+        return batch
+
+    @classmethod
     def from_rows(
         cls, rows: Iterable[dict[str, Any]], lengths: "Sequence[int] | np.ndarray | None" = None
     ) -> "TransitionBatch":
@@ -100,6 +141,10 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             result = cls.from_rows([row for batch in batches for row in batch.rows()])
             result._lengths = lengths
             return result
+        first, *others = (batch.packed for batch in batches)
+        packed = None if first is None else first.joined(others)
+        if packed is not None:
+            return cls.of_packed(packed, lengths)
         columns = concat([batch.columns for batch in batches])
         assert isinstance(columns, dict)
         return cls.trusted(columns, sum(len(batch) for batch in batches), lengths)
@@ -118,14 +163,20 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             rows = self._picked_rows()
             columns = stack_rows(rows) if rows else {}
         elif self._index is None:
-            assert table.columns is not None
-            return table.columns
+            return table.all_columns()
         else:
-            assert table.columns is not None
-            columns = take(table.columns, self._index)
+            columns = take(table.all_columns(), self._index)
         if not isinstance(columns, dict):
             raise SchemaError("the rows of a TransitionBatch must be dicts")
         return columns
+
+    @property
+    def packed(self) -> "PackedRows | None":
+        """The rows as records, while nobody has seen columns or rows of them; to be read only."""
+        packed = self._table.packed
+        if packed is None or self._index is None:
+            return packed
+        return packed[self._index] if isinstance(self._index, slice) else None
 
     @property
     def lengths(self) -> np.ndarray | None:
@@ -161,8 +212,8 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def _materialise(self) -> list[dict[str, Any]]:
         table = self._table
         if table.rows is None:
-            assert table.columns is not None
-            table.rows = row_list(table.columns, num_rows(table.columns) if table.columns else 0)
+            columns = table.all_columns()
+            table.rows = row_list(columns, num_rows(columns) if columns else 0)
             table.columns = None
         return table.rows
 
@@ -278,7 +329,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def __repr__(self) -> str:
         if self._table.rows is not None:
             return f"TransitionBatch({self._length} materialised rows)"
-        return f"TransitionBatch({self._length} rows, fields {list(self._table.columns or ())})"
+        return f"TransitionBatch({self._length} rows, fields {self._table.field_names()})"
 
 
 def _base_length(index: Index | None, length: int) -> int:

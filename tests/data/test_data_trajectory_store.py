@@ -19,6 +19,11 @@ def step(env_ids: np.ndarray, t: int) -> dict:
     }
 
 
+def small_step(env_ids: np.ndarray, t: int) -> dict:
+    one = step(env_ids, t)
+    return {"obs": one["obs"]["x"], "done": one["done"], "t": one["t"], "env": np.asarray(env_ids)}
+
+
 ACTIONS = ["all", "all", "some", "pop", "finish", "take", "clear", "forget"]
 
 
@@ -27,8 +32,9 @@ ACTIONS = ["all", "all", "some", "pop", "finish", "take", "clear", "forget"]
     env_num=st.integers(1, 4),
     capacity=st.integers(1, 3),
     actions=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(1, 15)), max_size=40),
+    make_step=st.sampled_from([step, small_step]),
 )
-def test_pieces_equal_lists(env_num, capacity, actions) -> None:
+def test_pieces_equal_lists(env_num, capacity, actions, make_step) -> None:
     store = TrajectoryStore(env_num, capacity)
     model: list[list[tuple[int, int]]] = [[] for _ in range(env_num)]
     finished: list[list[tuple[int, int]]] = []
@@ -37,7 +43,7 @@ def test_pieces_equal_lists(env_num, capacity, actions) -> None:
         if name == "all":
             chosen = np.arange(env_num)
         if name in ("all", "some") and len(chosen):
-            store.append(chosen, step(chosen, t))
+            store.append(chosen, make_step(chosen, t))
             for i in chosen:
                 model[i].append((int(i), t))
         elif name == "pop":
@@ -64,8 +70,12 @@ def assert_pieces(batch, pieces: list[list[tuple[int, int]]]) -> None:
     expected = [item for piece in pieces for item in piece]
     assert len(batch) == len(expected)
     if expected:
-        assert batch.columns["tag"] == [f"{i}@{t}" for i, t in expected]
-        assert batch.columns["obs"]["x"][:, 0].tolist() == [i * 100.0 + t for i, t in expected]
+        columns = dict(batch.columns)
+        if "env" in columns:
+            columns["obs"] = {"x": columns["obs"]}
+            columns["tag"] = [f"{i}@{t}" for i, t in zip(columns["env"].tolist(), columns["t"].tolist())]
+        assert columns["tag"] == [f"{i}@{t}" for i, t in expected]
+        assert columns["obs"]["x"][:, 0].tolist() == [i * 100.0 + t for i, t in expected]
         assert batch.columns["done"].tolist() == [i % 2 == 0 for i, _ in expected]
         assert batch.lengths.tolist() == [len(piece) for piece in pieces if piece]
 
@@ -101,6 +111,54 @@ def test_what_was_popped_is_never_written_again() -> None:
         store.append(ids, step(ids, t))
     assert first.columns["t"].tolist() == [0, 1, 0, 1]
     assert store.pop(ids).columns["t"].tolist() == [10, 11, 10, 11]
+
+
+@pytest.mark.parametrize("rows_as_tensors", [False, True])
+def test_small_rows_leave_packed(rows_as_tensors) -> None:
+    store = TrajectoryStore(2, rows_as_tensors=rows_as_tensors)
+    ids = np.arange(2)
+    came = {
+        "obs": np.array([[1.0, 2.0], [3.0, 4.0]]),
+        "action": torch.tensor([[5], [6]]),
+        "reward": torch.tensor([7.0, 8.0]),
+        "done": np.array([False, True]),
+    }
+    store.append(ids, came)
+    for leaf in came.values():
+        leaf[:] = 0
+    batch = store.pop(ids)
+    assert batch.packed is not None
+    columns = batch.columns
+    assert list(columns) == list(came)
+    obs = torch.float32 if rows_as_tensors else np.float64
+    assert [leaf.dtype for leaf in columns.values()] == [obs, torch.int64, torch.float32, np.bool_]
+    assert [leaf.tolist() for leaf in columns.values()] == [[[1, 2], [3, 4]], [[5], [6]], [7, 8], [False, True]]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"image": np.ones((2, 20, 20), np.float32)},
+        {"nested": {"image": np.ones((2, 2), np.float32)}},
+        {"note": ["a", None]},
+        {"wave": np.ones((2, 2), np.complex128)},
+    ],
+    ids=["large", "nested", "objects", "complex"],
+)
+def test_other_rows_leave_as_columns(more) -> None:
+    store = TrajectoryStore(2)
+    ids = np.arange(2)
+    store.append(ids, {"x": np.array([[1.0], [2.0]]), **more})
+    batch = store.pop(ids)
+    assert batch.packed is None
+    columns = batch.columns
+    assert columns["x"].flags.c_contiguous
+    assert columns["x"].tolist() == [[1], [2]]
+    # An empty store takes rows of another kind.
+    store.append(ids, {"x": np.array([[3.0], [4.0]])})
+    assert store.pop(ids).packed is not None
+    store.append(ids, {"x": np.array([[1.0], [2.0]]), **more})
+    assert list(store.pop(ids).columns) == ["x", *more]
 
 
 def test_a_step_of_another_schema_is_refused_by_name() -> None:

@@ -9,8 +9,6 @@ from ding.data.buffer._clone import clone_structure
 from ding.data.buffer._core import Records
 from ding.data.buffer._records import RecordBatch
 from ding.data.buffer.errors import SampleArgumentError, SampleError
-from ding.data.storage import columns_of
-from ding.data.transition_batch import TransitionBatch
 
 
 def check_sample(size: Any, indices: Any, groupby: Any, unroll_len: Any) -> None:
@@ -39,17 +37,6 @@ def independent(records: Records) -> Records:
         result.append(clone_structure(record) if id(record) in seen else record)
         seen.add(id(record))
     return result
-
-
-def columns_of_rows(rows: Any) -> dict[str, Any]:
-    """The columns of a batch, or of a list of dicts.
-
-    Raises:
-        SchemaError: the rows have no common schema.
-    """
-    if isinstance(rows, TransitionBatch):
-        return rows.columns
-    return columns_of(list(rows))
 
 
 def is_column(value: Any) -> bool:

@@ -14,7 +14,17 @@ from ding.data.buffer._order import SlotOrder
 from ding.data.buffer._records import MISSING, IndexArray, RecordBatch, index_text, serials_of
 from ding.data.buffer.buffer import BufferedData, spread_meta
 from ding.data.columns import SchemaError, take
-from ding.data.storage import ElidedRows, ElidingStorage, Storage, StorageOptions, is_elided, make_storage
+from ding.data.storage import (
+    ElidedRows,
+    ElidingStorage,
+    PackedRows,
+    Storage,
+    StorageOptions,
+    columns_of,
+    is_elided,
+    make_storage,
+)
+from ding.data.transition_batch import TransitionBatch
 
 # Changes that are remembered, so that who keeps something per slot need not look at all slots.
 _LOG_LENGTH = 16384
@@ -89,12 +99,14 @@ class RecordCore:
         self.push_count += 1
         return record
 
-    def extend(self, columns: dict[str, Any], count: int, meta: Mapping[str, Any]) -> np.ndarray:
-        """Store ``count`` (at most ``size``) rows of columns; returns their serials.
+    def extend(self, rows: Any, meta: Mapping[str, Any]) -> np.ndarray:
+        """Store the rows (at most ``size``) of a batch or of a list of dicts as columns; returns their serials.
 
         Raises:
-            SchemaError: the rows do not fit to those that are stored as columns; nothing was changed.
+            SchemaError: the rows have no common schema, or do not fit to those that are stored as columns; nothing was
+                changed.
         """
+        count, columns = len(rows), self._storable(rows)
         spread = {key: spread_meta(key, value, count) for key, value in meta.items()}
         slots = self.order.peek(count)
         if self._storage is None:
@@ -113,7 +125,14 @@ class RecordCore:
         self.push_count += count
         return np.arange(first, first + count)
 
-    def _write(self, columns: Any, slots: np.ndarray) -> None:
+    def _storable(self, rows: Any) -> Any:
+        """The rows as columns, or packed where that is how they are stored."""
+        if not isinstance(rows, TransitionBatch):
+            return columns_of(list(rows))
+        packed, storage = rows.packed, self._storage
+        return packed if packed is not None and storage is not None and storage.takes(packed) else rows.columns
+
+    def _write(self, columns: "PackedRows | dict[str, Any]", slots: np.ndarray) -> None:
         """Write rows to slots, one write per run of slots: only deletions make more than one run."""
         assert self._storage is not None
         count = len(slots)
@@ -123,7 +142,9 @@ class RecordCore:
             return
         bounds = [0, *ends.tolist(), count]
         for begin, end in pairwise(bounds):
-            self._storage.write(int(slots[begin]), take(columns, slice(begin, end)), end - begin)
+            part = slice(begin, end)
+            run = take(columns, part) if isinstance(columns, dict) else columns[part]
+            self._storage.write(int(slots[begin]), run, end - begin)
 
     def _meta_column(self, key: Any) -> np.ndarray:
         column = self._meta.get(key)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.buffer._arguments import check_sample, columns_of_rows, independent, is_column, meta_columns
+from ding.data.buffer._arguments import check_sample, independent, is_column, meta_columns
 from ding.data.buffer._core import RecordCore, Records
 from ding.data.buffer._groups import GroupIndex, draw_window
 from ding.data.buffer._index import BufferIndex, IndexView, StorageView
@@ -110,7 +110,7 @@ class DequeBuffer(Buffer):
             core.order.next_serial += skip
             core.push_count += skip
         try:
-            core.extend(columns_of_rows(rows), count - skip, meta)
+            core.extend(rows, meta)
         except SchemaError as error:
             logger.debug("%d rows are kept as objects: %s", count - skip, error)
             for row, row_meta in zip(list(rows), meta_rows(meta, count - skip)):

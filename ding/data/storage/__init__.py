@@ -15,6 +15,7 @@ The first two can lie in memory-mapped files.
 from ding.data.storage._choose import StorageOptions, columns_of, make_storage
 from ding.data.storage._elided_rows import ElidedRows, is_elided
 from ding.data.storage._filled import filled_storage
+from ding.data.storage._packed import PackedRows, RecordLayout, record_layout_of
 from ding.data.storage._saved_rows import SavedRows
 from ding.data.storage.base import Storage
 from ding.data.storage.column_storage import ColumnStorage
@@ -30,6 +31,8 @@ __all__ = [
     "ElidingStorage",
     "MappedFiles",
     "ObjectStorage",
+    "PackedRows",
+    "RecordLayout",
     "SavedRows",
     "Storage",
     "StorageOptions",
@@ -38,4 +41,5 @@ __all__ = [
     "filled_storage",
     "is_elided",
     "make_storage",
+    "record_layout_of",
 ]

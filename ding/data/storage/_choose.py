@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ding.data.columns import SchemaError, stack_rows
+from ding.data.storage._packed import PACKED_BYTES
 from ding.data.storage._schema import fields_of
 from ding.data.storage.base import Storage
-from ding.data.storage.column_storage import PACKED_BYTES, ColumnStorage, in_memory
+from ding.data.storage.column_storage import ColumnStorage, in_memory
 from ding.data.storage.device_storage import DeviceStorage
 from ding.data.storage.eliding_storage import ElidingStorage, elidable_pairs
 from ding.data.storage.mapped import MappedFiles

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ding.data.storage._packed import PackedRows, RecordLayout
 from ding.data.storage._schema import TENSOR, Field
 
 # Batches of more rows are bound by copying, not by the number of calls.
@@ -24,17 +25,20 @@ _TORCH_TYPES = {
 class RecordWriter:
     """Writes batches that fit exactly; for any other it does nothing and says so.
 
-    Most of the time of a small write goes into the calls, not the bytes. Tensor fields whose rows are vectors of
-    4-byte words (or of pairs of them) lie side by side in the records. Torch joins them in a staging tensor, as words,
-    and one assignment writes them all, which saves a conversion to numpy and an assignment for each.
+    Packed rows are copied as they are. Of columns, most of the time of a small write goes into the calls, not the
+    bytes. Tensor fields whose rows are vectors of 4-byte words (or of pairs of them) lie side by side in the records.
+    Torch joins them in a staging tensor, as words, and one assignment writes them all, which saves a conversion to
+    numpy and an assignment for each.
 
     Args:
         records: the record array.
-        fields: the schema: flat, all fields in the records.
-        keys: names of the fields in the records.
+        layout: of the records, which hold whole rows.
     """
 
-    def __init__(self, records: Any, fields: tuple[Field, ...], keys: list[str]) -> None:
+    def __init__(self, records: np.ndarray, layout: RecordLayout) -> None:
+        fields, keys = layout.fields, layout.keys
+        self._layout = layout
+        self._items = layout.items_of(records)
         joined = _find_joined(records, fields, keys)
         self._words = [_words(fields[i]) for i in joined]
         self._joined = [(fields[i].path[0], _TORCH_TYPES[fields[i].stored_dtype], fields[i].shape[0]) for i in joined]
@@ -60,8 +64,13 @@ class RecordWriter:
         self._stage = torch.zeros(count, sum(self._words), dtype=_WORD)
         self._stage_runs = _runs(self._stage.numpy(), 0, sum(self._words))
 
-    def write(self, start: int, rows: dict[str, Any], count: int) -> bool:
+    def write(self, start: int, rows: "PackedRows | dict[str, Any]", count: int) -> bool:
         """Write ``count`` rows to ``start, start + 1, ...``, which must not pass the end. False: nothing was done."""
+        if isinstance(rows, PackedRows):
+            if rows.layout is not self._layout:
+                return False
+            self._items[start : start + count] = rows.items
+            return True
         if count != self._count:
             if count > _MAX_ROWS:
                 return False
@@ -105,7 +114,7 @@ def _offset_of(records: np.ndarray, key: str) -> int:
     return int(records.dtype.fields[key][1])  # type: ignore[index]
 
 
-def _find_joined(records: np.ndarray, fields: tuple[Field, ...], keys: list[str]) -> list[int]:
+def _find_joined(records: np.ndarray, fields: tuple[Field, ...], keys: tuple[str, ...]) -> list[int]:
     """The fields that can be joined, by their place in the record: the longest run without a gap, of at least two."""
     offsets = {number: _offset_of(records, key) for number, key in enumerate(keys)}
     runs: list[list[int]] = [[]]

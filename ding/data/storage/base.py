@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ding.data.storage._packed import PackedRows
+
 
 class Storage(ABC):
     """``capacity`` slots for rows, addressed by position.
@@ -22,13 +24,18 @@ class Storage(ABC):
 
         Args:
             start: position of the first row.
-            rows: nested dict of columns with ``count`` rows each, or a list of ``count`` objects.
+            rows: nested dict of columns with ``count`` rows each, or a list of ``count`` objects, or packed rows that
+                this storage takes.
             count: number of rows.
 
         Raises:
             SchemaError: the rows do not fit to what is stored; nothing was changed.
             OSError: the rows lie on a disk without space for more; nothing was changed.
         """
+
+    def takes(self, rows: PackedRows) -> bool:
+        """Whether packed rows can be written as they are: they fit to what is stored."""
+        return False
 
     @abstractmethod
     def read(self, positions: np.ndarray) -> Any:

@@ -4,19 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 
 from ding.data._aligned import aligned_zeros
 from ding.data._tree_codec import PickedRows
+from ding.data.storage._packed import PackedRows, makes_records, packs, record_layout
 from ding.data.storage._record_writer import RecordWriter
 from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, check_values, dig
 from ding.data.storage.base import Storage
 from ding.data.storage.mapped import MappedFiles
 from ding.data.transition_batch import TransitionBatch
 
-# Fields of at most so many bytes per row share one record: a read then gathers them all at once. Copying of larger
-# rows is bound by memory, and records of them would spread the small fields over many pages.
-PACKED_BYTES = 512
 # Arrays in one piece of memory begin at multiples of so many bytes.
 _ALIGN = 64
 
@@ -49,15 +46,12 @@ class ColumnStorage(Storage):
         self._reserved_rows = 0
         self._arrays: list[Any] = [None] * len(fields)
         self._records: np.ndarray | None = None
-        self._keys: list[str] = [f"f{i}" for i in range(len(fields))]
         self._packed = [i for i in range(len(fields)) if self._in_records(i)]
+        self._layout = record_layout(tuple(fields[i] for i in self._packed))
         if self._packed:
-            # Fields of one dtype side by side: several of them can then be written at once.
-            order = sorted(self._packed, key=lambda i: (-fields[i].stored_dtype.itemsize, fields[i].stored_dtype.str))
-            layout = np.dtype([(self._keys[i], fields[i].stored_dtype, fields[i].shape) for i in order], align=True)
-            self._records = allocate("records", (capacity,), layout)
-            for i in self._packed:
-                self._arrays[i] = self._records[self._keys[i]]
+            self._records = allocate("records", (capacity,), self._layout.dtype)
+            for i, key in zip(self._packed, self._layout.keys):
+                self._arrays[i] = self._records[key]
         for i, field in enumerate(fields):
             if field.kind == OBJECTS:
                 self._arrays[i] = [None] * capacity
@@ -70,30 +64,32 @@ class ColumnStorage(Storage):
         return True
 
     def _in_records(self, number: int) -> bool:
-        return self._keeps(number) and _packs(self.fields[number])
+        return self._keeps(number) and packs(self.fields[number])
 
     def _make_plans(self) -> None:
         fields = self.fields
         self._flat = all(len(field.path) == 1 for field in fields)
         self._top_keys = [field.path[0] for field in fields]
-        plain = all(field.kind != OBJECTS and field.recast is None for field in fields)
-        # What read() can do in one comprehension: (key, key in the record, is it a tensor).
-        self._simple = self._flat and plain and len(self._packed) == len(fields)
+        self._simple = makes_records(fields) and len(self._packed) == len(fields)
         # Fields with an array of their own here or, elided, elsewhere.
         self._large = [i for i, field in enumerate(fields) if field.kind != OBJECTS and not self._in_records(i)]
-        self._simple_plan = [(field.path[0], key, field.kind == TENSOR) for field, key in zip(fields, self._keys)]
         # For whoever wants to do without the calls of write(): it does nothing, and says so, unless rows fit exactly.
         self.quick_writer: RecordWriter | _WriterWithinSpace | None = None
-        if self._simple:
-            writer = RecordWriter(self._records, fields, self._keys)
+        if self._simple and self._records is not None:
+            writer = RecordWriter(self._records, self._layout)
             self.quick_writer = writer if self._mapped is None else _WriterWithinSpace(writer)
 
     # ------------------------------------------------------------------ write
 
-    def write(self, start: int, rows: dict[str, Any], count: int) -> None:
+    def takes(self, rows: PackedRows) -> bool:
+        return self._simple and rows.layout is self._layout
+
+    def write(self, start: int, rows: "PackedRows | dict[str, Any]", count: int) -> None:
         writer = self.quick_writer
         if writer is not None and start + count <= self.capacity and writer.write(start, rows, count):
             return
+        if isinstance(rows, PackedRows):
+            rows = rows.columns()
         leaves = self._checked(rows, count)
         if self._mapped is not None:
             self._reserve(self._mapped, start, count)
@@ -140,11 +136,7 @@ class ColumnStorage(Storage):
     def read_columns(self, positions: np.ndarray) -> dict[str, Any]:
         """The columns of :meth:`read`, in a new dict."""
         if self._simple:
-            records = self._records.take(positions)  # type: ignore[union-attr]
-            from_numpy = torch.from_numpy
-            return {
-                name: from_numpy(records[key]) if tensor else records[key] for name, key, tensor in self._simple_plan
-            }
+            return self._layout.columns_of(self._records.take(positions))  # type: ignore[union-attr]
         return self._nest(self.gather(positions))
 
     def saved(self, positions: np.ndarray) -> Any:
@@ -166,8 +158,8 @@ class ColumnStorage(Storage):
         leaves: list[Any] = [None] * len(self.fields)
         if self._records is not None:
             records = self._records.take(positions)
-            for i in self._packed:
-                leaves[i] = records[self._keys[i]]
+            for i, key in zip(self._packed, self._layout.keys):
+                leaves[i] = records[key]
         targets = self._targets(len(positions))
         self._gather_large(positions, targets)
         for i, target in targets.items():
@@ -222,7 +214,7 @@ class ColumnStorage(Storage):
 
     @property
     def nbytes(self) -> int:
-        own = [field for i, field in enumerate(self.fields) if self._keeps(i) and not _packs(field)]
+        own = [field for i, field in enumerate(self.fields) if self._keeps(i) and not packs(field)]
         records = 0 if self._records is None else self._records.itemsize
         return self.capacity * (records + sum(field.row_bytes if field.dtype is not None else 8 for field in own))
 
@@ -238,15 +230,6 @@ class _WriterWithinSpace:
         self.writer = writer
         self.rows = 0
 
-    def write(self, start: int, rows: dict[str, Any], count: int) -> bool:
+    def write(self, start: int, rows: "PackedRows | dict[str, Any]", count: int) -> bool:
         """See :meth:`RecordWriter.write`."""
         return start + count <= self.rows and self.writer.write(start, rows, count)
-
-
-def _packs(field: Field) -> bool:
-    # A complex number is aligned as its parts are, so a record may give it a stride that torch does not take.
-    return (
-        field.dtype is not None
-        and 0 < field.row_bytes <= PACKED_BYTES
-        and field.dtype.itemsize <= field.dtype.alignment
-    )

@@ -1,18 +1,23 @@
 """The store of trajectory pieces that are one step long."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from ding.data import TransitionBatch
-from ding.data.columns import Columns, map_leaves, take
+from ding.data._step_plan import StepPlan, plan_of, quick_arrays
+from ding.data.columns import Columns, concat, map_leaves, take
+from ding.data.storage import PackedRows, RecordLayout, record_layout_of
+
+_Step = dict[str, Any]
 
 
 class StepStore:
-    """What :class:`~ding.data.TrajectoryStore` is, for pieces of one step: its columns leave as they came, uncopied.
+    """What :class:`~ding.data.TrajectoryStore` is, for pieces of one step, which need no log.
 
-    Each step must be finished or popped, in the order of its environments, before the next one comes.
+    Small rows leave as the records that a replay buffer stores. Of others, the columns of one step leave as they came,
+    uncopied. Each step must be finished or popped, in the order of its environments, before the next one comes.
 
     Args:
         env_num: number of environments.
@@ -20,8 +25,12 @@ class StepStore:
 
     def __init__(self, env_num: int) -> None:
         self._env_num = env_num
-        self._last: tuple[np.ndarray, dict[str, Any]] | None = None
-        self._finished: list[TransitionBatch] = []
+        self._last: tuple[np.ndarray, _Step] | None = None
+        self._finished: list[_Step] = []
+        self._finished_steps = 0
+        self._packing: _Packing | None = None
+        # Large rows usually stay large: it is not tried again with every step.
+        self._may_pack = True
 
     @property
     def counts(self) -> np.ndarray:
@@ -34,37 +43,102 @@ class StepStore:
     @property
     def finished_steps(self) -> int:
         """Steps of the pieces that :meth:`take_finished` would give."""
-        return sum(map(len, self._finished))
+        return self._finished_steps
 
     def append(self, env_ids: np.ndarray, columns: dict[str, Any]) -> None:
         """Take one step of the environments ``env_ids``; the columns belong to the store from now on."""
-        self._last = (env_ids, tensor_columns(columns))
+        self._last = (env_ids, columns)
 
     def finish(self, env_ids: np.ndarray) -> None:
         """End the growing pieces of these environments."""
-        self._finished.append(self.pop(env_ids))
+        step, count = self._cut(env_ids)
+        if count:
+            self._finished.append(step)
+            self._finished_steps += count
 
     def take_finished(self) -> TransitionBatch:
-        """Take the finished pieces out, concatenated in the order in which they were finished."""
-        finished, self._finished = self._finished, []
-        return TransitionBatch.concat(finished) if finished else TransitionBatch.from_rows([])
+        """Take the finished pieces out, concatenated in the order in which they were finished.
+
+        Raises:
+            SchemaError: the steps differ in fields, dtypes or row shapes. They are lost then.
+        """
+        steps, total = self._finished, self._finished_steps
+        self._finished, self._finished_steps = [], 0
+        return self._batch(steps, total)
 
     def pop(self, env_ids: np.ndarray) -> TransitionBatch:
         """Take the growing pieces of these environments out; the pieces of the others are dropped."""
-        last, self._last = self._last, None
-        if last is None:
-            return TransitionBatch.from_rows([])
-        ids, columns = last
-        if len(env_ids) < len(ids):
-            kept = np.flatnonzero(np.isin(ids, env_ids))
-            ids, columns = ids[kept], {key: take(value, kept) for key, value in columns.items()}
-        return TransitionBatch.trusted(columns, len(ids), np.ones(len(ids), dtype=np.int64))
+        step, count = self._cut(env_ids)
+        return self._batch([step], count)
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the step that is not finished (``None``: everything, finished pieces too)."""
         self._last = None
         if env_ids is None:
-            self._finished = []
+            self._finished, self._finished_steps = [], 0
+
+    def _cut(self, env_ids: np.ndarray) -> tuple[_Step, int]:
+        """The last step, of these environments, with their number."""
+        last, self._last = self._last, None
+        if last is None:
+            return {}, 0
+        ids, columns = last
+        if len(env_ids) == len(ids):
+            return columns, len(ids)
+        kept = np.flatnonzero(np.isin(ids, env_ids))
+        return {key: take(value, kept) for key, value in columns.items()}, len(kept)
+
+    def _batch(self, steps: list[_Step], total: int) -> TransitionBatch:
+        if not total:
+            return TransitionBatch.from_rows([])
+        lengths = np.ones(total, dtype=np.int64)
+        packed = self._packed(steps, total)
+        if packed is not None:
+            return TransitionBatch.of_packed(packed, lengths)
+        parts = [tensor_columns(step) for step in steps]
+        columns: Any = parts[0] if len(parts) == 1 else concat(parts)
+        return TransitionBatch.trusted(columns, total, lengths)
+
+    def _packed(self, steps: list[_Step], total: int) -> PackedRows | None:
+        """The rows as records, when they are small and all of one form."""
+        if not self._may_pack:
+            return None
+        if self._packing is not None:
+            packed = self._packing.pack(steps, total)
+            if packed is not None:
+                return packed
+        self._packing = _packing_of(steps[0])
+        self._may_pack = self._packing is not None
+        return None if self._packing is None else self._packing.pack(steps, total)
+
+
+class _Packing(NamedTuple):
+    """How steps of one form become records."""
+
+    plan: StepPlan
+    layout: RecordLayout
+
+    def pack(self, steps: list[_Step], total: int) -> PackedRows | None:
+        """``total`` rows; ``None`` when a step has another form."""
+        arrays = []
+        for step in steps:
+            one = quick_arrays(step, self.plan)
+            if one is None:
+                return None
+            arrays.append(one)
+        items = np.empty(total, self.layout.item)
+        records = items.view(self.layout.dtype)
+        for key, parts in zip(self.layout.keys, zip(*arrays)):
+            if len(parts) == 1:
+                records[key][...] = parts[0]
+            else:
+                np.concatenate(parts, out=records[key])
+        return PackedRows(self.layout, items)
+
+
+def _packing_of(step: _Step) -> _Packing | None:
+    layout = record_layout_of(tensor_columns(step))
+    return None if layout is None else _Packing(plan_of(step), layout)
 
 
 def tensor_columns(columns: dict[str, Any]) -> dict[str, Any]:

@@ -181,12 +181,14 @@ class RingBuffer(IBuffer):
         raise NotImplementedError
 
     def _rows_of(self, data: Any) -> tuple[Any, int]:
-        """What was pushed, as columns or as a list, and its number of rows."""
+        """What was pushed, as columns, as packed rows that the storage takes or as a list, and its number of rows."""
         if self._deepcopy:
             data = copy.deepcopy(data)
         if isinstance(data, TransitionBatch):
             count = len(data)
-            storage = self._storage
+            storage, packed = self._storage, data.packed
+            if packed is not None and storage is not None and storage.takes(packed) and self._remover is None:
+                return packed, count
             if count and (storage is None or storage.columnar):
                 try:
                     return data.columns, count
@@ -207,7 +209,8 @@ class RingBuffer(IBuffer):
         size, start = self._size, self._tail
         if count > size:
             start = (start + count - size) % size
-            rows = rows[count - size :] if isinstance(rows, list) else take(rows, slice(count - size, count))
+            last = slice(count - size, count)
+            rows = take(rows, last) if isinstance(rows, dict) else rows[last]
             count = size
         storage = self._storage
         if storage is None:

@@ -102,7 +102,10 @@ class NaiveReplayBuffer(RingBuffer):
         size, start, count = self._size, self._tail, len(batch)
         stop = start + count
         try:
-            if not count or stop > size or not writer.write(start, batch.columns, count):
+            if not count or stop > size:
+                return False
+            packed = batch.packed
+            if not writer.write(start, batch.columns if packed is None else packed, count):
                 return False
         except SchemaError:
             # Rows that were changed by hand and fit together no longer: the general way takes or refuses them.

@@ -87,7 +87,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         ends = np.zeros(count, dtype=np.bool_)
         field = self._cfg["end_field"]
         if field is not None:
-            column = rows.get(field) if isinstance(rows, dict) else [_get(row, field) for row in rows]
+            column = [_get(row, field) for row in rows] if isinstance(rows, list) else rows.get(field)
             if column is not None:
                 ends |= _as_flags(column, count, field)
         length = self._cfg["episode_len"]

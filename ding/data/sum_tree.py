@@ -72,7 +72,9 @@ class SumTree:
         leaves = self._levels[0]
         old = leaves.take(index)
         leaves[index] = values
-        self._note_change(old, leaves.take(index), len(index))
+        # Of repeats only the last one is there: what was given may be smaller than anything that stands in the leaves.
+        if self._may_lower(old, values):
+            self._lower(leaves.take(index))
         for rows, above in zip(self._rows, self._levels[1:]):
             index = index >> _FAN_BITS
             above[index] = rows.take(index, 0) @ _ONES
@@ -86,7 +88,8 @@ class SumTree:
         self._end_evenness()
         old = leaves.copy()
         leaves[:] = values
-        self._note_change(old, leaves, stop - start)
+        if self._may_lower(old, values):
+            self._lower(leaves)
         for rows, above in zip(self._rows, self._levels[1:]):
             start, stop = start // _FAN, (stop - 1) // _FAN + 1
             np.matmul(rows[start:stop], _ONES, out=above[start:stop])
@@ -147,18 +150,20 @@ class SumTree:
         even = state.get("even")
         self._even = None if even is None else (float(even[0]), int(even[1]))
 
-    def _note_change(self, old: np.ndarray, new: np.ndarray, size: int) -> None:
-        """Keep the minimum while it can be kept without looking at all leaves.
+    def _may_lower(self, old: np.ndarray, values: Any) -> bool:
+        """Note that leaves ``old`` are gone. Whether ``values`` in their place may hold a smaller one than the minimum.
 
-        The count of leaves at the minimum is a lower bound, so a repeat in ``old`` may cost a search, never a wrong
-        result.
+        The minimum is kept while it can be kept without looking at all leaves. The count of leaves at the minimum is a
+        lower bound, so a repeat in ``old`` may cost a search, never a wrong result.
         """
-        if size == 0 or self._min_count <= 0:
-            return
+        if self._min_count <= 0 or not len(old):
+            return False
         self._min_count -= int(np.count_nonzero(old == self._min))
-        lowest = float(np.minimum.reduce(new))
-        if lowest <= 0:
-            lowest = float(new.min(where=new > 0, initial=np.inf))
+        return bool((np.minimum.reduce(values) if isinstance(values, np.ndarray) else values) < self._min)
+
+    def _lower(self, new: np.ndarray) -> None:
+        """Take over a minimum that is among the leaves ``new``."""
+        lowest = float(new.min(where=new > 0, initial=np.inf))
         if lowest < self._min:
             self._min, self._min_count = lowest, 1
 

@@ -95,9 +95,9 @@ class Slots:
         """bool ``[N]``: whether the element ``ids[i]`` is in slot ``positions[i]`` (which may be no slot at all)."""
         # Negative numbers become huge ones.
         inside = positions.view(np.uint64) < self.size
-        if np.count_nonzero(inside) < len(inside):
-            positions = np.where(inside, positions, 0)
-        return (self.unique_id[positions] == ids) & inside
+        if np.count_nonzero(inside) == len(inside):
+            return self.unique_id[positions] == ids
+        return (self.unique_id[np.where(inside, positions, 0)] == ids) & inside
 
     def set_priority(self, positions: np.ndarray, priority: np.ndarray, largest: float) -> None:
         """Change priorities of held slots.

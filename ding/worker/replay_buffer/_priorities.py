@@ -1,5 +1,6 @@
 """Ids and priorities: how they come in, and how they look in a sample."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,6 @@ from ding.worker.replay_buffer.errors import BufferArgumentError
 _MISSING = -1
 _LARGEST = int(np.iinfo(np.int64).max)
 _SHOWN = 10
-_INF_BITS = np.float64(np.inf).view(np.uint64)
 
 
 class UniqueIds(np.ndarray):
@@ -98,18 +98,15 @@ def checked_priorities(values: Any, where: str) -> tuple[np.ndarray, float]:
         raise BufferArgumentError(f"{where} must be numbers, found {values!r:.200}") from error
     if not len(priorities):
         return priorities, 0.0
-    # As bits, floats from 0 to the largest are in their order, and inf, NaN and what is negative come behind them.
-    bits = np.maximum.reduce(priorities.view(np.uint64))
-    if bits < _INF_BITS:
-        return priorities, float(bits.view(np.float64))
+    # Several times faster than min and max. Of an array with NaN it is the NaN that they find.
+    smallest, largest = priorities.item(priorities.argmin()), priorities.item(priorities.argmax())
+    if smallest >= 0 and largest < math.inf:
+        return priorities, largest
     bad = np.flatnonzero(~((priorities >= 0) & (priorities < np.inf)))
-    if len(bad):
-        found = {int(i): float(priorities[i]) for i in bad[:_SHOWN]}
-        raise BufferArgumentError(
-            f"{where} must be finite and not negative; {len(bad)} of {len(priorities)} are not, by index: {found}"
-        )
-    # There is a -0.0 among them.
-    return priorities, float(priorities.max())
+    found = {int(i): float(priorities[i]) for i in bad[:_SHOWN]}
+    raise BufferArgumentError(
+        f"{where} must be finite and not negative; {len(bad)} of {len(priorities)} are not, by index: {found}"
+    )
 
 
 def _float_array(values: Any) -> np.ndarray:

@@ -92,11 +92,12 @@ class Slots:
         self.tree.set(positions, 0.0)
 
     def hold(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """bool ``[N]``: whether the element ``ids[i]`` is in slot ``positions[i]`` (which may be no slot at all)."""
+        """Whether element ``ids[i]`` is in slot ``positions[i]``, which may be no slot at all: bool ``[N]``, N > 0."""
         # Negative numbers become huge ones.
-        inside = positions.view(np.uint64) < self.size
-        if np.count_nonzero(inside) == len(inside):
+        numbers = positions.view(np.uint64)
+        if numbers.item(numbers.argmax()) < self.size:
             return self.unique_id[positions] == ids
+        inside = numbers < self.size
         return (self.unique_id[np.where(inside, positions, 0)] == ids) & inside
 
     def set_priority(self, positions: np.ndarray, priority: np.ndarray, largest: float) -> None:

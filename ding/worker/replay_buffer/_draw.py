@@ -48,6 +48,7 @@ class UniformDraw:
         self._order = np.zeros(0, dtype=np.int64)
         # For each position the number of the draw that gave it last; what was there before does not matter.
         self._stamps = np.zeros(0, dtype=np.int32)
+        self._numbers = np.zeros(0, dtype=np.int32)
 
     def __call__(self, count: int, size: int, replace: bool) -> np.ndarray:
         """int64 ``[size]``; the caller has checked that ``size <= count`` or ``replace``."""
@@ -82,19 +83,20 @@ class UniformDraw:
         self._block = block
 
     def _distinct(self, count: int, size: int) -> np.ndarray:
-        """int64 ``[size]``: the first distinct ones of independent draws, in their order."""
+        """int64 ``[size]``: seen from the end, the first distinct ones of independent draws, in their order."""
         if len(self._stamps) < count:
             self._stamps = np.empty(2 * count, dtype=np.int32)
         # About size^2 / 2 count of them are repeats.
         drawn = _integers(self._generator, count, size + size * size // count + 16)
         while True:
-            numbers = np.arange(len(drawn), dtype=np.int32)
-            # Of what is written to one place the last stays: written from behind, the first.
-            self._stamps[drawn[::-1]] = numbers[::-1]
-            distinct = drawn[self._stamps.take(drawn) == numbers]
+            if len(self._numbers) != len(drawn):
+                self._numbers = np.arange(len(drawn), dtype=np.int32)
+            # Of what is written to one place the last stays.
+            self._stamps[drawn] = self._numbers
+            distinct = drawn[self._stamps.take(drawn) == self._numbers]
             if len(distinct) >= size:
-                return distinct[:size]
-            drawn = np.concatenate([drawn, _integers(self._generator, count, size)])
+                return distinct[-size:]
+            drawn = np.concatenate([_integers(self._generator, count, size), drawn])
 
     def _separate(self, block: np.ndarray, count: int) -> None:
         """Redraw what repeats within a row until nothing does; sorts the rows.

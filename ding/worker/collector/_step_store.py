@@ -29,7 +29,7 @@ class StepStore:
         self._finished: list[_Step] = []
         self._finished_steps = 0
         self._packing: _Packing | None = None
-        # Large rows usually stay large: it is not tried again with every step.
+        # What cannot be packed usually stays so: it is not tried again with every step.
         self._may_pack = True
 
     @property
@@ -108,8 +108,9 @@ class StepStore:
             if packed is not None:
                 return packed
         self._packing = _packing_of(steps[0])
-        self._may_pack = self._packing is not None
-        return None if self._packing is None else self._packing.pack(steps, total)
+        packed = None if self._packing is None else self._packing.pack(steps, total)
+        self._may_pack = packed is not None
+        return packed
 
 
 class _Packing(NamedTuple):

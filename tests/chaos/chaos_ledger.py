@@ -1,6 +1,7 @@
 """An env whose every transition has a number of its own, and an audit of where these numbers ended up."""
 
 import contextlib
+import json
 import os
 import sqlite3
 import time
@@ -112,6 +113,16 @@ def journal_of(pid):
         if path.endswith(".sqlite"):
             return Path(path)
     return None
+
+
+def unswept(journal_path, data_root):
+    """Chunks that no buffer has, of processes that hold no task. The coordinator may be at work."""
+    # Listed first, so that a chunk that is taken in between counts as taken.
+    stored = FileDataPlane(data_root).chunks()
+    with contextlib.closing(sqlite3.connect(journal_path)) as db:
+        known = {json.loads(row[0])["chunk"] for row in db.execute("SELECT ref FROM chunk")}
+    holders = incarnations(journal_path)
+    return [chunk for chunk in stored if chunk not in known and writer_of(chunk) not in holders]
 
 
 def incarnations(journal_path):

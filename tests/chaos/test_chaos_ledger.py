@@ -10,7 +10,7 @@ import signal
 import sys
 
 import pytest
-from chaos_ledger import audit, incarnations, journal_of
+from chaos_ledger import audit, incarnations, journal_of, unswept
 from chaos_parts import ChaosRun
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -54,6 +54,8 @@ def stopped_dead(run, tmp_path):
     """Kill everything at one moment, and look at what is there."""
     journal = run.wait_for(lambda: journal_of(run.pid("coordinator")), "journal of the coordinator")
     run.leftovers.append(journal.parent)
+    # That a worker is dead is noticed after some seconds.
+    run.wait_for(lambda: not unswept(journal, tmp_path / "data"), "end of what the dead left")
     os.killpg(run.process.pid, signal.SIGKILL)
     run.process.wait()
     # The folder of the run stays, and perhaps a file that was being written; no process does.

@@ -376,6 +376,8 @@ def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path
         wait_until(lambda: len(plane.released) >= len(collector.produced))
         assert collector.log.count("collector_start_task") == learner.log.count("learner_start_task") == 1
     assert Counter(plane.released) == Counter(collector.produced)
+    # The thread with which a buffer reports would outlive this test.
+    first.coordinator._shelf.close()
 
 
 def test_a_task_does_not_get_the_buffer_of_the_one_before_that_is_about_to_be_closed():

@@ -236,7 +236,9 @@ def serve(worker: Any, context: RoleContext, over: threading.Event) -> bool:
     """
     patience_s = context.payload.get("patience_s")
     seen_s, proven = time.monotonic(), False
-    while not over.wait(_LOOK_EVERY_S if patience_s is not None or not proven else None):
+    # Never without a timeout: handlers of signals run in this thread only, and a signal that came to another one, or
+    # just before the wait, does not end the wait.
+    while not over.wait(_LOOK_EVERY_S):
         if not proven and worker.slave.statistics().tasks_completed >= _PROOF_TASKS:
             proven = True
             context.progress()

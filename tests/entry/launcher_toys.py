@@ -4,11 +4,14 @@ import os
 import queue
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 from ding.entry._launcher import Launcher
 from ding.entry._role import PermanentRoleError, RestartRule, Role
+from ding.entry._roles import serve
 from ding.entry._run_dir import RunDir
 
 QUICK = RestartRule(delay_s=0.05, max_delay_s=0.1)
@@ -62,6 +65,29 @@ def kills_fork_server(context):
         context.stop.wait(60)
         return None
     return {"incarnation": context.incarnation}
+
+
+def hears_with_another_thread(context):
+    """SIGTERM comes to another thread than the one that runs handlers, while that one serves a worker."""
+    over, proven, heard = threading.Event(), threading.Event(), []
+    context.stop.on_set(over.set)
+    context.progress = proven.set
+    slave = SimpleNamespace(is_connected=True, statistics=lambda: SimpleNamespace(tasks_completed=10**6))
+
+    def send():
+        proven.wait(20)
+        stat = Path(f"/proc/self/task/{os.getpid()}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "S":
+            time.sleep(0)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        heard.append(context.stop.wait(10))
+        over.set()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    serve(SimpleNamespace(slave=slave), SimpleNamespace(payload={}, progress=context.progress), over)
+    sender.join()
+    return {"heard": heard}
 
 
 def tells_blocked_signals(context):

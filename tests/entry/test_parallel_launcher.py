@@ -246,6 +246,12 @@ def test_a_killed_role_comes_back_and_a_terminated_one_ends_in_order(own):
     assert "SIGTERM" in [path.read_text() for path in own.out.glob("*.stopped")]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_a_role_stops_when_another_of_its_threads_hears_the_signal(run_dir, tmp_path):
+    outcome = launcher_of([Role("hears", toys.hears_with_another_thread, ends_run=True)], run_dir, tmp_path).run()
+    assert outcome.result == {"heard": [True]}
+
+
 def test_a_run_folder_that_nobody_is_in_is_swept(tmp_path):
     used, left = RunDir.create(tmp_path), RunDir.create(tmp_path)
     joined = RunDir.join(used.path)

@@ -126,17 +126,22 @@ def test_many_rows_take_the_quick_way_only_when_they_are_packed():
     assert held(storage, 3000)["action"][:, 0].tolist() == [0] * 1000 + list(range(2000))
 
 
-def test_only_rows_that_fit_are_taken():
+def test_only_rows_that_fit_stay_packed():
+    def stay_packed(storage, plain):
+        batch = TransitionBatch.of_packed(packed(plain))
+        found = storage.storable(batch)
+        assert found is batch.packed or (batch.packed is None and found is batch.columns)
+        return isinstance(found, PackedRows)
+
     storage = make_storage(columns(1), CAPACITY, StorageOptions())
-    assert storage.takes(packed(columns(3)))
-    other = packed(dict(reversed(columns(3).items())))
-    assert not storage.takes(other)
-    assert not storage.quick_writer.write(0, other, 3)
-    eliding = make_storage(columns(1), CAPACITY, StorageOptions(elide_next_obs=True))
-    assert not eliding.takes(packed(columns(3)))
-    with_objects = make_storage({**columns(1), "info": [{}]}, CAPACITY, StorageOptions())
-    assert not with_objects.takes(packed(columns(3)))
-    assert not make_storage([object()], CAPACITY, StorageOptions()).takes(packed(columns(3)))
+    assert stay_packed(storage, columns(3))
+    other = dict(reversed(columns(3).items()))
+    assert not stay_packed(storage, other)
+    assert not storage.quick_writer.write(0, packed(other), 3)
+    assert not stay_packed(make_storage(columns(1), CAPACITY, StorageOptions(elide_next_obs=True)), columns(3))
+    assert not stay_packed(make_storage({**columns(1), "info": [{}]}, CAPACITY, StorageOptions()), columns(3))
+    plain = TransitionBatch(columns(3))
+    assert storage.storable(plain) is plain.columns
 
 
 @given(st.lists(st.tuples(st.integers(0, 49), st.integers(1, 50), st.booleans()), max_size=12))

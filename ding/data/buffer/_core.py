@@ -17,7 +17,6 @@ from ding.data.columns import SchemaError, take
 from ding.data.storage import (
     ElidedRows,
     ElidingStorage,
-    PackedRows,
     Storage,
     StorageOptions,
     columns_of,
@@ -129,10 +128,9 @@ class RecordCore:
         """The rows as columns, or packed where that is how they are stored."""
         if not isinstance(rows, TransitionBatch):
             return columns_of(list(rows))
-        packed, storage = rows.packed, self._storage
-        return packed if packed is not None and storage is not None and storage.takes(packed) else rows.columns
+        return rows.columns if self._storage is None else self._storage.storable(rows)
 
-    def _write(self, columns: "PackedRows | dict[str, Any]", slots: np.ndarray) -> None:
+    def _write(self, columns: Any, slots: np.ndarray) -> None:
         """Write rows to slots, one write per run of slots: only deletions make more than one run."""
         assert self._storage is not None
         count = len(slots)
@@ -142,9 +140,7 @@ class RecordCore:
             return
         bounds = [0, *ends.tolist(), count]
         for begin, end in pairwise(bounds):
-            part = slice(begin, end)
-            run = take(columns, part) if isinstance(columns, dict) else columns[part]
-            self._storage.write(int(slots[begin]), run, end - begin)
+            self._storage.write(int(slots[begin]), take(columns, slice(begin, end)), end - begin)
 
     def _meta_column(self, key: Any) -> np.ndarray:
         column = self._meta.get(key)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ding.data.storage._packed import PackedRows
+from ding.data.transition_batch import TransitionBatch
 
 
 class Storage(ABC):
@@ -24,8 +25,8 @@ class Storage(ABC):
 
         Args:
             start: position of the first row.
-            rows: nested dict of columns with ``count`` rows each, or a list of ``count`` objects, or packed rows that
-                this storage takes.
+            rows: nested dict of columns with ``count`` rows each, or a list of ``count`` objects, or what
+                :meth:`storable` gives.
             count: number of rows.
 
         Raises:
@@ -33,9 +34,13 @@ class Storage(ABC):
             OSError: the rows lie on a disk without space for more; nothing was changed.
         """
 
-    def takes(self, rows: PackedRows) -> bool:
-        """Whether packed rows can be written as they are: they fit to what is stored."""
-        return False
+    def storable(self, batch: TransitionBatch) -> "PackedRows | dict[str, Any]":
+        """The rows of a batch as :meth:`write` takes them best: packed where that is how they are stored.
+
+        Raises:
+            SchemaError: rows that a caller changed no longer fit together.
+        """
+        return batch.columns
 
     @abstractmethod
     def read(self, positions: np.ndarray) -> Any:

@@ -81,8 +81,9 @@ class ColumnStorage(Storage):
 
     # ------------------------------------------------------------------ write
 
-    def takes(self, rows: PackedRows) -> bool:
-        return self._simple and rows.layout is self._layout
+    def storable(self, batch: TransitionBatch) -> "PackedRows | dict[str, Any]":
+        packed = batch.packed
+        return packed if packed is not None and self._simple and packed.layout is self._layout else batch.columns
 
     def write(self, start: int, rows: "PackedRows | dict[str, Any]", count: int) -> None:
         writer = self.quick_writer

@@ -181,17 +181,18 @@ class RingBuffer(IBuffer):
         raise NotImplementedError
 
     def _rows_of(self, data: Any) -> tuple[Any, int]:
-        """What was pushed, as columns, as packed rows that the storage takes or as a list, and its number of rows."""
+        """What was pushed, as columns, packed as it is stored, or as a list, and its number of rows."""
         if self._deepcopy:
             data = copy.deepcopy(data)
         if isinstance(data, TransitionBatch):
             count = len(data)
-            storage, packed = self._storage, data.packed
-            if packed is not None and storage is not None and storage.takes(packed) and self._remover is None:
-                return packed, count
+            storage = self._storage
             if count and (storage is None or storage.columnar):
                 try:
-                    return data.columns, count
+                    # What is tracked is told by its rows.
+                    if storage is None or self._remover is not None:
+                        return data.columns, count
+                    return storage.storable(data), count
                 except SchemaError:
                     # Rows that were changed by hand: the storage says whether it takes them.
                     return data.rows(), count
@@ -209,8 +210,7 @@ class RingBuffer(IBuffer):
         size, start = self._size, self._tail
         if count > size:
             start = (start + count - size) % size
-            last = slice(count - size, count)
-            rows = take(rows, last) if isinstance(rows, dict) else rows[last]
+            rows = take(rows, slice(count - size, count))
             count = size
         storage = self._storage
         if storage is None:

@@ -83,6 +83,14 @@ class Slots:
             rest = part_of(priority, until), part_of(collect_iter, until)
             self.fill(0, count - until, first_id + until, *rest)
 
+    def are_taken(self, positions: np.ndarray, head: int, span: int) -> bool:
+        """Whether these slots, int64 ``[N]``, are all that are held: in order, within ``span`` from ``head`` on."""
+        taken = self.unique_id != EMPTY
+        if not (0 <= head < self.size and span <= self.size) or np.count_nonzero(taken) != len(positions):
+            return False
+        spanned = (head + np.arange(span)) % self.size
+        return np.array_equal(positions, spanned[taken[spanned]])
+
     def remove(self, positions: np.ndarray) -> None:
         """Empty these slots (int64 ``[N]``)."""
         self.unique_id[positions] = EMPTY

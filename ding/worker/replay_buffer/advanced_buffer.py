@@ -482,13 +482,7 @@ class AdvancedReplayBuffer(RingBuffer):
             slots.load_state_dict(state_dict["slots"])
             head, span = int(state_dict["head"]), int(state_dict["span"])
             positions = np.array(state_dict["positions"], dtype=np.int64)
-            taken = slots.unique_id != EMPTY
-            spanned = (head + np.arange(min(span, self._size))) % self._size
-            if (
-                not (0 <= head < self._size and span <= self._size)
-                or np.count_nonzero(taken) != len(positions)
-                or not np.array_equal(positions, spanned[taken[spanned]])
-            ):
+            if not slots.are_taken(positions, head, span):
                 raise BufferArgumentError(
                     f"the state of {self._instance_name!r} is damaged: its elements are not where its slots are taken"
                 )

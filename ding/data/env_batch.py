@@ -41,7 +41,7 @@ class EnvBatch(Mapping[int, Any]):
         self._positions: dict[int, int] | None = None
 
     @classmethod
-    def trusted(cls, env_ids: np.ndarray, columns: Columns) -> "EnvBatch":
+    def unchecked(cls, env_ids: np.ndarray, columns: Columns) -> "EnvBatch":
         """Wrap columns that are known to be sound, without looking at them (for hot paths)."""
         batch = cls.__new__(cls)
         batch.env_ids = env_ids
@@ -89,13 +89,13 @@ class EnvBatch(Mapping[int, Any]):
             raise SchemaError(f"no field {name!r}: the rows are not dicts")
         if name not in columns:
             raise SchemaError(f"no field {name!r}; fields are {sorted(map(str, columns))}")
-        return EnvBatch.trusted(self.env_ids, columns[name])
+        return EnvBatch.unchecked(self.env_ids, columns[name])
 
     def take(self, positions: np.ndarray) -> "EnvBatch":
         """The batch of the environments at these positions (not ids)."""
         if self._columns is None and self._rows is not None:
             return EnvBatch.from_dict({int(self.env_ids[p]): self._rows[p] for p in positions.tolist()})
-        return EnvBatch.trusted(self.env_ids[positions], take(self.columns, positions))
+        return EnvBatch.unchecked(self.env_ids[positions], take(self.columns, positions))
 
     def position(self, env_id: int) -> int:
         """Row position of an environment. Raises ``KeyError`` when it is not in the batch."""
@@ -175,7 +175,7 @@ class TimestepBatch(EnvBatch):
         self._positions = None
 
     @classmethod
-    def trusted_timesteps(
+    def unchecked_timesteps(
         cls,
         env_ids: np.ndarray,
         obs: Columns,
@@ -206,7 +206,7 @@ class TimestepBatch(EnvBatch):
         if not steps:
             raise SchemaError("a TimestepBatch needs at least one environment")
         infos = {i: step.info for i, step in enumerate(steps) if step.info}
-        batch = cls.trusted_timesteps(
+        batch = cls.unchecked_timesteps(
             np.fromiter(mapping.keys(), dtype=np.int64, count=len(steps)),
             _obs_column([step.obs for step in steps]),
             _reward_column([step.reward for step in steps]),
@@ -229,7 +229,7 @@ class TimestepBatch(EnvBatch):
     def take(self, positions: np.ndarray) -> "TimestepBatch":
         """The timesteps at these positions (not ids)."""
         infos = {new: self.infos[old] for new, old in enumerate(positions.tolist()) if old in self.infos}
-        return self.trusted_timesteps(
+        return self.unchecked_timesteps(
             self.env_ids[positions],
             take(self.obs, positions),
             take(self.reward, positions),

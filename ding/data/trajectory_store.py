@@ -238,7 +238,7 @@ class TrajectoryStore:
         if self._layout is not None:
             return TransitionBatch.of_packed(PackedRows(self._layout, self._items.take(rows)), lengths)
         columns = self._nest([field.given(field.array.take(rows, axis=0)) for field in self._fields or ()])
-        return TransitionBatch.trusted(columns, len(rows), lengths)
+        return TransitionBatch.unchecked(columns, len(rows), lengths)
 
     def _nest(self, leaves: list[Any]) -> dict[str, Any]:
         result: dict[str, Any] = {}

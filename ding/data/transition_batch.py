@@ -82,7 +82,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         self._lengths = None if lengths is None else _checked_lengths(lengths, length)
 
     @classmethod
-    def trusted(cls, columns: dict[str, Any], length: int, lengths: np.ndarray | None = None) -> "TransitionBatch":
+    def unchecked(cls, columns: dict[str, Any], length: int, lengths: np.ndarray | None = None) -> "TransitionBatch":
         """Wrap columns that are known to be sound, without looking at them (for hot paths)."""
         batch = cls.__new__(cls)
         batch._table = _Table(columns, None)
@@ -147,7 +147,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             return cls.of_packed(packed, lengths)
         columns = concat([batch.columns for batch in batches])
         assert isinstance(columns, dict)
-        return cls.trusted(columns, sum(len(batch) for batch in batches), lengths)
+        return cls.unchecked(columns, sum(len(batch) for batch in batches), lengths)
 
     # ------------------------------------------------------------------ columns
 
@@ -196,11 +196,11 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             SchemaError: a new column has another number of rows.
         """
         check_rows(columns, self._length)
-        return self.trusted({**self.columns, **columns}, self._length, self._lengths)
+        return self.unchecked({**self.columns, **columns}, self._length, self._lengths)
 
     def without_columns(self, *names: str) -> "TransitionBatch":
         """A batch without the named top-level columns; names that do not exist are ignored."""
-        return self.trusted({k: v for k, v in self.columns.items() if k not in names}, self._length, self._lengths)
+        return self.unchecked({k: v for k, v in self.columns.items() if k not in names}, self._length, self._lengths)
 
     # ------------------------------------------------------------------ rows
 

@@ -28,10 +28,10 @@ def forward_columns(model: Any, data: EnvBatch, device: "torch.device | str", **
         array_forward = getattr(model, "array_forward", None)
         arrays = None if array_forward is None else array_forward(columns, **kwargs)
         if arrays is not None:
-            return EnvBatch.trusted(data.env_ids, {key: _array_column(value) for key, value in arrays.items()})
+            return EnvBatch.unchecked(data.env_ids, {key: _array_column(value) for key, value in arrays.items()})
     with torch.no_grad():
         output = model.forward(float_columns(columns, device), **kwargs)
-    return EnvBatch.trusted(data.env_ids, {key: _output_column(value) for key, value in output.items()})
+    return EnvBatch.unchecked(data.env_ids, {key: _output_column(value) for key, value in output.items()})
 
 
 def float_columns(columns: Any, device: "torch.device | str") -> Any:

@@ -29,5 +29,5 @@ def clone_structure(value: Any) -> Any:
     if kind is TransitionBatch:
         columns = map_leaves(clone_structure, value.columns)
         assert isinstance(columns, dict)
-        return TransitionBatch.trusted(columns, len(value), value.lengths)
+        return TransitionBatch.unchecked(columns, len(value), value.lengths)
     return value

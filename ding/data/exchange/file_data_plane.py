@@ -143,7 +143,7 @@ class FileDataPlane:
     def get(self, ref: AnyRef) -> TransitionBatch:
         """See :meth:`DataPlane.get <ding.data.exchange.DataPlane.get>`."""
         content = self._content(ref)
-        return TransitionBatch.trusted(content.tree["columns"], content.tree["rows"], content.tree["lengths"])
+        return TransitionBatch.unchecked(content.tree["columns"], content.tree["rows"], content.tree["lengths"])
 
     def meta(self, ref: AnyRef) -> dict[str, Any]:
         """See :meth:`DataPlane.meta <ding.data.exchange.DataPlane.meta>`."""

@@ -50,7 +50,7 @@ def gather(plane: DataPlane, refs: "Sequence[AnyRef]", rows: "np.ndarray | Seque
             raise IndexError(f"row {rows_here.max()} of a chunk of {len(batch)} rows")
         parts.append((batch.columns, rows_here, order[start:stop]))
     columns = _picked(parts, len(places), [part[0] for part in parts], "")
-    return TransitionBatch.trusted(columns, len(places))
+    return TransitionBatch.unchecked(columns, len(places))
 
 
 def _picked(parts: list[_Part], total: int, nodes: list[Any], path: str) -> Any:

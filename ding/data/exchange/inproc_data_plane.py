@@ -68,7 +68,7 @@ class InprocDataPlane:
         """See :meth:`DataPlane.get <ding.data.exchange.DataPlane.get>`."""
         stored = self._find(ref)[0]
         self._counters.add(got_chunks=1, cache_hits=1)
-        return TransitionBatch.trusted(stored.columns, len(stored), stored.lengths)
+        return TransitionBatch.unchecked(stored.columns, len(stored), stored.lengths)
 
     def meta(self, ref: AnyRef) -> dict[str, Any]:
         """See :meth:`DataPlane.meta <ding.data.exchange.DataPlane.meta>`."""
@@ -121,4 +121,4 @@ def copied_tree(tree: Any) -> Any:
 
 
 def _copied(batch: TransitionBatch) -> TransitionBatch:
-    return TransitionBatch.trusted(copied_tree(batch.columns), len(batch), batch.lengths)
+    return TransitionBatch.unchecked(copied_tree(batch.columns), len(batch), batch.lengths)

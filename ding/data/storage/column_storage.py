@@ -132,7 +132,7 @@ class ColumnStorage(Storage):
     # ------------------------------------------------------------------ read
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
-        return TransitionBatch.trusted(self.read_columns(positions), len(positions))
+        return TransitionBatch.unchecked(self.read_columns(positions), len(positions))
 
     def read_columns(self, positions: np.ndarray) -> dict[str, Any]:
         """The columns of :meth:`read`, in a new dict."""
@@ -141,7 +141,7 @@ class ColumnStorage(Storage):
         return self._nest(self.gather(positions))
 
     def saved(self, positions: np.ndarray) -> Any:
-        return TransitionBatch.trusted(self._nest(self._pick(positions)), len(positions))
+        return TransitionBatch.unchecked(self._nest(self._pick(positions)), len(positions))
 
     def _pick(self, positions: np.ndarray) -> list[Any]:
         """One leaf per field that has memory here, to be read from it later; ``None`` for the others."""

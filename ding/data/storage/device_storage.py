@@ -77,7 +77,7 @@ class DeviceStorage(Storage):
             for key in path[:-1]:
                 inner = inner.setdefault(key, {})
             inner[path[-1]] = column.index_select(0, index)
-        return TransitionBatch.trusted(result, len(positions))
+        return TransitionBatch.unchecked(result, len(positions))
 
     def erase(self, positions: np.ndarray) -> None:
         """Tensors need no erasing."""

@@ -58,7 +58,7 @@ def copied_batch(batch: TransitionBatch) -> TransitionBatch:
         columns = batch.columns
     except SchemaError:
         return TransitionBatch.from_rows([row.copy() for row in batch.rows()])
-    return TransitionBatch.trusted(map_leaves(_copied, columns), len(batch), batch.lengths)  # type: ignore[arg-type]
+    return TransitionBatch.unchecked(map_leaves(_copied, columns), len(batch), batch.lengths)  # type: ignore[arg-type]
 
 
 def _copied(leaf: Any) -> Any:

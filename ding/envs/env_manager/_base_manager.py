@@ -273,7 +273,7 @@ class BaseEnvManager(EnvManagerBase):
             infos[position]["TimeLimit.truncated"] = True
         if infos:
             self._end_episodes(env_ids, ends, infos)
-        return TimestepBatch.trusted_timesteps(
+        return TimestepBatch.unchecked_timesteps(
             ids_array,
             obs_columns,
             reward64.astype(np.float32).reshape(-1, 1),

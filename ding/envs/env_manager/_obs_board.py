@@ -56,7 +56,7 @@ class ObsBoard:
         elif self._rows:
             self._merge_rows(ready)
         assert self._columns is not None
-        self._batch = EnvBatch.trusted(ready_array, self._columns)
+        self._batch = EnvBatch.unchecked(ready_array, self._columns)
         return self._batch
 
     def _merge_rows(self, ready: list[int]) -> None:

@@ -137,11 +137,11 @@ class ResultStore:
             return EnvBatch.from_dict({env_id: self._obs_objects[env_id] for env_id in env_ids})
         if self._fresh and not self._fresh.isdisjoint(env_ids):
             from_reset = np.array([env_id in self._fresh for env_id in env_ids])
-            return EnvBatch.trusted(ids, self._mixed(ids, from_reset))
+            return EnvBatch.unchecked(ids, self._mixed(ids, from_reset))
         handed = self._handed_ids
         if handed is not None and self._handed_obs is not None and (handed is ids or np.array_equal(handed, ids)):
-            return EnvBatch.trusted(ids, self._handed_obs)
-        return EnvBatch.trusted(ids, self._rows(self._obs, ids))
+            return EnvBatch.unchecked(ids, self._handed_obs)
+        return EnvBatch.unchecked(ids, self._rows(self._obs, ids))
 
     def timesteps(self, env_ids: Sequence[int], ids: np.ndarray, replaced: set[int]) -> TimestepBatch:
         """The timesteps of these envs, which are forgotten. Their observations may be handed out again as current ones.
@@ -156,7 +156,7 @@ class ResultStore:
         obs = self._rows(self._obs, ids) if not replaced else self._mixed(ids, np.isin(ids, list(replaced)))
         self._handed_ids, self._handed_obs = (ids, obs) if not replaced else (None, None)
         done, truncated = self._done[ids], self._truncated[ids]
-        return TimestepBatch.trusted_timesteps(
+        return TimestepBatch.unchecked_timesteps(
             ids, obs, self._rows(self._reward, ids), done, truncated, self._take_infos(env_ids, truncated)
         )
 

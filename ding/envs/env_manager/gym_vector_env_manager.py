@@ -211,7 +211,7 @@ class GymVectorEnvManager(EnvManagerBase):
             if self._obs is None or not len(ready):
                 return EnvBatch.from_dict({})
             columns = self._obs if len(ready) == self._env_num else take(self._obs, ready)
-            self._ready = EnvBatch.trusted(ready, columns)
+            self._ready = EnvBatch.unchecked(ready, columns)
         return self._ready
 
     ready_batch = ready_obs
@@ -313,7 +313,7 @@ class GymVectorEnvManager(EnvManagerBase):
                 self._obs = self._masked_reset(done)
             self._wake_if_idle()
         column = np.asarray(reward, dtype=np.float32).reshape(-1, 1)
-        return TimestepBatch.trusted_timesteps(ready, obs, column, done, cut, row_infos)
+        return TimestepBatch.unchecked_timesteps(ready, obs, column, done, cut, row_infos)
 
     def _finish_some(
         self, ready: np.ndarray, obs: Columns, reward: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
@@ -324,7 +324,7 @@ class GymVectorEnvManager(EnvManagerBase):
                 self._life.mark(env_id, EnvState.RUN)
                 self._returns[env_id] = -float(reward[env_id])
         whole = self._finish(ready, obs, reward, terminated, truncated, infos)
-        part = TimestepBatch.trusted_timesteps(
+        part = TimestepBatch.unchecked_timesteps(
             np.arange(self._env_num), whole.obs, whole.reward, whole.done, whole.truncated, whole.infos
         )
         return part.take(ready)

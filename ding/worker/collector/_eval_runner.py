@@ -160,13 +160,13 @@ class SoloRunner(EvalRunner):
 
     def _act(self, obs: Mapping[int, Any]) -> Mapping[int, Any]:
         if isinstance(obs, EnvBatch):
-            obs = EnvBatch.trusted(obs.env_ids, to_tensor(obs.columns, dtype=torch.float32))
+            obs = EnvBatch.unchecked(obs.env_ids, to_tensor(obs.columns, dtype=torch.float32))
             output = self._forward(obs if self._batched else obs.to_dict(), **self._policy_kwargs)
         else:
             output = self._forward(to_tensor(obs, dtype=torch.float32), **self._policy_kwargs)
         if isinstance(output, EnvBatch):
             actions = output.field("action")
-            return EnvBatch.trusted(actions.env_ids, map_leaves(to_ndarray, actions.columns))
+            return EnvBatch.unchecked(actions.env_ids, map_leaves(to_ndarray, actions.columns))
         return {env_id: to_ndarray(row["action"]) for env_id, row in output.items()}
 
 

@@ -67,7 +67,7 @@ class ChunkCutter:
 def _joined(parts: Sequence[Samples]) -> TransitionBatch:
     batches = [part if isinstance(part, TransitionBatch) else TransitionBatch.from_rows(part) for part in parts]
     try:
-        return TransitionBatch.trusted(TransitionBatch.concat(batches).columns, sum(map(len, batches)))
+        return TransitionBatch.unchecked(TransitionBatch.concat(batches).columns, sum(map(len, batches)))
     except SchemaError as error:
         raise SchemaError(
             f"the training samples of one chunk must all have the same fields, dtypes and shapes: {error}"

@@ -20,7 +20,7 @@ def obs_by_player(obs: Mapping[int, Any], num_players: int) -> list[Mapping[int,
     """Per player a mapping env id -> what the player sees."""
     if isinstance(obs, EnvBatch) and isinstance(obs.columns, np.ndarray) and num_players > 1:
         columns = obs.columns
-        return [EnvBatch.trusted(obs.env_ids, columns[:, player]) for player in range(num_players)]
+        return [EnvBatch.unchecked(obs.env_ids, columns[:, player]) for player in range(num_players)]
     rows = dict(obs)
     return [
         EnvBatch.from_dict({env_id: player_obs(value, player, num_players) for env_id, value in rows.items()})

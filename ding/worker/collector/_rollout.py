@@ -129,7 +129,7 @@ def _rows(mapping: Mapping[int, Any], env_ids: np.ndarray) -> Mapping[int, Any]:
 def _float_tensors(obs: Mapping[int, Any]) -> Mapping[int, Any]:
     if isinstance(obs, EnvBatch):
         columns = to_tensor(obs.columns, dtype=torch.float32)
-        return EnvBatch.trusted(obs.env_ids, columns)
+        return EnvBatch.unchecked(obs.env_ids, columns)
     return to_tensor(obs, dtype=torch.float32)
 
 
@@ -138,7 +138,9 @@ def _actions(output: Mapping[int, Any], speaks_batches: bool) -> Mapping[int, An
     if not isinstance(output, EnvBatch):
         return {env_id: to_ndarray(row["action"]) for env_id, row in output.items()}
     column = output.field("action").columns
-    batch = EnvBatch.trusted(output.env_ids, map_leaves(_array, column) if isinstance(column, dict) else _array(column))
+    batch = EnvBatch.unchecked(
+        output.env_ids, map_leaves(_array, column) if isinstance(column, dict) else _array(column)
+    )
     return batch if speaks_batches else batch.to_dict()
 
 
@@ -188,4 +190,4 @@ def _gather(env_ids: np.ndarray, senders: list[tuple], field: int) -> Mapping[in
         parts.append(take(batch.columns, rows))
         order.extend(slots)
     back = np.argsort(np.array(order, dtype=np.int64))
-    return EnvBatch.trusted(env_ids, take(concat(parts), back) if len(parts) > 1 else take(parts[0], back))
+    return EnvBatch.unchecked(env_ids, take(concat(parts), back) if len(parts) > 1 else take(parts[0], back))

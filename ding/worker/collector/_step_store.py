@@ -97,7 +97,7 @@ class StepStore:
             return TransitionBatch.of_packed(packed, lengths)
         parts = [tensor_columns(step) for step in steps]
         columns: Any = parts[0] if len(parts) == 1 else concat(parts)
-        return TransitionBatch.trusted(columns, total, lengths)
+        return TransitionBatch.unchecked(columns, total, lengths)
 
     def _packed(self, steps: list[_Step], total: int) -> PackedRows | None:
         """The rows as records, when they are small and all of one form."""

@@ -195,7 +195,9 @@ def _samples_per_piece(batch: TransitionBatch, samples: Samples) -> np.ndarray:
 def _pieces(batch: TransitionBatch) -> list[TransitionBatch]:
     """The trajectory pieces of a batch, each as a batch whose columns are slices."""
     ends = np.cumsum(batch.piece_lengths()).tolist()
-    return [TransitionBatch.trusted(batch[start:end].columns, end - start) for start, end in zip([0, *ends[:-1]], ends)]
+    return [
+        TransitionBatch.unchecked(batch[start:end].columns, end - start) for start, end in zip([0, *ends[:-1]], ends)
+    ]
 
 
 class RowTransitions:

@@ -123,7 +123,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
             }
             if any(ref.get("priority") is not None for ref in checked):
                 columns["priority"] = np.concatenate([self._priorities(ref) for ref in checked])
-            self.push(TransitionBatch.trusted(columns, int(counts.sum())), cur_collector_envstep)
+            self.push(TransitionBatch.unchecked(columns, int(counts.sum())), cur_collector_envstep)
             self._chunks.release_unused()
         return int(counts.sum())
 

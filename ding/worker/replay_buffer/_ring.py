@@ -320,7 +320,7 @@ class RingBuffer(IBuffer):
                 self._check_values(take(rows.columns, slice(begin, end)), end - begin)  # type: ignore[arg-type]
             if self._admits(rows.count):
                 for begin, end in rows.chunks(0, rows.count):
-                    self._push_unlimited(TransitionBatch.trusted(rows.expand(begin, end), end - begin))
+                    self._push_unlimited(TransitionBatch.unchecked(rows.expand(begin, end), end - begin))
 
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
         """Raise what a push of rows raises for the values in them; some fields may be left out."""
@@ -401,7 +401,7 @@ class RingBuffer(IBuffer):
             return sampled
         if isinstance(sampled, TransitionBatch):
             columns = map_leaves(lambda leaf: copy.deepcopy(leaf) if isinstance(leaf, list) else leaf, sampled.columns)
-            return TransitionBatch.trusted(columns, len(sampled))  # type: ignore[arg-type]
+            return TransitionBatch.unchecked(columns, len(sampled))  # type: ignore[arg-type]
         return copy.deepcopy(sampled)
 
     def _checked_size(self, size: Any) -> int:

@@ -38,7 +38,7 @@ def stack_pieces(rows: TransitionBatch, lengths: np.ndarray, width: int) -> Tran
     assert isinstance(columns, dict)
     columns["mask"] = torch.from_numpy(inside.astype(np.float32))
     columns["length"] = np.asarray(lengths, dtype=np.int64)
-    return TransitionBatch.trusted(columns, len(lengths))
+    return TransitionBatch.unchecked(columns, len(lengths))
 
 
 def _stack_leaf(leaf: Any, index: np.ndarray, filling: "np.ndarray | None") -> Any:
@@ -68,4 +68,4 @@ def joined(pieces: Sequence[Any]) -> TransitionBatch:
     """
     batches = [piece if isinstance(piece, TransitionBatch) else TransitionBatch.from_rows(piece) for piece in pieces]
     batch = TransitionBatch.concat(batches)
-    return TransitionBatch.trusted(batch.columns, len(batch))
+    return TransitionBatch.unchecked(batch.columns, len(batch))

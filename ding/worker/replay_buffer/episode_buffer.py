@@ -36,7 +36,7 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
     def _push_saved(self, rows: SavedRows) -> None:
         # In one go: what comes in one push is an episode, or several by its lengths.
         columns = rows.expand(0, rows.count)
-        self._push_whole(TransitionBatch.trusted(columns, rows.count, rows.lengths))
+        self._push_whole(TransitionBatch.unchecked(columns, rows.count, rows.lengths))
 
     def _number_of(self, data: Any) -> int:
         return len(_episodes_of(data))

@@ -192,7 +192,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         rows = super()._saved_rows()
         lengths = self._ends.piece_lengths(self._first_number(), self._push_count)
         if isinstance(rows, TransitionBatch):
-            return TransitionBatch.trusted(rows.columns, len(rows), lengths)
+            return TransitionBatch.unchecked(rows.columns, len(rows), lengths)
         return {**rows, "lengths": lengths} if is_elided(rows) else rows
 
     def _push_saved(self, rows: SavedRows) -> None:

@@ -247,7 +247,7 @@ class BatchLoader:
             for key, (name, dtype) in _COLUMNS.items():
                 if message.get(key) is not None:
                     columns[name] = np.asarray(message[key], dtype=dtype)
-            batches.append(TransitionBatch.trusted(columns, size))
+            batches.append(TransitionBatch.unchecked(columns, size))
         return batches
 
 

@@ -47,7 +47,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["ding", "ding.*"]),
-    package_data={"ding": ["py.typed"]},
+    package_data={"ding": ["py.typed"], "": ["*.pyi"]},
     python_requires=">=3.10,<3.14",
     install_requires=CORE,
     extras_require=EXTRAS,

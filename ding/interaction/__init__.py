@@ -7,39 +7,6 @@ process.
 Flask and waitress are imported when a service starts to listen over HTTP.
 """
 
-from ding.interaction.base import TlsConfig, read_run_token, write_run_token
-from ding.interaction.exception import InteractionError
-from ding.interaction.inproc import InprocTransport
-from ding.interaction.master import Connection, EnrolRefuse, Master, MasterStatistics, Task, TaskStatus
-from ding.interaction.slave import (
-    ConnectionRefuse,
-    DisconnectionRefuse,
-    Slave,
-    SlaveStatistics,
-    TaskFail,
-    TaskInvalid,
-    TaskRefuse,
-)
-from ding.interaction.status import fetch_status
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "Connection",
-    "ConnectionRefuse",
-    "DisconnectionRefuse",
-    "EnrolRefuse",
-    "InprocTransport",
-    "InteractionError",
-    "Master",
-    "MasterStatistics",
-    "Slave",
-    "SlaveStatistics",
-    "Task",
-    "TaskFail",
-    "TaskInvalid",
-    "TaskRefuse",
-    "TaskStatus",
-    "TlsConfig",
-    "fetch_status",
-    "read_run_token",
-    "write_run_token",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -7,8 +7,6 @@ import logging
 from collections.abc import Iterable
 from types import ModuleType
 
-from ding.utils.default_helper import nearest
-
 log = logging.getLogger(__name__)
 
 
@@ -40,20 +38,6 @@ def require_extra(module: str, extra: str) -> ModuleType:
             f"{module!r} could not be imported ({error}); install it with: pip install 'ding[{extra}]'",
             name=module,
         ) from error
-
-
-def absent_name(package: str, name: str, known: Iterable[str]) -> Exception:
-    """What the ``__getattr__`` of a package raises for a name that it lacks.
-
-    For a class it is an ``ImportError``, as Python would put a bare "cannot import name" in the place of the text of an
-    ``AttributeError``: classes of the original API that are not built yet are told as such. Any other name is an
-    ``AttributeError``, which ``hasattr`` asks for.
-    """
-    close = None if name.startswith("_") else nearest(name, known)
-    hint = f"; did you mean {close!r}?" if close is not None else ""
-    if name[:1].isupper():
-        return ImportError(f"{package} has no {name!r} in this version{hint}", name=package)
-    return AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
 
 
 def _try_import(module: str) -> ModuleType | None:

@@ -802,7 +802,7 @@ def test_names_of_the_package():
     assert ding.data.create_dataset is not None
     assert ding.data.DataLoader is torch.utils.data.DataLoader
     assert ding.data.DequeBuffer is DequeBuffer
-    with pytest.raises(ImportError, match=r"FileStorageLoader.*not part of this version"):
+    with pytest.raises(ImportError, match=r"FileStorageLoader.*in this version"):
         from ding.data import FileStorageLoader  # noqa: F401
     with pytest.raises(AttributeError, match="DequeBufer"):
         ding.data.DequeBufer

@@ -3,31 +3,6 @@
 The errors are drawn in :mod:`ding.data.buffer.errors`.
 """
 
-from ding.data.buffer._records import IndexArray, RecordBatch
-from ding.data.buffer.buffer import Buffer, BufferedData, apply_middleware, batch_aware
-from ding.data.buffer.deque_buffer import BufferIndex, DequeBuffer
-from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper
-from ding.data.buffer.errors import (
-    EmptyBufferError,
-    NotEnoughDataError,
-    SampleArgumentError,
-    SampleError,
-    UnknownIndexError,
-)
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "Buffer",
-    "BufferIndex",
-    "BufferedData",
-    "DequeBuffer",
-    "DequeBufferWrapper",
-    "EmptyBufferError",
-    "IndexArray",
-    "NotEnoughDataError",
-    "RecordBatch",
-    "SampleArgumentError",
-    "SampleError",
-    "UnknownIndexError",
-    "apply_middleware",
-    "batch_aware",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

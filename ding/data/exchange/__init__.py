@@ -21,43 +21,6 @@ Exceptions::
             └── StorageDenied           no right
 """
 
-from ding.data.exchange.errors import (
-    BadFrame,
-    BadId,
-    ChunkBroken,
-    ChunkMissing,
-    ExchangeError,
-    StorageDenied,
-    StorageError,
-    StorageFull,
-)
-from ding.data.exchange.file_data_plane import FileDataPlane
-from ding.data.exchange.file_weight_plane import FileWeightPlane
-from ding.data.exchange.gathering import gather
-from ding.data.exchange.inproc_data_plane import InprocDataPlane
-from ding.data.exchange.inproc_weight_plane import InprocWeightPlane, forget_inproc_planes
-from ding.data.exchange.protocols import AnyRef, ChunkRef, DataPlane, PlaneStats, WeightPlane, Weights, writer_of
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "AnyRef",
-    "BadFrame",
-    "BadId",
-    "ChunkBroken",
-    "ChunkMissing",
-    "ChunkRef",
-    "DataPlane",
-    "ExchangeError",
-    "FileDataPlane",
-    "FileWeightPlane",
-    "InprocDataPlane",
-    "InprocWeightPlane",
-    "PlaneStats",
-    "StorageDenied",
-    "StorageError",
-    "StorageFull",
-    "WeightPlane",
-    "Weights",
-    "forget_inproc_planes",
-    "gather",
-    "writer_of",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

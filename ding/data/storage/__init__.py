@@ -12,34 +12,6 @@ storage            for
 The first two can lie in memory-mapped files.
 """
 
-from ding.data.storage._choose import StorageOptions, columns_of, make_storage
-from ding.data.storage._elided_rows import ElidedRows, is_elided
-from ding.data.storage._filled import filled_storage
-from ding.data.storage._packed import PackedRows, RecordLayout, record_layout_of
-from ding.data.storage._saved_rows import SavedRows
-from ding.data.storage.base import Storage
-from ding.data.storage.column_storage import ColumnStorage
-from ding.data.storage.device_storage import DeviceStorage
-from ding.data.storage.eliding_storage import ElidingStorage
-from ding.data.storage.mapped import MappedFiles
-from ding.data.storage.object_storage import ObjectStorage, copied_batch
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "ColumnStorage",
-    "DeviceStorage",
-    "ElidedRows",
-    "ElidingStorage",
-    "MappedFiles",
-    "ObjectStorage",
-    "PackedRows",
-    "RecordLayout",
-    "SavedRows",
-    "Storage",
-    "StorageOptions",
-    "columns_of",
-    "copied_batch",
-    "filled_storage",
-    "is_elided",
-    "make_storage",
-    "record_layout_of",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

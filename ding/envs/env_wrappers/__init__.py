@@ -1,59 +1,7 @@
 """Env wrappers; see :mod:`ding.envs.env_wrappers.env_wrappers`."""
 
-from ding.envs.env_wrappers.env_wrappers import (
-    ActionRepeatWrapper,
-    AllinObsWrapper,
-    ClipRewardWrapper,
-    DelayRewardWrapper,
-    EpisodicLifeWrapper,
-    EvalEpisodeReturnWrapper,
-    FireResetWrapper,
-    FlatObsWrapper,
-    FrameStackWrapper,
-    GymHybridDictActionWrapper,
-    GymToGymnasiumWrapper,
-    MaxAndSkipWrapper,
-    NoopResetWrapper,
-    ObsNormWrapper,
-    ObsPlusPrevActRewWrapper,
-    ObsTransposeWrapper,
-    RamWrapper,
-    RewardNormWrapper,
-    RunningMeanStd,
-    ScaledFloatFrameWrapper,
-    StaticObsNormWrapper,
-    TimeLimitWrapper,
-    TransposeWrapper,
-    WarpFrameWrapper,
-    create_env_wrapper,
-    update_shape,
-)
+# Registers the wrappers.
+from ding.envs.env_wrappers import env_wrappers  # noqa: F401
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "ActionRepeatWrapper",
-    "AllinObsWrapper",
-    "ClipRewardWrapper",
-    "DelayRewardWrapper",
-    "EpisodicLifeWrapper",
-    "EvalEpisodeReturnWrapper",
-    "FireResetWrapper",
-    "FlatObsWrapper",
-    "FrameStackWrapper",
-    "GymHybridDictActionWrapper",
-    "GymToGymnasiumWrapper",
-    "MaxAndSkipWrapper",
-    "NoopResetWrapper",
-    "ObsNormWrapper",
-    "ObsPlusPrevActRewWrapper",
-    "ObsTransposeWrapper",
-    "RamWrapper",
-    "RewardNormWrapper",
-    "RunningMeanStd",
-    "ScaledFloatFrameWrapper",
-    "StaticObsNormWrapper",
-    "TimeLimitWrapper",
-    "TransposeWrapper",
-    "WarpFrameWrapper",
-    "create_env_wrapper",
-    "update_shape",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

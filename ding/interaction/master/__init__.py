@@ -1,8 +1,5 @@
 """The side that gives tasks."""
 
-from ding.interaction.master.base import EnrolRefuse, MasterHooks
-from ding.interaction.master.connection import Connection
-from ding.interaction.master.master import Master, MasterStatistics
-from ding.interaction.master.task import Task, TaskStatus
+from ding.utils.exports import lazy_exports
 
-__all__ = ["Connection", "EnrolRefuse", "Master", "MasterHooks", "MasterStatistics", "Task", "TaskStatus"]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

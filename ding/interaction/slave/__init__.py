@@ -1,14 +1,5 @@
 """The side that does tasks."""
 
-from ding.interaction.slave.action import ConnectionRefuse, DisconnectionRefuse, TaskFail, TaskInvalid, TaskRefuse
-from ding.interaction.slave.slave import Slave, SlaveStatistics
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "ConnectionRefuse",
-    "DisconnectionRefuse",
-    "Slave",
-    "SlaveStatistics",
-    "TaskFail",
-    "TaskInvalid",
-    "TaskRefuse",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -1,55 +1,5 @@
 """Encoders, heads and the factory that models are made with."""
 
-from ding.model.common.encoder import (
-    ConvEncoder,
-    DictEncoder,
-    FCEncoder,
-    GaussianFourierProjectionTimeEncoder,
-    IMPALAConvEncoder,
-)
-from ding.model.common.head import (
-    AttentionPolicyHead,
-    BranchingHead,
-    DiscreteHead,
-    DistributionHead,
-    DuelingHead,
-    EnsembleHead,
-    FQFHead,
-    MultiHead,
-    PopArtVHead,
-    QRDQNHead,
-    QuantileHead,
-    RainbowHead,
-    RegressionHead,
-    ReparameterizationHead,
-    StochasticDuelingHead,
-    head_cls_map,
-    independent_normal_dist,
-)
-from ding.model.common.utils import create_model
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "AttentionPolicyHead",
-    "BranchingHead",
-    "ConvEncoder",
-    "DictEncoder",
-    "DiscreteHead",
-    "DistributionHead",
-    "DuelingHead",
-    "EnsembleHead",
-    "FCEncoder",
-    "FQFHead",
-    "GaussianFourierProjectionTimeEncoder",
-    "IMPALAConvEncoder",
-    "MultiHead",
-    "PopArtVHead",
-    "QRDQNHead",
-    "QuantileHead",
-    "RainbowHead",
-    "RegressionHead",
-    "ReparameterizationHead",
-    "StochasticDuelingHead",
-    "create_model",
-    "head_cls_map",
-    "independent_normal_dist",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

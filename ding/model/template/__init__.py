@@ -1,12 +1,7 @@
 """Complete networks, registered in ``MODEL_REGISTRY``."""
 
-from typing import Any
+# Registers the models.
+from ding.model.template import q_learning  # noqa: F401
+from ding.utils.exports import lazy_exports
 
-from ding.model.template.q_learning import BDQ, C51DQN, DQN, DRQN, FQF, IQN, QRDQN, RainbowDQN
-from ding.utils import absent_name
-
-__all__ = ["BDQ", "C51DQN", "DQN", "DRQN", "FQF", "IQN", "QRDQN", "RainbowDQN"]
-
-
-def __getattr__(name: str) -> Any:
-    raise absent_name(__name__, name, __all__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, absent=r"[A-Z]")

@@ -1,5 +1,7 @@
 """Wrappers that turn outputs of models into actions, keep hidden states and follow other models."""
 
-from ding.model.wrapper.model_wrappers import IModelWrapper, model_wrap, register_wrapper, wrapper_name_map
+# Registers the wrappers.
+from ding.model.wrapper import model_wrappers  # noqa: F401
+from ding.utils.exports import lazy_exports
 
-__all__ = ["IModelWrapper", "model_wrap", "register_wrapper", "wrapper_name_map"]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -1,0 +1,19 @@
+from torch.utils.data import DataLoader as DataLoader
+from torch.utils.data import Dataset as Dataset
+
+from ding.data.batched import batched as batched
+from ding.data.batched import is_batched as is_batched
+from ding.data.buffer import Buffer as Buffer
+from ding.data.buffer import BufferedData as BufferedData
+from ding.data.buffer import DequeBuffer as DequeBuffer
+from ding.data.buffer import apply_middleware as apply_middleware
+from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper as DequeBufferWrapper
+from ding.data.columns import DataError as DataError
+from ding.data.columns import SchemaError as SchemaError
+from ding.data.env_batch import BaseEnvTimestep as BaseEnvTimestep
+from ding.data.env_batch import EnvBatch as EnvBatch
+from ding.data.env_batch import TimestepBatch as TimestepBatch
+from ding.data.trajectory_store import TrajectoryStore as TrajectoryStore
+from ding.data.transition_batch import TransitionBatch as TransitionBatch
+from ding.utils.data import create_dataset as create_dataset
+from ding.utils.data import offline_data_save_type as offline_data_save_type

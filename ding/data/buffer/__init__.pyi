@@ -1,0 +1,14 @@
+from ding.data.buffer._records import IndexArray as IndexArray
+from ding.data.buffer._records import RecordBatch as RecordBatch
+from ding.data.buffer.buffer import Buffer as Buffer
+from ding.data.buffer.buffer import BufferedData as BufferedData
+from ding.data.buffer.buffer import apply_middleware as apply_middleware
+from ding.data.buffer.buffer import batch_aware as batch_aware
+from ding.data.buffer.deque_buffer import BufferIndex as BufferIndex
+from ding.data.buffer.deque_buffer import DequeBuffer as DequeBuffer
+from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper as DequeBufferWrapper
+from ding.data.buffer.errors import EmptyBufferError as EmptyBufferError
+from ding.data.buffer.errors import NotEnoughDataError as NotEnoughDataError
+from ding.data.buffer.errors import SampleArgumentError as SampleArgumentError
+from ding.data.buffer.errors import SampleError as SampleError
+from ding.data.buffer.errors import UnknownIndexError as UnknownIndexError

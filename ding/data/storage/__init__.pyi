@@ -1,0 +1,17 @@
+from ding.data.storage._choose import StorageOptions as StorageOptions
+from ding.data.storage._choose import columns_of as columns_of
+from ding.data.storage._choose import make_storage as make_storage
+from ding.data.storage._elided_rows import ElidedRows as ElidedRows
+from ding.data.storage._elided_rows import is_elided as is_elided
+from ding.data.storage._filled import filled_storage as filled_storage
+from ding.data.storage._packed import PackedRows as PackedRows
+from ding.data.storage._packed import RecordLayout as RecordLayout
+from ding.data.storage._packed import record_layout_of as record_layout_of
+from ding.data.storage._saved_rows import SavedRows as SavedRows
+from ding.data.storage.base import Storage as Storage
+from ding.data.storage.column_storage import ColumnStorage as ColumnStorage
+from ding.data.storage.device_storage import DeviceStorage as DeviceStorage
+from ding.data.storage.eliding_storage import ElidingStorage as ElidingStorage
+from ding.data.storage.mapped import MappedFiles as MappedFiles
+from ding.data.storage.object_storage import ObjectStorage as ObjectStorage
+from ding.data.storage.object_storage import copied_batch as copied_batch

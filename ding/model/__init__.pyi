@@ -1,0 +1,3 @@
+from ding.model.common import *
+from ding.model.template import *
+from ding.model.wrapper import *

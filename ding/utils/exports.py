@@ -1,0 +1,73 @@
+"""Exports of packages: each exported name stands once, in the stub ``__init__.pyi`` beside the ``__init__.py``.
+
+1. The stub, which type checkers read too, holds one line for each name: ``from ding.x.module import Name as Name``.
+   ``from ding.x.part import *`` exports what the stub of the package ``ding.x.part``, which lies below, exports.
+2. The ``__init__.py`` ends with ``__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)``; its docstring
+   says what the package is for. Code does not belong there: type checkers read the stub instead.
+3. A module is imported when one of its names is first used. One that fills a registry when it is imported is either
+   imported in ``__init__.py``, or entered there by ``register_lazily(REGISTRY, "alias", "ding.x.module:Class")``.
+4. A name that is also the name of its module is imported at once, as the module would hide it later.
+5. ``absent`` matches the names of the original API that this version does not have yet; importing one says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ding.utils.default_helper import nearest
+from ding.utils.registry import Registry
+
+
+def lazy_exports(
+    package: str, file: str, absent: str = "$^"
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, as its stub has them.
+
+    Args:
+        package: ``__name__`` of the package.
+        file: ``__file__`` of the package; the stub lies beside it.
+        absent: regular expression; a name that starts with a match raises an ``ImportError`` where it is not exported,
+            as Python would replace the text of an ``AttributeError`` in ``from package import name``.
+    """
+    homes = _homes(package, Path(file).with_suffix(".pyi"))
+    namespace = vars(sys.modules[package])
+
+    def load(name: str) -> object:
+        if name in homes:
+            return namespace.setdefault(name, getattr(importlib.import_module(homes[name]), name))
+        close = None if name.startswith("_") else nearest(name, homes)
+        hint = "" if close is None else f"; did you mean {close!r}?"
+        if re.match(absent, name):
+            raise ImportError(f"{package} has no {name!r} in this version{hint}", name=package)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
+
+    for name, module in homes.items():
+        if module == f"{package}.{name}":
+            namespace[name] = getattr(importlib.import_module(module), name)
+    return load, lambda: sorted({*namespace, *homes}), sorted(homes)
+
+
+def register_lazily(registry: Registry, alias: str, target: str) -> None:
+    """Register ``"pkg.mod:Class"``, unless the alias is taken (the module itself was imported before its package)."""
+    if alias not in registry:
+        registry.register(alias, target)
+
+
+def _homes(package: str, stub: Path) -> dict[str, str]:
+    """Exported name -> full name of the module that has it."""
+    homes: dict[str, str] = {}
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        for alias in node.names:
+            if alias.name == "*":
+                below = stub.parent.joinpath(*node.module.removeprefix(f"{package}.").split("."), stub.name)
+                homes.update(dict.fromkeys(_homes(node.module, below), node.module))
+            else:
+                homes[alias.asname or alias.name] = node.module
+    return homes

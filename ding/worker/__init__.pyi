@@ -1,0 +1,27 @@
+from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper as DequeBufferWrapper
+from ding.worker.adapter import LearnerAggregator as LearnerAggregator
+from ding.worker.collector import *
+from ding.worker.coordinator import BaseCommander as BaseCommander
+from ding.worker.coordinator import BaseSerialCommander as BaseSerialCommander
+from ding.worker.coordinator import Coordinator as Coordinator
+from ding.worker.coordinator import create_parallel_commander as create_parallel_commander
+from ding.worker.coordinator import get_parallel_commander_cls as get_parallel_commander_cls
+from ding.worker.learner import BaseLearner as BaseLearner
+from ding.worker.learner import LearnerHook as LearnerHook
+from ding.worker.learner import add_learner_hook as add_learner_hook
+from ding.worker.learner import build_learner_hook_by_cfg as build_learner_hook_by_cfg
+from ding.worker.learner import create_learner as create_learner
+from ding.worker.learner import merge_hooks as merge_hooks
+from ding.worker.learner import register_learner_hook as register_learner_hook
+from ding.worker.learner.comm import BaseCommLearner as BaseCommLearner
+from ding.worker.learner.comm import FlaskFileSystemLearner as FlaskFileSystemLearner
+from ding.worker.learner.comm import create_comm_learner as create_comm_learner
+from ding.worker.replay_buffer import AdvancedReplayBuffer as AdvancedReplayBuffer
+from ding.worker.replay_buffer import ElasticReplayBuffer as ElasticReplayBuffer
+from ding.worker.replay_buffer import EpisodeReplayBuffer as EpisodeReplayBuffer
+from ding.worker.replay_buffer import IBuffer as IBuffer
+from ding.worker.replay_buffer import NaiveReplayBuffer as NaiveReplayBuffer
+from ding.worker.replay_buffer import SampleRatioLimiter as SampleRatioLimiter
+from ding.worker.replay_buffer import SequenceReplayBuffer as SequenceReplayBuffer
+from ding.worker.replay_buffer import create_buffer as create_buffer
+from ding.worker.replay_buffer import get_buffer_cls as get_buffer_cls

@@ -1,0 +1,3 @@
+from ding.worker.adapter.learner_aggregator import LearnerAggregator as LearnerAggregator
+from ding.worker.adapter.learner_aggregator import LearnerAggregatorSlave as LearnerAggregatorSlave
+from ding.worker.adapter.learner_aggregator import WorkersMissing as WorkersMissing

@@ -1,0 +1,31 @@
+from ding.worker.collector.base_parallel_collector import BaseParallelCollector as BaseParallelCollector
+from ding.worker.collector.base_parallel_collector import create_parallel_collector as create_parallel_collector
+from ding.worker.collector.base_parallel_collector import get_parallel_collector_cls as get_parallel_collector_cls
+from ding.worker.collector.base_serial_collector import ISerialCollector as ISerialCollector
+from ding.worker.collector.base_serial_collector import create_serial_collector as create_serial_collector
+from ding.worker.collector.base_serial_collector import get_serial_collector_cls as get_serial_collector_cls
+from ding.worker.collector.base_serial_collector import to_tensor_transitions as to_tensor_transitions
+from ding.worker.collector.base_serial_evaluator import ISerialEvaluator as ISerialEvaluator
+from ding.worker.collector.base_serial_evaluator import VectorEvalMonitor as VectorEvalMonitor
+from ding.worker.collector.base_serial_evaluator import create_serial_evaluator as create_serial_evaluator
+from ding.worker.collector.base_serial_evaluator import get_serial_evaluator_cls as get_serial_evaluator_cls
+from ding.worker.collector.battle_episode_serial_collector import (
+    BattleEpisodeSerialCollector as BattleEpisodeSerialCollector,
+)
+from ding.worker.collector.battle_interaction_serial_evaluator import (
+    BattleInteractionSerialEvaluator as BattleInteractionSerialEvaluator,
+)
+from ding.worker.collector.battle_sample_serial_collector import (
+    BattleSampleSerialCollector as BattleSampleSerialCollector,
+)
+from ding.worker.collector.comm import BaseCommCollector as BaseCommCollector
+from ding.worker.collector.comm import FlaskFileSystemCollector as FlaskFileSystemCollector
+from ding.worker.collector.comm import NaiveCollector as NaiveCollector
+from ding.worker.collector.comm import create_comm_collector as create_comm_collector
+from ding.worker.collector.episode_serial_collector import EpisodeSerialCollector as EpisodeSerialCollector
+from ding.worker.collector.interaction_serial_evaluator import InteractionSerialEvaluator as InteractionSerialEvaluator
+from ding.worker.collector.marine_parallel_collector import MarineParallelCollector as MarineParallelCollector
+from ding.worker.collector.metric_serial_evaluator import IMetric as IMetric
+from ding.worker.collector.metric_serial_evaluator import MetricSerialEvaluator as MetricSerialEvaluator
+from ding.worker.collector.sample_serial_collector import SampleSerialCollector as SampleSerialCollector
+from ding.worker.collector.zergling_parallel_collector import ZerglingParallelCollector as ZerglingParallelCollector

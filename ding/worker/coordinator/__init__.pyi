@@ -1,0 +1,12 @@
+from ding.worker.coordinator.base_parallel_commander import BaseCommander as BaseCommander
+from ding.worker.coordinator.base_parallel_commander import NaiveCommander as NaiveCommander
+from ding.worker.coordinator.base_parallel_commander import create_parallel_commander as create_parallel_commander
+from ding.worker.coordinator.base_parallel_commander import get_parallel_commander_cls as get_parallel_commander_cls
+from ding.worker.coordinator.base_serial_commander import BaseSerialCommander as BaseSerialCommander
+from ding.worker.coordinator.comm_coordinator import CommCoordinator as CommCoordinator
+from ding.worker.coordinator.coordinator import Coordinator as Coordinator
+from ding.worker.coordinator.coordinator import TaskState as TaskState
+from ding.worker.coordinator.one_vs_one_parallel_commander import OneVsOneCommander as OneVsOneCommander
+from ding.worker.coordinator.operator_server import OperatorServer as OperatorServer
+from ding.worker.coordinator.resource_manager import NaiveResourceManager as NaiveResourceManager
+from ding.worker.coordinator.solo_parallel_commander import SoloCommander as SoloCommander

@@ -1,0 +1,14 @@
+from ding.worker.learner.base_learner import BaseLearner as BaseLearner
+from ding.worker.learner.base_learner import TickMonitor as TickMonitor
+from ding.worker.learner.base_learner import create_learner as create_learner
+from ding.worker.learner.base_learner import get_simple_monitor_type as get_simple_monitor_type
+from ding.worker.learner.comm import BaseCommLearner as BaseCommLearner
+from ding.worker.learner.comm import FlaskFileSystemLearner as FlaskFileSystemLearner
+from ding.worker.learner.comm import create_comm_learner as create_comm_learner
+from ding.worker.learner.learner_hook import Hook as Hook
+from ding.worker.learner.learner_hook import LearnerHook as LearnerHook
+from ding.worker.learner.learner_hook import add_learner_hook as add_learner_hook
+from ding.worker.learner.learner_hook import build_learner_hook_by_cfg as build_learner_hook_by_cfg
+from ding.worker.learner.learner_hook import merge_hooks as merge_hooks
+from ding.worker.learner.learner_hook import register_learner_hook as register_learner_hook
+from ding.worker.learner.learner_hook import show_hooks as show_hooks

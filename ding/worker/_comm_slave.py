@@ -1,12 +1,13 @@
-"""What comm collectors and comm learners share: a slave that hands tasks on, and a worker that owns one.
+"""What comm collectors and comm learners share: a slave that passes tasks on, and a worker that owns one.
 
 A coordinator gives a worker one task, ``<kind>_start_task``, asks about it, and ends it with ``<kind>_close_task``. Any
 of these messages may come twice, or from a coordinator that thinks of another task.
 """
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from ding.interaction import Slave, TaskFail, TlsConfig
 
@@ -32,28 +33,79 @@ FLASK_CONFIG: dict[str, Any] = {
 }
 
 
-class TaskSlave(Slave):
-    """Hands the tasks of a coordinator on to functions, and knows which task is the current one.
+class WorkerCallbacks(Protocol):
+    """What a slave asks of the worker that owns it. Each method may be called by any thread."""
 
-    Subclasses set ``kind`` and ``callbacks`` and fill ``_tasks``.
+    def deal_with_resource(self) -> dict[str, Any]:
+        """Return what the worker offers, and the ``task_id`` of what it does."""
+
+
+class CollectorCallbacks(WorkerCallbacks, Protocol):
+    """What a slave asks of a comm collector."""
+
+    def deal_with_collector_start(self, task_info: dict[str, Any]) -> None:
+        """Begin a task."""
+
+    def deal_with_collector_data(self) -> dict[str, Any]:
+        """Return references to new chunks, and the progress.
+
+        A keyword is passed only where the message has it: ``ack``, ``max_wait_s``, ``newest_policy``.
+        """
+
+    def deal_with_collector_close(self) -> dict[str, Any]:
+        """End the task and return the finish info. ``ack`` is passed where the message has it."""
+
+
+class LearnerCallbacks(WorkerCallbacks, Protocol):
+    """What a slave asks of a comm learner."""
+
+    def deal_with_learner_start(self, task_info: dict[str, Any]) -> None:
+        """Begin a task."""
+
+    def deal_with_get_data(self, max_wait_s: float, info_ack: int) -> dict[str, Any]:
+        """Return the batches that are wanted, and what the last iterations brought."""
+
+    def deal_with_learner_learn(
+        self, batches: Sequence[dict[str, Any]], max_wait_s: float, info_ack: int
+    ) -> dict[str, Any]:
+        """Take batches; returns as :meth:`deal_with_get_data`."""
+
+    def deal_with_learner_close(self) -> dict[str, Any]:
+        """End the task."""
+
+
+CallbacksT = TypeVar("CallbacksT", bound=WorkerCallbacks)
+
+
+class TaskSlave(Slave, Generic[CallbacksT]):
+    """Passes the tasks of a coordinator on to a worker, and knows which task is the current one.
+
+    Subclasses set ``kind``, fill ``_tasks``, and say what starts and closes a task.
 
     Args:
-        callback_fn: the functions named in ``callbacks``.
+        callback_fn: the worker, or its ``deal_with_*`` functions by name.
     """
 
     kind: ClassVar[str]
-    callbacks: ClassVar[tuple[str, ...]]
 
-    def __init__(self, *args: Any, callback_fn: Mapping[str, Callable[..., Any]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, callback_fn: CallbacksT | Mapping[str, Callable[..., Any]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._callback_fn = callback_fn
+        self._callbacks: CallbacksT = (
+            cast("CallbacksT", SimpleNamespace(**callback_fn)) if isinstance(callback_fn, Mapping) else callback_fn
+        )
         self._current_task_info: dict[str, Any] = {}
         self._last_close: dict[str, Any] = {}
         self._tasks: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-            "resource": lambda task: self._callback_fn["deal_with_resource"](),
+            "resource": lambda task: self._callbacks.deal_with_resource(),
             f"{self.kind}_start_task": self._start_task,
             f"{self.kind}_close_task": self._close_task,
         }
+
+    def _start(self, task_info: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def _close(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
 
     def _process_task(self, task: Mapping[str, Any]) -> Any:
         """Do a task.
@@ -77,7 +129,7 @@ class TaskSlave(Slave):
         if not isinstance(info, dict):
             text = f"{self.kind}_start_task needs task_info"
             raise TaskFail(result={"message": "task_info is missing"}, message=text)
-        self._callback_fn[f"deal_with_{self.kind}_start"](info)
+        self._start(info)
         self._current_task_info = dict(info)
         return {"message": f"{self.kind} task has started"}
 
@@ -86,13 +138,10 @@ class TaskSlave(Slave):
         if asked is not None and self._last_close.get("task_id") == asked and asked != ids["task_id"]:
             return self._last_close  # asked again, because the answer was lost
         self._require(task)
-        result = self._callback_fn[f"deal_with_{self.kind}_close"](**self._close_options(task))
+        result = self._close(task)
         self._current_task_info = {}
         self._last_close = {**result, **ids}
         return self._last_close
-
-    def _close_options(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        return {}
 
     def _require(self, task: Mapping[str, Any]) -> None:
         """A message of a coordinator that thinks of another task must not reach this one."""
@@ -111,30 +160,27 @@ class TaskSlave(Slave):
         return float(wait), ack
 
 
-SlaveT = TypeVar("SlaveT", bound=TaskSlave)
+SlaveT = TypeVar("SlaveT", bound=TaskSlave[Any])
 
 
 class SlaveOwner(Generic[SlaveT]):
     """Mixin of a comm worker that gets its tasks through a slave of its own; comes before the worker's base.
 
-    ``_slave_type`` says which. The constructor of the worker calls :meth:`_own_slave` at its end.
+    ``_slave_type`` says which. The constructor of the worker calls :meth:`_make_slave` at its end.
     """
 
-    _slave_type: ClassVar[type[TaskSlave]]
+    _slave_type: ClassVar[type[TaskSlave[Any]]]
     _slave: SlaveT
     _cfg: Any
     _end_flag: bool
 
-    def _own_slave(self) -> SlaveT:
-        return self._make_slave({name: getattr(self, name) for name in self._slave_type.callbacks})
-
-    def _make_slave(self, callback_fn: dict[str, Callable[..., Any]], **kwargs: Any) -> SlaveT:
+    def _make_slave(self, **kwargs: Any) -> SlaveT:
         cfg = self._cfg
         slave: Any = self._slave_type(
             cfg.host,
             self._port(),
             cfg.heartbeat_span,
-            callback_fn=callback_fn,
+            callback_fn=self,
             run_token=cfg.run_token,
             my_address=cfg.my_address,
             tls=TlsConfig(**cfg.tls) if cfg.tls else None,

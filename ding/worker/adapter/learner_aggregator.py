@@ -19,8 +19,8 @@ from ding.utils import build_logger
 from ding.worker._packed import pack_batches, unpack_batches
 from ding.worker.adapter._batch_split import merge_info, merge_reports, split_batch, split_list
 from ding.worker.coordinator._master_hub import MasterHub
-from ding.worker.coordinator._workers import WorkerLink
 from ding.worker.coordinator.errors import CoordinatorError, WorkerLost, WorkersMissing, WorkerTaskFailed
+from ding.worker.coordinator.protocols import WorkerLink, callbacks_of
 
 _CONNECT_PAUSE_S = 0.2
 _ANSWER_S = 60.0
@@ -108,7 +108,7 @@ class LearnerAggregator:
             PortTakenError: the port of ``cfg.master`` is in use.
         """
         if not self._listens:
-            self._hub.start(self._came, self._lost)
+            self._hub.start(self._connected, self._disconnected)
             self._listens = True
         return self._hub.my_address
 
@@ -147,7 +147,7 @@ class LearnerAggregator:
         server = server_of(address, os.environ.get("KUBERNETES_SERVER_API_VERSION", "/v1alpha1"))
         server.set_worker_type("aggregator")
         target = {"learner_target_num": max(1, self._learner_num)}
-        self._operator = OperatorSync(target, self, {}, self._logger, server, roles=("learner",))
+        self._operator = OperatorSync(target, self, callbacks_of({}), self._logger, server, roles=("learner",))
         self._operator.start(deadline)
 
     def _connect(self, name: str, host: str, port: int, deadline: float) -> bool:
@@ -164,7 +164,7 @@ class LearnerAggregator:
         if role != "learner":
             return False
         try:
-            self._came(self._hub.connect(name, role, host, port))
+            self._connected(self._hub.connect(name, role, host, port))
         except WorkerLost as error:
             self._logger.info("%s at %s:%s cannot be reached yet: %s", name, host, port, error)
             return False
@@ -178,13 +178,13 @@ class LearnerAggregator:
             self._logger.info("%s is dropped: %s", name, reason)
             link.close()
 
-    def _came(self, link: WorkerLink) -> None:
+    def _connected(self, link: WorkerLink) -> None:
         with self._changed:
             self._links[link.name] = link
             self._changed.notify_all()
         self._logger.info("learner %s is connected", link.name)
 
-    def _lost(self, link: WorkerLink) -> None:
+    def _disconnected(self, link: WorkerLink) -> None:
         with self._changed:
             if self._links.get(link.name) is not link:
                 return

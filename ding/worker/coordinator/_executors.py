@@ -14,8 +14,8 @@ from typing import Any
 from ding.worker._packed import joined_priorities, pack_batches, unpack_infos
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
-from ding.worker.coordinator._workers import WorkerLink
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
+from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerLink
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Session:
     holder: Holder
     role: str
     ledger: TaskLedger
-    callbacks: Mapping[str, Callable[..., Any]]
+    callbacks: CoordinatorCallbacks
     link_of: Callable[[Holder, float], WorkerLink | None]
     closing: threading.Event
     timing: Timing
@@ -135,19 +135,19 @@ def run_collector(session: Session) -> dict[str, Any]:
     ack = session.ledger.seen(session.task_id, session.holder)
     callbacks, told = session.callbacks, None
     while not session.closing.is_set():
-        newest = callbacks["newest_policy"](session.task)
-        news = {"newest_policy": newest} if newest != told else {}
+        newest = callbacks.newest_policy(session.task)
+        news: dict[str, Any] = {"newest_policy": newest} if newest != told else {}
         result = session.call("data_task", ack=ack, max_wait_s=session.timing.long_poll_s, **news)
         told = newest
         if "data_id" in result:
-            callbacks["deal_with_collector_send_data"](session.task_id, result["buffer_id"], result["data_id"], result)
+            callbacks.deal_with_collector_send_data(session.task_id, result["buffer_id"], result["data_id"], result)
             session.ledger.progress(session.task_id, session.holder)
             continue
         refs = result.get("refs") or []
         before, ack = ack, _take_refs(session, result, ack)
         info = result.get("info") if "refs" in result else result
         complete = ack >= int(result.get("seq", ack))
-        if info and complete and callbacks["deal_with_collector_judge_finish"](session.task_id, info):
+        if info and complete and callbacks.deal_with_collector_judge_finish(session.task_id, info):
             return {**info, **_end_collector(session, ack)}
         if refs and ack == before:  # what the buffer has no room for now, the worker keeps
             session.closing.wait(session.timing.retry_s)
@@ -179,7 +179,7 @@ def _take_refs(session: Session, result: Mapping[str, Any], ack: int) -> int:
         return ack
     refs = [ref if "seq" in ref else {**ref, "seq": result["seq"]} for ref in refs]
     buffer_id = result.get("buffer_id") or session.task["buffer_id"]
-    taken = session.callbacks["deal_with_collector_send_chunks"](session.task_id, buffer_id, session.holder, refs)
+    taken = session.callbacks.deal_with_collector_send_chunks(session.task_id, buffer_id, session.holder, refs)
     if taken > ack:
         session.ledger.progress(session.task_id, session.holder)
     return max(ack, taken)
@@ -198,7 +198,7 @@ def run_learner(session: Session) -> dict[str, Any]:
                     return finished
                 continue
         else:
-            batches = callbacks["deal_with_learner_sample"](
+            batches = callbacks.deal_with_learner_sample(
                 session.task_id, session.task["buffer_id"], demand, timing.long_poll_s, session.closing
             )
             result = session.call(
@@ -228,8 +228,8 @@ def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> i
     """Pass on what the learner reports and was not heard of before; returns the last number."""
     infos = [info for info in unpack_infos(result) if info["seq"] > info_ack]
     if "policy_version" in result:
-        session.callbacks["deal_with_policy_version"](session.task, result["policy_version"])
-    session.callbacks["deal_with_learner_loaded"](
+        session.callbacks.deal_with_policy_version(session.task, result["policy_version"])
+    session.callbacks.deal_with_learner_loaded(
         session.task_id, session.task["buffer_id"], int(result.get("loaded", 0)), result.get("broken_chunks") or []
     )
     told = [info["info"] for info in infos]
@@ -238,7 +238,7 @@ def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> i
         told = [{**info, "priority_info": {}} for info in told]
         told[0]["priority_info"] = joined
     for info in told:
-        session.callbacks["deal_with_learner_send_info"](session.task_id, session.task["buffer_id"], info)
+        session.callbacks.deal_with_learner_send_info(session.task_id, session.task["buffer_id"], info)
     if infos:
         session.ledger.progress(session.task_id, session.holder)
         return infos[-1]["seq"]
@@ -249,20 +249,20 @@ def _classic_round(session: Session, demand: Mapping[str, Any]) -> dict[str, Any
     """One batch as a list of meta dicts, for learners that ask for one; the finish info when it was the last."""
     callbacks = session.callbacks
     while True:
-        data = callbacks["deal_with_learner_get_data"](
+        data = callbacks.deal_with_learner_get_data(
             session.task_id, demand["buffer_id"], demand["batch_size"], demand["cur_learner_iter"]
         )
         if data is not None:
             break
         if session.closing.is_set():
             raise Cancelled("the coordinator closes")
-        callbacks["wait_for_data"](session.timing.long_poll_s)
+        callbacks.wait_for_data(session.timing.long_poll_s)
         if not session.ledger.renew(session.task_id, session.holder):
             raise Cancelled("the learner does not hold the task any more")
     result = session.call("learn_task", session.timing.start_s, data=list(data))
     info = result["info"]
-    if callbacks["deal_with_learner_judge_finish"](session.task_id, info):
+    if callbacks.deal_with_learner_judge_finish(session.task_id, info):
         return {"buffer_id": demand["buffer_id"], **_end_learner(session)}
-    callbacks["deal_with_learner_send_info"](session.task_id, demand["buffer_id"], info)
+    callbacks.deal_with_learner_send_info(session.task_id, demand["buffer_id"], info)
     session.ledger.progress(session.task_id, session.holder)
     return None

@@ -8,11 +8,12 @@ from ding.interaction import Connection, EnrolRefuse, InteractionError, Master, 
 from ding.interaction.base.network import split_http_address
 from ding.utils import did_you_mean
 from ding.worker.coordinator._task_machine import Holder
-from ding.worker.coordinator._workers import WorkerLink, describe_failure
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
+from ding.worker.coordinator.protocols import WorkerLink
 
 log = logging.getLogger(__name__)
 
+_LONGEST_ERROR = 4000
 _ROLES = ("collector", "learner")
 # Keys of the coordinator's config that go to the master as they are.
 _MASTER_KEYS = (
@@ -22,7 +23,7 @@ _MASTER_KEYS = (
 
 
 class MasterLink:
-    """A :class:`~ding.worker.coordinator._workers.WorkerLink` over a connection of a master."""
+    """A :class:`~ding.worker.coordinator.protocols.WorkerLink` over a connection of a master."""
 
     def __init__(self, connection: Connection, name: str, role: str) -> None:
         self.name = name
@@ -47,7 +48,7 @@ class MasterLink:
         if task.error is not None:
             raise WorkerLost(f"no answer of {self.name} to {data.get('name')}: {task.error}") from task.error
         raise WorkerTaskFailed(
-            f"{self.name} failed at {data.get('name')}: {describe_failure(task.result, task.message)}", task.result
+            f"{self.name} failed at {data.get('name')}: {_describe_failure(task.result, task.message)}", task.result
         )
 
     def close(self) -> None:
@@ -63,7 +64,7 @@ class MasterLink:
 
 
 class MasterHub(Master):
-    """A :class:`~ding.worker.coordinator._workers.WorkerHub`: a master that connects back to workers that enrol.
+    """A :class:`~ding.worker.coordinator.protocols.WorkerHub`: a master that connects back to workers that enrol.
 
     Args:
         cfg: config of the coordinator: ``host``, ``port``, ``lease_s`` and what a ``Master`` takes.
@@ -73,15 +74,15 @@ class MasterHub(Master):
         options = {key: cfg[key] for key in _MASTER_KEYS if cfg.get(key) is not None}
         options.setdefault("heartbeat_tolerance", float(cfg.get("lease_s", 10.0)))
         super().__init__(cfg.get("host"), cfg.get("port"), **options)
-        self._came: Callable[[WorkerLink], None] | None = None
-        self._gone: Callable[[WorkerLink], None] | None = None
+        self._on_connected: Callable[[WorkerLink], None] | None = None
+        self._on_disconnected: Callable[[WorkerLink], None] | None = None
         self._links: dict[str, MasterLink] = {}
 
     def start(  # type: ignore[override]
-        self, came: Callable[[WorkerLink], None], lost: Callable[[WorkerLink], None]
+        self, connected: Callable[[WorkerLink], None], disconnected: Callable[[WorkerLink], None]
     ) -> None:
         """See ``WorkerHub.start``."""
-        self._came, self._gone = came, lost
+        self._on_connected, self._on_disconnected = connected, disconnected
         super().start()
 
     def connect(self, name: str, role: str, host: str, port: int) -> MasterLink:
@@ -102,7 +103,7 @@ class MasterHub(Master):
             raise EnrolRefuse(f"unknown role {role!r}.{did_you_mean(role, _ROLES)}")
 
     def _enrolled(self, name: str, role: str, address: str, incarnation: str, resource: dict[str, Any]) -> None:
-        if self._came is None:
+        if self._on_connected is None:
             return
         try:
             host, port, https, _ = split_http_address(address)
@@ -110,9 +111,21 @@ class MasterHub(Master):
         except (WorkerLost, ValueError) as error:
             log.info("%s enrolled, but: %s", name, error)
             return
-        self._came(link)
+        self._on_connected(link)
 
     def _lost_connection(self, connection: Connection, reason: str) -> None:
         link = self._links.get(connection.name)
-        if link is not None and link.is_over(connection) and self._gone is not None:
-            self._gone(link)
+        if link is not None and link.is_over(connection) and self._on_disconnected is not None:
+            self._on_disconnected(link)
+
+
+def _describe_failure(result: object, message: str) -> str:
+    """The reason of a failure: the traceback of the worker if it sent one."""
+    if isinstance(result, Mapping):
+        exception = result.get("exception")
+        if isinstance(exception, Mapping) and exception.get("traceback"):
+            return str(exception["traceback"])[-_LONGEST_ERROR:]
+        for key in ("traceback", "message"):
+            if result.get(key):
+                return str(result[key])[-_LONGEST_ERROR:]
+    return message or "the worker gave no reason"

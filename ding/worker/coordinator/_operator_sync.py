@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ding.worker.coordinator.errors import OperatorError, WorkersMissing
 from ding.worker.coordinator.operator_server import OperatorServer, server_of
+from ding.worker.coordinator.protocols import CoordinatorCallbacks
 
 _LOOK_EVERY_S = 1.0
 
@@ -24,7 +25,7 @@ class OperatorSync:
         cfg: ``system_addr`` (``host:port`` or a URL), ``api_version``, ``init_replicas_request``,
             ``collector_target_num`` and ``learner_target_num``.
         comm: connects and drops.
-        callbacks: ``deal_with_increase_collector`` and ``deal_with_decrease_collector``.
+        callbacks: hear of collectors that are added or end.
         logger: text logger.
         server: the client, by default made from ``cfg``.
         roles: which workers are wanted; others of the list are not looked at.
@@ -34,7 +35,7 @@ class OperatorSync:
         self,
         cfg: Mapping[str, Any],
         comm: _Connects,
-        callbacks: Mapping[str, Callable[..., Any]],
+        callbacks: CoordinatorCallbacks,
         logger: Any,
         server: OperatorServer | None = None,
         roles: Sequence[str] = ("learner", "collector"),
@@ -133,15 +134,13 @@ class OperatorSync:
                 self._failed[role].add(name)
                 continue
             self._known[role].add(name)
-            self._count(role, "increase")
+            if role == "collector":
+                self._callbacks.deal_with_increase_collector()
         for name in sorted(self._known[role] - names):
             self._known[role].discard(name)
             self._comm.drop_worker(name, role, "the operator ended it")
-            self._count(role, "decrease")
-
-    def _count(self, role: str, change: str) -> None:
-        if role == "collector":
-            self._callbacks[f"deal_with_{change}_collector"]()
+            if role == "collector":
+                self._callbacks.deal_with_decrease_collector()
 
 
 def _pod_of(name: str) -> str:

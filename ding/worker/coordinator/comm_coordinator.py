@@ -1,5 +1,6 @@
 """The part of a coordinator that talks to the workers."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -9,8 +10,8 @@ from ding.worker.coordinator._executors import Cancelled, Session, Timing, run_c
 from ding.worker.coordinator._journal import Journal
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder, TaskPhase
-from ding.worker.coordinator._workers import WorkerHub, WorkerLink
 from ding.worker.coordinator.errors import WorkerLost, WorkersMissing, WorkerTaskFailed
+from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerHub, WorkerLink, callbacks_of
 from ding.worker.coordinator.resource_manager import NaiveResourceManager, WorkerState
 
 _RUN: dict[str, Callable[[Session], dict[str, Any]]] = {"collector": run_collector, "learner": run_learner}
@@ -27,8 +28,7 @@ class CommCoordinator:
     Args:
         cfg: ``host``, ``port``, ``collector`` and ``learner`` (``{name: [id, host, port]}``), and optionally
             ``long_poll_s``, ``lease_s``, ``start_timeout_s``, ``connect_timeout_s``, ``operator_server``.
-        callback_fn: the ``deal_with_*`` functions of a coordinator, and optionally ``broken``, which is told of what
-            this side failed with (its commander, its journal).
+        callback_fn: a coordinator, or its ``deal_with_*`` functions by name.
         logger: text logger.
         ledger: the tasks of the run; by default one of its own, that nothing survives.
         hub: makes the connections; by default a ``ding.interaction.Master``.
@@ -37,13 +37,13 @@ class CommCoordinator:
     def __init__(
         self,
         cfg: Any,
-        callback_fn: Mapping[str, Callable[..., Any]],
-        logger: Any,
+        callback_fn: CoordinatorCallbacks | Mapping[str, Callable[..., Any]],
+        logger: logging.Logger,
         ledger: TaskLedger | None = None,
         hub: WorkerHub | None = None,
     ) -> None:
         self._cfg = cfg
-        self._callback_fn = callback_fn
+        self._callbacks = callbacks_of(callback_fn)
         self._logger = logger
         self._ledger = ledger or TaskLedger(Journal(), lease_s=float(cfg.get("lease_s", 10.0)))
         self._hub = hub or _default_hub(cfg)
@@ -70,7 +70,7 @@ class CommCoordinator:
             WorkersMissing: a configured worker cannot be reached, or the operator gave too few.
         """
         self._started = True
-        self._hub.start(self._came, self._lost)
+        self._hub.start(self._connected, self._disconnected)
         deadline = time.monotonic() + float(self._cfg.get("connect_timeout_s", 120.0))
         missing = [
             name
@@ -83,7 +83,7 @@ class CommCoordinator:
         if self._cfg.get("operator_server"):
             from ding.worker.coordinator._operator_sync import OperatorSync
 
-            self._operator = OperatorSync(self._cfg["operator_server"], self, self._callback_fn, self._logger)
+            self._operator = OperatorSync(self._cfg["operator_server"], self, self._callbacks, self._logger)
             self._operator.start(deadline)
 
     def _connect_until(self, name: str, role: str, host: str, port: int, deadline: float) -> bool:
@@ -98,7 +98,7 @@ class CommCoordinator:
     def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
         """Connect to a worker at a known address; False when it does not answer."""
         try:
-            self._came(self._hub.connect(name, role, host, port))
+            self._connected(self._hub.connect(name, role, host, port))
         except WorkerLost as error:
             self._logger.info("%s at %s:%s cannot be reached yet: %s", name, host, port, error)
             return False
@@ -113,7 +113,7 @@ class CommCoordinator:
         if link is not None:
             self._ledger.fence(link.holder, reason)
             link.close()
-        self._notify()
+        self._callbacks.workers_changed()
 
     def close(self, timeout_s: float = 8.0) -> None:
         """End all tasks, disconnect, stop listening. May be called again; takes ``timeout_s`` at most, about."""
@@ -136,7 +136,7 @@ class CommCoordinator:
 
     # ------------------------------------------------------------------ workers
 
-    def _came(self, link: WorkerLink) -> None:
+    def _connected(self, link: WorkerLink) -> None:
         """A worker is connected: for the first time, in a new life, or again."""
         if self._closing.is_set():
             link.close()
@@ -155,10 +155,10 @@ class CommCoordinator:
         try:
             self._welcome(link)
         except (WorkerLost, WorkerTaskFailed) as error:
-            self._logger.warning("%s came, but does not answer: %s", link.name, error)
-            self._lost(link)
+            self._logger.warning("%s is connected, but does not answer: %s", link.name, error)
+            self._disconnected(link)
             link.close()  # it comes again by itself, if it lives
-        self._notify()
+        self._callbacks.workers_changed()
 
     def _welcome(self, link: WorkerLink) -> None:
         info = dict(link.call({"name": "resource"}, _RESOURCE_TIMEOUT_S) or {})
@@ -184,8 +184,8 @@ class CommCoordinator:
     def _discard(self, ended: Any) -> None:
         """Delete what a collector that is not heard any more had to tell, unless it was heard before."""
         refs = ended.get("refs") if isinstance(ended, Mapping) else None
-        if refs and "discard" in self._callback_fn:
-            self._callback_fn["discard"]([ref["chunk"] for ref in refs])
+        if refs:
+            self._callbacks.discard([ref["chunk"] for ref in refs])
 
     def is_present(self, holder: Holder) -> bool:
         """Whether the process of this life of a worker is connected, in this life or a later one."""
@@ -194,7 +194,7 @@ class CommCoordinator:
         process = process_of(holder)
         return any(process_of(link.holder) == process for link in links)
 
-    def _lost(self, link: WorkerLink) -> None:
+    def _disconnected(self, link: WorkerLink) -> None:
         """A connection broke; the worker may come back."""
         with self._changed:
             if self._links.get(link.name) is not link:
@@ -203,7 +203,7 @@ class CommCoordinator:
             self._changed.notify_all()
         if self._resource_manager.state(link.role, link.name) is WorkerState.IDLE:
             self._resource_manager.delete(link.role, link.name)
-        self._notify()
+        self._callbacks.workers_changed()
 
     def _link_of(self, holder: Holder, wait_s: float) -> WorkerLink | None:
         """The connection to this life of a worker, waiting for it to come back."""
@@ -271,7 +271,7 @@ class CommCoordinator:
 
     def _begin(self, link: WorkerLink, task: dict[str, Any], resume: bool) -> None:
         session = Session(
-            task, link.holder, link.role, self._ledger, self._callback_fn, self._link_of, self._closing, self._timing
+            task, link.holder, link.role, self._ledger, self._callbacks, self._link_of, self._closing, self._timing
         )
         thread = threading.Thread(
             target=self._run, args=(session, resume), name=f"{link.name}:{task['task_id']}", daemon=True
@@ -286,11 +286,11 @@ class CommCoordinator:
             self._attend(session, resume)
         except Exception as error:
             self._logger.exception("the end of task %s failed", session.task_id)
-            self._callback_fn.get("broken", _ignore)(error)
+            self._callbacks.broken(error)
         finally:
             with self._changed:
                 self._sessions.pop(session.holder, None)
-            self._notify()
+            self._callbacks.workers_changed()
 
     def _attend(self, session: Session, resume: bool) -> None:
         name = session.holder.worker
@@ -311,7 +311,12 @@ class CommCoordinator:
             self._back(session, usable)
         else:
             if finished is not None and self._ledger.finish(session.task_id, session.holder):
-                self._callback_fn[f"deal_with_{session.role}_finish_task"](session.task_id, finished)
+                callbacks = self._callbacks
+                learner = session.role == "learner"
+                finish = (
+                    callbacks.deal_with_learner_finish_task if learner else callbacks.deal_with_collector_finish_task
+                )
+                finish(session.task_id, finished)
             self._back(session, usable=True)
 
     def _converse(self, session: Session, resume: bool) -> dict[str, Any] | None:
@@ -336,19 +341,10 @@ class CommCoordinator:
             return
         self._resource_manager.update(role, name, session.task.get("resource_info") or {})
 
-    def _notify(self) -> None:
-        notify = self._callback_fn.get("workers_changed")
-        if notify is not None:
-            notify()
-
 
 def process_of(holder: Holder) -> str:
     """The incarnation that the process of a holder told: one that comes back after it was fenced gets a new life."""
     return holder.incarnation.partition("+")[0]
-
-
-def _ignore(error: Exception) -> None:
-    """It is in the log, and nobody else wants to hear of it."""
 
 
 def _unexpected(error: Exception) -> bool:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from ding.utils import build_logger, get_task_uid, import_module
@@ -12,11 +12,11 @@ from ding.worker.coordinator._buffers import BufferShelf
 from ding.worker.coordinator._journal import Journal
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder, TaskPhase
-from ding.worker.coordinator._workers import WorkerHub
 from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
 from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer
+from ding.worker.coordinator.protocols import WorkerHub
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Coordinator(Configurable):
         own = self._coordinator_cfg
         self._exp_name = cfg["main"].get("exp_name", "default_experiment")
         self._coordinator_uid = get_task_uid()
-        self._logger: Any = build_logger(f"./{self._exp_name}/log", "coordinator", need_tb=False)[0]
+        self._logger: logging.Logger = build_logger(f"./{self._exp_name}/log", "coordinator", need_tb=False)[0] or log
         import_module(cfg["main"]["policy"]["other"]["commander"].get("import_names", []))
         self._commander = create_parallel_commander(cfg["main"]) if commander is None else commander
         self._commander_lock = threading.RLock()
@@ -100,7 +100,7 @@ class Coordinator(Configurable):
             max_failures=int(own["max_task_failures"]),
         )
         self._shelf = BufferShelf(self._journal, data_plane or _data_plane(own["path_data"]), self._exp_name)
-        self._interaction = CommCoordinator(own, self._callbacks(), self._logger, self._ledger, hub)
+        self._interaction = CommCoordinator(own, self, self._logger, self._ledger, hub)
         self._dirty = threading.Condition()
         self._changes = 1
         self._task_state: dict[str, TaskState] = {}
@@ -112,17 +112,6 @@ class Coordinator(Configurable):
         self._system_shutdown_flag = False
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._dispatch, name="dispatch", daemon=True)
-
-    def _callbacks(self) -> dict[str, Callable[..., Any]]:
-        names = [name for name in dir(type(self)) if name.startswith("deal_with_")]
-        return {
-            **{name: getattr(self, name) for name in names},
-            "newest_policy": self._newest_policy,
-            "wait_for_data": self._shelf.wait_for_data,
-            "workers_changed": self._wake,
-            "discard": self._shelf.discard,
-            "broken": self._stop_with,
-        }
 
     # ------------------------------------------------------------------ life
 
@@ -145,7 +134,7 @@ class Coordinator(Configurable):
             return
         self._closed = self._end_flag = True
         self._journal.stop_waiting()
-        self._wake()
+        self.workers_changed()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_JOIN_S)
         try:
@@ -208,7 +197,8 @@ class Coordinator(Configurable):
 
     # ------------------------------------------------------------------ tasks
 
-    def _wake(self) -> None:
+    def workers_changed(self) -> None:
+        """Look again at what there is to hand out; workers or tasks have changed."""
         with self._dirty:
             self._changes += 1
             self._dirty.notify_all()
@@ -231,7 +221,7 @@ class Coordinator(Configurable):
                     next_snapshot = time.monotonic() + _SNAPSHOT_EVERY_S
                     self._shelf.snapshot()
             except Exception as error:  # noqa: BLE001 - told to the owner of the run, who ends it
-                self._stop_with(error)
+                self.broken(error)
                 return
 
     def _settle_expired(self) -> None:
@@ -248,7 +238,7 @@ class Coordinator(Configurable):
                 if kind == "learner" and body is not None:
                     self._shelf.shut(body["buffer_id"])
             if phase is TaskPhase.FAILED:
-                self._stop_with(TaskGaveUp(task_id, record.failures, record.error))
+                self.broken(TaskGaveUp(task_id, record.failures, record.error))
             else:
                 self.error(f"no {kind} took task {task_id} in time; it is dropped")
 
@@ -287,7 +277,8 @@ class Coordinator(Configurable):
         if swept:
             self.info(f"{swept} chunks of {sorted(holder.worker for holder in gone)} that nobody took are deleted")
 
-    def _stop_with(self, error: Exception) -> None:
+    def broken(self, error: Exception) -> None:
+        """Stop the run: what failed here, no worker can mend."""
         log.error("the run is stopped: %s", error, exc_info=not isinstance(error, TaskGaveUp))
         self.error(f"the run is stopped: {error}")
         self._error = error
@@ -331,13 +322,13 @@ class Coordinator(Configurable):
             self._save()
         if converged:
             self.info("the stop value is reached")
-        self._wake()
+        self.workers_changed()
 
     def deal_with_increase_collector(self) -> None:
         """One collector more than the config says."""
         with self._commander_lock:
             self._commander.increase_collector_task_space()
-        self._wake()
+        self.workers_changed()
 
     def deal_with_decrease_collector(self) -> None:
         """One collector less."""
@@ -414,13 +405,21 @@ class Coordinator(Configurable):
             self._save()
             if buffer_id is not None:
                 self._shelf.shut(buffer_id)
-        self._wake()
+        self.workers_changed()
+
+    def wait_for_data(self, timeout_s: float) -> bool:
+        """Wait for new data in any buffer; False when there was none in time."""
+        return self._shelf.wait_for_data(timeout_s)
+
+    def discard(self, chunks: Sequence[str]) -> int:
+        """Delete those of these chunks that no buffer has; returns how many."""
+        return self._shelf.discard(chunks)
 
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
         """A learner published a version of its policy."""
         self._policy_versions[task["policy_id"]] = version
 
-    def _newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
+    def newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
         """Newest versions of the policies that a collector plays."""
         paths = (task.get("collector_cfg") or {}).get("policy_update_path") or []
         paths = [paths] if isinstance(paths, str) else paths

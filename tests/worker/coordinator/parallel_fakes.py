@@ -56,12 +56,12 @@ class FakeHub:
     """Hands workers to a coordinator."""
 
     def __init__(self):
-        self._came = self._lost = None
+        self._connected = self._disconnected = None
         self.links = []
         self.closed = False
 
-    def start(self, came, lost):
-        self._came, self._lost = came, lost
+    def start(self, connected, disconnected):
+        self._connected, self._disconnected = connected, disconnected
 
     def connect(self, name, role, host, port):
         raise WorkerLost("fake workers come by themselves")
@@ -71,13 +71,13 @@ class FakeHub:
         link = FakeLink(worker, Holder(worker.name, incarnation or worker.incarnation))
         self.links.append(link)
         worker.link = link
-        self._came(link)
+        self._connected(link)
         return link
 
     def cut(self, worker):
         """The connection of a worker breaks, and the hub notices."""
         worker.link.cut()
-        self._lost(worker.link)
+        self._disconnected(worker.link)
 
     def close(self):
         self.closed = True

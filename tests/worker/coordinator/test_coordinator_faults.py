@@ -386,7 +386,7 @@ def test_a_task_does_not_get_the_buffer_of_the_one_before_that_is_about_to_be_cl
 
         def shut_late(buffer_id):
             closing.append(buffer_id)
-            run.coordinator._wake()
+            run.coordinator.workers_changed()
             pause.wait(0.2)  # time for a thread that wants to take the buffer
             shut(buffer_id)
 

@@ -2,6 +2,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
@@ -104,10 +105,9 @@ class Comm:
 
 def sync(client, comm, **targets):
     counts = []
-    callbacks = {
-        "deal_with_increase_collector": lambda: counts.append(1),
-        "deal_with_decrease_collector": lambda: counts.append(-1),
-    }
+    callbacks = SimpleNamespace(
+        deal_with_increase_collector=lambda: counts.append(1), deal_with_decrease_collector=lambda: counts.append(-1)
+    )
     cfg = {"init_replicas_request": {"collectors": {"replicas": 2}}, **targets}
     return OperatorSync(cfg, comm, callbacks, MagicMock(), client), counts
 

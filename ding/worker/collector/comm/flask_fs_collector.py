@@ -1,7 +1,7 @@
 """The comm collector of the original API: tasks over HTTP, data and policies through folders."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from easydict import EasyDict
@@ -9,13 +9,13 @@ from easydict import EasyDict
 from ding.data.exchange import DataPlane, FileDataPlane, FileWeightPlane, WeightPlane
 from ding.interaction import TaskFail
 from ding.utils import COMM_COLLECTOR_REGISTRY
-from ding.worker._comm_slave import FLASK_CONFIG, SlaveOwner, TaskSlave
+from ding.worker._comm_slave import FLASK_CONFIG, CollectorCallbacks, SlaveOwner, TaskSlave
 from ding.worker.collector.comm._outbox import failure_report
 from ding.worker.collector.comm._plane_collector import PLANE_CONFIG, PlaneCollector
 from ding.worker.collector.comm._policy_source import PolicySource
 
 
-class CollectorSlave(TaskSlave):
+class CollectorSlave(TaskSlave[CollectorCallbacks]):
     """Passes the tasks of a coordinator on to a comm collector.
 
     ======================== ============================================ ==========================================
@@ -32,17 +32,11 @@ class CollectorSlave(TaskSlave):
     closed again answers as the first time.
 
     Args:
-        callback_fn: the functions ``deal_with_resource``, ``deal_with_collector_start``, ``deal_with_collector_data``
-            and ``deal_with_collector_close``.
+        callback_fn: a comm collector, or its functions ``deal_with_resource``, ``deal_with_collector_start``,
+            ``deal_with_collector_data`` and ``deal_with_collector_close`` by name.
     """
 
     kind = "collector"
-    callbacks = (
-        "deal_with_resource",
-        "deal_with_collector_start",
-        "deal_with_collector_data",
-        "deal_with_collector_close",
-    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -66,14 +60,18 @@ class CollectorSlave(TaskSlave):
         self._require(task)
         self._wait_and_ack(task, "ack")
         options = {key: task[key] for key in ("ack", "max_wait_s", "newest_policy") if task.get(key) is not None}
-        result = self._callback_fn["deal_with_collector_data"](**options)
+        result = self._callbacks.deal_with_collector_data(**options)
         return {**result, **self._ids(), "incarnation": self.incarnation}
 
     def _close_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         return {**super()._close_task(task), "incarnation": self.incarnation}
 
-    def _close_options(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        return {"ack": task["ack"]} if type(task.get("ack")) is int else {}
+    def _start(self, task_info: dict[str, Any]) -> None:
+        self._callbacks.deal_with_collector_start(task_info)
+
+    def _close(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        options = {"ack": task["ack"]} if type(task.get("ack")) is int else {}
+        return self._callbacks.deal_with_collector_close(**options)
 
 
 @COMM_COLLECTOR_REGISTRY.register("flask_fs")
@@ -89,7 +87,7 @@ class FlaskFileSystemCollector(SlaveOwner[CollectorSlave], PlaneCollector):
 
     def __init__(self, cfg: EasyDict) -> None:
         super().__init__(cfg)
-        self._slave = self._own_slave()
+        self._slave = self._make_slave()
 
     def _make_data_plane(self) -> DataPlane:
         os.makedirs(self._cfg.path_policy, exist_ok=True)
@@ -101,5 +99,5 @@ class FlaskFileSystemCollector(SlaveOwner[CollectorSlave], PlaneCollector):
     def _make_policy_source(self) -> PolicySource:
         return PolicySource(self._cfg.path_policy, self._make_weight_plane)
 
-    def _make_slave(self, callback_fn: dict[str, Callable[..., Any]], **kwargs: Any) -> CollectorSlave:
-        return super()._make_slave(callback_fn, incarnation=self.incarnation, **kwargs)
+    def _make_slave(self, **kwargs: Any) -> CollectorSlave:
+        return super()._make_slave(incarnation=self.incarnation, **kwargs)

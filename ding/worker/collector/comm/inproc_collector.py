@@ -1,6 +1,5 @@
 """The comm collector within one process: for tests, debugging and notebooks."""
 
-from collections.abc import Callable
 from typing import Any
 
 from ding.data.exchange import DataPlane, InprocDataPlane, InprocWeightPlane, WeightPlane
@@ -28,5 +27,5 @@ class InprocCollector(FlaskFileSystemCollector):
     def _make_policy_source(self) -> PolicySource:
         return PolicySource(None, self._make_weight_plane)
 
-    def _make_slave(self, callback_fn: dict[str, Callable], **kwargs: Any) -> CollectorSlave:
-        return super()._make_slave(callback_fn, transport=self._cfg.transport, **kwargs)
+    def _make_slave(self, **kwargs: Any) -> CollectorSlave:
+        return super()._make_slave(transport=self._cfg.transport, **kwargs)

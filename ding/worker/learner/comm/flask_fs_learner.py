@@ -8,14 +8,14 @@ from easydict import EasyDict
 from ding.data.exchange import DataPlane, FileDataPlane, FileWeightPlane, WeightPlane
 from ding.interaction import TaskFail
 from ding.utils import COMM_LEARNER_REGISTRY
-from ding.worker._comm_slave import FLASK_CONFIG, SlaveOwner, TaskSlave
+from ding.worker._comm_slave import FLASK_CONFIG, LearnerCallbacks, SlaveOwner, TaskSlave
 from ding.worker.learner.comm._comm_hooks import SendLearnInfoHook, SendPolicyHook
 from ding.worker.learner.comm._plane_learner import PLANE_CONFIG, PlaneLearner
 
 __all__ = ["FlaskFileSystemLearner", "LearnerSlave", "SendLearnInfoHook", "SendPolicyHook"]
 
 
-class LearnerSlave(TaskSlave):
+class LearnerSlave(TaskSlave[LearnerCallbacks]):
     """Passes the tasks of a coordinator on to a comm learner.
 
     ========================= ============================================= ===========================================
@@ -30,22 +30,21 @@ class LearnerSlave(TaskSlave):
     ========================= ============================================= ===========================================
 
     Args:
-        callback_fn: the functions ``deal_with_resource``, ``deal_with_learner_start``, ``deal_with_get_data``,
-            ``deal_with_learner_learn`` and ``deal_with_learner_close``.
+        callback_fn: a comm learner, or its functions ``deal_with_resource``, ``deal_with_learner_start``,
+            ``deal_with_get_data``, ``deal_with_learner_learn`` and ``deal_with_learner_close`` by name.
     """
 
     kind = "learner"
-    callbacks = (
-        "deal_with_resource",
-        "deal_with_learner_start",
-        "deal_with_get_data",
-        "deal_with_learner_learn",
-        "deal_with_learner_close",
-    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._tasks.update(learner_get_data_task=self._get_data_task, learner_learn_task=self._learn_task)
+
+    def _start(self, task_info: dict[str, Any]) -> None:
+        self._callbacks.deal_with_learner_start(task_info)
+
+    def _close(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        return self._callbacks.deal_with_learner_close()
 
     def _options(self, task: Mapping[str, Any]) -> dict[str, Any]:
         wait_s, ack = self._wait_and_ack(task, "info_ack")
@@ -53,14 +52,14 @@ class LearnerSlave(TaskSlave):
 
     def _get_data_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         self._require(task)
-        return {**self._callback_fn["deal_with_get_data"](**self._options(task)), **self._ids()}
+        return {**self._callbacks.deal_with_get_data(**self._options(task)), **self._ids()}
 
     def _learn_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         batches = task.get("batches")
         if not isinstance(batches, list) or not all(isinstance(batch, dict) for batch in batches):
             raise TaskFail(result={"message": "batches are missing"}, message="learner_learn_task needs batches")
         self._require(task)
-        return {**self._callback_fn["deal_with_learner_learn"](batches, **self._options(task)), **self._ids()}
+        return {**self._callbacks.deal_with_learner_learn(batches, **self._options(task)), **self._ids()}
 
 
 @COMM_LEARNER_REGISTRY.register("flask_fs")
@@ -77,7 +76,7 @@ class FlaskFileSystemLearner(SlaveOwner[LearnerSlave], PlaneLearner):
 
     def __init__(self, cfg: EasyDict) -> None:
         super().__init__(cfg)
-        self._slave = self._own_slave()
+        self._slave = self._make_slave()
 
     def _make_data_plane(self) -> DataPlane:
         return FileDataPlane(self._cfg.path_data)

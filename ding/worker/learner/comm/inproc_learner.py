@@ -1,6 +1,5 @@
 """The comm learner within one process: for tests, debugging and notebooks."""
 
-from collections.abc import Callable
 from typing import Any
 
 from ding.data.exchange import DataPlane, InprocDataPlane, InprocWeightPlane, WeightPlane
@@ -24,5 +23,5 @@ class InprocLearner(FlaskFileSystemLearner):
     def _make_weight_plane(self, policy_id: str) -> WeightPlane:
         return InprocWeightPlane(self._cfg.path_policy, policy_id)
 
-    def _make_slave(self, callback_fn: dict[str, Callable], **kwargs: Any) -> LearnerSlave:
-        return super()._make_slave(callback_fn, transport=self._cfg.transport, **kwargs)
+    def _make_slave(self, **kwargs: Any) -> LearnerSlave:
+        return super()._make_slave(transport=self._cfg.transport, **kwargs)

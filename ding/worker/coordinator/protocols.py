@@ -1,0 +1,158 @@
+"""The seams of a coordinator, as protocols: towards its workers, and between its talking and its deciding part.
+
+==================================  ====================================  ==================================
+protocol                            implemented by                        used by
+==================================  ====================================  ==================================
+:class:`WorkerLink`                 a connection of a ``MasterHub``       sessions, ``CommCoordinator``
+:class:`WorkerHub`                  ``MasterHub``                         ``CommCoordinator``, aggregator
+:class:`CoordinatorCallbacks`       ``Coordinator``, or functions by      sessions, ``CommCoordinator``,
+                                    name (:func:`callbacks_of`)           the sync with an operator
+==================================  ====================================  ==================================
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from ding.worker.coordinator._task_machine import Holder
+
+
+class WorkerLink(Protocol):
+    """A connection to one life of a worker. ``call`` may be used by several threads."""
+
+    name: str
+    role: str
+    holder: Holder
+
+    def call(self, data: Mapping[str, Any], timeout_s: float) -> Any:
+        """Send a task and wait for its result.
+
+        Raises:
+            WorkerTaskFailed: the worker answered that the task failed.
+            WorkerLost: no answer in time, or the connection is lost. The worker may have done the task.
+        """
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection stands, as far as is known."""
+
+    def close(self) -> None:
+        """Disconnect; never raises."""
+
+
+class WorkerHub(Protocol):
+    """Makes connections."""
+
+    def start(self, connected: Callable[[WorkerLink], None], disconnected: Callable[[WorkerLink], None]) -> None:
+        """Listen. ``connected`` is called with each worker that announced itself and was connected, ``disconnected``
+        with each one whose connection broke. Both may be called by any thread.
+        """
+
+    def connect(self, name: str, role: str, host: str, port: int) -> WorkerLink:
+        """Connect to a worker at a known address; raises :class:`WorkerLost`."""
+
+    def close(self) -> None:
+        """Stop listening and drop all connections."""
+
+
+class CoordinatorCallbacks(Protocol):
+    """What a ``CommCoordinator`` reports, and what it asks for while it attends to the workers.
+
+    Each method may be called by any thread, and by several at once.
+    """
+
+    # Collectors.
+
+    def deal_with_collector_send_data(self, task_id: str, buffer_id: str, data_id: str, data: dict[str, Any]) -> None:
+        """Take the metadata of one trajectory segment (the original form of a message)."""
+
+    def deal_with_collector_send_chunks(
+        self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Take chunks; returns the number (``seq``) up to which the worker may forget them."""
+
+    def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
+        """Whether a collector that reports ``data`` is done."""
+
+    def deal_with_collector_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
+        """A collector ended its task."""
+
+    def deal_with_increase_collector(self) -> None:
+        """One collector more."""
+
+    def deal_with_decrease_collector(self) -> None:
+        """One collector less."""
+
+    def newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
+        """Newest versions of the policies that the collector of ``task`` plays."""
+
+    def discard(self, chunks: Sequence[str]) -> object:
+        """Delete chunks of a collector that nobody will take any more."""
+
+    # Learners.
+
+    def deal_with_learner_get_data(self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int) -> Any:
+        """A batch as a list of metadata (the original form of a message); ``None`` when there is too little."""
+
+    def deal_with_learner_sample(
+        self, task_id: str, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
+    ) -> list[dict[str, Any]]:
+        """Batches, as many of ``demand`` as there are within ``wait_s``."""
+
+    def deal_with_learner_loaded(self, task_id: str, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
+        """The learner has read all batches up to a number, and could not read the chunks ``broken``."""
+
+    def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:
+        """What one train iteration brought."""
+
+    def deal_with_learner_judge_finish(self, task_id: str, info: dict[str, Any]) -> bool:
+        """Whether a learner that reports ``info`` is done."""
+
+    def deal_with_learner_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
+        """A learner ended its task."""
+
+    def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
+        """A learner published a version of its policy."""
+
+    def wait_for_data(self, timeout_s: float) -> object:
+        """Wait up to ``timeout_s`` seconds for data that a learner may sample."""
+
+    # All workers.
+
+    def workers_changed(self) -> None:
+        """A worker was connected or disconnected, or ended its task."""
+
+    def broken(self, error: Exception) -> None:
+        """The own side failed (its commander, its journal), which no worker can mend."""
+
+
+class _Functions:
+    """The callbacks as functions by name; those that the original API does not know have a default."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self.__dict__.update(functions)
+
+    def newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
+        return {}
+
+    def discard(self, chunks: Sequence[str]) -> None:
+        pass
+
+    def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
+        pass
+
+    def wait_for_data(self, timeout_s: float) -> None:
+        threading.Event().wait(timeout_s)
+
+    def workers_changed(self) -> None:
+        pass
+
+    def broken(self, error: Exception) -> None:
+        pass
+
+
+def callbacks_of(callbacks: CoordinatorCallbacks | Mapping[str, Callable[..., Any]]) -> CoordinatorCallbacks:
+    """``callbacks``: an object with the methods, or a mapping of their names to functions."""
+    if isinstance(callbacks, Mapping):
+        return cast("CoordinatorCallbacks", _Functions(callbacks))
+    return callbacks

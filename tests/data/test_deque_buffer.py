@@ -806,7 +806,7 @@ def test_names_of_the_package():
         from ding.data import FileStorageLoader  # noqa: F401
     with pytest.raises(AttributeError, match="DequeBufer"):
         ding.data.DequeBufer
-    assert set(ding.data.__all__) <= set(dir(ding.data)) | set(ding.data._LAZY)
+    assert set(ding.data.__all__) <= set(dir(ding.data))
 
 
 def test_a_seed_fixes_the_draws():

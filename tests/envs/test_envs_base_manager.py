@@ -329,7 +329,9 @@ class TestFaults:
     def test_a_reset_that_never_works(self, make):
         manager = make(1, manager={"max_retry": 2}, fault={"kind": "raise", "step": 0})
         manager.seed(7)
-        with pytest.raises(EnvResetError, match=r"Env 0 reset has exceeded max retries\(2\).*InjectedFault") as caught:
+        with pytest.raises(
+            EnvResetError, match=r"Env 0 could not be reset: all 3 attempts failed, the last with .*InjectedFault"
+        ) as caught:
             manager.launch()
         assert caught.value.seed == 7
         assert manager.closed

@@ -9,7 +9,6 @@ import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
 from ding.envs.env._errors import EnvConfigError
-from ding.envs.env._quick_spaces import quicken_membership
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
 from ding.utils import MissingExtraError, import_module, require_extra
@@ -46,7 +45,7 @@ def _make(spec: Any, kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     spec.order_enforce = False
     if "render_mode" not in kwargs and "rgb_array" in _render_modes(spec):
         kwargs["render_mode"] = "rgb_array"
-    return quicken_membership(gymnasium.make(spec, **kwargs))
+    return gymnasium.make(spec, **kwargs)
 
 
 def find_spec(env_id: str) -> Any:

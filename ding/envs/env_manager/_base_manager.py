@@ -12,7 +12,14 @@ from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.columns import row_at
 from ding.envs.env_manager._alarm import can_limit, time_limit
 from ding.envs.env_manager._columns_step import action_rows, array_row, flags_at, reward_array, timesteps_of
-from ding.envs.env_manager._errors import EnvDataError, EnvTimeoutError, reset_failed, step_failed, traceback_text
+from ding.envs.env_manager._errors import (
+    EnvDataError,
+    EnvTimeoutError,
+    describe,
+    reset_failed,
+    step_failed,
+    traceback_text,
+)
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
 from ding.envs.env_manager._manager_base import EnvManagerBase
 from ding.envs.env_manager._obs_board import ObsBoard
@@ -132,7 +139,9 @@ class BaseEnvManager(EnvManagerBase):
             except Exception as error:
                 if attempt == self._max_retry:
                     self.close()
-                    raise reset_failed(env_id, self._max_retry, error, self._life.last_seeds[env_id]) from error
+                    seed = self._life.last_seeds[env_id]
+                    text = traceback_text(error)
+                    raise reset_failed(env_id, attempt + 1, describe(error), seed, text) from error
                 logger.warning("env %d: reset failed (%r), trying again", env_id, error)
             else:
                 break

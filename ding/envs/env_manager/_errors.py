@@ -14,7 +14,6 @@ exception.
 """
 
 import traceback
-from typing import Any
 
 
 class EnvManagerError(RuntimeError):
@@ -63,24 +62,21 @@ def traceback_text(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 
 
-def reset_failed(
-    env_id: int, max_retry: int, error: BaseException, seed: int | None, original: str = ""
-) -> EnvResetError:
-    """The error for an env whose resets all failed."""
-    message = (
-        f"Env {env_id} reset has exceeded max retries({max_retry}), and the latest exception is: {describe(error)}"
+def reset_failed(env_id: int, attempts: int, cause: str, seed: int | None, original: str) -> EnvResetError:
+    """The error for an env of which ``attempts`` resets in a row failed, the last one with ``cause``."""
+    times = "its only attempt" if attempts == 1 else f"all {attempts} attempts"
+    return EnvResetError(
+        f"Env {env_id} could not be reset: {times} failed, the last with {cause}", env_id, seed, original
     )
-    return EnvResetError(message, env_id, seed, original or traceback_text(error))
 
 
-def step_failed(env_id: int, error: BaseException, seed: int | None, original: str = "") -> EnvManagerError:
+def step_failed(env_id: int, error: BaseException, seed: int | None) -> EnvManagerError:
     """The error for an env that raised while stepping; manager errors of a more special kind keep their class."""
     if isinstance(error, EnvManagerError):
         return error
-    message = f"Env {env_id} step raised: {describe(error)}"
-    return EnvStepError(message, env_id, seed, original or traceback_text(error))
+    return EnvStepError(f"Env {env_id} step raised: {describe(error)}", env_id, seed, traceback_text(error))
 
 
-def describe(error: Any) -> str:
+def describe(error: BaseException) -> str:
     """``Type: message`` of an exception."""
     return f"{type(error).__name__}: {error}"

@@ -15,9 +15,9 @@ from ding.envs.env_manager._errors import (
     EnvCrashedError,
     EnvDataError,
     EnvManagerError,
-    EnvResetError,
     EnvStepError,
     EnvTimeoutError,
+    reset_failed,
 )
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
 from ding.envs.env_manager._manager_base import EnvManagerBase
@@ -306,12 +306,9 @@ class SubprocessManagerBase(EnvManagerBase):
         attempts = self._attempts[env_id] = self._attempts.get(env_id, 0) + 1
         if attempts > self._max_retry:
             self._life.mark(env_id, EnvState.ERROR)
-            text = (
-                f"Env {env_id} reset has exceeded max retries({self._max_retry}), "
-                f"and the latest exception is: {failure.summary}"
-            )
             seed = self._life.last_seeds[env_id]
-            self._give_up(EnvResetError(text, env_id, seed, failure.traceback), self._error(env_id, "reset", failure))
+            error = reset_failed(env_id, attempts, failure.summary, seed, failure.traceback)
+            self._give_up(error, self._error(env_id, "reset", failure))
         self._retry_at[env_id] = time.monotonic() + self._retry_waiting_time
         if self._retry_type == "renew" and self._engine.is_alive(env_id):
             self._renew(env_id)

@@ -9,7 +9,6 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.envs.env._making import find_spec
-from ding.envs.env._quick_spaces import quicken_membership
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.utils import did_you_mean
@@ -79,9 +78,7 @@ def _entry_point_obstacle(ref: DingEnvWrapper) -> str:
 
 def _by_entry_point(ref: DingEnvWrapper, num_envs: int) -> VectorEnv:
     spec = find_spec(str(ref.env_id))
-    kwargs = dict(ref.env_kwargs)
-    venv = gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
-    return quicken_membership(venv)
+    return gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **ref.env_kwargs)
 
 
 def row_resetter(venv: VectorEnv) -> Callable[[np.ndarray], Any] | None:

@@ -164,7 +164,9 @@ class GymVectorEnvManager(EnvManagerBase):
             except Exception as error:
                 if attempt == self._max_retry:
                     self.close()
-                    raise reset_failed(0, self._max_retry, error, self._life.last_seeds[0]) from error
+                    raise reset_failed(
+                        0, attempt + 1, describe(error), self._life.last_seeds[0], traceback_text(error)
+                    ) from error
         raise AssertionError("unreachable")
 
     def _seeded_reset(self) -> Any:

@@ -7,7 +7,6 @@ import torch
 
 from ding.data._step_plan import StepPlan, as_array, plan_of, quick_arrays
 from ding.data.columns import SchemaError, describe_leaf
-from ding.data.storage import PackedRows, RecordLayout, record_layout_of
 from ding.data.transition_batch import TransitionBatch
 
 # Steps to reserve where nobody knows how long a piece will be.
@@ -31,8 +30,8 @@ class TrajectoryStore:
 
     The steps of all environments lie in one log of rows in the order in which they came, so that a vector step costs
     one copy per field. Only when pieces are taken out, which is best done with many at a time, their rows are picked
-    from the log. Small rows are logged, and leave, as the records that a replay buffer stores. The schema (fields,
-    dtypes, row shapes) is that of the first step and may change when the store is empty.
+    from the log. The schema (fields, dtypes, row shapes) is that of the first step and may change when the store is
+    empty.
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
@@ -48,9 +47,6 @@ class TrajectoryStore:
         self._rows_as_tensors = rows_as_tensors
         self._fields: list[_Field] | None = None
         self._plan: StepPlan = []
-        # Layout and log of rows that are records; the arrays of the fields are then views of it.
-        self._layout: RecordLayout | None = None
-        self._items = np.zeros(0)
         self._num_rows = 0
         self._counts = np.zeros(env_num, dtype=np.int64)
         # Rows of the log from which on the growing pieces lie.
@@ -219,24 +215,14 @@ class TrajectoryStore:
             self._forget_rows()
         self._fields = [_Field(path, leaf, self._rows_as_tensors) for path, leaf in _leaves(columns)]
         self._plan = plan_of(columns)
-        self._layout = record_layout_of(self._nest([field.given(field.no_rows()) for field in self._fields]))
         self._allocate()
         return _arrays_of(columns, self._fields)
 
     def _allocate(self) -> None:
-        fields = self._fields or []
-        if self._layout is None:
-            for field in fields:
-                field.array = np.empty((self._capacity, *field.shape), dtype=field.stored_dtype)
-            return
-        self._items = np.empty(self._capacity, self._layout.item)
-        records = self._items.view(self._layout.dtype)
-        for field, key in zip(fields, self._layout.keys):
-            field.array = records[key]
+        for field in self._fields or ():
+            field.array = np.empty((self._capacity, *field.shape), dtype=field.stored_dtype)
 
     def _read(self, rows: np.ndarray, lengths: np.ndarray) -> TransitionBatch:
-        if self._layout is not None:
-            return TransitionBatch.of_packed(PackedRows(self._layout, self._items.take(rows)), lengths)
         columns = self._nest([field.given(field.array.take(rows, axis=0)) for field in self._fields or ()])
         return TransitionBatch.unchecked(columns, len(rows), lengths)
 
@@ -282,10 +268,6 @@ class _Field:
             f"field {'.'.join(map(str, self.path))!r} of a step is {describe_leaf(leaf)}, "
             f"the steps before had {self.kind} {self.dtype}{list(self.shape)}"
         )
-
-    def no_rows(self) -> np.ndarray:
-        """No rows as they would be stored."""
-        return np.empty((0, *self.shape), dtype=self.stored_dtype)
 
     def given(self, array: np.ndarray) -> Any:
         """Stored rows as a column."""

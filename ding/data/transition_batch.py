@@ -1,49 +1,24 @@
 """``TransitionBatch``: a sequence of transition dicts that is stored as columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 
 from ding.data.columns import Index, SchemaError, check_rows, concat, num_rows, row_list, stack_rows, take
 
-if TYPE_CHECKING:
-    from ding.data.storage._packed import PackedRows
-
 
 class _Table:
-    """What the batches that are views of each other share.
+    """What the batches that are views of each other share: columns until a row is taken, then rows."""
 
-    Some tables are packed rows until somebody asks for the columns. The others are columns until a row is taken. Then
-    they are rows.
-    """
+    __slots__ = ("columns", "rows")
 
-    __slots__ = ("columns", "packed", "rows")
-
-    def __init__(
-        self,
-        columns: dict[str, Any] | None,
-        rows: list[dict[str, Any]] | None,
-        packed: "PackedRows | None" = None,
-    ) -> None:
+    def __init__(self, columns: dict[str, Any], rows: list[dict[str, Any]] | None = None) -> None:
         self.columns = columns
         self.rows = rows
-        self.packed = packed
-
-    def all_columns(self) -> dict[str, Any]:
-        """The columns of a table that is not rows. Who has them may replace some, so the packed rows end here."""
-        if self.columns is None:
-            assert self.packed is not None
-            self.columns = self.packed.columns()
-        self.packed = None
-        return self.columns
-
-    def field_names(self) -> list[str]:
-        """Top-level keys of a table that is not rows."""
-        return self.packed.layout.names if self.packed is not None else list(self.columns or ())
 
     def __reduce__(self) -> Any:
-        return _Table, (None if self.rows is not None else self.all_columns(), self.rows)
+        return _Table, (self.columns, self.rows)
 
 
 class TransitionBatch(MutableSequence[dict[str, Any]]):
@@ -76,7 +51,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         columns = dict(columns)
         length = num_rows(columns)
         check_rows(columns, length)
-        self._table = _Table(columns, None)
+        self._table = _Table(columns)
         self._index = None
         self._length = length
         self._lengths = None if lengths is None else _checked_lengths(lengths, length)
@@ -85,22 +60,9 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def unchecked(cls, columns: dict[str, Any], length: int, lengths: np.ndarray | None = None) -> "TransitionBatch":
         """Wrap columns that are known to be sound, without looking at them (for hot paths)."""
         batch = cls.__new__(cls)
-        batch._table = _Table(columns, None)
+        batch._table = _Table(columns)
         batch._index = None
         batch._length = length
-        batch._lengths = lengths
-        return batch
-
-    @classmethod
-    def of_packed(cls, rows: "PackedRows", lengths: np.ndarray | None = None) -> "TransitionBatch":
-        """A batch of packed rows (not copied); nothing is checked.
-
-        The columns share memory with them, and are made when somebody asks for them.
-        """
-        batch = cls.__new__(cls)
-        batch._table = _Table(None, None, rows)
-        batch._index = None
-        batch._length = len(rows)
         batch._lengths = lengths
         return batch
 
@@ -141,10 +103,6 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             result = cls.from_rows([row for batch in batches for row in batch.rows()])
             result._lengths = lengths
             return result
-        first, *others = (batch.packed for batch in batches)
-        packed = None if first is None else first.joined(others)
-        if packed is not None:
-            return cls.of_packed(packed, lengths)
         columns = concat([batch.columns for batch in batches])
         assert isinstance(columns, dict)
         return cls.unchecked(columns, sum(len(batch) for batch in batches), lengths)
@@ -163,20 +121,12 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             rows = self._picked_rows()
             columns = stack_rows(rows) if rows else {}
         elif self._index is None:
-            return table.all_columns()
+            return table.columns
         else:
-            columns = take(table.all_columns(), self._index)
+            columns = take(table.columns, self._index)
         if not isinstance(columns, dict):
             raise SchemaError("the rows of a TransitionBatch must be dicts")
         return columns
-
-    @property
-    def packed(self) -> "PackedRows | None":
-        """The rows as records, while nobody has seen columns or rows of them; to be read only."""
-        packed = self._table.packed
-        if packed is None or self._index is None:
-            return packed
-        return packed[self._index] if isinstance(self._index, slice) else None
 
     @property
     def lengths(self) -> np.ndarray | None:
@@ -212,9 +162,8 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def _materialise(self) -> list[dict[str, Any]]:
         table = self._table
         if table.rows is None:
-            columns = table.all_columns()
-            table.rows = row_list(columns, num_rows(columns) if columns else 0)
-            table.columns = None
+            table.rows = row_list(table.columns, num_rows(table.columns) if table.columns else 0)
+            table.columns = {}
         return table.rows
 
     def _picked_rows(self) -> list[dict[str, Any]]:
@@ -227,7 +176,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         return [rows[i] for i in self._index.tolist()]
 
     def _set_rows(self, rows: list[dict[str, Any]]) -> None:
-        self._table = _Table(None, rows)
+        self._table = _Table({}, rows)
         self._index = None
         self._length = len(rows)
         self._lengths = None
@@ -329,7 +278,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def __repr__(self) -> str:
         if self._table.rows is not None:
             return f"TransitionBatch({self._length} materialised rows)"
-        return f"TransitionBatch({self._length} rows, fields {self._table.field_names()})"
+        return f"TransitionBatch({self._length} rows, fields {list(self._table.columns)})"
 
 
 def _base_length(index: Index | None, length: int) -> int:

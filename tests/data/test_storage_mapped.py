@@ -76,21 +76,19 @@ def test_a_write_without_space_is_refused_and_succeeds_later(options, tmp_path, 
     assert os.listdir(tmp_path) == []
 
 
-def test_small_rows_take_the_quick_way_where_there_is_space(tmp_path, monkeypatch):
+def test_small_rows_are_refused_where_there_is_no_space(tmp_path, monkeypatch):
     monkeypatch.setattr(mapped, "_STEP_BYTES", 32)
     source = {"x": torch.arange(8.0)[:, None] * torch.ones(2), "y": torch.ones(8, 2)}
     part = {key: leaf[4:6] for key, leaf in source.items()}
     storage = make_storage(source, 10, StorageOptions(path=str(tmp_path)))
-    assert not storage.quick_writer.write(0, part, 2)
-    # Rows of 16 bytes, two of them to a step.
+    # Rows of 16 bytes, 8 for each field, four of them to a step.
     storage.write(0, {key: leaf[:3] for key, leaf in source.items()}, 3)
-    assert storage.quick_writer.write(2, part, 2)
-    assert not storage.quick_writer.write(3, part, 2)
+    storage.write(2, part, 2)
     with full_disk(monkeypatch), pytest.raises(OSError, match="No space"):
         storage.write(3, part, 2)
     assert storage.read(np.arange(5)).columns["x"][:, 1].tolist() == [0, 1, 4, 5, 0]
     storage.write(8, part, 2)
-    assert storage.quick_writer.write(7, part, 2)
+    storage.write(7, part, 2)
     storage.write(9, part, 2)
     assert storage.read(np.arange(10)).columns["x"][:, 1].tolist() == [5, 1, 4, 5, 0, 0, 0, 4, 5, 4]
 

@@ -105,7 +105,8 @@ class RecordCore:
             SchemaError: the rows have no common schema, or do not fit to those that are stored as columns; nothing was
                 changed.
         """
-        count, columns = len(rows), self._storable(rows)
+        count = len(rows)
+        columns = rows.columns if isinstance(rows, TransitionBatch) else columns_of(list(rows))
         spread = {key: spread_meta(key, value, count) for key, value in meta.items()}
         slots = self.order.peek(count)
         if self._storage is None:
@@ -123,12 +124,6 @@ class RecordCore:
         self._note(slots)
         self.push_count += count
         return np.arange(first, first + count)
-
-    def _storable(self, rows: Any) -> Any:
-        """The rows as columns, or packed where that is how they are stored."""
-        if not isinstance(rows, TransitionBatch):
-            return columns_of(list(rows))
-        return rows.columns if self._storage is None else self._storage.storable(rows)
 
     def _write(self, columns: Any, slots: np.ndarray) -> None:
         """Write rows to slots, one write per run of slots: only deletions make more than one run."""

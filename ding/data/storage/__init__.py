@@ -3,7 +3,7 @@
 =================  ===============================================================================================
 storage            for
 =================  ===============================================================================================
-`ColumnStorage`    rows of one schema: an array per large field, one record array for all small ones
+`ColumnStorage`    rows of one schema: an array per field
 `ElidingStorage`   the same, with observations as references to frames that are stored once
 `DeviceStorage`    rows of one schema, as tensors on a device
 `ObjectStorage`    anything else, as references

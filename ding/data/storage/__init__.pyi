@@ -4,9 +4,6 @@ from ding.data.storage._choose import make_storage as make_storage
 from ding.data.storage._elided_rows import ElidedRows as ElidedRows
 from ding.data.storage._elided_rows import is_elided as is_elided
 from ding.data.storage._filled import filled_storage as filled_storage
-from ding.data.storage._packed import PackedRows as PackedRows
-from ding.data.storage._packed import RecordLayout as RecordLayout
-from ding.data.storage._packed import record_layout_of as record_layout_of
 from ding.data.storage._saved_rows import SavedRows as SavedRows
 from ding.data.storage.base import Storage as Storage
 from ding.data.storage.column_storage import ColumnStorage as ColumnStorage

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ding.data.columns import SchemaError, stack_rows
-from ding.data.storage._packed import PACKED_BYTES
 from ding.data.storage._schema import fields_of
 from ding.data.storage.base import Storage
 from ding.data.storage.column_storage import ColumnStorage, in_memory
@@ -14,6 +13,9 @@ from ding.data.storage.device_storage import DeviceStorage
 from ding.data.storage.eliding_storage import ElidingStorage, elidable_pairs
 from ding.data.storage.mapped import MappedFiles
 from ding.data.storage.object_storage import ObjectStorage
+
+# Observations of at least so many bytes are stored once by default; of smaller ones that would save little.
+_ELIDED_BYTES = 513
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: Sto
         return ObjectStorage(capacity)
     if options.device is not None:
         return DeviceStorage(capacity, columns, options.device)
-    smallest = {"auto": PACKED_BYTES + 1, True: 1, False: sys.maxsize}[options.elide_next_obs]
+    smallest = {"auto": _ELIDED_BYTES, True: 1, False: sys.maxsize}[options.elide_next_obs]
     pairs = elidable_pairs(fields, smallest, options.frame_stack)
     files = None if options.path is None else MappedFiles(options.path)
     try:

@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.storage._packed import PackedRows
-from ding.data.transition_batch import TransitionBatch
-
 
 class Storage(ABC):
     """``capacity`` slots for rows, addressed by position.
@@ -25,22 +22,13 @@ class Storage(ABC):
 
         Args:
             start: position of the first row.
-            rows: nested dict of columns with ``count`` rows each, or a list of ``count`` objects, or what
-                :meth:`storable` gives.
+            rows: nested dict of columns with ``count`` rows each, or a list of ``count`` objects.
             count: number of rows.
 
         Raises:
             SchemaError: the rows do not fit to what is stored; nothing was changed.
             OSError: the rows lie on a disk without space for more; nothing was changed.
         """
-
-    def storable(self, batch: TransitionBatch) -> "PackedRows | dict[str, Any]":
-        """The rows of a batch as :meth:`write` takes them best: packed where that is how they are stored.
-
-        Raises:
-            SchemaError: rows that a caller changed no longer fit together.
-        """
-        return batch.columns
 
     @abstractmethod
     def read(self, positions: np.ndarray) -> Any:

@@ -4,32 +4,33 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
-from ding.data._aligned import aligned_zeros
 from ding.data._tree_codec import PickedRows
-from ding.data.storage._packed import PackedRows, makes_records, packs, record_layout
-from ding.data.storage._record_writer import RecordWriter
 from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, check_values, dig
 from ding.data.storage.base import Storage
 from ding.data.storage.mapped import MappedFiles
 from ding.data.transition_batch import TransitionBatch
 
+# Fields of more bytes per row are read to memory in one piece, see `_targets`.
+_LARGE_ROW_BYTES = 512
 # Arrays in one piece of memory begin at multiples of so many bytes.
 _ALIGN = 64
+_REFERENCE_BYTES = 8
 
 Allocate = Callable[[str, "tuple[int, ...]", np.dtype], np.ndarray]
 
 
 def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Zeroed memory, which the system provides page by page as it is written."""
-    return aligned_zeros(shape, dtype)
+    return np.zeros(shape, dtype)
 
 
 class ColumnStorage(Storage):
-    """One array per field, and one record array for all small fields.
+    """One array per field.
 
-    A batch is read with one gather of the records (its fields are strided views of that copy) and one of each large
-    field. A batch is written with one slice assignment per field, two where it wraps around.
+    A batch is read with one gather per field, and written with one slice assignment per field, two where it wraps
+    around.
 
     Args:
         capacity: number of rows.
@@ -44,69 +45,74 @@ class ColumnStorage(Storage):
         self.fields = fields
         self._mapped = allocate if isinstance(allocate, MappedFiles) else None
         self._reserved_rows = 0
-        self._arrays: list[Any] = [None] * len(fields)
-        self._records: np.ndarray | None = None
-        self._packed = [i for i in range(len(fields)) if self._in_records(i)]
-        self._layout = record_layout(tuple(fields[i] for i in self._packed))
-        if self._packed:
-            self._records = allocate("records", (capacity,), self._layout.dtype)
-            for i, key in zip(self._packed, self._layout.keys):
-                self._arrays[i] = self._records[key]
-        for i, field in enumerate(fields):
+        # Per field an array, a list of objects, or None for what a subclass keeps in its own way.
+        self._arrays: list[Any] = []
+        for number, field in enumerate(fields):
             if field.kind == OBJECTS:
-                self._arrays[i] = [None] * capacity
-            elif self._arrays[i] is None and self._keeps(i):
-                self._arrays[i] = allocate(field.name, (capacity, *field.shape), field.stored_dtype)
-        self._make_plans()
+                self._arrays.append([None] * capacity)
+            elif self._keeps(number):
+                self._arrays.append(allocate(field.name, (capacity, *field.shape), field.stored_dtype))
+            else:
+                self._arrays.append(None)
+        self._flat = all(len(field.path) == 1 for field in fields)
+        self._large = [
+            number
+            for number, field in enumerate(fields)
+            if self._arrays[number] is None or field.row_bytes > _LARGE_ROW_BYTES
+        ]
+        # Per field its key, the type of its leaf, dtype and row shape; empty for rows that need a closer look.
+        self._plan: list[tuple[str, type, Any, tuple[int, ...]]] = []
+        if self._flat and all(field.kind != OBJECTS and field.recast is None for field in fields):
+            self._plan = [
+                (field.path[0], torch.Tensor if field.kind == TENSOR else np.ndarray, field.dtype, field.shape)
+                for field in fields
+            ]
 
     def _keeps(self, number: int) -> bool:
         """Whether a field has an array of its own here."""
         return True
 
-    def _in_records(self, number: int) -> bool:
-        return self._keeps(number) and packs(self.fields[number])
-
-    def _make_plans(self) -> None:
-        fields = self.fields
-        self._flat = all(len(field.path) == 1 for field in fields)
-        self._top_keys = [field.path[0] for field in fields]
-        self._simple = makes_records(fields) and len(self._packed) == len(fields)
-        # Fields with an array of their own here or, elided, elsewhere.
-        self._large = [i for i, field in enumerate(fields) if field.kind != OBJECTS and not self._in_records(i)]
-        # For whoever wants to do without the calls of write(): it does nothing, and says so, unless rows fit exactly.
-        self.quick_writer: RecordWriter | _WriterWithinSpace | None = None
-        if self._simple and self._records is not None:
-            writer = RecordWriter(self._records, self._layout)
-            self.quick_writer = writer if self._mapped is None else _WriterWithinSpace(writer)
-
     # ------------------------------------------------------------------ write
 
-    def storable(self, batch: TransitionBatch) -> "PackedRows | dict[str, Any]":
-        packed = batch.packed
-        return packed if packed is not None and self._simple and packed.layout is self._layout else batch.columns
-
-    def write(self, start: int, rows: "PackedRows | dict[str, Any]", count: int) -> None:
-        writer = self.quick_writer
-        if writer is not None and start + count <= self.capacity and writer.write(start, rows, count):
-            return
-        if isinstance(rows, PackedRows):
-            rows = rows.columns()
-        leaves = self._checked(rows, count)
+    def write(self, start: int, rows: dict[str, Any], count: int) -> None:
+        leaves = self._exact(rows, count) or self._checked(rows, count)
         if self._mapped is not None:
             self._reserve(self._mapped, start, count)
         self._put(start, count, leaves)
+
+    def _exact(self, rows: dict[str, Any], count: int) -> list[np.ndarray]:
+        """The arrays of rows that have the very types that are stored; empty for others, which may fit all the same."""
+        if len(rows) != len(self._plan):
+            return []
+        arrays = []
+        try:
+            for key, leaf_type, dtype, shape in self._plan:
+                leaf: Any = rows[key]
+                if leaf.__class__ is not leaf_type:
+                    return []
+                array = leaf.numpy() if leaf_type is torch.Tensor else leaf
+                if array.dtype != dtype or array.shape != (count, *shape):
+                    return []
+                arrays.append(array)
+        except (KeyError, RuntimeError, TypeError):
+            # A missing field, or a tensor that needs a gradient, is on a device or has no form as an array.
+            return []
+        return arrays
+
+    def _checked(self, columns: dict[str, Any], count: int) -> list[Any]:
+        check_paths(self.fields, columns)
+        return [field.check(dig(columns, field.path), count) for field in self.fields]
+
+    def check(self, columns: dict[str, Any], count: int) -> None:
+        check_values(self.fields, columns, count)
 
     def _reserve(self, files: MappedFiles, start: int, count: int) -> None:
         """Have space on the disk for what is about to be written, or raise :class:`OSError`."""
         rows = min(start + count, self.capacity)
         if rows <= self._reserved_rows:
             return
-        arrays = (self._records, *(self._arrays[i] for i in self._large))
-        self._reserved_rows = min((files.reserve(array, rows) for array in arrays if array is not None), default=rows)
-        if isinstance(self.quick_writer, _WriterWithinSpace):
-            self.quick_writer.rows = self._reserved_rows
-            if self._reserved_rows == self.capacity:
-                self.quick_writer = self.quick_writer.writer
+        arrays = [array for array in self._arrays if isinstance(array, np.ndarray)]
+        self._reserved_rows = min((files.reserve(array, rows) for array in arrays), default=rows)
 
     def _put(self, start: int, count: int, leaves: list[Any]) -> None:
         """Copy leaves that are known to fit."""
@@ -122,23 +128,10 @@ class ColumnStorage(Storage):
                 array[start:] = leaf[:until]
                 array[:rest] = leaf[until:]
 
-    def _checked(self, columns: dict[str, Any], count: int) -> list[Any]:
-        check_paths(self.fields, columns)
-        return [field.check(dig(columns, field.path), count) for field in self.fields]
-
-    def check(self, columns: dict[str, Any], count: int) -> None:
-        check_values(self.fields, columns, count)
-
     # ------------------------------------------------------------------ read
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
-        return TransitionBatch.unchecked(self.read_columns(positions), len(positions))
-
-    def read_columns(self, positions: np.ndarray) -> dict[str, Any]:
-        """The columns of :meth:`read`, in a new dict."""
-        if self._simple:
-            return self._layout.columns_of(self._records.take(positions))  # type: ignore[union-attr]
-        return self._nest(self.gather(positions))
+        return TransitionBatch.unchecked(self._nest(self._gather(positions)), len(positions))
 
     def saved(self, positions: np.ndarray) -> Any:
         return TransitionBatch.unchecked(self._nest(self._pick(positions)), len(positions))
@@ -154,23 +147,18 @@ class ColumnStorage(Storage):
                 leaves.append(None if array is None else PickedRows(array, positions, tensor, field.recast))
         return leaves
 
-    def gather(self, positions: np.ndarray) -> list[Any]:
+    def _gather(self, positions: np.ndarray) -> list[Any]:
         """One leaf per field, copied."""
-        leaves: list[Any] = [None] * len(self.fields)
-        if self._records is not None:
-            records = self._records.take(positions)
-            for i, key in zip(self._packed, self._layout.keys):
-                leaves[i] = records[key]
-        targets = self._targets(len(positions))
+        targets = self._targets(len(positions)) if self._large else {}
         self._gather_large(positions, targets)
-        for i, target in targets.items():
-            leaves[i] = target
-        for i, field in enumerate(self.fields):
-            if field.kind == OBJECTS:
-                array = self._arrays[i]
-                leaves[i] = [array[position] for position in positions.tolist()]
+        leaves: list[Any] = []
+        for number, (field, array) in enumerate(zip(self.fields, self._arrays)):
+            if number in targets:
+                leaves.append(field.restore(targets[number]))
+            elif field.kind == OBJECTS:
+                leaves.append([array[position] for position in positions.tolist()])
             else:
-                leaves[i] = field.restore(leaves[i])
+                leaves.append(field.restore(array.take(positions, 0)))
         return leaves
 
     def _targets(self, count: int) -> dict[int, np.ndarray]:
@@ -197,8 +185,9 @@ class ColumnStorage(Storage):
                 self._arrays[i].take(positions, 0, target, "clip")
 
     def _nest(self, leaves: list[Any]) -> dict[str, Any]:
+        """Leaves by field as nested columns."""
         if self._flat:
-            return dict(zip(self._top_keys, leaves))
+            return {field.path[0]: leaf for field, leaf in zip(self.fields, leaves)}
         result: dict[str, Any] = {}
         for field, leaf in zip(self.fields, leaves):
             inner = result
@@ -215,22 +204,9 @@ class ColumnStorage(Storage):
 
     @property
     def nbytes(self) -> int:
-        own = [field for i, field in enumerate(self.fields) if self._keeps(i) and not packs(field)]
-        records = 0 if self._records is None else self._records.itemsize
-        return self.capacity * (records + sum(field.row_bytes if field.dtype is not None else 8 for field in own))
+        kept = [field for field, array in zip(self.fields, self._arrays) if array is not None]
+        return self.capacity * sum(_REFERENCE_BYTES if field.kind == OBJECTS else field.row_bytes for field in kept)
 
     def close(self) -> None:
         if self._mapped is not None:
             self._mapped.close()
-
-
-class _WriterWithinSpace:
-    """A :class:`RecordWriter` for records in a file: it writes only where there is space on the disk already."""
-
-    def __init__(self, writer: RecordWriter) -> None:
-        self.writer = writer
-        self.rows = 0
-
-    def write(self, start: int, rows: "PackedRows | dict[str, Any]", count: int) -> bool:
-        """See :meth:`RecordWriter.write`."""
-        return start + count <= self.rows and self.writer.write(start, rows, count)

@@ -1,14 +1,12 @@
 """The store of trajectory pieces that are one step long."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
 from ding.data import TransitionBatch
-from ding.data._step_plan import StepPlan, plan_of, quick_arrays
 from ding.data.columns import Columns, concat, map_leaves, take
-from ding.data.storage import PackedRows, RecordLayout, record_layout_of
 
 _Step = dict[str, Any]
 
@@ -16,8 +14,8 @@ _Step = dict[str, Any]
 class StepStore:
     """What :class:`~ding.data.TrajectoryStore` is, for pieces of one step, which need no log.
 
-    Small rows leave as the records that a replay buffer stores. Of others, the columns of one step leave as they came,
-    uncopied. Each step must be finished or popped, in the order of its environments, before the next one comes.
+    The columns of one step leave as they came, uncopied. Each step must be finished or popped, in the order of its
+    environments, before the next one comes.
 
     Args:
         env_num: number of environments.
@@ -28,9 +26,6 @@ class StepStore:
         self._last: tuple[np.ndarray, _Step] | None = None
         self._finished: list[_Step] = []
         self._finished_steps = 0
-        self._packing: _Packing | None = None
-        # What cannot be packed usually stays so: it is not tried again with every step.
-        self._may_pack = True
 
     @property
     def counts(self) -> np.ndarray:
@@ -92,54 +87,9 @@ class StepStore:
         if not total:
             return TransitionBatch.from_rows([])
         lengths = np.ones(total, dtype=np.int64)
-        packed = self._packed(steps, total)
-        if packed is not None:
-            return TransitionBatch.of_packed(packed, lengths)
         parts = [tensor_columns(step) for step in steps]
         columns: Any = parts[0] if len(parts) == 1 else concat(parts)
         return TransitionBatch.unchecked(columns, total, lengths)
-
-    def _packed(self, steps: list[_Step], total: int) -> PackedRows | None:
-        """The rows as records, when they are small and all of one form."""
-        if not self._may_pack:
-            return None
-        if self._packing is not None:
-            packed = self._packing.pack(steps, total)
-            if packed is not None:
-                return packed
-        self._packing = _packing_of(steps[0])
-        packed = None if self._packing is None else self._packing.pack(steps, total)
-        self._may_pack = packed is not None
-        return packed
-
-
-class _Packing(NamedTuple):
-    """How steps of one form become records."""
-
-    plan: StepPlan
-    layout: RecordLayout
-
-    def pack(self, steps: list[_Step], total: int) -> PackedRows | None:
-        """``total`` rows; ``None`` when a step has another form."""
-        arrays = []
-        for step in steps:
-            one = quick_arrays(step, self.plan)
-            if one is None:
-                return None
-            arrays.append(one)
-        items = np.empty(total, self.layout.item)
-        records = items.view(self.layout.dtype)
-        for key, parts in zip(self.layout.keys, zip(*arrays)):
-            if len(parts) == 1:
-                records[key][...] = parts[0]
-            else:
-                np.concatenate(parts, out=records[key])
-        return PackedRows(self.layout, items)
-
-
-def _packing_of(step: _Step) -> _Packing | None:
-    layout = record_layout_of(tensor_columns(step))
-    return None if layout is None else _Packing(plan_of(step), layout)
 
 
 def tensor_columns(columns: dict[str, Any]) -> dict[str, Any]:

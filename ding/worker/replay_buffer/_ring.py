@@ -181,7 +181,7 @@ class RingBuffer(IBuffer):
         raise NotImplementedError
 
     def _rows_of(self, data: Any) -> tuple[Any, int]:
-        """What was pushed, as columns, packed as it is stored, or as a list, and its number of rows."""
+        """What was pushed, as columns or as a list, and its number of rows."""
         if self._deepcopy:
             data = copy.deepcopy(data)
         if isinstance(data, TransitionBatch):
@@ -189,10 +189,7 @@ class RingBuffer(IBuffer):
             storage = self._storage
             if count and (storage is None or storage.columnar):
                 try:
-                    # What is tracked is told by its rows.
-                    if storage is None or self._remover is not None:
-                        return data.columns, count
-                    return storage.storable(data), count
+                    return data.columns, count
                 except SchemaError:
                     # Rows that were changed by hand: the storage says whether it takes them.
                     return data.rows(), count

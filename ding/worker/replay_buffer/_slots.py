@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from ding.data._aligned import aligned_zeros
-from ding.data.storage import PackedRows
 from ding.data.sum_tree import SumTree
 from ding.worker.replay_buffer._priorities import checked_priorities
 from ding.worker.replay_buffer.errors import BufferArgumentError
@@ -159,7 +158,7 @@ class Slots:
             self.tree.set(held, self.weights(self.priority[held]))
 
 
-def collect_iters(rows: "dict[str, Any] | PackedRows | list[Any]", count: int) -> Any:
+def collect_iters(rows: "dict[str, Any] | list[Any]", count: int) -> Any:
     """int64 ``[count]`` (or one value for all): key ``collect_iter`` of columns or rows; of a list, the smallest."""
     if isinstance(rows, list):
         return np.array([_iter_of(row.get("collect_iter")) for row in rows], dtype=np.int64)
@@ -192,7 +191,7 @@ def split_rows(rows: Any, count: int, default: float, added: frozenset[str]) -> 
     """What a buffer needs to know of pushed rows, and the rows without what it adds itself.
 
     Args:
-        rows: columns, packed rows of the fields that are stored, or a list of dicts.
+        rows: columns, or a list of dicts.
         count: number of rows.
         default: priority of rows without one.
         added: fields that the buffer adds.
@@ -208,9 +207,6 @@ def split_rows(rows: Any, count: int, default: float, added: frozenset[str]) -> 
         collected = collect_iters(rows, count)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise BufferArgumentError(f"collect_iter of the pushed rows must be whole numbers: {error}") from error
-    if isinstance(rows, PackedRows):
-        # They have the fields of the stored ones, and so none that the buffer adds.
-        return default, collected, rows
     if isinstance(rows, list):
         given: Any = [row.get("priority") for row in rows]
         if any(not added.isdisjoint(row) for row in rows):

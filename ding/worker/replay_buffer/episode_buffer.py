@@ -20,8 +20,6 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
     :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer` for the rest.
     """
 
-    _pushes_quickly = False
-
     config: ClassVar[dict[str, Any]] = {
         **NaiveReplayBuffer.config,
         "type": "episode",

@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ding.data import SchemaError, TransitionBatch
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer._ring import RingBuffer
 from ding.worker.replay_buffer._ring_config import LIMIT_CONFIG, STORAGE_CONFIG, positive_int
@@ -45,19 +44,6 @@ class NaiveReplayBuffer(RingBuffer):
         "rate_limit": LIMIT_CONFIG,
     }
 
-    # A subclass that keeps more than the rows says False.
-    _pushes_quickly = True
-
-    def __init__(
-        self,
-        cfg: Any,
-        tb_logger: Any = None,
-        exp_name: str = "default_experiment",
-        instance_name: str = "buffer",
-    ) -> None:
-        super().__init__(cfg, tb_logger, exp_name, instance_name)
-        self._plain = self._pushes_quickly and not self._deepcopy and self._remover is None
-
     def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
         """Store one element, the elements of a list, or the rows of a ``TransitionBatch``.
 
@@ -79,9 +65,6 @@ class NaiveReplayBuffer(RingBuffer):
 
     def _push_now(self, data: Any) -> bool:
         with self._lock:
-            # A closed buffer has no storage to push to quickly.
-            if self._plain and type(data) is TransitionBatch and self._push_quickly(data):
-                return True
             self._check_open()
             rows, count = self._rows_of(data)
             if count:
@@ -90,36 +73,6 @@ class NaiveReplayBuffer(RingBuffer):
 
     def _push_unlimited(self, data: Any) -> None:
         self._push_now(data)
-
-    def _push_quickly(self, batch: TransitionBatch) -> bool:
-        """The plain case of a push in one call: columns that fit and leave nothing to track. False: nothing was done.
-
-        For a few dozen rows the calls of the general way cost as much as the copy.
-        """
-        writer = getattr(self._storage, "quick_writer", None)
-        if writer is None:
-            return False
-        size, start, count = self._size, self._tail, len(batch)
-        stop = start + count
-        try:
-            if not count or stop > size:
-                return False
-            packed = batch.packed
-            if not writer.write(start, batch.columns if packed is None else packed, count):
-                return False
-        except SchemaError:
-            # Rows that were changed by hand and fit together no longer: the general way takes or refuses them.
-            return False
-        self._tail = stop if stop < size else 0
-        self._push_count += count
-        have = self._count + count
-        counters = self._counters
-        if have > size:
-            counters.removed += have - size
-            have = size
-        self._count = counters.have = have
-        counters.pushed += count
-        return True
 
     def _push_rows(self, rows: Any, count: int) -> None:
         size = self._size

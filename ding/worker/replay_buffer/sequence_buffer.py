@@ -29,8 +29,6 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     See :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer` for the rest.
     """
 
-    _pushes_quickly = False
-
     config: ClassVar[dict[str, Any]] = {
         **NaiveReplayBuffer.config,
         "type": "sequence",

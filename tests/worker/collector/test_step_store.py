@@ -46,15 +46,11 @@ def check(columns, values):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_small_rows_leave_packed(count):
+def test_rows_of_finished_steps_leave_in_order(count):
     came = [step(number) for number in range(count)]
     store = filled(*came)
     assert store.finished_steps == 4 * count
     batch = store.take_finished()
-    for one in came:
-        one["action"][:] = -1
-        one["collect_iter"][:] = -1
-    assert batch.packed is not None
     check(batch.columns, [10 * number + i for number in range(count) for i in range(ENVS)])
     assert batch.lengths.tolist() == [1] * (4 * count)
     assert store.finished_steps == 0
@@ -64,7 +60,6 @@ def test_small_rows_leave_packed(count):
 def test_one_step_of_large_rows_leaves_as_it_came():
     came = step(1, image=np.ones((ENVS, 20, 20), np.float32))
     batch = filled(came).take_finished()
-    assert batch.packed is None
     columns = batch.columns
     check(columns, [10, 11, 12, 13])
     assert columns["action"] is came["action"]
@@ -113,7 +108,6 @@ def test_other_rows_leave_as_columns(more):
     store = filled(step(0, **more), step(1, **more))
     for values in ([0, 1, 2, 3, 10, 11, 12, 13], [20, 21, 22, 23]):
         batch = store.take_finished()
-        assert batch.packed is None
         columns = batch.columns
         check(columns, values)
         (key, leaf), found, times = *more.items(), columns[next(iter(more))], len(values) // ENVS
@@ -135,7 +129,6 @@ def test_the_form_of_the_steps_may_change_between_takes():
         store.append(ALL, step(number, more=np.ones(ENVS, np.float32)))
         store.finish(ALL)
     batch = store.take_finished()
-    assert batch.packed is not None
     assert batch.columns["more"].dtype == np.float32
     check(batch.columns, [20, 21, 22, 23, 30, 31, 32, 33])
 

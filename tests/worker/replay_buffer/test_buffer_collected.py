@@ -1,4 +1,4 @@
-"""What a collector's store hands over goes into the buffers: as it is where it fits, as columns otherwise."""
+"""What the store of a collector hands over goes into the buffers."""
 
 import numpy as np
 import pytest
@@ -41,8 +41,6 @@ def test_pushes_of_collected_rows(kind):
     for first in range(0, 12, 3):
         batch = collected(first, 3)
         buffer.push(batch, cur_collector_envstep=0)
-        # The first push makes the storage, which asks for the columns.
-        assert (batch.packed is None) == (first == 0)
         expected += names(first, 3)
     assert_holds(buffer, expected[-10:])
     assert buffer.push_count == 24
@@ -64,7 +62,6 @@ def test_part_of_what_was_collected(kind):
     buffer.push(collected(0, 1), cur_collector_envstep=0)
     batch = collected(1, 3)[:4]
     buffer.push(batch, cur_collector_envstep=0)
-    assert batch.packed is not None
     assert_holds(buffer, names(0, 1) + names(1, 3)[:4])
     buffer.close()
 
@@ -115,13 +112,12 @@ def test_windows_of_collected_rows_end_with_their_pieces():
     buffer.close()
 
 
-def test_deque_buffers_take_packed_rows():
+def test_deque_buffers_take_collected_rows():
     buffer = make("deque", size=10)
     expected = []
     for first in range(0, 12, 3):
         batch = collected(first, 3)
         buffer.push(batch)
-        assert (batch.packed is None) == (first == 0)
         expected += names(first, 3)
     columns = buffer.sample(10, 0).columns
     assert sorted(zip(columns["env"].tolist(), columns["t"].tolist())) == sorted(expected[-10:])

@@ -1,41 +1,373 @@
-"""Tensor, array and container conversions used all over the library."""
+"""Tensor, array and container conversions used all over the library.
 
-from ding.torch_utils._convert import (
-    tensor_to_list,
-    to_device,
-    to_dtype,
-    to_item,
-    to_list,
-    to_ndarray,
-    to_tensor,
-)
-from ding.torch_utils._tree_ops import (
-    LogDict,
-    build_log_buffer,
-    get_null_data,
-    get_tensor_data,
-    same_shape,
-    squeeze,
-    unsqueeze,
-    zeros_like,
-)
-from ding.torch_utils.cuda_fetcher import CudaFetcher
+Containers are mappings, which become dicts, and lists and tuples, which keep their type; named tuples stay such. What a
+function does not take raises a ``TypeError`` that names the type.
+"""
 
-__all__ = [
-    "CudaFetcher",
-    "LogDict",
-    "build_log_buffer",
-    "get_null_data",
-    "get_tensor_data",
-    "same_shape",
-    "squeeze",
-    "tensor_to_list",
-    "to_device",
-    "to_dtype",
-    "to_item",
-    "to_list",
-    "to_ndarray",
-    "to_tensor",
-    "unsqueeze",
-    "zeros_like",
-]
+import copy
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from queue import Empty, Full, Queue
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+_WAKE_S = 0.1
+_NUMBERS = (bool, int, float, np.number, np.bool_)
+_ARRAYS = (torch.Tensor, np.ndarray, np.generic)
+
+
+def _map(name: str, expected: str, leaf: Callable[[object], Any], item: object, keep: Sequence[str] = ()) -> Any:
+    """``leaf`` of every leaf of nested containers, but for the entries of dicts that ``keep`` names.
+
+    ``leaf`` returns ``NotImplemented`` for what it does not take. It is asked about containers too.
+    """
+    result = leaf(item)
+    if result is not NotImplemented:
+        return result
+    if isinstance(item, Mapping):
+        return {k: v if k in keep else _map(name, expected, leaf, v, keep) for k, v in item.items()}
+    if isinstance(item, (list, tuple)):
+        items = [_map(name, expected, leaf, value, keep) for value in item]
+        return items if isinstance(item, list) else type(item)(*items) if _is_namedtuple(item) else tuple(items)
+    raise _unsupported(name, item, f"{expected} or a container of these")
+
+
+def _unsupported(name: str, item: object, expected: str) -> TypeError:
+    return TypeError(f"{name} cannot handle {type(item).__module__}.{type(item).__qualname__}: expected {expected}")
+
+
+def _is_namedtuple(item: object) -> bool:
+    return isinstance(item, tuple) and hasattr(item, "_fields")
+
+
+def _is_vector(item: object) -> bool:
+    """Whether ``item`` is a list or tuple of numbers, told by the first one."""
+    return isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], _NUMBERS) and not _is_namedtuple(item)
+
+
+def _of_tensors(name: str, fn: Callable[[torch.Tensor], torch.Tensor], item: object) -> Any:
+    return _map(name, "a tensor", lambda leaf: fn(leaf) if isinstance(leaf, torch.Tensor) else NotImplemented, item)
+
+
+def to_device(item: object, device: str | torch.device, ignore_keys: Sequence[str] = ()) -> Any:
+    """Move every tensor inside ``item`` to ``device``.
+
+    Modules are moved in place, distributions are rebuilt on the device; arrays, numbers, strings and ``None`` pass
+    through. Dict entries named in ``ignore_keys`` stay as they are.
+    """
+
+    def move(leaf: object) -> Any:
+        if isinstance(leaf, (torch.Tensor, nn.Module)):
+            return leaf.to(device)
+        if leaf is None or isinstance(leaf, (*_NUMBERS, np.ndarray, str)):
+            return leaf
+        return _distribution_to(leaf, device) if isinstance(leaf, torch.distributions.Distribution) else NotImplemented
+
+    return _map("to_device", "a module, tensor, array, number, string, distribution", move, item, ignore_keys)
+
+
+def _distribution_to(
+    distribution: torch.distributions.Distribution, device: str | torch.device
+) -> torch.distributions.Distribution:
+    moved = copy.copy(distribution)
+    for name, value in vars(distribution).items():
+        if isinstance(value, torch.Tensor):
+            setattr(moved, name, value.to(device))
+        elif isinstance(value, torch.distributions.Distribution):
+            setattr(moved, name, _distribution_to(value, device))
+    return moved
+
+
+def to_dtype(item: object, dtype: torch.dtype) -> Any:
+    """Cast every tensor inside nested dicts and sequences. Raises ``TypeError`` for other leaves."""
+    return _of_tensors("to_dtype", lambda tensor: tensor.to(dtype), item)
+
+
+def to_tensor(
+    item: object,
+    dtype: torch.dtype | None = None,
+    ignore_keys: Sequence[str] = (),
+    transform_scalar: bool = True,
+) -> Any:
+    """Turn arrays, numbers and lists of numbers into tensors, recursively.
+
+    A float64 array becomes float32 unless ``dtype`` says otherwise; any other array shares its memory with the tensor.
+    ``bool``, ``str`` and ``None`` are left alone; a scalar becomes a 0-d tensor unless ``transform_scalar=False``; a
+    list or tuple that starts with a number becomes one tensor; an empty list stays empty. Dict entries named in
+    ``ignore_keys`` are left out of the conversion and kept. Raises ``TypeError`` for other types.
+    """
+
+    def convert(leaf: object) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return leaf if dtype is None else leaf.to(dtype)
+        if isinstance(leaf, np.ndarray):
+            return _array_to_tensor(leaf, dtype)
+        if leaf is None or isinstance(leaf, (bool, str)):
+            return leaf
+        if isinstance(leaf, _NUMBERS):
+            return torch.as_tensor(leaf, dtype=dtype) if transform_scalar else leaf
+        return torch.as_tensor(leaf, dtype=dtype) if _is_vector(leaf) else NotImplemented
+
+    return _map("to_tensor", "an array, tensor, number, string", convert, item, ignore_keys)
+
+
+def _array_to_tensor(array: np.ndarray, dtype: torch.dtype | None) -> torch.Tensor:
+    if array.dtype == np.float64 and dtype is None:
+        dtype = torch.float32
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        # torch has no read-only tensors and no negative strides.
+        array = array.copy()
+    tensor = torch.from_numpy(array)
+    return tensor if dtype is None else tensor.to(dtype)
+
+
+def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Any:
+    """Turn tensors, numbers and lists of numbers into numpy arrays, recursively.
+
+    A CPU tensor shares its memory with the array; tensors on a device or with a graph are detached and copied.
+    ``bool``, ``str`` and ``None`` are left alone, an empty list stays empty. Raises ``TypeError`` for other types.
+    """
+
+    def convert(leaf: object) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            leaf = leaf.detach().cpu().numpy()
+        if isinstance(leaf, np.ndarray):
+            return leaf if dtype is None else leaf.astype(dtype)
+        if leaf is None or isinstance(leaf, (bool, str)):
+            return leaf
+        return np.array(leaf, dtype=dtype) if isinstance(leaf, _NUMBERS) or _is_vector(leaf) else NotImplemented
+
+    return _map("to_ndarray", "a tensor, array, number, string", convert, item)
+
+
+def to_list(item: object) -> Any:
+    """Turn tensors and arrays into (nested) lists, recursively; a 0-d tensor becomes a number."""
+
+    def convert(leaf: object) -> Any:
+        if leaf is None or isinstance(leaf, (bool, int, float, str)):
+            return leaf
+        return leaf.tolist() if isinstance(leaf, _ARRAYS) else NotImplemented
+
+    return _map("to_list", "a tensor, array, number, string", convert, item)
+
+
+def tensor_to_list(item: object) -> Any:
+    """Turn tensors into lists, recursively, and leave numbers, strings and ``None`` alone."""
+
+    def convert(leaf: object) -> Any:
+        if leaf is None or isinstance(leaf, (str, *_NUMBERS)):
+            return leaf
+        return leaf.tolist() if isinstance(leaf, torch.Tensor) else NotImplemented
+
+    return _map("tensor_to_list", "a tensor, number, string", convert, item)
+
+
+def to_item(data: object, ignore_error: bool = True) -> Any:
+    """Take Python scalars out of one-element tensors and arrays, recursively.
+
+    A dict entry that holds more than one element is dropped when ``ignore_error``; otherwise ``ValueError`` is raised.
+    """
+
+    def convert(leaf: object) -> Any:
+        if leaf is None or isinstance(leaf, (bool, int, float, str)):
+            return leaf
+        if isinstance(leaf, _ARRAYS):
+            if (leaf.numel() if isinstance(leaf, torch.Tensor) else leaf.size) != 1:
+                raise ValueError(f"to_item expects one element, got shape {tuple(leaf.shape)}")
+            return leaf.item()
+        if not isinstance(leaf, Mapping):
+            return NotImplemented
+        kept = {}
+        for key, value in leaf.items():
+            try:
+                kept[key] = to_item(value, ignore_error)
+            except ValueError:
+                if not ignore_error:
+                    raise
+        return kept
+
+    return _map("to_item", "a tensor, array, number, string", convert, data)
+
+
+def same_shape(data: Sequence[torch.Tensor]) -> bool:
+    """Whether all tensors (or arrays) of ``data`` have one shape. Raises ``TypeError`` when one has none."""
+    for item in data:
+        if not hasattr(item, "shape"):
+            raise _unsupported("same_shape", item, "objects with a shape")
+    return len({tuple(item.shape) for item in data}) <= 1
+
+
+def unsqueeze(data: object, dim: int = 0) -> Any:
+    """``tensor.unsqueeze(dim)`` for every tensor inside nested dicts and sequences."""
+    return _of_tensors("unsqueeze", lambda tensor: tensor.unsqueeze(dim), data)
+
+
+def squeeze(data: object, dim: int = 0) -> Any:
+    """``tensor.squeeze(dim)`` for every tensor inside nested dicts and sequences."""
+    return _of_tensors("squeeze", lambda tensor: tensor.squeeze(dim), data)
+
+
+def zeros_like(h: object) -> Any:
+    """``torch.zeros_like`` for every tensor inside nested dicts and sequences."""
+    return _of_tensors("zeros_like", torch.zeros_like, h)
+
+
+def get_tensor_data(data: object) -> Any:
+    """A detached clone of every tensor inside nested dicts and sequences; ``None`` passes through."""
+
+    def cloned(leaf: object) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return leaf.detach().clone()
+        return None if leaf is None else NotImplemented
+
+    return _map("get_tensor_data", "a tensor, None", cloned, data)
+
+
+def get_null_data(template: Mapping[str, Any], num: int) -> list[dict[str, Any]]:
+    """``num`` copies of a transition that mark padding: ``null`` and ``done`` True, every ``reward`` zero.
+
+    ``template['reward']`` is a tensor, an array or a number; the other fields are deep copies.
+    """
+    result = []
+    for _ in range(num):
+        null = copy.deepcopy(dict(template))
+        null["null"] = True
+        null["done"] = True
+        reward = null["reward"]
+        null["reward"] = 0.0 if isinstance(reward, _NUMBERS) else reward * 0
+        result.append(null)
+    return result
+
+
+class LogDict(dict):
+    """A dict for log values: a tensor is stored as a number (0-d) or a nested list."""
+
+    @staticmethod
+    def _plain(value: object) -> Any:
+        return value.tolist() if isinstance(value, torch.Tensor) else value
+
+    def __setitem__(self, key: Hashable, value: object) -> None:
+        super().__setitem__(key, self._plain(value))
+
+    def setdefault(self, key: Hashable, default: object = None) -> Any:
+        return super().setdefault(key, self._plain(default))
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+
+def build_log_buffer() -> LogDict:
+    """An empty dict that turns every tensor put into it into a number or a list."""
+    return LogDict()
+
+
+def _record_stream(item: object, stream: torch.cuda.Stream) -> None:
+    """Tell the allocator that ``stream`` uses these tensors, so that it does not hand out their memory too early."""
+    if isinstance(item, torch.Tensor):
+        if item.is_cuda:
+            item.record_stream(stream)
+    elif isinstance(item, Mapping):
+        for value in item.values():
+            _record_stream(value, stream)
+    elif isinstance(item, (list, tuple)):
+        for value in item:
+            _record_stream(value, stream)
+
+
+class CudaFetcher:
+    """Takes items from an iterable in a thread and puts their tensors on ``device`` while the caller computes.
+
+    On a CUDA device the copies run in a stream of their own. ``run()`` starts the thread; iteration yields the moved
+    items in order and ends when the source ends; an error of the source is raised at ``next()``. ``close()`` ends the
+    thread and may be called at any time. ``queue_size`` bounds how many items wait on the device. ``sleep`` is
+    accepted for compatibility and unused: the thread waits on the queue itself.
+    """
+
+    def __init__(
+        self, data_source: Iterable[Any], device: str | torch.device, queue_size: int = 4, sleep: float = 0.1
+    ) -> None:
+        if queue_size < 1:
+            raise ValueError(f"queue_size must be at least 1, got {queue_size}")
+        self._source = iter(data_source)
+        self._device = torch.device(device)
+        self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
+        self._queue: Queue[tuple[str, Any]] = Queue(maxsize=queue_size)
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._ended = False
+
+    def run(self) -> None:
+        """Start fetching. Raises ``RuntimeError`` when already running or closed."""
+        if self._thread is not None or self._closed.is_set():
+            raise RuntimeError("CudaFetcher.run() may be called once and not after close()")
+        self._thread = threading.Thread(target=self._fetch, name="cuda-fetcher", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop fetching and drop what waits. Safe to call twice."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._ended:
+            raise StopIteration
+        while True:
+            if self._closed.is_set() or self._thread is None:
+                raise RuntimeError("CudaFetcher is not running: call run() first")
+            try:
+                kind, value = self._queue.get(timeout=_WAKE_S)
+            except Empty:
+                continue
+            break
+        if kind == "item":
+            return self._ready(value)
+        self._ended = True
+        if kind == "error":
+            raise value
+        raise StopIteration
+
+    def _ready(self, value: tuple[Any, torch.cuda.Event | None]) -> Any:
+        item, event = value
+        if event is not None:
+            stream = torch.cuda.current_stream(self._device)
+            stream.wait_event(event)
+            _record_stream(item, stream)
+        return item
+
+    def _fetch(self) -> None:
+        try:
+            for item in self._source:
+                if not self._put(("item", self._move(item))):
+                    return
+        except Exception as error:  # noqa: BLE001 - handed to the consumer, which raises it
+            self._put(("error", error))
+            return
+        self._put(("end", None))
+
+    def _move(self, item: object) -> tuple[Any, torch.cuda.Event | None]:
+        if self._stream is None:
+            return to_device(item, self._device), None
+        with torch.cuda.stream(self._stream):
+            moved = to_device(item, self._device)
+            event = torch.cuda.Event()
+            event.record(self._stream)
+        return moved, event
+
+    def _put(self, entry: tuple[str, Any]) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._queue.put(entry, timeout=_WAKE_S)
+            except Full:
+                continue
+            return True
+        return False

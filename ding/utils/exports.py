@@ -1,9 +1,10 @@
 """Exports of packages: each exported name stands once, in the stub ``__init__.pyi`` beside the ``__init__.py``.
 
 1. The stub, which type checkers read too, holds one line for each name: ``from ding.x.module import Name as Name``.
-   ``from ding.x.part import *`` exports what the stub of the package ``ding.x.part``, which lies below, exports.
+   ``from ding.x.part import *`` exports what the stub of ``ding.x.part``, which lies below, exports.
 2. The ``__init__.py`` ends with ``__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)``; its docstring
-   says what the package is for. Code does not belong there: type checkers read the stub instead.
+   says what the package is for. Code does not belong there: type checkers read the stub instead. A public module
+   whose content lies in other modules has a stub in the same way.
 3. A module is imported when one of its names is first used. One that fills a registry when it is imported is either
    imported in ``__init__.py``, or entered there by ``register_lazily(REGISTRY, "alias", "ding.x.module:Class")``.
 4. A name that is also the name of its module is imported at once, as the module would hide it later.
@@ -66,7 +67,8 @@ def _homes(package: str, stub: Path) -> dict[str, str]:
             continue
         for alias in node.names:
             if alias.name == "*":
-                below = stub.parent.joinpath(*node.module.removeprefix(f"{package}.").split("."), stub.name)
+                below = stub.parent.joinpath(*node.module.removeprefix(f"{package}.").split("."))
+                below = below / "__init__.pyi" if below.is_dir() else below.with_suffix(".pyi")
                 homes.update(dict.fromkeys(_homes(node.module, below), node.module))
             else:
                 homes[alias.asname or alias.name] = node.module

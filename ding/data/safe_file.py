@@ -3,7 +3,10 @@
 The file is in the ``safetensors`` format, so any reader of that format finds the arrays in it. What is no array
 (nesting, texts, numbers) stands as JSON in the metadata, beside a SHA-256 over the arrays and that JSON.
 
-Arrays are written and checked a part at a time, so those that lie on a disk may be larger than memory.
+Arrays are written and checked a part at a time, so those that lie on a disk may be larger than memory. That is why the
+bytes are not left to the ``safetensors`` package, as those of :mod:`ding.parallel.planes` are: it wants all arrays in
+memory to write them, maps what it reads in a way that the system refuses above the size of memory, and ends at headers
+of 100 MB, which a buffer of ragged rows may pass.
 
 Layout: 8 bytes little-endian length of the header; the header, JSON padded with blanks to a multiple of 8 bytes; the
 bytes of the arrays, one after the other, little-endian and in C order.
@@ -24,11 +27,17 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ding.data._maps import private_map
-from ding.data._safetensors import MAX_DIMS, NAMES, checked_layout
 from ding.data._tree_codec import ArrayLike, decode_tree, encode_tree
 from ding.data.columns import DataError
 from ding.utils.file_helper import atomic_write
 
+# As many axes as torch's arrays and older numpy's may have.
+_MAX_DIMS = 32
+_DTYPES = {
+    "BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
+    "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
+}  # fmt: skip
+_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _VERSION = "1"
 _MAX_HEADER = 1 << 30
 # Bytes of an array that are written or hashed at a time: they stay in the cache in between.
@@ -64,8 +73,8 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
     header: dict[str, Any] = {}
     offset = 0
     for number, array in enumerate(arrays):
-        name, shape = NAMES.get(array.dtype), array.shape
-        if name is None or len(shape) > MAX_DIMS:
+        name, shape = _NAMES.get(array.dtype), array.shape
+        if name is None or len(shape) > _MAX_DIMS:
             raise SafeFileError(
                 f"cannot save to {os.fspath(path)}: an array of {array.dtype} with {len(shape)} axes has no safe form"
             )
@@ -104,7 +113,7 @@ def read_tree(path: "str | os.PathLike[str]", kind: str, mapped: bool = False) -
         path: the file.
         kind: what it must hold.
         mapped: leave the arrays in the file, for those that do not fit in memory. They lie as they do there, perhaps
-            not aligned; to write to them does not change the file. Whoever keeps something of them copies it.
+            not aligned; to write to them does not change the file. Copy what you keep of them.
 
     Raises:
         SafeFileError: the file is truncated, was changed, is of another kind or not in this format.
@@ -124,7 +133,7 @@ def read_tree(path: "str | os.PathLike[str]", kind: str, mapped: bool = False) -
             )
         begin = file.tell()
         try:
-            layout = checked_layout(header, size - begin)
+            layout = _checked_layout(header, size - begin)
         except ValueError as error:
             raise SafeFileError(f"{where} is truncated or damaged: {error}") from error
         body: Any = memoryview(private_map(file, size))[begin:] if mapped else bytearray(size - begin)
@@ -180,3 +189,47 @@ def _parts(array: ArrayLike) -> Iterator[Any]:
     step = max(1, _PART_BYTES // max(1, row_bytes))
     for begin in range(0, shape[0] if row_bytes else 0, step):
         yield np.ascontiguousarray(array[begin : begin + step]).reshape(-1).view(np.uint8)
+
+
+def _checked_layout(header: Mapping[str, Any], nbytes: int) -> list[tuple[np.dtype, tuple[int, ...], int]]:
+    """dtype, shape and first byte of the arrays ``a0``, ``a1``, ..., which together cover ``nbytes`` exactly.
+
+    Args:
+        header: the entries of the arrays, nothing else.
+        nbytes: size of what follows the header.
+
+    Raises:
+        ValueError: an entry cannot be read or contradicts itself, or the arrays overlap, leave gaps, or do not end
+            where the file does.
+    """
+    layout = []
+    spans = []
+    for number in range(len(header)):
+        entry = header.get(f"a{number}")
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("dtype"), str) or entry["dtype"] not in _DTYPES:
+            raise ValueError(f"array {number} is missing or has an unknown dtype")
+        dtype = np.dtype(_DTYPES[entry["dtype"]])
+        shape = _whole_numbers(entry.get("shape"))
+        span = _whole_numbers(entry.get("data_offsets"))
+        if shape is None or len(shape) > _MAX_DIMS or span is None or len(span) != 2:
+            raise ValueError(f"shape or place of array {number} cannot be read")
+        if span[1] - span[0] != dtype.itemsize * math.prod(shape):
+            raise ValueError(f"array {number} does not have the size that its shape says")
+        if span[1] > nbytes:
+            raise ValueError(f"array {number} ends at byte {span[1]} of {nbytes}")
+        layout.append((dtype, shape, span[0]))
+        spans.append(span)
+    at = 0
+    for start, stop in sorted(spans):
+        if start != at:
+            raise ValueError(f"its arrays overlap or leave gaps at byte {at}")
+        at = stop
+    if at != nbytes:
+        raise ValueError(f"{nbytes - at} bytes belong to no array")
+    return layout
+
+
+def _whole_numbers(value: Any) -> "tuple[int, ...] | None":
+    if not isinstance(value, list) or any(type(item) is not int or item < 0 for item in value):
+        return None
+    return tuple(value)

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ding.data.exchange import BadId, StorageError, writer_of
+from ding.parallel.planes import BadId, StorageError, writer_of
 from ding.worker._packed import GROUP_ROWS
 from ding.worker.coordinator._journal import ChunkRow, Journal, JournalState
 from ding.worker.coordinator._ledger import TaskLedger

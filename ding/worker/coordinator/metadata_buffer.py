@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ding.data import TransitionBatch
-from ding.data.exchange._ids import check_id
+from ding.parallel.planes import check_id
 from ding.worker.coordinator._chunk_table import ChunkTable
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 

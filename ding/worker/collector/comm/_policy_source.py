@@ -5,8 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ding.data.exchange import WeightPlane
-from ding.data.exchange._ids import check_id
+from ding.parallel.planes import Planes, WeightPlane, check_id
 from ding.utils.file_helper import read_file
 
 

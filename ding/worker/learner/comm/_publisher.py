@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ding.data.columns import map_leaves
-from ding.data.exchange import StorageError, WeightPlane
+from ding.parallel.planes import StorageError, WeightPlane
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,15 @@ import os
 import re
 import threading
 import time
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from ding.data.exchange import _files, _frame
-from ding.data.exchange._ids import check_id
-from ding.data.exchange.errors import BadFrame, storage_error
-from ding.data.exchange.protocols import Weights
+from ding.parallel.planes.errors import BadFrame, storage_error
+from ding.parallel.planes.file import files
+from ding.parallel.planes.frames import pack, unpack
+from ding.parallel.planes.ids import check_id
+from ding.parallel.planes.protocols import Weights, check_version
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +25,13 @@ _WEIGHTS = re.compile(r"weights_[0-9]{1,19}-[0-9a-f]{8}\.safetensors")
 
 
 class FileWeightPlane:
-    """A :class:`~ding.data.exchange.WeightPlane` in the folder ``<root>/<policy_id>``.
+    """A :class:`~ding.parallel.planes.WeightPlane` in the folder ``<root>/<policy_id>``.
 
     A version is a file ``weights_<version>-<checksum>.safetensors``; ``newest.json`` names the newest and is replaced
     when that file is whole, so that a reader has the version before or the new one. The last few versions are kept for
     readers that are still at it. One publisher at a time.
 
-    A waiting reader is woken by :meth:`hint`, which whoever hears of a new version should call; without it, it looks at
+    A waiting reader is woken by :meth:`hint`, to be called by the one that hears of a new version; without it, it looks at
     the pointer every ``look_interval_s``.
 
     Args:
@@ -63,7 +65,7 @@ class FileWeightPlane:
         self.broken_versions = 0
         try:
             os.makedirs(self._folder, exist_ok=True)
-            _files.remove_stale(self._folder)
+            files.remove_stale(self._folder)
         except OSError as error:
             raise storage_error(error, self._folder) from error
 
@@ -75,15 +77,16 @@ class FileWeightPlane:
     # ------------------------------------------------------------------ publishing
 
     def publish(self, state: "Mapping[str, Any]", version: int, meta: "Mapping[str, Any] | None" = None) -> None:
-        """See :meth:`WeightPlane.publish <ding.data.exchange.WeightPlane.publish>`."""
-        require_version(version)
+        """See :meth:`WeightPlane.publish <ding.parallel.planes.WeightPlane.publish>`."""
+        check_version(version)
         with self._publishing:
-            frame = _frame.pack(dict(state), "weights", meta or {})
-            name = f"weights_{version:010d}-{frame.crc:08x}.safetensors"
-            pointer = {"version": version, "file": name, "bytes": frame.nbytes, "crc": frame.crc}
+            frame = pack(dict(state), "weights", meta)
+            crc = zlib.crc32(frame)
+            name = f"weights_{version:010d}-{crc:08x}.safetensors"
+            pointer = {"version": version, "file": name, "bytes": len(frame), "crc": crc}
             try:
-                _files.write_whole(self._folder, name, frame.parts)
-                _files.write_whole(self._folder, _POINTER, [json.dumps(pointer).encode()])
+                files.write_whole(self._folder, name, frame)
+                files.write_whole(self._folder, _POINTER, json.dumps(pointer).encode())
                 self._remove_old(name)
             except OSError as error:
                 raise storage_error(error, self._folder) from error
@@ -103,14 +106,14 @@ class FileWeightPlane:
     # ------------------------------------------------------------------ reading
 
     def newest(self) -> "int | None":
-        """See :meth:`WeightPlane.newest <ding.data.exchange.WeightPlane.newest>`."""
+        """See :meth:`WeightPlane.newest <ding.parallel.planes.WeightPlane.newest>`."""
         pointer = self._read_pointer()
         return None if pointer is None else pointer["version"]
 
     def fetch(self, newer_than: int = -1, timeout_s: float = 0.0) -> "Weights | None":
-        """See :meth:`WeightPlane.fetch <ding.data.exchange.WeightPlane.fetch>`.
+        """See :meth:`WeightPlane.fetch <ding.parallel.planes.WeightPlane.fetch>`.
 
-        A version whose file is broken is passed over (counted in ``broken_versions``, told once in the log): the next
+        A version whose file is broken is passed over (counted in ``broken_versions``, logged once): the next
         one will come.
         """
         deadline = time.monotonic() + timeout_s
@@ -126,13 +129,13 @@ class FileWeightPlane:
                 self._wake.wait_for(lambda: self._closed or self._hints != hints, min(left, self._look_interval_s))  # noqa: B023
 
     def hint(self) -> None:
-        """See :meth:`WeightPlane.hint <ding.data.exchange.WeightPlane.hint>`."""
+        """See :meth:`WeightPlane.hint <ding.parallel.planes.WeightPlane.hint>`."""
         with self._wake:
             self._hints += 1
             self._wake.notify_all()
 
     def close(self) -> None:
-        """See :meth:`WeightPlane.close <ding.data.exchange.WeightPlane.close>`."""
+        """See :meth:`WeightPlane.close <ding.parallel.planes.WeightPlane.close>`."""
         with self._wake:
             self._closed = True
             self._wake.notify_all()
@@ -142,7 +145,8 @@ class FileWeightPlane:
         while pointer is not None and pointer["version"] != newer_than and pointer["file"] != self._broken:
             path = os.path.join(self._folder, pointer["file"])
             try:
-                content = _frame.read(path, "weights", pointer["crc"], pointer["bytes"])
+                frame = files.read_frame(path, "weights", pointer["bytes"])
+                return Weights(pointer["version"], *unpack(frame, "weights", pointer["crc"]))
             except (FileNotFoundError, BadFrame) as error:
                 again = self._read_pointer()
                 if again != pointer:
@@ -153,7 +157,6 @@ class FileWeightPlane:
                 return None
             except OSError as error:
                 raise storage_error(error, self._folder) from error
-            return Weights(pointer["version"], content.tree, content.meta)
         return None
 
     def _note_broken(self, file: str, error: Exception) -> None:
@@ -165,7 +168,7 @@ class FileWeightPlane:
     def _read_pointer(self) -> "dict[str, Any] | None":
         path = os.path.join(self._folder, _POINTER)
         try:
-            with _files.open_plain(path) as fd:
+            with files.open_plain(path) as fd:
                 text = os.read(fd, _MAX_POINTER_BYTES)
         except FileNotFoundError:
             return None
@@ -181,13 +184,7 @@ class FileWeightPlane:
             return None
 
 
-def require_version(version: Any) -> None:
-    """Raise a ``ValueError`` unless ``version`` is an int of at least 0."""
-    if not isinstance(version, int) or isinstance(version, bool) or version < 0:
-        raise ValueError(f"a version must be an int of at least 0, found {version!r}")
-
-
-def _checked_pointer(pointer: Any) -> dict[str, Any]:
+def _checked_pointer(pointer: object) -> dict[str, Any]:
     numbers = ("version", "bytes", "crc")
     if not isinstance(pointer, dict) or any(type(pointer.get(key)) is not int for key in numbers):
         raise ValueError(f"expected version, file, bytes and crc, found {str(pointer)[:80]}")

@@ -20,7 +20,7 @@ class SharedByName(Generic[Shared]):
         self._objects: dict[str, Shared] = {}
 
     def get(self, name: str) -> Shared:
-        """The object of this name."""
+        """Return the object of this name."""
         with self._lock:
             if name not in self._objects:
                 self._objects[name] = self._make()

@@ -4,43 +4,36 @@ import contextlib
 import itertools
 import logging
 import os
-import re
 import threading
+import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ding.data.exchange import _files, _frame
-from ding.data.exchange._chunk_cache import ChunkCache
-from ding.data.exchange._counters import Counters
-from ding.data.exchange._ids import check_id, new_writer_name
-from ding.data.exchange.errors import BadFrame, BadId, ChunkBroken, ChunkMissing, StorageFull, storage_error
-from ding.data.exchange.protocols import AnyRef, ChunkRef, PlaneStats, chunk_id
 from ding.data.transition_batch import TransitionBatch
+from ding.parallel.planes.counters import Counters
+from ding.parallel.planes.errors import BadFrame, ChunkBroken, ChunkMissing, StorageFull, storage_error
+from ding.parallel.planes.file import files
+from ding.parallel.planes.frames import pack_batch, unpack_batch
+from ding.parallel.planes.ids import check_id, chunk_name, new_writer_name, parse_ref
+from ding.parallel.planes.protocols import AnyRef, ChunkRef, PlaneStats
 
 logger = logging.getLogger(__name__)
 
 _SUFFIX = ".chunk"
-_CHUNK = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]{0,90})\.(?P<crc>[0-9a-f]{8})")
 _QUARANTINE = "quarantine"
 
 
 class FileDataPlane:
-    """A :class:`~ding.data.exchange.DataPlane` in a folder that its users share.
+    """A :class:`~ding.parallel.planes.DataPlane` in a folder that its users share.
 
     A chunk is a file ``<id>.chunk`` in the safetensors format. It appears whole, is never changed, and its id ends with
     the checksum of its bytes, so that a reader who knows only the id knows whether it has what was put. What is broken
     moves to the folder ``quarantine``, where the last few are kept for the curious.
 
-    Small chunks are read, larger ones mapped; both stay in a cache. (A mapped file must not be truncated by others
-    while it is in use: the operating system would end the process. This class only ever adds and removes files.)
-
     Args:
         root: the folder; it is made. On one machine, a memory-backed one is best.
         writer: begins the ids of this writer's chunks; must be its own. By default a random name.
         max_bytes: share of the folder: a put that would exceed it raises :class:`StorageFull`.
-        cache_bytes: size of the cache.
-        cache_chunks: number of chunks in the cache.
-        mmap_min_bytes: smallest chunk that is mapped.
         keep_quarantined: how many broken chunks are kept.
 
     Raises:
@@ -52,24 +45,19 @@ class FileDataPlane:
         root: "str | os.PathLike[str]",
         writer: "str | None" = None,
         max_bytes: "int | None" = None,
-        cache_bytes: int = 256 << 20,
-        cache_chunks: int = 512,
-        mmap_min_bytes: int = 1 << 20,
         keep_quarantined: int = 16,
     ) -> None:
         self._root = os.path.realpath(root)
         self._writer = check_id(writer, "writer")[:64] if writer is not None else new_writer_name()
         self._max_bytes = max_bytes
-        self._mmap_min_bytes = mmap_min_bytes
         self._keep_quarantined = keep_quarantined
         self._numbers = itertools.count()
-        self._cache = ChunkCache(cache_chunks, cache_bytes)
         self._counters = Counters()
         self._size_lock = threading.Lock()
         self._known_bytes: int | None = None
         try:
             os.makedirs(self._root, exist_ok=True)
-            _files.remove_stale(self._root)
+            files.remove_stale(self._root)
         except OSError as error:
             raise storage_error(error, self._root) from error
 
@@ -81,18 +69,18 @@ class FileDataPlane:
     # ------------------------------------------------------------------ writing
 
     def put(self, batch: TransitionBatch, meta: "Mapping[str, Any] | None" = None) -> ChunkRef:
-        """See :meth:`DataPlane.put <ding.data.exchange.DataPlane.put>`."""
-        frame = pack_batch(batch, meta)
-        self._reserve(frame.nbytes)
-        chunk = f"{self._writer}-{next(self._numbers)}.{frame.crc:08x}"
+        """See :meth:`DataPlane.put <ding.parallel.planes.DataPlane.put>`."""
+        frame, rows = pack_batch(batch, meta), len(batch)
+        self._reserve(len(frame))
+        chunk = chunk_name(self._writer, next(self._numbers), zlib.crc32(frame))
         try:
-            _files.write_whole(self._root, chunk + _SUFFIX, frame.parts)
+            files.write_whole(self._root, chunk + _SUFFIX, frame)
         except OSError as error:
-            self._reserve(-frame.nbytes)
+            self._reserve(-len(frame))
             self._counters.add(refused_puts=1)
             raise storage_error(error, self._root) from error
-        self._counters.add(put_chunks=1, put_rows=len(batch), put_bytes=frame.nbytes)
-        return {"chunk": chunk, "rows": len(batch), "bytes": frame.nbytes}
+        self._counters.add(put_chunks=1, put_rows=rows, put_bytes=len(frame))
+        return {"chunk": chunk, "rows": rows, "bytes": len(frame)}
 
     def _reserve(self, nbytes: int) -> None:
         """Count ``nbytes`` in; look into the folder only when the share seems to be used up."""
@@ -118,7 +106,7 @@ class FileDataPlane:
         return total
 
     def release(self, refs: "Iterable[AnyRef]") -> int:
-        """See :meth:`DataPlane.release <ding.data.exchange.DataPlane.release>`.
+        """See :meth:`DataPlane.release <ding.parallel.planes.DataPlane.release>`.
 
         Raises:
             BadId: an id is no plain name.
@@ -126,8 +114,7 @@ class FileDataPlane:
         """
         released = 0
         for ref in refs:
-            chunk, _ = _parse(ref)
-            self._cache.drop(chunk)
+            chunk, _ = parse_ref(ref)
             try:
                 os.unlink(self._path(chunk))
             except FileNotFoundError:
@@ -141,23 +128,17 @@ class FileDataPlane:
     # ------------------------------------------------------------------ reading
 
     def get(self, ref: AnyRef) -> TransitionBatch:
-        """See :meth:`DataPlane.get <ding.data.exchange.DataPlane.get>`."""
-        content = self._content(ref)
-        return TransitionBatch.unchecked(content.tree["columns"], content.tree["rows"], content.tree["lengths"])
+        """See :meth:`DataPlane.get <ding.parallel.planes.DataPlane.get>`."""
+        return self._read(ref)[0]
 
     def meta(self, ref: AnyRef) -> dict[str, Any]:
-        """See :meth:`DataPlane.meta <ding.data.exchange.DataPlane.meta>`."""
-        return dict(self._content(ref).meta)
+        """See :meth:`DataPlane.meta <ding.parallel.planes.DataPlane.meta>`."""
+        return self._read(ref)[1]
 
-    def _content(self, ref: AnyRef) -> _frame.Content:
-        chunk, crc = _parse(ref)
-        content = self._cache.get(chunk)
-        if content is not None:
-            self._counters.add(got_chunks=1, cache_hits=1)
-            return content
+    def _read(self, ref: AnyRef) -> tuple[TransitionBatch, dict[str, Any]]:
+        chunk, crc = parse_ref(ref)
         try:
-            content = _frame.read(self._path(chunk), "chunk", crc, None, self._mmap_min_bytes)
-            check_batch(content.tree, chunk)
+            found = unpack_batch(files.read_frame(self._path(chunk), "chunk"), crc)
         except FileNotFoundError:
             raise ChunkMissing(f"there is no chunk {chunk!r} in {self._root}") from None
         except BadFrame as error:
@@ -165,9 +146,8 @@ class FileDataPlane:
             raise ChunkBroken(f"chunk {chunk!r} was put into quarantine: {error}") from error
         except OSError as error:
             raise storage_error(error, self._root) from error
-        self._cache.put(chunk, content)
         self._counters.add(got_chunks=1)
-        return content
+        return found
 
     def _quarantine(self, chunk: str) -> None:
         folder = os.path.join(self._root, _QUARANTINE)
@@ -187,45 +167,12 @@ class FileDataPlane:
     # ------------------------------------------------------------------ the rest
 
     def chunks(self) -> list[str]:
-        """See :meth:`DataPlane.chunks <ding.data.exchange.DataPlane.chunks>`."""
+        """See :meth:`DataPlane.chunks <ding.parallel.planes.DataPlane.chunks>`."""
         return [name.removesuffix(_SUFFIX) for name in os.listdir(self._root) if name.endswith(_SUFFIX)]
 
     def stats(self) -> PlaneStats:
-        """See :meth:`DataPlane.stats <ding.data.exchange.DataPlane.stats>`."""
-        return self._counters.snapshot(self._cache.nbytes)
-
-    def close(self) -> None:
-        """See :meth:`DataPlane.close <ding.data.exchange.DataPlane.close>`."""
-        self._cache.clear()
+        """See :meth:`DataPlane.stats <ding.parallel.planes.DataPlane.stats>`."""
+        return self._counters.snapshot()
 
     def _path(self, chunk: str) -> str:
         return os.path.join(self._root, chunk + _SUFFIX)
-
-
-def pack_batch(batch: TransitionBatch, meta: "Mapping[str, Any] | None") -> _frame.Frame:
-    """The frame of a batch; raises :class:`BadFrame` for an empty one."""
-    if not len(batch):
-        raise BadFrame("a chunk needs at least one row")
-    tree = {"columns": batch.columns, "rows": len(batch), "lengths": batch.lengths}
-    return _frame.pack(tree, "chunk", meta or {})
-
-
-def check_batch(tree: Any, chunk: str) -> None:
-    """Raise :class:`BadFrame` unless ``tree`` is what :func:`pack_batch` packed."""
-    if not isinstance(tree, dict) or tree.keys() != {"columns", "rows", "lengths"}:
-        raise BadFrame(f"{chunk} holds no batch")
-    try:
-        rows = len(TransitionBatch(tree["columns"], tree["lengths"]))
-    except (TypeError, ValueError, AttributeError, StopIteration) as error:
-        raise BadFrame(f"{chunk} holds no sound batch: {error}") from error
-    if rows != tree["rows"] or not rows:
-        raise BadFrame(f"{chunk} claims {tree['rows']!r} rows and has {rows}")
-
-
-def _parse(ref: AnyRef) -> tuple[str, int]:
-    """Id and checksum of a ref."""
-    chunk = check_id(chunk_id(ref), "a chunk id")
-    match = _CHUNK.fullmatch(chunk)
-    if match is None:
-        raise BadId(f"a chunk id must end with '.' and 8 hexadecimal digits; found {chunk[:60]!r}")
-    return chunk, int(match["crc"], 16)

@@ -11,7 +11,7 @@ from ding.data.transition_batch import TransitionBatch
 
 
 class ChunkRef(TypedDict):
-    """What is told of a chunk instead of its data. JSON can hold it."""
+    """The reference of a chunk, which messages carry instead of its data. JSON can hold it."""
 
     chunk: str
     """The id. The checksum of the data is a part of it."""
@@ -28,15 +28,13 @@ AnyRef: TypeAlias = "ChunkRef | Mapping[str, Any] | str"
 class PlaneStats(NamedTuple):
     """What a data plane did since it was made; counted per object, not per folder."""
 
-    put_chunks: int
-    put_rows: int
-    put_bytes: int
-    got_chunks: int
-    cache_hits: int
-    cached_bytes: int
-    released_chunks: int
-    quarantined_chunks: int
-    refused_puts: int
+    put_chunks: int = 0
+    put_rows: int = 0
+    put_bytes: int = 0
+    got_chunks: int = 0
+    released_chunks: int = 0
+    quarantined_chunks: int = 0
+    refused_puts: int = 0
     """Puts that failed for want of space or rights."""
 
 
@@ -53,7 +51,7 @@ class DataPlane(Protocol):
         """
 
     def get(self, ref: AnyRef) -> TransitionBatch:
-        """The batch, with columns that may share memory with those of other calls: read them, do not write.
+        """Return the batch; its columns are the caller's own.
 
         Raises:
             BadId: the id is no plain name.
@@ -62,19 +60,16 @@ class DataPlane(Protocol):
         """
 
     def meta(self, ref: AnyRef) -> dict[str, Any]:
-        """What was given to :meth:`put` as ``meta``; raises as :meth:`get` does."""
+        """Return what was given to :meth:`put` as ``meta``; raises as :meth:`get` does."""
 
     def release(self, refs: "Iterable[AnyRef]") -> int:
-        """Delete chunks; those that are gone already are passed over. Returns how many were deleted."""
+        """Delete chunks; those that were deleted before are passed over. Returns how many were deleted."""
 
     def chunks(self) -> list[str]:
-        """The ids of all chunks that there are now, in no order."""
+        """Return the ids of all present chunks, in no order."""
 
     def stats(self) -> PlaneStats:
-        """A snapshot of the counters."""
-
-    def close(self) -> None:
-        """Drop what is cached. The chunks stay."""
+        """Return a snapshot of the counters."""
 
 
 class Weights(NamedTuple):
@@ -84,6 +79,12 @@ class Weights(NamedTuple):
     state: dict[str, Any]
     """The state dict as it was published; the tensors are the receiver's own."""
     meta: dict[str, Any]
+
+
+def check_version(version: object) -> None:
+    """Raise a ``ValueError`` unless ``version`` is an int of at least 0."""
+    if not isinstance(version, int) or isinstance(version, bool) or version < 0:
+        raise ValueError(f"a version must be an int of at least 0, found {version!r}")
 
 
 class WeightPlane(Protocol):
@@ -101,26 +102,35 @@ class WeightPlane(Protocol):
         """
 
     def fetch(self, newer_than: int = -1, timeout_s: float = 0.0) -> "Weights | None":
-        """The newest version, unless it has the number ``newer_than``; waits for one up to ``timeout_s``.
+        """Return the newest version, unless it has the number ``newer_than``; wait for one up to ``timeout_s``.
 
         Returns ``None`` when there is none in time, or when the plane is closed.
         """
 
     def newest(self) -> "int | None":
-        """The number of the newest version, ``None`` before the first."""
+        """Return the number of the newest version, ``None`` before the first."""
 
     def hint(self) -> None:
-        """Wake the waiters of this object at once: somebody heard that there is a new version."""
+        """Wake the waiters of this object at once: the caller heard of a new version."""
 
     def close(self) -> None:
         """Wake the waiters; later calls of :meth:`fetch` do not wait."""
 
 
-def writer_of(chunk: str) -> str:
-    """The name of the writer that the id of a chunk begins with; ``''`` when it has none."""
-    return chunk.rpartition(".")[0].rpartition("-")[0]
+class Planes(Protocol):
+    """One backend over the two places of a run: that of its data and that of its policies."""
 
+    @property
+    def policy_folder(self) -> "str | None":
+        """Folder in which checkpoints may lie beside the published versions; ``None``: there are no files."""
 
-def chunk_id(ref: AnyRef) -> Any:
-    """The id in a ref, not checked."""
-    return ref.get("chunk") if isinstance(ref, Mapping) else ref
+    def data(self, writer: "str | None" = None, max_bytes: "int | None" = None) -> DataPlane:
+        """Return a data plane.
+
+        Args:
+            writer: begins the ids of its chunks; must be its own. By default a random name.
+            max_bytes: a put that would exceed it raises :class:`StorageFull`.
+        """
+
+    def weights(self, policy_id: str) -> WeightPlane:
+        """Return the weight plane of a policy; raises :class:`BadId` when ``policy_id`` is no plain name."""

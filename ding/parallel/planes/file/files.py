@@ -9,20 +9,21 @@ import socket
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from ding.data.exchange.errors import BadFrame
+from ding.parallel.planes.errors import BadFrame
+from ding.parallel.planes.frames import check_head, header_bytes
 
 _TMP = re.compile(r"\.(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-[0-9]+\.tmp")
 _STALE_AFTER_S = 3600.0
 _numbers = itertools.count()
 
 
-def write_whole(folder: str, name: str, parts: "Iterable[bytes | memoryview]") -> None:
-    """Make ``folder/name`` out of ``parts``. A reader sees no file (or the old one), or all of the new one.
+def write_whole(folder: str, name: str, data: bytes) -> None:
+    """Write ``folder/name``. A reader sees no file (or the old one), or all of the new one.
 
     The bytes are not forced to the disk: a process may die at any point without a torn file, and after a power cut
-    the reader's checksum tells.
+    the reader's checksum does not fit.
 
     Raises:
         OSError: nothing was left behind.
@@ -31,8 +32,7 @@ def write_whole(folder: str, name: str, parts: "Iterable[bytes | memoryview]") -
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
-            for part in parts:
-                _write_all(fd, part)
+            _write_all(fd, data)
         finally:
             os.close(fd)
         os.rename(temporary, os.path.join(folder, name))
@@ -44,7 +44,7 @@ def write_whole(folder: str, name: str, parts: "Iterable[bytes | memoryview]") -
 
 @contextlib.contextmanager
 def open_plain(path: str) -> Iterator[int]:
-    """A descriptor of a plain file, to read from. Nothing else is opened: a pipe would keep its reader waiting.
+    """Open a plain file to read from, and nothing else: a pipe would keep its reader waiting.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -62,6 +62,29 @@ def open_plain(path: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def read_frame(path: str, kind: str, nbytes: "int | None" = None) -> bytes:
+    """Return the bytes of a frame. What its header says is checked before its arrays are read.
+
+    Args:
+        path: the file; a link or anything else that is no plain file is refused.
+        kind: what it must hold.
+        nbytes: its size, where known.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        BadFrame: the file is not what it should be; the message says why.
+    """
+    with open_plain(path) as fd:
+        size = os.fstat(fd).st_size
+        if nbytes is not None and size != nbytes:
+            raise BadFrame(f"{path} has {size} bytes, expected {nbytes}")
+        with open(fd, "rb", closefd=False) as file:
+            head = file.read(8)
+            text = file.read(header_bytes(head, size))
+            check_head(text, size, kind)
+            return head + text + file.read()
 
 
 def remove_stale(folder: str) -> int:
@@ -84,8 +107,8 @@ def remove_stale(folder: str) -> int:
     return removed
 
 
-def _write_all(fd: int, part: "bytes | memoryview") -> None:
-    view = memoryview(part)
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 

@@ -1,4 +1,4 @@
-"""What can go wrong between the processes that share data; the tree is drawn in :mod:`ding.data.exchange`."""
+"""What can go wrong between the processes that share data; the tree is drawn in :mod:`ding.parallel.planes`."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from ding.data.columns import DataError
 
 
 class ExchangeError(DataError):
-    """Base class of the errors of :mod:`ding.data.exchange`."""
+    """Base class of the errors of :mod:`ding.parallel.planes`."""
 
 
 class BadId(ExchangeError, ValueError):

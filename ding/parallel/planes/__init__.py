@@ -1,12 +1,13 @@
 """What the processes of the parallel mode share beside messages: transitions by reference, and versions of weights.
 
 * :class:`DataPlane`: ``put`` a batch, pass on its :class:`ChunkRef`, ``get`` it elsewhere, ``release`` it.
-  :class:`FileDataPlane` for processes with a common folder, :class:`InprocDataPlane` for threads.
 * :class:`WeightPlane`: ``publish`` a version of a policy, ``fetch`` the newest.
-  :class:`FileWeightPlane` and :class:`InprocWeightPlane`.
-* :func:`gather`: single rows out of many chunks.
+* :func:`open_planes`: both, from the backend that ``type`` names: ``file`` for processes with a common folder, ``inproc``
+  for threads. Another backend is one more folder here and a line in ``backends.py``.
+* :class:`RowCache`: single rows out of many chunks.
 
-Files are written whole, in the safetensors format, and carry a checksum; nothing in them is ever run.
+Frames (the bytes of a chunk or of weights) are written whole, in the safetensors format, and carry a checksum; nothing
+in them is ever run.
 
 Exceptions::
 

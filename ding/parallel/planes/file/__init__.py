@@ -1,0 +1,1 @@
+"""Planes in folders that processes share, best memory-backed ones on a single machine."""

@@ -1,0 +1,30 @@
+"""Both planes of the backend ``file``."""
+
+from ding.parallel.planes.file.data_plane import FileDataPlane
+from ding.parallel.planes.file.weight_plane import FileWeightPlane
+
+
+class FilePlanes:
+    """The :class:`~ding.parallel.planes.Planes` of type ``file``.
+
+    Args:
+        path_data: folder of the chunks.
+        path_policy: folder of the policies.
+    """
+
+    def __init__(self, path_data: str, path_policy: str) -> None:
+        self._path_data = path_data
+        self._path_policy = path_policy
+
+    @property
+    def policy_folder(self) -> str:
+        """Folder of the policies."""
+        return self._path_policy
+
+    def data(self, writer: "str | None" = None, max_bytes: "int | None" = None) -> FileDataPlane:
+        """See :meth:`Planes.data <ding.parallel.planes.Planes.data>`."""
+        return FileDataPlane(self._path_data, writer, max_bytes)
+
+    def weights(self, policy_id: str) -> FileWeightPlane:
+        """See :meth:`Planes.weights <ding.parallel.planes.Planes.weights>`."""
+        return FileWeightPlane(self._path_policy, policy_id)

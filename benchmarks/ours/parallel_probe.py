@@ -61,7 +61,7 @@ def _count_pushes(log: EventLog) -> None:
 
 
 def _time_chunks(log: EventLog) -> None:
-    from ding.data.exchange import FileDataPlane
+    from ding.parallel.planes import FileDataPlane
     from ding.worker.coordinator.metadata_buffer import MetadataBuffer
 
     seen: set[str] = set()
@@ -84,7 +84,7 @@ def _time_chunks(log: EventLog) -> None:
 
 
 def _time_policies(log: EventLog) -> None:
-    from ding.data.exchange import FileWeightPlane
+    from ding.parallel.planes import FileWeightPlane
     from ding.worker.collector.zergling_parallel_collector import ZerglingParallelCollector
 
     def published(began: float, _: Any, plane: Any, state: Any, version: int, *__: Any) -> None:

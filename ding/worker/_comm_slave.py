@@ -1,24 +1,24 @@
-"""What comm collectors and comm learners share: a slave that passes tasks on, and a worker that owns one.
+"""The slaves of comm collectors and comm learners, which pass the tasks of a coordinator on to their worker.
 
 A coordinator gives a worker one task, ``<kind>_start_task``, asks about it, and ends it with ``<kind>_close_task``. Any
 of these messages may come twice, or from a coordinator that thinks of another task.
 """
 
-import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+
+from easydict import EasyDict
 
 from ding.interaction import Slave, TaskFail, TlsConfig
 
 _MAX_WAIT_S = 60.0
 
-FLASK_CONFIG: dict[str, Any] = {
+SLAVE_CONFIG: dict[str, Any] = {
     "host": None,
     # 0 or 'auto': a free one.
     "port": 0,
-    "path_data": "./data",
-    "path_policy": "./policy",
     # The coordinator's address, where this worker announces itself; None: it waits to be connected to.
     "coordinator_address": None,
     # The name under which it does; must be its own.
@@ -30,6 +30,8 @@ FLASK_CONFIG: dict[str, Any] = {
     "heartbeat_span": None,
     # Keyword arguments of TlsConfig.
     "tls": None,
+    # The network; None: that of the machine.
+    "transport": None,
 }
 
 
@@ -160,69 +162,157 @@ class TaskSlave(Slave, Generic[CallbacksT]):
         return float(wait), ack
 
 
+class CollectorSlave(TaskSlave[CollectorCallbacks]):
+    """Passes the tasks of a coordinator on to a comm collector.
+
+    ======================== ============================================ ==========================================
+    ``task['name']``         further keys                                 result
+    ======================== ============================================ ==========================================
+    ``resource``                                                          what the collector offers
+    ``collector_start_task`` ``task_info``                                a message
+    ``collector_data_task``  ``ack``, ``max_wait_s``, ``newest_policy``   ``seq``, ``refs``, ``info``, ``blocked``,
+                             (all optional)                               ``buffer_id``, ``task_id``
+    ``collector_close_task`` ``ack`` (optional)                           finish info, ``seq``, ``refs``, ``task_id``
+    ======================== ============================================ ==========================================
+
+    The last two may name the task under ``task_id``: they fail when it is not the one that runs. A task that is
+    closed again answers as the first time.
+
+    Args:
+        callback_fn: a comm collector, or its functions ``deal_with_resource``, ``deal_with_collector_start``,
+            ``deal_with_collector_data`` and ``deal_with_collector_close`` by name.
+    """
+
+    kind = "collector"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._tasks["collector_data_task"] = self._data_task
+
+    def _process_task(self, task: Mapping[str, Any]) -> Any:
+        """Do a task.
+
+        Raises:
+            TaskFail: the task is unknown, or its collector failed; the result then holds type, message and traceback.
+        """
+        try:
+            return super()._process_task(task)
+        except TaskFail:
+            raise
+        except BaseException as error:  # SystemExit in an env too: the coordinator must hear of it
+            result = {**failure_report(error), **self._ids(), "incarnation": self.incarnation}
+            raise TaskFail(result=result, message=f"{type(error).__name__}: {error}") from error
+
+    def _data_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        self._require(task)
+        self._wait_and_ack(task, "ack")
+        options = {key: task[key] for key in ("ack", "max_wait_s", "newest_policy") if task.get(key) is not None}
+        result = self._callbacks.deal_with_collector_data(**options)
+        return {**result, **self._ids(), "incarnation": self.incarnation}
+
+    def _close_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super()._close_task(task), "incarnation": self.incarnation}
+
+    def _start(self, task_info: dict[str, Any]) -> None:
+        self._callbacks.deal_with_collector_start(task_info)
+
+    def _close(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        options = {"ack": task["ack"]} if type(task.get("ack")) is int else {}
+        return self._callbacks.deal_with_collector_close(**options)
+
+
+class LearnerSlave(TaskSlave[LearnerCallbacks]):
+    """Passes the tasks of a coordinator on to a comm learner.
+
+    ========================= ============================================= ===========================================
+    ``task['name']``          further keys                                  result
+    ========================= ============================================= ===========================================
+    ``resource``                                                            what the learner offers
+    ``learner_start_task``    ``task_info``                                 a message
+    ``learner_get_data_task`` ``max_wait_s``, ``info_ack`` (optional)       ``demand``, ``infos``, ``loaded``, ``done``,
+                                                                            ..., ``task_id``, ``buffer_id``
+    ``learner_learn_task``    ``batches``, ``max_wait_s``, ``info_ack``     the same
+    ``learner_close_task``                                                  ``task_id``, ``buffer_id``, ...
+    ========================= ============================================= ===========================================
+
+    Args:
+        callback_fn: a comm learner, or its functions ``deal_with_resource``, ``deal_with_learner_start``,
+            ``deal_with_get_data``, ``deal_with_learner_learn`` and ``deal_with_learner_close`` by name.
+    """
+
+    kind = "learner"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._tasks.update(learner_get_data_task=self._get_data_task, learner_learn_task=self._learn_task)
+
+    def _start(self, task_info: dict[str, Any]) -> None:
+        self._callbacks.deal_with_learner_start(task_info)
+
+    def _close(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        return self._callbacks.deal_with_learner_close()
+
+    def _options(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        wait_s, ack = self._wait_and_ack(task, "info_ack")
+        return {"max_wait_s": wait_s, "info_ack": ack}
+
+    def _get_data_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        self._require(task)
+        return {**self._callbacks.deal_with_get_data(**self._options(task)), **self._ids()}
+
+    def _learn_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        batches = task.get("batches")
+        if not isinstance(batches, list) or not all(isinstance(batch, dict) for batch in batches):
+            raise TaskFail(result={"message": "batches are missing"}, message="learner_learn_task needs batches")
+        self._require(task)
+        return {**self._callbacks.deal_with_learner_learn(batches, **self._options(task)), **self._ids()}
+
+
 SlaveT = TypeVar("SlaveT", bound=TaskSlave[Any])
 
 
-class SlaveOwner(Generic[SlaveT]):
-    """Mixin of a comm worker that gets its tasks through a slave of its own; comes before the worker's base.
+def make_slave(
+    slave_type: type[SlaveT], worker: WorkerCallbacks, cfg: EasyDict, port: "int | str | None", **options: Any
+) -> SlaveT:
+    """Return the slave through which a comm worker gets its tasks.
 
-    ``_slave_type`` says which. The constructor of the worker calls :meth:`_make_slave` at its end.
+    Args:
+        slave_type: its class.
+        worker: the worker.
+        cfg: config of the worker, see :data:`SLAVE_CONFIG`.
+        port: where it listens; 0 or ``'auto'``: a free port.
+        options: further arguments of ``slave_type``.
     """
+    return slave_type(
+        cfg.host,
+        port,
+        cfg.heartbeat_span,
+        callback_fn=worker,
+        run_token=cfg.run_token,
+        my_address=cfg.my_address,
+        tls=TlsConfig(**cfg.tls) if cfg.tls else None,
+        transport=cfg.transport,
+        # One that waits for news, and one that closes the task or asks for the resource meanwhile.
+        max_tasks=2,
+        **options,
+    )
 
-    _slave_type: ClassVar[type[TaskSlave[Any]]]
-    _slave: SlaveT
-    _cfg: Any
-    _end_flag: bool
 
-    def _make_slave(self, **kwargs: Any) -> SlaveT:
-        cfg = self._cfg
-        slave: Any = self._slave_type(
-            cfg.host,
-            self._port(),
-            cfg.heartbeat_span,
-            callback_fn=self,
-            run_token=cfg.run_token,
-            my_address=cfg.my_address,
-            tls=TlsConfig(**cfg.tls) if cfg.tls else None,
-            # One that waits for news, and one that closes the task or asks for the resource meanwhile.
-            max_tasks=2,
-            **kwargs,
-        )
-        return slave
+def start_slave(slave: TaskSlave[Any], worker: WorkerCallbacks, cfg: EasyDict, uid: str) -> None:
+    """Listen for tasks, and announce the worker when ``cfg.coordinator_address`` is set."""
+    slave.start()
+    if cfg.coordinator_address:
+        name = cfg.name or f"{slave.kind}_{uid}"
+        slave.enrol(cfg.coordinator_address, name, slave.kind, worker.deal_with_resource())
 
-    def _port(self) -> Any:
-        return self._cfg.port
 
-    @property
-    def slave(self) -> SlaveT:
-        """The slave that gets the tasks; ``slave.my_address`` is where, once it has started."""
-        return self._slave
-
-    def start(self) -> None:
-        """Listen for tasks, and announce this worker when ``coordinator_address`` is set."""
-        worker: Any = super()
-        worker.start()
-        self._slave.start()
-        if self._cfg.coordinator_address:
-            kind = self._slave_type.kind
-            name = self._cfg.name or f"{kind}_{getattr(self, f'{kind}_uid')}"
-            self._slave.enrol(self._cfg.coordinator_address, name, kind, self.deal_with_resource())
-
-    def deal_with_resource(self) -> dict[str, Any]:
-        """What this worker offers; given by its base."""
-        worker: Any = super()
-        return worker.deal_with_resource()
-
-    def close(self) -> None:
-        """End the task, tell the coordinator that this worker leaves, and stop listening. May be called again."""
-        if self._end_flag:
-            return
-        worker: Any = super()
-        worker.close()
-        self._slave.close()
-
-    def __del__(self) -> None:
-        # A constructor that failed early leaves nothing to close. The garbage collector may run in any thread, so
-        # nothing is waited for when it is one of the own.
-        if hasattr(self, "_slave") and threading.current_thread() is threading.main_thread():
-            self.close()
+def failure_report(error: BaseException) -> dict[str, Any]:
+    """A failure as JSON: what happened and where."""
+    return {
+        "message": f"{type(error).__name__}: {error}",
+        "exception": {
+            "type": type(error).__name__,
+            "message": str(error),
+            "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+        },
+    }

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ding.data.exchange import FileDataPlane, writer_of
 from ding.envs.testing import CountingEnv
+from ding.parallel.planes import FileDataPlane, writer_of
 from ding.utils import ENV_REGISTRY
 from ding.worker.coordinator._journal import Journal
 

@@ -10,8 +10,8 @@ import torch
 from chaos_parts import ChaosRun
 
 from ding.config import read_config_with_system
-from ding.data.exchange import FileWeightPlane
 from ding.envs.duel_env import DuelEnv
+from ding.parallel.planes import FileWeightPlane
 from ding.policy import DQNPolicy
 from ding.utils import deep_merge_dicts
 from ding.worker.collector._parallel_players import result_of

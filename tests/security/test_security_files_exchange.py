@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from ding.data import TransitionBatch
-from ding.data.exchange import BadId, ChunkBroken, ChunkMissing, FileDataPlane, FileWeightPlane
+from ding.parallel.planes import BadId, ChunkBroken, ChunkMissing, FileDataPlane, FileWeightPlane
 
 TRAVERSAL = [
     "..",

@@ -2,8 +2,8 @@
 
 * :class:`DataPlane`: ``put`` a batch, pass on its :class:`ChunkRef`, ``get`` it elsewhere, ``release`` it.
 * :class:`WeightPlane`: ``publish`` a version of a policy, ``fetch`` the newest.
-* :func:`open_planes`: both, from the backend that ``type`` names: ``file`` for processes with a common folder, ``inproc``
-  for threads. Another backend is one more folder here and a line in ``backends.py``.
+* :func:`open_planes`: both, from the backend that ``type`` names: ``file`` for processes with a common folder,
+  ``inproc`` for threads. Another backend is one more folder here and a line in ``backends.py``.
 * :class:`RowCache`: single rows out of many chunks.
 
 Frames (the bytes of a chunk or of weights) are written whole, in the safetensors format, and carry a checksum; nothing

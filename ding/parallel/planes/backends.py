@@ -3,7 +3,7 @@
 from ding.parallel.planes.protocols import Planes
 from ding.utils import Registry
 
-PLANES_REGISTRY = Registry("planes")
+PLANES_REGISTRY = Registry.named("planes")
 PLANES_REGISTRY.register("file", "ding.parallel.planes.file.planes:FilePlanes")
 PLANES_REGISTRY.register("inproc", "ding.parallel.planes.inproc.planes:InprocPlanes")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.worker._packed import ROW_KEYS, pack_infos, unpack_info, unpack_infos
+from ding.parallel.messages import ROW_KEYS, pack_infos, unpack_info, unpack_infos
 
 # What all learners agree on: the first one speaks for all.
 _SAME_FOR_ALL = ("learner_step", "buffer_id", "task_id", "learner_done")

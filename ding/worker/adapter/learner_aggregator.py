@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ding.interaction import Slave, TaskFail
+from ding.parallel.messages import pack_batches, unpack_batches
 from ding.utils import build_logger
-from ding.worker._packed import pack_batches, unpack_batches
 from ding.worker.adapter._batch_split import merge_info, merge_reports, split_batch, split_list
 from ding.worker.coordinator._master_hub import MasterHub
 from ding.worker.coordinator.errors import CoordinatorError, WorkerLost, WorkersMissing, WorkerTaskFailed

@@ -8,8 +8,8 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ding.parallel.planes import BadId, StorageError, writer_of
-from ding.worker._packed import GROUP_ROWS
+from ding.parallel.messages import GROUP_ROWS
+from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
 from ding.worker.coordinator._journal import ChunkRow, Journal, JournalState
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
@@ -32,7 +32,7 @@ class BufferShelf:
         exp_name: folder of the experiment.
     """
 
-    def __init__(self, journal: Journal, data_plane: Any, exp_name: str) -> None:
+    def __init__(self, journal: Journal, data_plane: DataPlane | None, exp_name: str) -> None:
         self.buffers: dict[str, MetadataBuffer] = {}
         self._journal = journal
         self._plane = data_plane

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ding.worker._packed import joined_priorities, pack_batches, unpack_infos
+from ding.parallel.messages import joined_priorities, pack_batches, unpack_infos
 from ding.worker.coordinator._ledger import TaskLedger
 from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from ding.parallel.planes import DataPlane, open_planes
 from ding.utils import build_logger, get_task_uid, import_module
 from ding.worker._component import Configurable
 from ding.worker.coordinator._buffers import BufferShelf
@@ -71,7 +72,8 @@ class Coordinator(Configurable):
         "max_task_failures": 3,
         # (str) File of the journal.
         "journal": "",
-        # (str) Folder of the data plane; consumed chunks in it are deleted.
+        # (str) Type of the planes, and where the data is; consumed chunks there are deleted. '': they are left alone.
+        "planes": "file",
         "path_data": "",
     }
 
@@ -80,7 +82,7 @@ class Coordinator(Configurable):
         cfg: Any,
         commander: Any = None,
         hub: WorkerHub | None = None,
-        data_plane: Any = None,
+        data_plane: DataPlane | None = None,
         journal: Journal | None = None,
     ) -> None:
         self._cfg = cfg
@@ -99,7 +101,9 @@ class Coordinator(Configurable):
             queue_s={"collector": float(own["collector_task_timeout"]), "learner": float(own["learner_task_timeout"])},
             max_failures=int(own["max_task_failures"]),
         )
-        self._shelf = BufferShelf(self._journal, data_plane or _data_plane(own["path_data"]), self._exp_name)
+        if data_plane is None and own["path_data"]:
+            data_plane = open_planes(own["planes"], own["path_data"], "").data()
+        self._shelf = BufferShelf(self._journal, data_plane, self._exp_name)
         self._interaction = CommCoordinator(own, self, self._logger, self._ledger, hub)
         self._dirty = threading.Condition()
         self._changes = 1
@@ -488,11 +492,3 @@ def without_imports(task: Any) -> Any:
     if isinstance(task, (list, tuple)):
         return [without_imports(value) for value in task]
     return task
-
-
-def _data_plane(root: str) -> Any:
-    if not root:
-        return None
-    from ding.data.exchange import FileDataPlane
-
-    return FileDataPlane(root)

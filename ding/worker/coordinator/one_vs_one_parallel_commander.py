@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ding.data.exchange import FileWeightPlane, InprocWeightPlane, WeightPlane
 from ding.league import create_league
 from ding.league.one_vs_one_league import OneVsOneLeague
 from ding.league.payoff import flat
+from ding.parallel.planes import open_planes
 from ding.utils import COMMANDER_REGISTRY, deep_merge_dicts, get_task_uid
 from ding.worker.coordinator.solo_parallel_commander import SoloCommander
 
@@ -37,7 +37,7 @@ class OneVsOneCommander(SoloCommander):
         "league": {},
         # (str) Folder of the weights (or their common name, where they are kept in memory).
         "path_policy": ".",
-        # (str) Where weights are kept: 'file' or 'inproc'.
+        # (str) Type of the planes: 'file' or 'inproc'.
         "weights": "file",
     }
 
@@ -125,14 +125,11 @@ class OneVsOneCommander(SoloCommander):
 
     def _snapshot_weights(self, source: str, target: str) -> None:
         """Copy the newest weights of a player to those of a snapshot, through the weight plane."""
-        weights = self._weight_plane(source).fetch()
+        planes = open_planes(self._weights, "", self._path_policy)
+        weights = planes.weights(source).fetch()
         if weights is None:
             raise FileNotFoundError(f"the player {source!r} has published no weights in {self._path_policy!r} yet")
-        self._weight_plane(target).publish(weights.state, weights.version, weights.meta)
-
-    def _weight_plane(self, policy_id: str) -> WeightPlane:
-        plane = InprocWeightPlane if self._weights == "inproc" else FileWeightPlane
-        return plane(self._path_policy, policy_id)
+        planes.weights(target).publish(weights.state, weights.version, weights.meta)
 
     # ------------------------------------------------------------------ restart and reports
 

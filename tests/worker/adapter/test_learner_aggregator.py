@@ -7,7 +7,7 @@ from easydict import EasyDict
 
 from ding.interaction import InprocTransport, Master, Slave, TaskFail
 from ding.interaction.master import TaskStatus
-from ding.worker._packed import unpack_infos
+from ding.parallel.messages import unpack_infos
 from ding.worker.adapter import LearnerAggregator, WorkersMissing
 from ding.worker.adapter._batch_split import merge_reports, split_batch, split_list
 

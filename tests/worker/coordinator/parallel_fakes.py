@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 
-from ding.worker._packed import pack_info, unpack_batches
+from ding.parallel.messages import pack_info, unpack_batches
 from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 

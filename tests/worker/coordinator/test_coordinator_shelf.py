@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from parallel_fakes import RecordingPlane
 
 from ding.data import TransitionBatch
-from ding.data.exchange import FileDataPlane, StorageDenied
+from ding.parallel.planes import FileDataPlane, StorageDenied
 from ding.worker.coordinator._buffers import BufferShelf
 from ding.worker.coordinator._journal import Journal
 from ding.worker.coordinator._ledger import TaskLedger

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ding.worker._packed import pack_batch, pack_batches, unpack_batch, unpack_batches
+from ding.parallel.messages import pack_batch, pack_batches, unpack_batch, unpack_batches
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
 
 

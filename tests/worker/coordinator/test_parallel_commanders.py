@@ -240,7 +240,7 @@ def test_a_won_evaluation_against_an_easy_opponent_raises_the_difficulty():
 def test_snapshots_are_taken_through_the_weight_plane_and_survive_a_restart(tmp_path):
     import torch
 
-    from ding.data.exchange import FileWeightPlane
+    from ding.parallel.planes import FileWeightPlane
 
     commander = one_vs_one()
     commander.get_learner_task()

@@ -1,5 +1,7 @@
 """Both planes of the backend ``file``."""
 
+import os
+
 from ding.parallel.planes.file.data_plane import FileDataPlane
 from ding.parallel.planes.file.weight_plane import FileWeightPlane
 
@@ -15,6 +17,8 @@ class FilePlanes:
     def __init__(self, path_data: str, path_policy: str) -> None:
         self._path_data = path_data
         self._path_policy = path_policy
+        if path_policy:
+            os.makedirs(path_policy, exist_ok=True)
 
     @property
     def policy_folder(self) -> str:

@@ -31,8 +31,8 @@ class FileWeightPlane:
     when that file is whole, so that a reader has the version before or the new one. The last few versions are kept for
     readers that are still at it. One publisher at a time.
 
-    A waiting reader is woken by :meth:`hint`, to be called by the one that hears of a new version; without it, it looks at
-    the pointer every ``look_interval_s``.
+    A waiting reader is woken by :meth:`hint`, which a process that hears of a new version calls; without it, it looks
+    at the pointer every ``look_interval_s``.
 
     Args:
         root: the folder of all policies; it is made.

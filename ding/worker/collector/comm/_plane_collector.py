@@ -1,4 +1,4 @@
-"""A comm collector over a data plane, a weight plane and the tasks of a slave, whatever these are made of."""
+"""A comm collector over planes of any type, which gets its tasks through a slave."""
 
 import contextlib
 import logging
@@ -9,17 +9,22 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.data import TransitionBatch
-from ding.data.exchange import ChunkRef, DataPlane, StorageError, WeightPlane
-from ding.data.exchange._ids import new_writer_name
+from ding.parallel.planes import ChunkRef, DataPlane, StorageError, new_writer_name, open_planes
 from ding.utils import import_module
+from ding.worker._comm_slave import SLAVE_CONFIG, CollectorSlave, make_slave, start_slave
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector
-from ding.worker.collector.comm._outbox import Outbox
 from ding.worker.collector.comm._policy_source import PolicySource
 from ding.worker.collector.comm.base_comm_collector import BaseCommCollector
+from ding.worker.collector.comm.outbox import Outbox
 
 logger = logging.getLogger(__name__)
 
 PLANE_CONFIG: dict[str, Any] = {
+    **SLAVE_CONFIG,
+    # The planes, by type, and where they are.
+    "planes": "file",
+    "path_data": "./data",
+    "path_policy": "./policy",
     # Modules with envs, policies and models of one's own.
     "import_names": [],
     # Chunks that may wait to be acknowledged before the collector waits.
@@ -35,6 +40,8 @@ PLANE_CONFIG: dict[str, Any] = {
 }
 _FIRST_RETRY_S = 0.05
 _LAST_RETRY_S = 0.25
+# Names of stored chunks that are remembered; a chunk is announced right after it was stored.
+_MAX_NAMES = 1024
 _DATA_KEYS = ("data_id", "policy_iter")
 _INFO_KEYS = ("collector_done", "cur_episode", "cur_sample", "cur_step")
 
@@ -43,7 +50,7 @@ class PlaneCollector(BaseCommCollector):
     """Runs the collector of one task at a time.
 
     Chunks go to the data plane, their references to an outbox from which the coordinator's requests take them. Where
-    the data cannot be stored (:class:`~ding.data.exchange.StorageError`) the collector waits and tries again.
+    the data cannot be stored (:class:`~ding.parallel.planes.StorageError`) the collector waits and tries again.
 
     Args:
         cfg: see :data:`PLANE_CONFIG`; missing keys get the defaults.
@@ -53,20 +60,13 @@ class PlaneCollector(BaseCommCollector):
         super().__init__(EasyDict({**self.default_config(), **cfg}))
         import_module(list(self._cfg.import_names))
         self._incarnation = new_writer_name()
-        self._data_plane = self._make_data_plane()
+        self._planes = open_planes(self._cfg.planes, self._cfg.path_data, self._cfg.path_policy)
+        self._data_plane = self._planes.data(self._incarnation, self._cfg.max_data_bytes)
         self._lock = threading.RLock()
         self._task: _RunningTask | None = None
         self._last_seq = 0
         self.dropped_rows = 0
-
-    def _make_data_plane(self) -> DataPlane:
-        raise NotImplementedError
-
-    def _make_weight_plane(self, policy_id: str) -> WeightPlane:
-        raise NotImplementedError
-
-    def _make_policy_source(self) -> PolicySource:
-        return PolicySource(None, self._make_weight_plane)
+        self._slave = make_slave(CollectorSlave, self, self._cfg, self._cfg.port, incarnation=self._incarnation)
 
     @property
     def data_plane(self) -> DataPlane:
@@ -75,11 +75,21 @@ class PlaneCollector(BaseCommCollector):
 
     @property
     def incarnation(self) -> str:
-        """An id of this very process (or thread), by which its results are told from those of the ones before.
+        """An id of this very process (or thread), which tells its results from those of the ones before.
 
-        The ids of its chunks begin with it, so that a coordinator can tell whose they are.
+        The ids of its chunks begin with it, so that a coordinator knows whose they are.
         """
         return self._incarnation
+
+    @property
+    def collector(self) -> "BaseParallelCollector | None":
+        """The collector of the current task."""
+        return None if self._task is None else self._task.collector
+
+    @property
+    def slave(self) -> CollectorSlave:
+        """The slave that gets the tasks; ``slave.my_address`` is where, once it has started."""
+        return self._slave
 
     # ------------------------------------------------------------------ what the slave calls
 
@@ -103,7 +113,8 @@ class PlaneCollector(BaseCommCollector):
                     return
                 logger.warning("task %s is given up for task %s", self._task.task_id, task_info.get("task_id"))
                 self._end_task()
-            task = _RunningTask(task_info, self._new_outbox(), self._make_policy_source())
+            outbox = Outbox(self._cfg.max_pending_chunks, self._cfg.max_chunks_per_answer, self._last_seq)
+            task = _RunningTask(task_info, outbox, PolicySource(self._planes))
             self._task = task
             try:
                 task.collector = self._create_collector(task_info)
@@ -112,11 +123,8 @@ class PlaneCollector(BaseCommCollector):
                 raise
             task.start()
 
-    def _new_outbox(self) -> Outbox:
-        return Outbox(self._cfg.max_pending_chunks, self._cfg.max_chunks_per_answer, self._last_seq)
-
     def deal_with_collector_data(
-        self, ack: int = 0, max_wait_s: float = 5.0, newest_policy: Any = None
+        self, ack: int = 0, max_wait_s: float = 5.0, newest_policy: object = None
     ) -> dict[str, Any]:
         """What there is to tell, see :meth:`Outbox.take`.
 
@@ -217,6 +225,8 @@ class PlaneCollector(BaseCommCollector):
         ref = self._put(task, batch)
         if ref is not None:
             task.stored[path] = ref
+            if len(task.stored) > _MAX_NAMES:
+                del task.stored[next(iter(task.stored))]
         return ref
 
     def _put(self, task: "_RunningTask", batch: TransitionBatch) -> "ChunkRef | None":
@@ -268,21 +278,32 @@ class PlaneCollector(BaseCommCollector):
         if not is_data:
             task.outbox.put_info(dict(metadata))
             return
-        ref = task.stored.pop(metadata["data_id"], None)
+        ref = task.stored.get(metadata["data_id"])
         if ref is not None:
             task.outbox.put({**metadata, **who, **ref})
 
     # ------------------------------------------------------------------ life
 
+    def start(self) -> None:
+        """Listen for tasks, and announce this collector when ``coordinator_address`` is set."""
+        super().start()
+        start_slave(self._slave, self, self._cfg, self._collector_uid)
+
     def close(self) -> None:
-        """End the task, if there is one."""
+        """End the task, tell the coordinator that this worker leaves, and stop listening. May be called again."""
         if self._end_flag:
             return
         super().close()
         with self._lock:
             if self._task is not None:
                 self._end_task()
-        self._data_plane.close()
+        self._slave.close()
+
+    def __del__(self) -> None:
+        # A constructor that failed early leaves nothing to close. The garbage collector may run in any thread, so
+        # nothing is waited for when it is one of the own.
+        if "_slave" in self.__dict__ and threading.current_thread() is threading.main_thread():
+            self.close()
 
 
 class _RunningTask:

@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from ding.parallel.planes import Planes, WeightPlane, check_id
@@ -12,23 +11,23 @@ from ding.utils.file_helper import read_file
 class PolicySource:
     """Finds policies by what a task calls ``policy_update_path``.
 
-    A name stands for the versions that a learner publishes. A path of a plain file inside ``root`` (the historical
-    players of a league) is read as a checkpoint: tensors and plain values only.
+    A name stands for the versions that a learner publishes. A path of a plain file inside the folder of the policies
+    (the historical players of a league) is read as a checkpoint: tensors and plain values only.
 
     Args:
-        root: the folder of the policies, or ``None`` when there is none.
-        make_plane: makes the weight plane of a policy id.
+        planes: where the policies are.
     """
 
-    def __init__(self, root: "str | None", make_plane: Callable[[str], WeightPlane]) -> None:
+    def __init__(self, planes: Planes) -> None:
+        root = planes.policy_folder
         self._root = None if root is None else os.path.realpath(root)
-        self._make_plane = make_plane
+        self._make_plane = planes.weights
         self._lock = threading.Lock()
         self._planes: dict[str, WeightPlane] = {}
         self._closed = threading.Event()
 
     def get(self, path: str, newer_than: int = -1, timeout_s: float = 0.0) -> "dict[str, Any] | None":
-        """The newest version, as a state dict with the key ``iter``, unless its number is ``newer_than``.
+        """Return the newest version, as a state dict with the key ``iter``, unless its number is ``newer_than``.
 
         Raises:
             BadId: ``path`` is no plain name and no path inside the folder.
@@ -68,13 +67,13 @@ class PolicySource:
         state = dict(read_file(file))
         iteration = int(state.pop("iter", state.pop("last_iter", 0)))
         if iteration == newer_than:
-            # Nobody announces a new checkpoint: the caller's next look is as good as any other.
+            # No message announces a new checkpoint: the caller's next look is as good as any other.
             self._closed.wait(timeout_s)
             return None
         return {**state, "iter": iteration}
 
     def hint(self) -> None:
-        """Somebody heard of a new version: look at once."""
+        """Look at once: there is a new version."""
         with self._lock:
             planes = list(self._planes.values())
         for plane in planes:

@@ -1,12 +1,12 @@
-from ding.worker.learner.comm._group import DEFAULT_GROUP_TIMEOUT_S as DEFAULT_GROUP_TIMEOUT_S
-from ding.worker.learner.comm._group import GroupBroken as GroupBroken
-from ding.worker.learner.comm._group import group_backend as group_backend
-from ding.worker.learner.comm._group import join_group as join_group
 from ding.worker.learner.comm.base_comm_learner import BaseCommLearner as BaseCommLearner
 from ding.worker.learner.comm.base_comm_learner import create_comm_learner as create_comm_learner
 from ding.worker.learner.comm.flask_fs_learner import FlaskFileSystemLearner as FlaskFileSystemLearner
 from ding.worker.learner.comm.flask_fs_learner import LearnerSlave as LearnerSlave
 from ding.worker.learner.comm.flask_fs_learner import SendLearnInfoHook as SendLearnInfoHook
 from ding.worker.learner.comm.flask_fs_learner import SendPolicyHook as SendPolicyHook
+from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S as DEFAULT_GROUP_TIMEOUT_S
+from ding.worker.learner.comm.group import GroupBroken as GroupBroken
+from ding.worker.learner.comm.group import group_backend as group_backend
+from ding.worker.learner.comm.group import join_group as join_group
 from ding.worker.learner.comm.inproc_learner import InprocLearner as InprocLearner
 from ding.worker.learner.comm.utils import NaiveLearner as NaiveLearner

@@ -1,4 +1,4 @@
-"""A comm learner over a data plane, a weight plane and the tasks of a slave, whatever these are made of."""
+"""A comm learner over planes of any type, which gets its tasks through a slave."""
 
 import logging
 import threading
@@ -10,15 +10,16 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.data.exchange import DataPlane, WeightPlane
+from ding.parallel.messages import pack_infos
+from ding.parallel.planes import open_planes
 from ding.utils import import_module
-from ding.worker._packed import pack_infos
+from ding.worker._comm_slave import SLAVE_CONFIG, LearnerSlave, make_slave, start_slave
 from ding.worker.learner.base_learner import BaseLearner
-from ding.worker.learner.comm._batch_loader import BatchLoader
 from ding.worker.learner.comm._comm_hooks import ResumePoint, SendLearnInfoHook, SendPolicyHook
-from ding.worker.learner.comm._group import DEFAULT_GROUP_TIMEOUT_S, GroupBroken, InStep, explain
 from ding.worker.learner.comm._publisher import PolicyPublisher
 from ding.worker.learner.comm.base_comm_learner import BaseCommLearner
+from ding.worker.learner.comm.batch_loader import BatchLoader
+from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S, GroupBroken, InStep, explain
 from ding.worker.learner.learner_hook import LearnerHook
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,11 @@ _HOOK_PRIORITY = 100
 _GATHER_S = 0.1
 
 PLANE_CONFIG: dict[str, Any] = {
+    **SLAVE_CONFIG,
+    # The planes, by type, and where they are.
+    "planes": "file",
+    "path_data": "./data",
+    "path_policy": "./policy",
     # Modules with policies and models of one's own.
     "import_names": [],
     # Several processes train one policy, each with batches of its own; longest wait for each other, in seconds.
@@ -52,31 +58,43 @@ class LearnerTask:
     """A task, and what was made for it.
 
     Args:
-        failed: gives the error that is told instead of the one that the learner failed with.
+        task_info: the order of the coordinator.
+        learner: the learner of the task.
+        make_loader: makes the loader of its batches, from the function that it calls when there are news of it.
+        publisher: takes the versions of its policy.
+        resume: saves the checkpoint to go on from.
+        failed: returns the error that is reported instead of the one that the learner failed with.
     """
 
-    def __init__(self, task_info: Mapping[str, Any], failed: Callable[[BaseException], BaseException]) -> None:
+    def __init__(
+        self,
+        task_info: Mapping[str, Any],
+        learner: BaseLearner,
+        make_loader: Callable[[Callable[[], None]], BatchLoader],
+        publisher: PolicyPublisher,
+        resume: ResumePoint,
+        failed: Callable[[BaseException], BaseException],
+    ) -> None:
         self.info = dict(task_info)
-        self._failed = failed
         self.task_id = task_info.get("task_id")
-        self.learner: Any = None
-        self.loader: BatchLoader | None = None
-        self.publisher: PolicyPublisher | None = None
-        self.resume: ResumePoint | None = None
-        self.changed = threading.Condition()
-        self.infos: deque[dict[str, Any]] = deque()
-        self.last_seq = 0
+        self.learner = learner
+        self.publisher = publisher
+        self.resume = resume
         self.done = False
         self.error: BaseException | None = None
-        self.thread: threading.Thread | None = None
+        self.thread = threading.Thread(target=self._run, name=f"learner-{self.task_id}", daemon=True)
+        self._failed = failed
+        self._changed = threading.Condition()
+        self._infos: deque[dict[str, Any]] = deque()
+        self._last_seq = 0
+        self.loader = make_loader(self.notify)
 
     def notify(self) -> None:
-        """Something happened that the coordinator may want to hear of."""
-        with self.changed:
-            self.changed.notify_all()
+        """Wake the request that waits for news."""
+        with self._changed:
+            self._changed.notify_all()
 
-    def run(self) -> None:
-        """The thread of the learner."""
+    def _run(self) -> None:
         try:
             self.learner.start()
         except BaseException as error:  # SystemExit too: the coordinator must hear of it
@@ -85,6 +103,64 @@ class LearnerTask:
         else:
             self.done = bool(self.learner.learn_info["learner_done"])
         self.notify()
+
+    def add_info(self, learn_info: dict[str, Any]) -> None:
+        """Keep an info until the coordinator has it."""
+        with self._changed:
+            self._last_seq += 1
+            self._infos.append({"seq": self._last_seq, "info": learn_info})
+            if len(self._infos) == 1:  # a request that waits now waits for more of them, not for this one alone
+                self._changed.notify_all()
+
+    def report(self, max_wait_s: float, info_ack: int) -> dict[str, Any]:
+        """Forget the infos up to ``info_ack``; return the news of the task, and wait up to ``max_wait_s`` for some."""
+        loader, deadline = self.loader, time.monotonic() + max_wait_s
+        gathered = time.monotonic() + _GATHER_S
+        with self._changed:
+            while self._infos and self._infos[0]["seq"] <= info_ack:
+                self._infos.popleft()
+            while not (self.done or self.error or loader.below_watermark):
+                # A little news waits a little for more; none at all waits longer.
+                news = self._infos or loader.free_slots
+                left = (min(deadline, gathered) if news else deadline) - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            if self.error is not None:
+                raise self.error
+            infos, done = list(self._infos), self.done
+        report: dict[str, Any] = {
+            "demand": [] if done else loader.demand(self.learner.train_iter),
+            **pack_infos(infos),
+            "loaded": loader.loaded,
+            "broken_chunks": loader.take_broken(),
+            "done": done,
+        }
+        if self.publisher.version is not None:
+            report["policy_version"] = self.publisher.version
+        if done:
+            report["final"] = {**self.learner.learn_info, "priority_info": {}}
+        return report
+
+    def end(self, finished: bool, timeout_s: float) -> bool:
+        """Close the learner; returns whether it ended in time.
+
+        Args:
+            finished: whether the coordinator ended the task: of one that is done, the checkpoint is removed.
+            timeout_s: how long to wait for the learner.
+        """
+        done = finished and self.done
+        self.learner.close()
+        self.thread.join(timeout_s)
+        ended = not self.thread.is_alive()
+        if not ended:
+            log.warning("the learner of task %s did not end in time; it is left behind", self.task_id)
+        elif self.error is None and not done:
+            self.resume.save(self.learner)
+        if done:
+            self.resume.remove(self.learner)
+        self.publisher.close()
+        return ended
 
 
 class PlaneLearner(BaseCommLearner):
@@ -100,13 +176,30 @@ class PlaneLearner(BaseCommLearner):
     def __init__(self, cfg: EasyDict) -> None:
         super().__init__(EasyDict({**self.default_config(), **cfg}))
         import_module(list(self._cfg.import_names))
-        self._data_plane = self._make_data_plane()
+        self._planes = open_planes(self._cfg.planes, self._cfg.path_data, self._cfg.path_policy)
+        self._data_plane = self._planes.data()
         self._lock = threading.RLock()
         self._task: LearnerTask | None = None
-        self._creating: LearnerTask | None = None
+        self._slave = make_slave(LearnerSlave, self, self._cfg, self._port())
+
+    def _port(self) -> "int | str | None":
+        port: Any = self._cfg.port
+        if isinstance(port, (list, tuple)):
+            return port[self._rank]
+        return port + self._rank if isinstance(port, int) and port and self._world_size > 1 else port
+
+    @property
+    def slave(self) -> LearnerSlave:
+        """The slave that gets the tasks; ``slave.my_address`` is where, once it has started."""
+        return self._slave
+
+    @property
+    def learner(self) -> "BaseLearner | None":
+        """The learner of the current task."""
+        return None if self._task is None else self._task.learner
 
     def _failed(self, error: BaseException) -> BaseException:
-        """What to tell of an error of the learner. Of several processes none can go on without the others."""
+        """Return the error to report for one of the learner. Of several processes none can go on without the others."""
         if self._world_size > 1:
             error = explain(error, self._rank, self._world_size)
             self._break_group(error)
@@ -115,12 +208,6 @@ class PlaneLearner(BaseCommLearner):
     def _break_group(self, error: BaseException) -> None:
         self.group_error = self.group_error or error
         self.on_broken()
-
-    def _make_data_plane(self) -> DataPlane:
-        raise NotImplementedError
-
-    def _make_weight_plane(self, policy_id: str) -> WeightPlane:
-        raise NotImplementedError
 
     # ------------------------------------------------------------------ what the slave calls
 
@@ -146,59 +233,52 @@ class PlaneLearner(BaseCommLearner):
                     return
                 log.warning("task %s is given up for task %s", self._task.task_id, task_info.get("task_id"))
                 self._end_task(finished=False)
-            task = self._creating = LearnerTask(task_info, self._failed)
-            try:
-                self._begin(task)
-                self._task = task
-            finally:
-                self._creating = None
+            self._task = self._begin(task_info)
+            self._task.thread.start()
 
-    def _begin(self, task: LearnerTask) -> None:
-        paths = [task.info["policy_id"], task.info.get("league_save_checkpoint_path")]
-        planes = [self._make_weight_plane(path) for path in paths if path]
-        task.publisher = PolicyPublisher(planes, float(self._cfg.publish_interval_s))
-        try:
-            task.learner = self._create_learner(task.info)
-        except BaseException:
-            task.publisher.close()
-            raise
-        learner: Any = task.learner
-        learner.policy_is_due = task.publisher.due
-        task.resume = ResumePoint(
-            "resume_point",
-            _HOOK_PRIORITY,
-            position="before_iter",
-            ext_args={
-                "name": f"resume_{task.task_id}.pth.tar",
-                "freq": self._cfg.resume_ckpt_freq,
-                "interval_s": self._cfg.resume_ckpt_interval_s,
-            },
+    def _begin(self, task_info: dict[str, Any]) -> LearnerTask:
+        """Return a task with all that it needs; its thread has not begun."""
+        paths = [task_info["policy_id"], task_info.get("league_save_checkpoint_path")]
+        learner: Any = self._new_learner(task_info)
+        options = {
+            "name": f"resume_{task_info.get('task_id')}.pth.tar",
+            "freq": self._cfg.resume_ckpt_freq,
+            "interval_s": self._cfg.resume_ckpt_interval_s,
+        }
+        resume = ResumePoint("resume_point", _HOOK_PRIORITY, position="before_iter", ext_args=options)
+        publisher = PolicyPublisher(
+            [self._planes.weights(path) for path in paths if path], float(self._cfg.publish_interval_s)
         )
-        for hook in [*self.hooks4call, task.resume]:
-            learner.register_hook(hook)
-        if task.resume.load(learner):
-            total = int(learner._cfg.get("train_iterations", 1e9))
-            learner._cfg.train_iterations = max(0, total - learner.train_iter)
-        task.thread = threading.Thread(target=task.run, name=f"learner-{task.task_id}", daemon=True)
-        task.thread.start()
+        try:
+            make_loader = partial(self._set_loader, learner, int(task_info.get("replay_buffer_size") or 0))
+            task = LearnerTask(task_info, learner, make_loader, publisher, resume, self._failed)
+            learner.policy_is_due = publisher.due
+            for hook in [*_hooks(task_info), resume]:
+                learner.register_hook(hook)
+            if resume.load(learner):
+                total = int(learner._cfg.get("train_iterations", 1e9))
+                learner._cfg.train_iterations = max(0, total - learner.train_iter)
+        except BaseException:
+            publisher.close()
+            raise
+        return task
 
-    def _setup_dataloader(self, learner: BaseLearner) -> None:
-        task = self._creating
-        if task is None:
-            raise RuntimeError("a data loader is made while a task begins")
-        task.loader = BatchLoader(
+    def _set_loader(self, learner: BaseLearner, buffer_rows: int, changed: Callable[[], None]) -> BatchLoader:
+        """Return a loader, with which the learner trains from now on."""
+        several = self._world_size > 1
+        loader = BatchLoader(
             self._data_plane,
             int(learner.policy.get_attribute("batch_size")),
             int(self._cfg.prefetch_batches),
-            int(task.info.get("replay_buffer_size") or 0),
+            buffer_rows,
             int(self._cfg.cache_bytes),
-            task.notify,
-            repeat_last=self._world_size > 1,
+            changed,
+            repeat_last=several,
             prefetch_s=float(self._cfg.prefetch_s),
         )
         end_s = float(self._cfg.close_timeout_s)
-        several = self._world_size > 1
-        learner.setup_dataloader(InStep(task.loader, self._world_size, end_s) if several else task.loader)
+        learner.setup_dataloader(InStep(loader, self._world_size, end_s) if several else loader)
+        return loader
 
     def deal_with_get_data(self, max_wait_s: float = 0.0, info_ack: int = 0) -> dict[str, Any]:
         """What the learner wants and has to tell; waits up to ``max_wait_s`` for something.
@@ -213,7 +293,8 @@ class PlaneLearner(BaseCommLearner):
             RuntimeError: there is no task.
             BaseException: what the learner failed with.
         """
-        return self._report(self._require_task(), max_wait_s, info_ack)
+        task = self._require_task()
+        return task.report(max_wait_s, info_ack)
 
     def deal_with_learner_learn(
         self, batches: Sequence[Mapping[str, Any]], max_wait_s: float = 0.0, info_ack: int = 0
@@ -224,41 +305,8 @@ class PlaneLearner(BaseCommLearner):
             ValueError: a batch has not the form or size that was asked for.
         """
         task = self._require_task()
-        if task.loader is not None:
-            task.loader.offer(batches)
-        return self._report(task, max_wait_s, info_ack)
-
-    def _report(self, task: LearnerTask, max_wait_s: float, info_ack: int) -> dict[str, Any]:
-        loader, publisher = task.loader, task.publisher
-        if loader is None or publisher is None:
-            raise RuntimeError(f"task {task.task_id} has not begun")
-        deadline = time.monotonic() + max_wait_s
-        gathered = time.monotonic() + _GATHER_S
-        with task.changed:
-            while task.infos and task.infos[0]["seq"] <= info_ack:
-                task.infos.popleft()
-            while not (task.done or task.error or loader.hungry):
-                # Something to tell waits a little for more; nothing at all waits longer.
-                news = task.infos or loader.room
-                left = (min(deadline, gathered) if news else deadline) - time.monotonic()
-                if left <= 0:
-                    break
-                task.changed.wait(left)
-            if task.error is not None:
-                raise task.error
-            infos, done = list(task.infos), task.done
-        report: dict[str, Any] = {
-            "demand": [] if done else loader.demand(task.learner.train_iter),
-            **pack_infos(infos),
-            "loaded": loader.loaded,
-            "broken_chunks": loader.take_broken(),
-            "done": done,
-        }
-        if publisher.version is not None:
-            report["policy_version"] = publisher.version
-        if done:
-            report["final"] = {**task.learner.learn_info, "priority_info": {}}
-        return report
+        task.loader.offer(batches)
+        return task.report(max_wait_s, info_ack)
 
     def deal_with_learner_close(self) -> dict[str, Any]:
         """End the task: of one that is done, the checkpoint to go on from is removed."""
@@ -269,23 +317,16 @@ class PlaneLearner(BaseCommLearner):
     def _end_task(self, finished: bool) -> dict[str, Any]:
         task = self._require_task()
         try:
-            learner, resume, publisher = task.learner, task.resume, task.publisher
-            learner.close()
-            if task.thread is not None:
-                task.thread.join(float(self._cfg.close_timeout_s))
-                if task.thread.is_alive():
-                    log.warning("the learner of task %s did not end in time; it is left behind", task.task_id)
-                    if self._world_size > 1:
-                        self._break_group(GroupBroken(f"rank {self._rank} waits for others that do not come"))
-                elif resume is not None and task.error is None and not (finished and task.done):
-                    resume.save(learner)
-            if resume is not None and finished and task.done:
-                resume.remove(learner)
-            if publisher is not None:
-                publisher.close()
+            if not task.end(finished, float(self._cfg.close_timeout_s)) and self._world_size > 1:
+                self._break_group(GroupBroken(f"rank {self._rank} waits for others that do not come"))
         finally:
             self._task = None
-        return {"task_id": task.task_id, "buffer_id": task.info.get("buffer_id"), **_final(task)}
+        return {
+            "task_id": task.task_id,
+            "buffer_id": task.info.get("buffer_id"),
+            "learner_step": task.learner.train_iter,
+            "learner_done": task.done,
+        }
 
     def _require_task(self) -> LearnerTask:
         if self._task is None:
@@ -294,17 +335,9 @@ class PlaneLearner(BaseCommLearner):
 
     # ------------------------------------------------------------------ what the learner calls
 
-    def _current(self) -> LearnerTask:
-        task = self._task or self._creating
-        if task is None:
-            raise RuntimeError("this learner has no task")
-        return task
-
     def send_policy(self, state_dict: dict[str, Any]) -> None:
         """Publish ``{'model', 'iter'}``: written by a thread, the newest version wins."""
-        publisher = self._current().publisher
-        if publisher is not None:
-            publisher.offer({"model": state_dict["model"]}, int(state_dict["iter"]))
+        self._require_task().publisher.offer({"model": state_dict["model"]}, int(state_dict["iter"]))
 
     def get_data(self, batch_size: int) -> list[Any]:
         """The next batch as functions of which each gives one sample.
@@ -314,51 +347,55 @@ class PlaneLearner(BaseCommLearner):
         Raises:
             ValueError: another size than the policy's batch size.
         """
-        loader = self._current().loader
-        if loader is None or batch_size != loader.batch_size:
-            raise ValueError(f"batches have {None if loader is None else loader.batch_size} samples, not {batch_size}")
+        loader = self._require_task().loader
+        if batch_size != loader.batch_size:
+            raise ValueError(f"batches have {loader.batch_size} samples, not {batch_size}")
         batch = next(loader)
         return [] if batch is None else [partial(batch.__getitem__, row) for row in range(len(batch))]
 
     def send_learn_info(self, learn_info: dict[str, Any]) -> None:
         """Keep an info until the coordinator has it."""
-        task = self._current()
-        with task.changed:
-            task.last_seq += 1
-            task.infos.append({"seq": task.last_seq, "info": learn_info})
-            if len(task.infos) == 1:  # whoever waits now waits for more of them, not for this one alone
-                task.changed.notify_all()
+        self._require_task().add_info(learn_info)
 
     @property
     def hooks4call(self) -> list[LearnerHook]:
         """Publishing before and during the run and at its end; infos during the run and at its end."""
-        cfg = self._current().info.get("learner_cfg", {})
-        policy = {"send_policy_freq": cfg.get("send_policy_freq", 1)}
-        info = {"freq": cfg.get("send_info_freq", 1)}
-        policies = [
-            SendPolicyHook(f"send_policy_{position}", _HOOK_PRIORITY, position=position, ext_args=policy)
-            for position in ("before_run", "after_iter", "after_run")
-        ]
-        infos = [
-            SendLearnInfoHook(f"send_learn_info_{position}", _HOOK_PRIORITY, position=position, ext_args=info)
-            for position in ("after_iter", "after_run")
-        ]
-        return [*policies, *infos]
+        return _hooks(self._require_task().info)
 
     # ------------------------------------------------------------------ life
 
+    def start(self) -> None:
+        """Listen for tasks, and announce this learner when ``coordinator_address`` is set."""
+        super().start()
+        start_slave(self._slave, self, self._cfg, self._learner_uid)
+
     def close(self) -> None:
-        """End the task if there is one, with a checkpoint to go on from."""
+        """End the task if there is one, with a checkpoint to go on from, and stop listening. May be called again."""
         if self._end_flag:
             return
         with self._lock:
             if self._task is not None:
                 self._end_task(finished=False)
-        self._data_plane.close()
         super().close()
+        self._slave.close()
+
+    def __del__(self) -> None:
+        # A constructor that failed early leaves nothing to close. The garbage collector may run in any thread, so
+        # nothing is waited for when it is one of the own.
+        if "_slave" in self.__dict__ and threading.current_thread() is threading.main_thread():
+            self.close()
 
 
-def _final(task: LearnerTask) -> dict[str, Any]:
-    if task.learner is None:
-        return {}
-    return {"learner_step": task.learner.train_iter, "learner_done": task.done}
+def _hooks(task_info: Mapping[str, Any]) -> list[LearnerHook]:
+    """Return the hooks of a task, see :attr:`PlaneLearner.hooks4call`."""
+    cfg = task_info.get("learner_cfg", {})
+    kinds: list[tuple[str, type[LearnerHook], tuple[str, ...], dict[str, Any]]] = [
+        ("send_policy", SendPolicyHook, ("before_run", "after_iter", "after_run"),
+         {"send_policy_freq": cfg.get("send_policy_freq", 1)}),
+        ("send_learn_info", SendLearnInfoHook, ("after_iter", "after_run"), {"freq": cfg.get("send_info_freq", 1)}),
+    ]  # fmt: skip
+    return [
+        make(f"{name}_{position}", _HOOK_PRIORITY, position=position, ext_args=ext_args)
+        for name, make, positions, ext_args in kinds
+        for position in positions
+    ]

@@ -10,7 +10,7 @@ from ding.policy import create_policy
 from ding.utils import COMM_LEARNER_REGISTRY, dist_finalize, get_task_uid
 from ding.worker._component import Configurable, build_by_type
 from ding.worker.learner.base_learner import BaseLearner, create_learner
-from ding.worker.learner.comm._group import DEFAULT_GROUP_TIMEOUT_S, join_group
+from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S, join_group
 from ding.worker.learner.learner_hook import LearnerHook
 
 
@@ -70,7 +70,13 @@ class BaseCommLearner(Configurable, ABC):
         self._end_flag = True
 
     def _create_learner(self, task_info: dict[str, Any]) -> BaseLearner:
-        """The learner that a task asks for, with its policy, its data loader, and the functions of the comm layer.
+        """Return the learner that a task asks for, with its data loader; raises as :meth:`_new_learner`."""
+        learner = self._new_learner(task_info)
+        learner.setup_dataloader()
+        return learner
+
+    def _new_learner(self, task_info: dict[str, Any]) -> BaseLearner:
+        """Return a learner with its policy and the functions of the comm layer.
 
         Raises:
             KeyError: the task has no ``learner_cfg`` or ``policy``, or names a type that is not registered.
@@ -88,11 +94,7 @@ class BaseCommLearner(Configurable, ABC):
         if self._world_size > 1:
             policy_cfg.multi_gpu = True
         learner.policy = create_policy(policy_cfg, enable_field=["learn"]).learn_mode
-        self._setup_dataloader(learner)
         return learner
-
-    def _setup_dataloader(self, learner: BaseLearner) -> None:
-        learner.setup_dataloader()
 
 
 def create_comm_learner(cfg: EasyDict) -> BaseCommLearner:

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ding.worker.collector.comm._outbox import Outbox
+from ding.worker.collector.comm.outbox import Outbox
 
 
 def seqs(refs):

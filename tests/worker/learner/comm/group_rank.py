@@ -10,11 +10,11 @@ import torch
 from easydict import EasyDict
 
 from ding.data import TransitionBatch, batched
-from ding.data.exchange import InprocDataPlane
 from ding.interaction import InprocTransport
+from ding.parallel.messages import pack_batch
+from ding.parallel.planes import InprocDataPlane
 from ding.policy.dqn import DQNPolicy
 from ding.utils import POLICY_REGISTRY, dist_init
-from ding.worker._packed import pack_batch
 from ding.worker.learner.comm import create_comm_learner
 
 ROWS, SIZE = 64, 8
@@ -77,7 +77,7 @@ def task(iterations, batch_size, **policy):
 
 
 def digest(learner):
-    state = learner._task.learner.policy.state_dict()["model"]
+    state = learner.learner.policy.state_dict()["model"]
     return hashlib.sha256(b"".join(value.numpy().tobytes() for value in state.values())).hexdigest()
 
 

@@ -9,9 +9,9 @@ import group_rank
 import pytest
 import torch
 
-from ding.data.exchange import InprocDataPlane
-from ding.worker.learner.comm._batch_loader import BatchLoader
-from ding.worker.learner.comm._group import GroupBroken, InStep, explain, group_backend
+from ding.parallel.planes import InprocDataPlane
+from ding.worker.learner.comm.batch_loader import BatchLoader
+from ding.worker.learner.comm.group import GroupBroken, InStep, explain, group_backend
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_two_processes_learn_what_one_learns_from_the_whole_batch(run, tmp_path,
     (tmp_path / "exp").rename("two")
     # Rank 0 is where the parameters of both came from.
     learner, report = group_rank.train(0, 1, 12)
-    alone = learner._task.learner.policy.state_dict()["model"]
+    alone = learner.learner.policy.state_dict()["model"]
     learner.close()
     assert report["final"]["learner_step"] == 12
     for name, value in alone.items():
@@ -101,7 +101,8 @@ def test_processes_in_step_get_a_batch_for_each_that_was_sent(repeat_last, rewar
     plane = InprocDataPlane("torn")
     chunk = plane.put(group_rank.samples(), {})["chunk"]
     loader = BatchLoader(plane, 1, 8, repeat_last=repeat_last)
-    chunks = ["gone", chunk, "gone", chunk, "gone"]
+    gone = "gone-0.00000000"
+    chunks = [gone, chunk, gone, chunk, gone]
     loader.offer([group_rank.batch(number, name, [number]) for number, name in enumerate(chunks, 1)])
     found = [next(loader) for _ in rewards]
     loader.close()

@@ -1,5 +1,6 @@
 """Comm learners: what they ask, publish and report, and how they go on after an end."""
 
+import threading
 import time
 
 import numpy as np
@@ -8,10 +9,10 @@ import torch
 from easydict import EasyDict
 
 from ding.data import TransitionBatch, batched
-from ding.data.exchange import InprocDataPlane, InprocWeightPlane
 from ding.interaction import InprocTransport, TaskFail
+from ding.parallel.messages import pack_batch, unpack_infos
+from ding.parallel.planes import InprocDataPlane, InprocWeightPlane
 from ding.utils import POLICY_REGISTRY
-from ding.worker._packed import pack_batch, unpack_infos
 from ding.worker.learner.comm import FlaskFileSystemLearner, InprocLearner, create_comm_learner
 from ding.worker.testing import BatchedScriptedPolicy
 
@@ -121,7 +122,7 @@ def test_a_task_runs_to_its_end():
     }  # fmt: skip
     assert report["final"]["learner_done"]
     assert report["demand"] == []
-    policy = learner._task.learner.policy.forward.__self__
+    policy = learner.learner.policy.forward.__self__
     columns = policy.learned[1].columns
     assert columns["obs"].tolist() == [[0.0], [1.0], [2.0], [3.0]]
     assert columns["IS"].tolist() == [1.0] * 4
@@ -181,17 +182,17 @@ def test_a_learner_that_was_closed_goes_on_where_it_was(tmp_path):
     first.deal_with_learner_start(task(name, iterations=30))
     chunks = [chunk(plane, 0)]
     feed(first, chunks, until=lambda report: any(info["info"]["learner_step"] >= 9 for info in report["infos"]))
-    policy = first._task.learner
+    policy = first.learner
     first.close()
     saved = policy.train_iter
     assert 10 <= saved < 30
     second = make(name)
     second.deal_with_learner_start(task(name, iterations=30))
-    assert second._task.learner.train_iter >= saved
+    assert second.learner.train_iter >= saved
     infos, report = feed(second, chunks)
     assert infos[0]["learner_step"] == saved
     assert report["final"]["learner_step"] == 30
-    weights = second._task.learner.policy.state_dict()["model"]["weight"]
+    weights = second.learner.policy.state_dict()["model"]["weight"]
     assert weights.tolist() == [30.0, 30.0]
     second.deal_with_learner_close()
     assert not list(tmp_path.glob("exp/ckpt/resume_*"))
@@ -238,10 +239,11 @@ def test_another_task_ends_the_one_before():
     name = f"run{next(names)}"
     learner = make(name)
     learner.deal_with_learner_start(task(name))
-    before = learner._task
+    before = learner.learner
     learner.deal_with_learner_start({**task(name), "task_id": "t2"})
     assert learner.deal_with_resource()["task_id"] == "t2"
-    assert not before.thread.is_alive()
+    assert before is not learner.learner
+    assert "learner-t1" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(KeyError, match="learner_cfg"):
         learner.deal_with_learner_start({"task_id": "t3", "policy_id": "p"})
     assert learner.deal_with_resource() == {"gpu": 1}

@@ -12,9 +12,8 @@ import numpy as np
 
 from ding.data import TransitionBatch
 from ding.data.columns import map_leaves
-from ding.data.exchange import ChunkBroken, ChunkMissing, DataPlane
-from ding.worker._packed import GROUP_ROWS, joined_rows, unpack_batches
-from ding.worker.learner.comm._row_reader import RowReader
+from ding.parallel.messages import GROUP_ROWS, joined_rows, unpack_batches
+from ding.parallel.planes import ChunkBroken, ChunkMissing, DataPlane, RowCache
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ _MAX_ROWS_AHEAD = 1 << 16
 class BatchLoader:
     """An iterator over batches, read by a thread from the chunks that a coordinator names.
 
-    ``demand`` says how many more batches there is room for; ``offer`` takes them. A batch that comes twice is taken
+    ``demand`` says how many more batches a slot is free for; ``offer`` takes them. A batch that comes twice is taken
     once; one of which a chunk cannot be read is left out, and the chunk is reported.
 
     Batches are read in groups, and threads are woken once per group or less: for small batches, waking a thread costs
@@ -74,7 +73,8 @@ class BatchLoader:
         self._least_ahead = self._ahead = prefetch_batches
         self._most_ahead = max(prefetch_batches, _MAX_ROWS_AHEAD // batch_size)
         self._pace = _Pace(prefetch_s)
-        self._reader = RowReader(plane, cache_rows, cache_bytes)
+        self._plane = plane
+        self._cache = RowCache(plane, cache_rows, cache_bytes)
         self._tell = changed
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)  # for the reading thread: there is something to read
@@ -96,23 +96,23 @@ class BatchLoader:
     # ------------------------------------------------------------------ the side of the coordinator
 
     def demand(self, train_iter: int) -> list[dict[str, int]]:
-        """``{'batch_size', 'cur_learner_iter'}`` of each batch that there is room for."""
+        """``{'batch_size', 'cur_learner_iter'}`` of each batch that a slot is free for."""
         with self._lock:
             self._ahead = min(max(self._least_ahead, self._pace.batches(self._used)), self._most_ahead)
             return [
                 {"batch_size": self.batch_size, "cur_learner_iter": train_iter + position}
-                for position in range(self._ahead - self.room, self._ahead)
+                for position in range(self._ahead - self.free_slots, self._ahead)
             ]
 
     @property
-    def room(self) -> int:
-        """How many more batches there is room for."""
+    def free_slots(self) -> int:
+        """How many more batches a slot is free for."""
         return max(0, self._ahead - len(self._waiting) - self._reading - len(self._ready))
 
     @property
-    def hungry(self) -> bool:
-        """Whether half of what may be under way has been used."""
-        return self.room * 2 >= self._ahead
+    def below_watermark(self) -> bool:
+        """Whether at most half of what may be under way is left."""
+        return self.free_slots * 2 >= self._ahead
 
     def offer(self, batches: Sequence[Mapping[str, Any]]) -> None:
         """Take batches in the order of their running numbers.
@@ -161,12 +161,12 @@ class BatchLoader:
                 return None
             if not self._ready and self._error is not None:
                 raise self._error
-            was_hungry = self.hungry
+            was_below_watermark = self.below_watermark
             batch = self._ready.popleft()
             self._used += 1
             if self._may_read():
                 self._arrived.notify()
-            tell = self.hungry and not was_hungry
+            tell = self.below_watermark and not was_below_watermark
         if tell:
             self._tell()
         return batch
@@ -229,7 +229,7 @@ class BatchLoader:
         except (ChunkMissing, ChunkBroken) as error:
             if len(messages) > 1:
                 return [batch for message in messages for batch in self._read_group([message])]
-            broken = _unreadable(self._reader, messages[0])
+            broken = _unreadable(self._plane, messages[0])
             log.warning("batch %s is left out: %s", messages[0]["batch"], error)
             with self._lock:
                 self._broken.extend(broken)
@@ -240,7 +240,7 @@ class BatchLoader:
         for message in messages:
             if message["rows"][:, 0].max() >= len(message["chunks"]):
                 raise IndexError(f"batch {message['batch']} names chunks that it does not list")
-        read = self._reader.read(*joined_rows(messages))
+        read = self._cache.read(*joined_rows(messages))
         size, batches = self.batch_size, []
         for number, message in enumerate(messages):
             columns: Any = map_leaves(partial(_part, number * size, size), read)
@@ -277,7 +277,13 @@ def _part(begin: int, size: int, leaf: Any) -> Any:
     return leaf[begin : begin + size]
 
 
-def _unreadable(reader: RowReader, message: Mapping[str, Any]) -> list[str]:
+def _unreadable(plane: DataPlane, message: Mapping[str, Any]) -> list[str]:
     """Those of the chunks of a batch that cannot be read."""
-    chunks = [message["chunks"][position] for position in np.unique(message["rows"][:, 0]).tolist()]
-    return [chunk for chunk in chunks if not reader.can_read(chunk)]
+    broken = []
+    for position in np.unique(message["rows"][:, 0]).tolist():
+        chunk = message["chunks"][position]
+        try:
+            plane.get(chunk)
+        except (ChunkMissing, ChunkBroken):
+            broken.append(chunk)
+    return broken

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ding.data import SchemaError, TransitionBatch
-from ding.data.exchange import (
+from ding.data import TransitionBatch
+from ding.parallel.planes import (
     BadFrame,
     BadId,
     ChunkMissing,
@@ -17,7 +17,6 @@ from ding.data.exchange import (
     InprocWeightPlane,
     StorageFull,
     forget_inproc_planes,
-    gather,
 )
 
 
@@ -121,13 +120,6 @@ class TestData:
         with pytest.raises(ChunkMissing):
             plane.get(refs[0])
 
-    def test_release_forgets_what_was_cached(self, plane):
-        ref = plane.put(batch_of(0, 1))
-        plane.get(ref)
-        plane.release([ref["chunk"]])
-        with pytest.raises(ChunkMissing):
-            plane.get(ref)
-
     def test_a_full_plane_says_so_and_goes_on_when_there_is_space(self, make_plane):
         size = make_plane().put(batch_of(0, 8))["bytes"]
         make_plane().release(make_plane().chunks())
@@ -147,7 +139,7 @@ class TestData:
         stats = plane.stats()
         assert (stats.put_chunks, stats.put_rows, stats.got_chunks, stats.released_chunks) == (2, 5, 1, 2)
         assert stats.put_bytes == refs[0]["bytes"] + refs[1]["bytes"]
-        assert (stats.refused_puts, stats.quarantined_chunks, stats.cached_bytes) == (0, 0, 0)
+        assert (stats.refused_puts, stats.quarantined_chunks) == (0, 0)
 
     @pytest.mark.parametrize("column", [[object()], np.array([1 + 2j], dtype=np.complex256)])
     def test_what_has_no_safe_form_is_refused(self, plane, column):
@@ -200,66 +192,6 @@ class TestData:
         assert errors == []
         assert plane.stats().released_chunks == 40
         assert plane.chunks() == []
-
-
-class TestGather:
-    def test_rows_come_in_the_order_asked_for(self, plane):
-        refs = [plane.put(batch_of(100 * i, 10)) for i in range(3)]
-        places = [[2, 5], [0, 0], [2, 1], [1, 9], [0, 0]]
-        batch = gather(plane, refs, places)
-        assert batch.columns["action"].flatten().tolist() == [205, 0, 201, 109, 0]
-        assert batch.columns["collect_iter"].tolist() == [2050, 0, 2010, 1090, 0]
-        assert same(batch[0]["obs"], torch.arange(820.0, 824.0))
-
-    def test_one_chunk(self, plane):
-        ref = plane.put(batch_of(0, 4))
-        assert gather(plane, [ref["chunk"]], np.array([[0, 3], [0, 1]])).columns["action"].flatten().tolist() == [3, 1]
-
-    def test_the_result_is_the_callers_own(self, plane):
-        ref = plane.put(batch_of(0, 4))
-        gather(plane, [ref], [[0, 1]]).columns["obs"].zero_()
-        assert same(plane.get(ref).columns, batch_of(0, 4).columns)
-
-    def test_all_kinds_of_columns(self, plane):
-        columns = {
-            "nested": {
-                "half": torch.arange(6, dtype=torch.bfloat16).reshape(3, 2),
-                "flag": np.array([True, False, True]),
-            },
-            "name": ["a", None, ("c", 1)],
-        }
-        refs = [plane.put(TransitionBatch(columns)), plane.put(TransitionBatch(columns))]
-        found = gather(plane, refs, [[1, 2], [0, 0], [1, 0]]).columns
-        assert found["nested"]["half"].dtype == torch.bfloat16
-        assert found["nested"]["half"].tolist() == [[4, 5], [0, 1], [0, 1]]
-        assert found["nested"]["flag"].tolist() == [True, True, True]
-        assert found["name"] == [("c", 1), "a", "a"]
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            {"y": np.zeros(2)},
-            {"x": {"z": np.zeros(2)}},
-            {"x": np.zeros(2, np.float32)},
-            {"x": np.zeros((2, 1))},
-            {"x": torch.zeros(2, dtype=torch.float64)},
-            {"x": [1, 2]},
-        ],
-    )
-    def test_chunks_that_do_not_fit_together(self, plane, other):
-        refs = [plane.put(TransitionBatch({"x": np.zeros(2)})), plane.put(TransitionBatch(other))]
-        for order in (refs, refs[::-1]):
-            with pytest.raises(SchemaError):
-                gather(plane, order, [[0, 0], [1, 0]])
-
-    def test_nothing(self, plane):
-        assert len(gather(plane, [], [])) == 0
-
-    @pytest.mark.parametrize("place", [[0, 4], [1, 0], [-1, 0], [0, -1]])
-    def test_out_of_range(self, plane, place):
-        ref = plane.put(batch_of(0, 4))
-        with pytest.raises(IndexError):
-            gather(plane, [ref], [place])
 
 
 class TestWeights:

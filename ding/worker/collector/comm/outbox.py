@@ -1,7 +1,6 @@
 """What a collector has for its coordinator: references until they are acknowledged, progress, or a failure."""
 
 import threading
-import traceback
 from typing import Any
 
 GATHER_S = 0.1
@@ -141,15 +140,3 @@ class Outbox:
     def _is_urgent(self) -> bool:
         half_full = 2 * len(self._pending) >= self._max_pending
         return half_full or self._done or self._blocked_is_new or self._failure is not None or self._closed
-
-
-def failure_report(error: BaseException) -> dict[str, Any]:
-    """A failure as JSON: what happened and where."""
-    return {
-        "message": f"{type(error).__name__}: {error}",
-        "exception": {
-            "type": type(error).__name__,
-            "message": str(error),
-            "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
-        },
-    }

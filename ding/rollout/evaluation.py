@@ -1,10 +1,27 @@
-"""Bookkeeping of an evaluation: which env has played how many episodes, and how they went."""
+"""Evaluations: a number of episodes, shared out among the environments, and how they went.
 
-from collections.abc import Mapping
+Exceptions::
+
+    EvaluationError (RuntimeError)    an evaluation that cannot come to an end
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+
+from ding.data.roles import EnvManager, EvalMode
+from ding.rollout.episodes import episode_return
+from ding.rollout.players import Game
+from ding.rollout.stepper import VectorStepper, drop_abnormal, select
+
+# Broken episodes of one env in a row after which the evaluation gives up instead of going on for ever.
+MAX_ABNORMAL_IN_A_ROW = 100
+
+
+class EvaluationError(RuntimeError):
+    """An evaluation that cannot come to an end."""
 
 
 class VectorEvalMonitor:
@@ -119,6 +136,90 @@ class VectorEvalMonitor:
         videos = [np.stack([np.moveaxis(frame, -1, 0) for frame in episodes[i][1]]) for i in picked]
         longest = max(len(video) for video in videos)
         return np.stack([np.concatenate([video, video[-1:].repeat(longest - len(video), 0)]) for video in videos])
+
+
+class EvaluationRunner:
+    """Steps the envs that still have episodes to play.
+
+    An env that reports ``info['abnormal']`` is reset, and its episode does not count.
+
+    Args:
+        env: env manager (v1 interface), reset before.
+        policies: eval modes, one per player.
+        monitor: how many episodes each env has to play.
+        game: how the envs are split among several players; ``None``: there is one.
+        policy_kwargs: keyword arguments of each ``policy.forward``.
+
+    Attributes:
+        num_env_steps: env steps so far, without abnormal ones.
+    """
+
+    def __init__(
+        self,
+        env: EnvManager,
+        policies: Sequence[EvalMode],
+        monitor: "VectorEvalMonitor",
+        game: Game | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self._stepper = VectorStepper(env, policies, game, transform_obs=True)
+        self._monitor = monitor
+        self._kwargs = [policy_kwargs or {} for _ in policies]
+        self._num_abnormal = np.zeros(env.env_num, dtype=np.int64)
+        self._active = set(range(env.env_num))
+        # Such a manager cannot leave out the envs that have played their share: what they do is ignored.
+        self._steps_together = bool(getattr(env, "steps_together", False))
+        self.num_env_steps = 0
+
+    def step(self) -> list[tuple[int, list[dict[str, Any]]]]:
+        """Make one vector step.
+
+        Returns:
+            For each episode that ended and counts its env id and, per player, its last info. The caller notes its
+            return in the monitor, and calls :meth:`finished` then.
+
+        Raises:
+            EvaluationError: an env reports only abnormal episodes.
+        """
+        stepper, env = self._stepper, self._stepper.env
+        obs = env.ready_obs if self._steps_together else select(env.ready_obs, self._active)
+        if not len(obs) and not stepper.is_waiting:
+            # These envs are at the end of the manager's `episode_num`, or are not reset by it.
+            env.reset(dict.fromkeys(sorted(self._active)))
+            return []
+        steps, abnormal = drop_abnormal(stepper.join(env.step(stepper.act(obs, self._kwargs) if len(obs) else {})))
+        self._restart(self._active.intersection(abnormal.tolist()))
+        if not steps:
+            return []
+        timesteps = steps[0].timesteps
+        env_ids = timesteps.env_ids.tolist()
+        self.num_env_steps += sum(env_id in self._active for env_id in env_ids)
+        return [
+            (env_ids[position], [step.timesteps.info_at(position) for step in steps])
+            for position in np.flatnonzero(timesteps.done).tolist()
+            if env_ids[position] in self._active
+        ]
+
+    def finished(self, env_id: int) -> None:
+        """The return of the env's last episode was noted: forget what the policies remember of it."""
+        self._num_abnormal[env_id] = 0
+        if self._monitor.is_full(env_id):
+            self._active.discard(env_id)
+        for policy in self._stepper.policies:
+            policy.reset([env_id])
+
+    def _restart(self, env_ids: set[int]) -> None:
+        """Begin the episodes of broken envs anew."""
+        for env_id in env_ids:
+            self._num_abnormal[env_id] += 1
+            if self._num_abnormal[env_id] > MAX_ABNORMAL_IN_A_ROW:
+                raise EvaluationError(
+                    f"env {env_id} reported {self._num_abnormal[env_id]} abnormal episodes in a row; "
+                    "the evaluation cannot end"
+                )
+            self._monitor.drop_video(env_id)
+        if env_ids:
+            self._stepper.restart(sorted(env_ids))
 
 
 def plain_values(value: Any) -> Any:

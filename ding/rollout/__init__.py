@@ -1,0 +1,46 @@
+"""Rollouts: environments stepped with policies, and what comes of it. Collectors and evaluators are built of these.
+
+==============  ======================================================================================================
+module          what it has
+==============  ======================================================================================================
+``stepper``     :class:`VectorStepper`: one vector step, each timestep joined to the observation that caused it
+``players``     :class:`Game`: how an environment is split among several players
+``segments``    :class:`Segments`: steps grow into trajectory segments, segments become training samples
+``episodes``    :class:`EpisodeRecord`: counts, durations and returns of episodes, over all ranks
+``rollout``     :class:`Rollout`: the four of them moved together, for collectors
+``evaluation``  :class:`EvaluationRunner`: plays a fixed number of episodes per environment, for evaluators
+==============  ======================================================================================================
+
+A step of a rollout with one policy::
+
+    rollout = Rollout(env, [policy.collect_mode], [segment_length], EpisodeRecord(env.env_num))
+    ended = rollout.step([{"eps": 0.1}], [{"collect_iter": 0}])
+    samples = rollout.take_samples().samples
+"""
+
+from ding.rollout.episodes import EpisodeRecord, ReturnStatistics, episode_return
+from ding.rollout.evaluation import EvaluationError, EvaluationRunner, VectorEvalMonitor
+from ding.rollout.players import Game, as_policies
+from ding.rollout.rollout import Rollout
+from ding.rollout.segments import INF, Segments, Taken, to_tensor_transitions
+from ding.rollout.stepper import VectorStep, VectorStepper, drop_abnormal, v1_interface
+
+__all__ = [
+    "INF",
+    "EpisodeRecord",
+    "EvaluationError",
+    "EvaluationRunner",
+    "Game",
+    "ReturnStatistics",
+    "Rollout",
+    "Segments",
+    "Taken",
+    "VectorEvalMonitor",
+    "VectorStep",
+    "VectorStepper",
+    "as_policies",
+    "drop_abnormal",
+    "episode_return",
+    "to_tensor_transitions",
+    "v1_interface",
+]

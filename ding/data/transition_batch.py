@@ -98,7 +98,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             return batches[0]
         lengths = None
         if any(batch._lengths is not None for batch in batches):
-            lengths = np.concatenate([batch.piece_lengths() for batch in batches])
+            lengths = np.concatenate([batch.segment_lengths() for batch in batches])
         if any(batch._table.rows is not None for batch in batches):
             result = cls.from_rows([row for batch in batches for row in batch.rows()])
             result._lengths = lengths
@@ -133,7 +133,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         """int64 ``[S]`` lengths of the trajectory pieces, or ``None`` for one piece."""
         return self._lengths
 
-    def piece_lengths(self) -> np.ndarray:
+    def segment_lengths(self) -> np.ndarray:
         """Like :attr:`lengths`, with one piece spelled out (no piece for an empty batch)."""
         if self._lengths is not None:
             return self._lengths

@@ -22,7 +22,7 @@ from ding.data.roles import StateDict
 from ding.utils import allreduce_data, get_world_size
 
 Episode = dict[str, Any]
-"""``time`` (seconds), ``step`` and ``train_sample`` of an episode, and its returns: ``reward``, or ``reward<player>``."""
+"""``time`` (seconds), ``step`` and ``train_sample``, and the returns: ``reward``, or ``reward<player>`` of a game."""
 
 
 class EpisodeRecord:

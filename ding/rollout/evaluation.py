@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from ding.data.roles import EnvManager, EvalMode
-from ding.rollout.episodes import episode_return
 from ding.rollout.players import Game
 from ding.rollout.stepper import VectorStepper, drop_abnormal, select
 

@@ -1,7 +1,7 @@
 """A rollout: the vector stepper, the segments of the players and the episode record, moved together."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ class Rollout:
         """Go on with the segments that other policies began in the same environments, player by player."""
         if len(previous.segments) != len(self.segments):
             return
+        self.stepper.take_over(previous.stepper)
         for player, (old, new) in enumerate(zip(previous.segments, self.segments)):
             if old is not None and new is not None and new.take_over(old):
                 self._episodes_of[player] = previous._episodes_of[player]
@@ -91,6 +92,24 @@ class Rollout:
         if steps and np.count_nonzero(steps[0].timesteps.done):
             return self.end_episodes(steps)
         return []
+
+    def play(
+        self, n_episode: int, policy_kwargs: Sequence[dict[str, Any]], extras: Sequence[dict[str, Any]]
+    ) -> Iterator[list[tuple[int, Infos]]]:
+        """Begin and finish exactly ``n_episode`` episodes: environments that have no part in them are not stepped.
+
+        Yields:
+            What each :meth:`step` returns.
+        """
+        admitted: set[int] = set()
+        while n_episode or admitted:
+            for env_id in self.stepper.env.ready_obs:
+                if n_episode and env_id not in admitted:
+                    admitted.add(env_id)
+                    n_episode -= 1
+            ended = self.step(policy_kwargs, extras, admitted)
+            admitted.difference_update(env_id for env_id, _ in ended)
+            yield ended
 
     def record(self, steps: list[VectorStep], extras: Sequence[dict[str, Any]], start_s: float) -> list[VectorStep]:
         """Record the vector step of each player, which began at ``start_s``; returns it without abnormal timesteps.
@@ -153,6 +172,11 @@ class Rollout:
             if segments is not None:
                 segments.clear(env_ids)
         self._log(f"envs {env_ids.tolist()} returned an abnormal step and were reset; what had begun is dropped")
+
+    def forget(self) -> None:
+        """Forget everything that has begun: segments, running episodes, and what environments were sent."""
+        self.stepper.forget()
+        self.forget_segments()
 
     def forget_segments(self) -> None:
         """Forget all segments and running episodes; the environments go on."""

@@ -27,7 +27,7 @@ class Taken(NamedTuple):
 
 
 class Segments:
-    """The trajectory segments of one player: one that grows per environment, and the finished ones until they are taken.
+    """The trajectory segments of one player: one that grows per environment, and the finished ones that wait.
 
     With a batched ``process_transition`` the steps are columns. Without, the policy is called once per environment and
     step, and a segment is a list of transition dicts. Segments finish one by one, as the episodes of their

@@ -150,9 +150,13 @@ class VectorStepper:
         for policy in self.policies:
             policy.reset(list(env_ids))
 
+    def take_over(self, previous: "VectorStepper") -> None:
+        """Wait for the answers to what another stepper sent to the same environments."""
+        self._pending = previous._pending
+
     def forget(self) -> None:
         """Forget what was sent to the environments."""
-        self._pending.clear()
+        self._pending = {}
 
 
 def drop_abnormal(steps: list[VectorStep]) -> tuple[list[VectorStep], np.ndarray]:

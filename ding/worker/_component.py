@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from easydict import EasyDict
 
-from ding.utils import Registry, import_module, nearest
+from ding.data.roles import Writer
+from ding.utils import Registry, build_logger, get_rank, import_module, nearest, write_scalars
 
 
 class Configurable:
@@ -25,7 +26,37 @@ class Configurable:
         return cfg
 
 
-def class_by_type(registry: Registry, cfg: Any) -> type:
+class InstanceLog:
+    """The text log and the tensorboard writer of a collector or evaluator; only rank 0 has a writer.
+
+    Args:
+        exp_name: folder of the experiment.
+        instance_name: name of the log files and of the tags.
+        tb_logger: a writer to share. Without one there is an own one, which is closed here.
+    """
+
+    def __init__(self, exp_name: str, instance_name: str, tb_logger: Writer | None) -> None:
+        self.name = instance_name
+        self.is_first_rank = get_rank() == 0
+        owns_writer = tb_logger is None and self.is_first_rank
+        logger, self._own_writer = build_logger(f"./{exp_name}/log/{instance_name}", instance_name, need_tb=owns_writer)
+        assert logger is not None
+        self.text = logger
+        self.writer: Writer | None = (tb_logger or self._own_writer) if self.is_first_rank else None
+
+    def scalars(self, by_iter: Mapping[str, Any], train_iter: int, by_step: Mapping[str, Any], envstep: int) -> None:
+        """Write values as ``<instance>_iter/<key>`` over train iterations and ``<instance>_step/<key>`` over env steps."""
+        write_scalars(self.writer, f"{self.name}_iter/", by_iter, train_iter)
+        write_scalars(self.writer, f"{self.name}_step/", by_step, envstep)
+
+    def close(self) -> None:
+        """Flush and close the own writer."""
+        if self._own_writer is not None:
+            self._own_writer.flush()
+            self._own_writer.close()
+
+
+def class_by_type(registry: Registry, cfg: Mapping[str, Any]) -> type:
     """The class that ``cfg.type`` names, after importing ``cfg.import_names``.
 
     Raises:
@@ -37,7 +68,7 @@ def class_by_type(registry: Registry, cfg: Any) -> type:
     return registry.get(cfg["type"])
 
 
-def build_by_type(registry: Registry, cfg: Any, **kwargs: Any) -> Any:
+def build_by_type(registry: Registry, cfg: Mapping[str, Any], **kwargs: Any) -> Any:
     """``class_by_type(registry, cfg)(cfg=cfg, **kwargs)``.
 
     Raises:

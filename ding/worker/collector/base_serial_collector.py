@@ -1,43 +1,307 @@
-"""The collector interface, its factories, and the public pieces of the classic per-transition path."""
+"""The collector interface, its factories, and what all serial collectors share."""
 
 import copy
-import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from easydict import EasyDict
 
-from ding.torch_utils import to_tensor
+from ding.data.roles import CollectMode, EnvManager, StateDict, Writer
+from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, to_tensor_transitions, v1_interface
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
-from ding.worker._component import Configurable, build_by_type, class_by_type
+from ding.worker._component import Configurable, InstanceLog, build_by_type, class_by_type, required_key
 
-INF = float("inf")
+__all__ = [
+    "INF",
+    "CachePool",
+    "ISerialCollector",
+    "SerialCollector",
+    "TrajBuffer",
+    "create_serial_collector",
+    "get_serial_collector_cls",
+    "to_tensor_transitions",
+]
+
+Policies = CollectMode | Sequence[CollectMode]
+
+SERIAL_CONFIG: dict[str, Any] = {
+    # Keep copies of observations: for env managers that write into arrays which they have handed out.
+    "deepcopy_obs": False,
+    # Give the policy float32 tensors.
+    "transform_obs": False,
+    # Smallest distance between two logs, in train iterations.
+    "collect_print_freq": 100,
+}
 
 
 class ISerialCollector(Configurable, ABC):
     """What a serial collector offers: it steps an env manager with a policy and returns training samples."""
 
     @abstractmethod
-    def reset_env(self, _env: Any = None) -> None:
+    def reset_env(self, _env: EnvManager | None = None) -> None:
         """Reset the env manager, or replace and launch it."""
 
     @abstractmethod
-    def reset_policy(self, _policy: Any = None) -> None:
+    def reset_policy(self, _policy: Policies | None = None) -> None:
         """Reset the policy, or replace it."""
 
     @abstractmethod
-    def reset(self, _policy: Any = None, _env: Any = None) -> None:
+    def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
         """Reset (or replace) policy and env, forget trajectories and zero the counters."""
 
     @abstractmethod
-    def collect(self, per_collect_target: Any) -> Any:
+    def collect(self, per_collect_target: int | None = None) -> Any:
         """Collect ``per_collect_target`` samples or episodes (``None``: the policy's default)."""
 
     @property
     @abstractmethod
     def envstep(self) -> int:
         """Total number of env steps so far."""
+
+
+class SerialCollector(ISerialCollector):
+    """Env manager, policies, counters and logs of a serial collector. Steps are made by a :class:`ding.rollout.Rollout`.
+
+    Args:
+        cfg: collector config (see the subclass's ``config``).
+        env: env manager; launched here. ``None``: set it later with :meth:`reset_env` or :meth:`reset`.
+        policy: collect mode of a policy (a list of them for battle collectors). ``None``: set it later with
+            :meth:`reset_policy`.
+        tb_logger: a tensorboard writer to share; without one the collector makes (and later closes) its own.
+        exp_name: experiment directory.
+        instance_name: name of the log files and of the tensorboard tags.
+
+    Raises:
+        KeyError: a required config key is missing.
+        TypeError: what should be an env manager or a policy is something else.
+    """
+
+    _log: InstanceLog | None = None
+    # Logs are about train samples (else about times).
+    _logs_samples = False
+
+    def __init__(
+        self,
+        cfg: EasyDict,
+        env: EnvManager | None = None,
+        policy: Policies | None = None,
+        tb_logger: Writer | None = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "collector",
+    ) -> None:
+        self._end_flag = False
+        self._env: EnvManager | None = None
+        self._policies: list[CollectMode] = []
+        self._rollout: Rollout | None = None
+        self._cfg = cfg
+        self._instance_name = instance_name
+        self._print_freq = required_key(cfg, "collect_print_freq", "collector")
+        self._copy_obs = required_key(cfg, "deepcopy_obs", "collector")
+        self._transform_obs = required_key(cfg, "transform_obs", "collector")
+        self._episodes = EpisodeRecord()
+        self._log = InstanceLog(exp_name, instance_name, tb_logger)
+        self.reset(policy, env)
+
+    # ------------------------------------------------------------------ life cycle
+
+    def reset_env(self, _env: EnvManager | None = None) -> None:
+        """Reset the env manager, or store and launch a new one. What the old one had begun is forgotten then.
+
+        Raises:
+            AssertionError: there is no env manager to reset.
+        """
+        if _env is None:
+            if self._env is None:
+                raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")
+            self._env.reset()
+            return
+        self._env = v1_interface(_env)
+        self._env.launch()
+        self._rollout = None
+        if self._policies:
+            self._start()
+
+    def reset_policy(self, _policy: Policies | None = None) -> None:
+        """Reset the policy, or replace it by the collect mode of another one.
+
+        Trajectories that have begun are kept, where both policies work on columns or neither does.
+
+        Raises:
+            AssertionError: no env manager was set before, or there is no policy to reset.
+            TypeError: this is not the collect mode of a policy (or a list of them).
+        """
+        if self._env is None:
+            raise AssertionError(f"{self._instance_name}: set an env manager before the policy")
+        if _policy is not None:
+            policies = as_policies(_policy)
+            for policy in policies:
+                if not hasattr(policy, "get_attribute"):
+                    found = type(policy).__name__
+                    raise TypeError(f"{self._instance_name}: expected policy.collect_mode, found an object {found}")
+            self._policies = policies
+            self._start()
+        if not self._policies:
+            raise AssertionError(f"{self._instance_name}: there is no policy to reset; pass one")
+        for policy in self._policies:
+            policy.reset()
+
+    def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
+        """Replace env and policy where given, forget all trajectories and zero the counters.
+
+        With both arguments ``None`` neither env nor policy is reset.
+        """
+        if _env is not None:
+            self.reset_env(_env)
+        if _policy is not None:
+            self.reset_policy(_policy)
+        self._last_train_iter = 0
+        self._end_flag = False
+        self._episodes.zero_totals()
+        self._forget()
+
+    def restart_envs(self, seed: int, dynamic_seed: bool = True) -> None:
+        """Begin new episodes in all environments from ``seed``, and forget what had been begun. Counters stay.
+
+        A run that is saved and a run that goes on from it do this at the same point, which makes them equal.
+        """
+        env = self._ready().stepper.env
+        env.seed(seed, dynamic_seed=dynamic_seed)
+        env.reset()
+        for policy in self._policies:
+            policy.reset()
+        self._forget()
+
+    def state_dict(self) -> StateDict:
+        """The counters and the episodes that wait to be logged. Trajectories and env states are not part of it."""
+        return {**self._episodes.state_dict(), "last_train_iter": self._last_train_iter}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Take up the counters of a :meth:`state_dict`."""
+        self._episodes.load_state_dict(state_dict)
+        self._last_train_iter = state_dict["last_train_iter"]
+
+    def close(self) -> None:
+        """Close the env manager, and the tensorboard writer if it is the collector's own.
+
+        A second call does nothing.
+        """
+        if self._end_flag or self._log is None:
+            return
+        self._end_flag = True
+        if self._env is not None:
+            self._env.close()
+        self._log.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    @property
+    def envstep(self) -> int:
+        """Total number of env steps so far, over all ranks."""
+        return self._episodes.envstep
+
+    @envstep.setter
+    def envstep(self, value: int) -> None:
+        self._episodes.set_envstep(value)
+
+    # ------------------------------------------------------------------ for subclasses
+
+    @abstractmethod
+    def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
+        """Read what the collector needs to know of new policies.
+
+        Returns:
+            Per policy the length of its segments; ``None``: its steps are not recorded.
+        """
+
+    def _start(self) -> None:
+        """Make the rollout of the current env manager and policies, which goes on with what the last one has begun."""
+        assert self._env is not None
+        assert self._log is not None
+        lengths, previous = self._segment_lengths(self._env.env_num), self._rollout
+        self._rollout = Rollout(
+            self._env,
+            self._policies,
+            lengths,
+            self._episodes,
+            Game(len(self._policies)) if len(self._policies) > 1 else None,
+            self._transform_obs,
+            self._copy_obs,
+            self._log.text.info,
+        )
+        if previous is None:
+            self._episodes.begin(self._env.env_num)
+            self._forget()
+        else:
+            self._rollout.take_over(previous)
+
+    def _forget(self) -> None:
+        """Forget everything that has begun in the environments."""
+        if self._rollout is not None:
+            self._rollout.forget()
+
+    def _ready(self) -> Rollout:
+        if self._rollout is None:
+            missing = "an env manager" if self._env is None else "a policy"
+            raise RuntimeError(f"{self._instance_name}: collect needs {missing}; call reset(policy, env) first")
+        if getattr(self._env, "closed", False) is True:
+            raise RuntimeError(
+                f"{self._instance_name}: the env manager is closed, by close() or because an env failed; "
+                "launch it again or pass another one to reset_env"
+            )
+        return self._rollout
+
+    def _report(self, train_iter: int) -> None:
+        """Sum the counts of all ranks. Log once per ``collect_print_freq`` train iterations, then forget the episodes."""
+        episodes, log = self._episodes, self._log
+        assert log is not None
+        episodes.sync()
+        due = train_iter - self._last_train_iter >= self._print_freq
+        if not due or not episodes.finished or not log.is_first_rank:
+            return
+        self._last_train_iter = train_iter
+        info = episodes.summary(self._logs_samples)
+        episodes.finished.clear()
+        log.text.info("collect end:\n" + "\n".join(f"{key}: {value}" for key, value in info.items()))
+        # By env step, their number would be a straight line.
+        by_step = {key: value for key, value in info.items() if key != "total_envstep_count"}
+        log.scalars(info, train_iter, by_step, episodes.envstep)
+
+
+def target_of(given: int | None, default: int | None, name: str) -> int:
+    """``given``, or the policy's default.
+
+    Raises:
+        RuntimeError: neither is there.
+        TypeError: it is not a whole number.
+    """
+    target = default if given is None else given
+    if target is None:
+        raise RuntimeError(f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config")
+    if not isinstance(target, Integral):
+        raise TypeError(f"{name} must be an int, found {target!r}")
+    return target
+
+
+def episodes_target(given: int | None, default: int | None, env_num: int) -> int:
+    """:func:`target_of` for episodes.
+
+    Raises:
+        AssertionError: there are more environments than episodes.
+    """
+    n_episode = target_of(given, default, "n_episode")
+    if n_episode < env_num:
+        raise AssertionError(f"n_episode must be at least env_num {env_num}, found {n_episode}")
+    return n_episode
+
+
+def require_policies(policies: Sequence[CollectMode], low: int, high: int | None = None) -> None:
+    """Raise an ``AssertionError`` unless there are ``low`` to ``high`` policies."""
+    if len(policies) < low or (high is not None and len(policies) > high):
+        expected = f"{low}" if high == low else f"at least {low}"
+        raise AssertionError(f"a battle collector needs a list of {expected} policies, found {len(policies)}")
 
 
 def create_serial_collector(cfg: EasyDict, **kwargs: Any) -> ISerialCollector:
@@ -112,34 +376,9 @@ class TrajBuffer(list):
         self._maxlen = maxlen
         self._deepcopy = deepcopy
 
-    def append(self, data: Any) -> None:
+    def append(self, data: object) -> None:
         """Append ``data``, after dropping what would exceed ``maxlen``."""
         if self._maxlen is not None:
             while self and len(self) >= self._maxlen:
                 del self[0]
         super().append(copy.deepcopy(data) if self._deepcopy else data)
-
-
-def to_tensor_transitions(data: list[dict[str, Any]], shallow_copy_next_obs: bool = True) -> list[dict[str, Any]]:
-    """Turn the arrays of transitions into tensors (float64 into float32) and leave Python scalars alone.
-
-    Args:
-        data: consecutive transitions of one environment.
-        shallow_copy_next_obs: make ``next_obs`` of each transition the very object that is ``obs`` of the next one.
-            The last transition keeps its own.
-
-    Returns:
-        A new list of new dicts.
-    """
-    if not data:
-        return []
-    if "next_obs" not in data[0] or not shallow_copy_next_obs:
-        return [to_tensor(transition, transform_scalar=False) for transition in data]
-    last = len(data) - 1
-    tensors = [
-        {k: to_tensor(v, transform_scalar=False) for k, v in transition.items() if k != "next_obs" or i == last}
-        for i, transition in enumerate(data)
-    ]
-    for current, following in itertools.pairwise(tensors):
-        current["next_obs"] = following["obs"]
-    return tensors

@@ -1,31 +1,46 @@
-"""The evaluator interface, its factories and the bookkeeping of episodes."""
+"""The evaluator interface, its factories, and what all serial evaluators share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
 from easydict import EasyDict
 
-from ding.utils import SERIAL_EVALUATOR_REGISTRY
-from ding.worker._component import Configurable, build_by_type, class_by_type
-from ding.worker.collector._eval_monitor import VectorEvalMonitor
+from ding.data.roles import EnvManager, EvalMode, StateDict, Writer
+from ding.rollout import VectorEvalMonitor, as_policies, v1_interface
+from ding.rollout.episodes import ratio, spread
+from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, get_world_size
+from ding.worker._component import Configurable, InstanceLog, build_by_type, class_by_type, required_key
 
-__all__ = ["ISerialEvaluator", "VectorEvalMonitor", "create_serial_evaluator", "get_serial_evaluator_cls"]
+__all__ = [
+    "ISerialEvaluator",
+    "SerialEvaluator",
+    "VectorEvalMonitor",
+    "create_serial_evaluator",
+    "get_serial_evaluator_cls",
+]
+
+Policies = EvalMode | Sequence[EvalMode]
+SaveCheckpoint = Callable[[str], object]
+Result = TypeVar("Result")
+
+BEST_CKPT_NAME = "ckpt_best.pth.tar"
 
 
 class ISerialEvaluator(Configurable, ABC):
     """What a serial evaluator offers: it measures a policy now and then."""
 
     @abstractmethod
-    def reset_env(self, _env: Any = None) -> None:
+    def reset_env(self, _env: EnvManager | None = None) -> None:
         """Reset the env manager, or replace and launch it."""
 
     @abstractmethod
-    def reset_policy(self, _policy: Any = None) -> None:
+    def reset_policy(self, _policy: Policies | None = None) -> None:
         """Reset the policy, or replace it."""
 
     @abstractmethod
-    def reset(self, _policy: Any = None, _env: Any = None) -> None:
+    def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
         """Replace policy and env where given, and forget the best result."""
 
     @abstractmethod
@@ -39,12 +54,220 @@ class ISerialEvaluator(Configurable, ABC):
     @abstractmethod
     def eval(
         self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
+        save_ckpt_fn: SaveCheckpoint | None = None,
         train_iter: int = -1,
         envstep: int = -1,
         n_episode: int | None = None,
     ) -> tuple[bool, Any]:
         """Measure the policy: ``(whether training may stop, what was measured)``."""
+
+
+class SerialEvaluator(ISerialEvaluator):
+    """Env manager, policies, schedule and logs of an evaluator. Only rank 0 logs.
+
+    Args:
+        cfg: evaluator config (see the subclass's ``config``); ``stop_value`` is required.
+        env: env manager; launched here. ``None``: set it later with :meth:`reset_env` or :meth:`reset`.
+        policy: eval mode of a policy (a list of them for battle evaluators). ``None``: set it later.
+        tb_logger: tensorboard writer to share. Without one the evaluator makes its own, and closes it.
+        exp_name: folder of the experiment.
+        instance_name: name of the log files and of the tensorboard tags.
+
+    Raises:
+        KeyError: a required config key is missing.
+    """
+
+    _log: InstanceLog | None = None
+
+    def __init__(
+        self,
+        cfg: EasyDict,
+        env: EnvManager | None = None,
+        policy: Policies | None = None,
+        tb_logger: Writer | None = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "evaluator",
+    ) -> None:
+        self._end_flag = False
+        self._env: EnvManager | None = None
+        self._policy: Policies | None = None
+        self._cfg = cfg
+        self._instance_name = instance_name
+        self._stop_value = required_key(cfg, "stop_value", "evaluator")
+        self._log = InstanceLog(exp_name, instance_name, tb_logger)
+        self.reset(policy, env)
+
+    @property
+    def env(self) -> EnvManager | None:
+        """The env manager."""
+        return self._env
+
+    @property
+    def policy(self) -> Policies | None:
+        """Eval mode of the policy."""
+        return self._policy
+
+    # ------------------------------------------------------------------ life cycle
+
+    def reset_env(self, _env: EnvManager | None = None) -> None:
+        """Reset the env manager, or store and launch a new one.
+
+        Raises:
+            AssertionError: there is none to reset.
+        """
+        if _env is not None:
+            self._env = v1_interface(_env)
+            self._env.launch()
+        elif self._env is None:
+            raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")
+        else:
+            self._env.reset()
+
+    def reset_policy(self, _policy: Policies | None = None) -> None:
+        """Reset the policy, or store a new one and reset it.
+
+        Raises:
+            AssertionError: no env manager was set, or there is no policy to reset.
+        """
+        if self._env is None:
+            raise AssertionError(f"{self._instance_name}: set an env manager before the policy")
+        self._set_policy(_policy)
+
+    def _set_policy(self, policy: Policies | None) -> None:
+        if policy is not None:
+            self._policy = policy
+        if self._policy is None:
+            raise AssertionError(f"{self._instance_name}: there is no policy to reset; pass one")
+        for one in as_policies(self._policy):
+            one.reset()
+
+    def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
+        """Replace env and policy where given, and forget the best result and the time of the last evaluation.
+
+        With both arguments ``None`` neither env nor policy is reset.
+        """
+        if _env is not None:
+            self.reset_env(_env)
+        if _policy is not None:
+            # A policy may come before its env; the order of the arguments is that of the public interface.
+            self._set_policy(_policy)
+        self._max_episode_return = -np.inf
+        self._last_eval_iter = -1
+        self._end_flag = False
+
+    def state_dict(self) -> StateDict:
+        """When the last evaluation was, and the best result so far."""
+        return {"last_eval_iter": self._last_eval_iter, "max_episode_return": float(self._max_episode_return)}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Take up a :meth:`state_dict`."""
+        self._last_eval_iter = state_dict["last_eval_iter"]
+        self._max_episode_return = state_dict["max_episode_return"]
+
+    def close(self) -> None:
+        """Close the env manager, and the writer if it is the evaluator's own. A second call does nothing."""
+        if self._end_flag or self._log is None:
+            return
+        self._end_flag = True
+        self._close_env()
+        self._log.close()
+
+    def _close_env(self) -> None:
+        if self._env is not None:
+            self._env.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def should_eval(self, train_iter: int) -> bool:
+        """Whether ``eval_freq`` train iterations have passed since the last True (always True once at iteration 0)."""
+        since = train_iter - self._last_eval_iter
+        due = since != 0 and (train_iter == 0 or since >= self._cfg.eval_freq)
+        if due:
+            self._last_eval_iter = train_iter
+        return due
+
+    # ------------------------------------------------------------------ for subclasses
+
+    def _started(self, n_episode: int | None) -> tuple[EnvManager, list[EvalMode], VectorEvalMonitor]:
+        """Reset env manager and policies for an evaluation; returns them with its monitor."""
+        if self._env is None or self._policy is None:
+            missing = "an env manager" if self._env is None else "a policy"
+            raise RuntimeError(f"{self._instance_name}: eval needs {missing}; call reset(policy, env) first")
+        n_episode = self._cfg.get("n_episode") if n_episode is None else n_episode
+        if n_episode is None:
+            raise AssertionError(
+                f"{self._instance_name}: how many episodes to play is unknown: "
+                "pass n_episode, or set env.n_evaluator_episode in the config"
+            )
+        monitor = VectorEvalMonitor(self._env.env_num, n_episode)
+        policies = as_policies(self._policy)
+        self._env.reset()
+        for policy in policies:
+            policy.reset()
+        return self._env, policies, monitor
+
+    def _log_episode(self, env_id: int, monitor: VectorEvalMonitor) -> None:
+        assert self._log is not None
+        self._log.text.info(
+            f"[{self._instance_name}] env {env_id}: episode {monitor.get_current_episode()} ended with return "
+            f"{monitor.get_latest_reward(env_id):.4f}"
+        )
+
+    def _report(
+        self, monitor: VectorEvalMonitor, train_iter: int, envstep: int, num_env_steps: int, duration_s: float
+    ) -> float:
+        """Log the result of an evaluation as a table and as scalars; returns the mean return."""
+        returns = monitor.get_episode_return()
+        count = len(returns)
+        result: dict[str, Any] = {
+            "episode_count": count,
+            "envstep_count": num_env_steps,
+            "avg_envstep_per_episode": num_env_steps / count,
+            "evaluate_time": duration_s,
+            "avg_envstep_per_sec": ratio(num_env_steps, duration_s),
+            "avg_time_per_episode": duration_s / count,
+            **{f"reward_{name}": value for name, value in spread(returns).items()},
+            **(monitor.get_episode_info() or {}),
+        }
+        self._log_result(result, train_iter, envstep)
+        return result["reward_mean"]
+
+    def _log_result(self, result: Mapping[str, Any], train_iter: int, envstep: int) -> None:
+        """Numbers go to ``<instance>_iter/<key>`` and ``<instance>_step/<key>``."""
+        assert self._log is not None
+        shown = {key: value for key, value in result.items() if isinstance(value, (int, float, str))}
+        table = {"train_iter": train_iter, "ckpt_name": f"iteration_{train_iter}.pth.tar", **shown}
+        self._log.text.info(self._log.text.get_tabulate_vars_hor(table))
+        numbers = {key: value for key, value in shown.items() if not isinstance(value, str)}
+        self._log.scalars(numbers, train_iter, numbers, envstep)
+
+    def _judge(self, mean_return: float, save_ckpt_fn: SaveCheckpoint | None, train_iter: int) -> bool:
+        """Save the best policy so far; whether the mean return reaches ``stop_value``."""
+        if mean_return > self._max_episode_return:
+            self._max_episode_return = mean_return
+            if save_ckpt_fn is not None:
+                save_ckpt_fn(BEST_CKPT_NAME)
+        return self._stops(mean_return >= self._stop_value, f"mean return {mean_return:.4f}", train_iter)
+
+    def _stops(self, reached: bool, result: str, train_iter: int) -> bool:
+        """Whether training may stop, as ``stop_value`` is reached late enough."""
+        assert self._log is not None
+        stop = bool(reached) and train_iter >= self._cfg.get("stop_from_iter", 1)
+        if stop and self._log.is_first_rank:
+            self._log.text.info(
+                f"[{self._instance_name}] {result} reaches stop_value {self._stop_value} at train iteration "
+                f"{train_iter}: converged"
+            )
+        return stop
+
+    def _on_first_rank(self, evaluate: Callable[[], tuple[bool, Result]]) -> tuple[bool, Result]:
+        """Evaluate on rank 0; its result is that of every rank."""
+        assert self._log is not None
+        found: list[Any] = list(evaluate()) if self._log.is_first_rank else [False, None]
+        if get_world_size() > 1:
+            broadcast_object_list(found, src=0)
+        return found[0], found[1]
 
 
 def create_serial_evaluator(cfg: EasyDict, **kwargs: Any) -> ISerialEvaluator:

@@ -1,44 +1,42 @@
 """Collect a number of whole episodes of two players."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
-from ding.worker.collector._battle import BattleCollectorBase, default_of, empty_lists, require_policies
-from ding.worker.collector._lifecycle import default_target
+from ding.worker.collector.base_serial_collector import (
+    SERIAL_CONFIG,
+    SerialCollector,
+    episodes_target,
+    require_policies,
+)
 
 
 @SERIAL_COLLECTOR_REGISTRY.register("episode_1v1")
-class BattleEpisodeSerialCollector(BattleCollectorBase):
+class BattleEpisodeSerialCollector(SerialCollector):
     """Collects exactly ``n_episode`` episodes of two policies that play against each other.
 
-    The transitions of both are recorded.
+    The environments are those of :class:`BattleSampleSerialCollector`. The transitions of both policies are recorded.
     """
 
     config = {
-        # Keep copies of observations: for env managers that write into arrays which they have handed out.
-        "deepcopy_obs": False,
-        # Give the policies float32 tensors.
-        "transform_obs": False,
-        # Smallest distance between two logs, in train iterations.
-        "collect_print_freq": 100,
+        **SERIAL_CONFIG,
         # Return training samples instead of raw episodes.
         "get_train_sample": False,
     }
 
-    def _read_policy(self) -> None:
-        require_policies(self._policy, 2, 2)
-        cfg = self._policy[0].get_attribute("cfg")
-        self._default_n_episode = default_of(cfg, "n_episode")
-        self._unroll_len = self._policy[0].get_attribute("unroll_len")
-        self._on_policy = cfg.on_policy
-        self._start_policies([True, True])
+    def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
+        require_policies(self._policies, 2, 2)
+        self._default_n_episode = self._policies[0].get_attribute("cfg").get("collect", {}).get("n_episode")
+        return [INF, INF]
 
     def collect(
         self,
         n_episode: "int | None" = None,
         train_iter: int = 0,
         policy_kwargs: "dict[str, Any] | None" = None,
-    ) -> tuple[list[list[Any]], list[list[Any]]]:
+    ) -> tuple[list[list[Any]], list[list[dict[str, Any]]]]:
         """Collect episodes.
 
         Args:
@@ -55,32 +53,15 @@ class BattleEpisodeSerialCollector(BattleCollectorBase):
             TypeError: ``n_episode`` is not an int.
             AssertionError: ``n_episode`` is smaller than the number of environments.
         """
-        self._require_ready()
-        n_episode = default_target(n_episode, self._default_n_episode, "n_episode")
-        if n_episode < self._env_num:
-            raise AssertionError(f"n_episode must be at least env_num {self._env_num}, found {n_episode}")
-        episodes, infos = empty_lists(self._policy_num), empty_lists(self._policy_num)
-        admitted: set[int] = set()
-        remaining, collected = n_episode, 0
-        while collected < n_episode:
-            for env_id in self._env.ready_obs:
-                if remaining > 0 and env_id not in admitted:
-                    admitted.add(env_id)
-                    remaining -= 1
-            for env_id, timestep in self._battle_step(train_iter, policy_kwargs or {}, allowed=admitted):
-                self._total_envstep_count += 1
-                if timestep.done:
-                    self._take_episodes(env_id, episodes)
-                    self._finish_episode(env_id, timestep, infos)
-                    admitted.discard(env_id)
-                    collected += 1
-        self._log(train_iter, self._reward_keys(), with_samples=False)
+        rollout = self._ready()
+        n_episode = episodes_target(n_episode, self._default_n_episode, rollout.stepper.env.env_num)
+        as_samples = self._cfg.get("get_train_sample", False)
+        episodes: list[list[Any]] = [[], []]
+        infos: list[list[dict[str, Any]]] = [[], []]
+        for ended in rollout.play(n_episode, [policy_kwargs or {}] * 2, [{"collect_iter": train_iter}] * 2):
+            for player in range(2):
+                infos[player].extend(of_players[player] for _, of_players in ended)
+                taken = rollout.take_samples(player).samples if as_samples else rollout.take_segments(player)
+                episodes[player].extend(taken)
+        self._report(train_iter)
         return episodes, infos
-
-    def _take_episodes(self, env_id: int, episodes: list[list[Any]]) -> None:
-        for i, policy in enumerate(self._policy):
-            episode = self._take_piece(env_id, i)
-            if self._cfg.get("get_train_sample", False):
-                episodes[i].extend(policy.get_train_sample(episode))
-            else:
-                episodes[i].append(episode)

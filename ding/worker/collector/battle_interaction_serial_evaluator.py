@@ -1,17 +1,16 @@
 """The evaluator that plays episodes of a game between several policies."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
+from ding.rollout import EvaluationRunner, Game, episode_return
+from ding.rollout.evaluation import plain_values
 from ding.utils import SERIAL_EVALUATOR_REGISTRY
-from ding.worker.collector._eval_monitor import VectorEvalMonitor, plain_values
-from ding.worker.collector._eval_runner import BattleRunner, episode_return_of
-from ding.worker.collector._evaluator_base import SerialEvaluatorBase
+from ding.worker.collector.base_serial_evaluator import Policies, SaveCheckpoint, SerialEvaluator
 
 
 @SERIAL_EVALUATOR_REGISTRY.register("battle_interaction")
-class BattleInteractionSerialEvaluator(SerialEvaluatorBase):
+class BattleInteractionSerialEvaluator(SerialEvaluator):
     """Plays ``n_episode`` episodes between several policies; the return of player 0 is what counts.
 
     Env contract: ``obs[i]`` is what player ``i`` sees, an action is a list with one entry per player, ``info`` a list
@@ -25,14 +24,14 @@ class BattleInteractionSerialEvaluator(SerialEvaluatorBase):
         "stop_from_iter": 1,
     }
 
-    def _set_policy(self, policy: Any) -> None:
+    def _set_policy(self, policy: Policies | None) -> None:
         if policy is not None and not (isinstance(policy, (list, tuple)) and len(policy) > 1):
             raise AssertionError(f"{self._instance_name}: a battle needs a list of more than one policy")
         super()._set_policy(None if policy is None else list(policy))
 
     def eval(
         self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
+        save_ckpt_fn: SaveCheckpoint | None = None,
         train_iter: int = -1,
         envstep: int = -1,
         n_episode: int | None = None,
@@ -53,32 +52,23 @@ class BattleInteractionSerialEvaluator(SerialEvaluatorBase):
             AssertionError: ``n_episode`` is unknown, or smaller than the number of envs.
             RuntimeError: there is no env manager or no policy.
         """
-        stop: bool = False
-        infos: list[list[dict[str, Any]]] = []
-        if self._rank == 0:
-            monitor = self._new_monitor(n_episode)
-            start = time.perf_counter()
-            num_env_steps, infos = self._play(monitor)
-            duration_s = time.perf_counter() - start
-            result = self._report(monitor, train_iter, envstep, num_env_steps, duration_s)
-            stop = self._judge(result["reward_mean"], save_ckpt_fn, train_iter)
-        return self._share(stop, infos)
+        return self._on_first_rank(lambda: self._eval(save_ckpt_fn, train_iter, envstep, n_episode))
 
-    def _play(self, monitor: VectorEvalMonitor) -> tuple[int, list[list[dict[str, Any]]]]:
-        self._env.reset()
-        policies = self._policies()
-        for policy in policies:
-            policy.reset()
-        runner = BattleRunner(self._env, policies, monitor)
+    def _eval(
+        self, save_ckpt_fn: SaveCheckpoint | None, train_iter: int, envstep: int, n_episode: int | None
+    ) -> tuple[bool, list[list[dict[str, Any]]]]:
+        env, policies, monitor = self._started(n_episode)
+        start = time.perf_counter()
+        runner = EvaluationRunner(env, policies, monitor, Game(len(policies)))
         infos: list[list[dict[str, Any]]] = [[] for _ in policies]
         while not monitor.is_finished():
-            for env_id, info in runner.step():
-                first_return = episode_return_of(info[0], env_id)
-                if "episode_info" in info[0]:
-                    monitor.update_info(env_id, info[0]["episode_info"])
-                monitor.update_reward(env_id, first_return)
-                for player, seen in enumerate(infos):
-                    seen.append(plain_values(info[player]))
+            for env_id, of_players in runner.step():
+                if "episode_info" in of_players[0]:
+                    monitor.update_info(env_id, of_players[0]["episode_info"])
+                monitor.update_reward(env_id, episode_return(of_players[0], env_id))
+                for seen, info in zip(infos, of_players):
+                    seen.append(plain_values(info))
                 self._log_episode(env_id, monitor)
                 runner.finished(env_id)
-        return runner.num_env_steps, infos
+        mean_return = self._report(monitor, train_iter, envstep, runner.num_env_steps, time.perf_counter() - start)
+        return self._judge(mean_return, save_ckpt_fn, train_iter), infos

@@ -1,41 +1,34 @@
 """Collect a number of training samples per policy from environments with several players."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from ding.data.roles import Transition
+from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
-from ding.worker.collector._battle import BattleCollectorBase, all_reach, default_of, empty_lists, require_policies
-from ding.worker.collector._lifecycle import default_target
-from ding.worker.collector.base_serial_collector import INF
+from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, require_policies, target_of
 
 
 @SERIAL_COLLECTOR_REGISTRY.register("sample_1v1")
-class BattleSampleSerialCollector(BattleCollectorBase):
+class BattleSampleSerialCollector(SerialCollector):
     """Collects ``n_sample`` training samples for each of two or more policies that play against each other.
 
-    A policy with ``collect_data = False`` plays but its transitions are not recorded. Pieces of trajectories that have
-    begun wait for the next call, also on-policy.
+    An observation is indexable by player, an action is a list with one array per player, and ``timestep.info`` is a
+    list with one dict per player. ``done`` is shared. A policy with ``collect_data = False`` plays but its transitions
+    are not recorded. Segments of trajectories that have begun wait for the next call, also on-policy.
     """
 
-    config = {
-        # Keep copies of observations: for env managers that write into arrays which they have handed out.
-        "deepcopy_obs": False,
-        # Give the policies float32 tensors.
-        "transform_obs": False,
-        # Smallest distance between two logs, in train iterations.
-        "collect_print_freq": 100,
-    }
+    config = dict(SERIAL_CONFIG)
 
-    def _read_policy(self) -> None:
-        require_policies(self._policy, 2)
-        cfg = self._policy[0].get_attribute("cfg")
-        self._default_n_sample = default_of(cfg, "n_sample")
-        self._unroll_len = self._policy[0].get_attribute("unroll_len")
-        self._on_policy = cfg.on_policy
-        self._traj_len: float = INF
-        if self._default_n_sample is not None:
-            self._traj_len = max(self._unroll_len, math.ceil(self._default_n_sample / self._env_num))
-        self._start_policies([bool(getattr(policy, "collect_data", True)) for policy in self._policy])
+    def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
+        require_policies(self._policies, 2)
+        first = self._policies[0]
+        n_sample = self._default_n_sample = first.get_attribute("cfg").get("collect", {}).get("n_sample")
+        length: float = INF
+        if n_sample is not None:
+            length = max(first.get_attribute("unroll_len"), math.ceil(n_sample / env_num))
+        return [length if getattr(policy, "collect_data", True) else None for policy in self._policies]
 
     def collect(
         self,
@@ -43,7 +36,7 @@ class BattleSampleSerialCollector(BattleCollectorBase):
         train_iter: int = 0,
         drop_extra: bool = True,
         policy_kwargs: "dict[str, Any] | None" = None,
-    ) -> tuple[list[list[Any]], list[list[Any]]]:
+    ) -> tuple[list[list[Transition]], list[list[dict[str, Any]]]]:
         """Collect at least ``n_sample`` samples for each policy that records data.
 
         Args:
@@ -59,23 +52,18 @@ class BattleSampleSerialCollector(BattleCollectorBase):
             RuntimeError: ``n_sample`` is unknown, env manager or policies are missing, or the manager is closed.
             TypeError: ``n_sample`` is not an int.
         """
-        self._require_ready()
-        n_sample = default_target(n_sample, self._default_n_sample, "n_sample")
-        samples, infos = empty_lists(self._policy_num), empty_lists(self._policy_num)
-        recorded = [samples[i] for i in range(self._policy_num) if self._records[i]]
-        while not all_reach(recorded, n_sample):
-            for env_id, timestep in self._battle_step(train_iter, policy_kwargs or {}):
-                self._total_envstep_count += 1
-                self._flush(env_id, bool(timestep.done), samples)
-                if timestep.done:
-                    self._finish_episode(env_id, timestep, infos)
-        self._log(train_iter, self._reward_keys(), with_samples=False)
+        rollout = self._ready()
+        n_sample = target_of(n_sample, self._default_n_sample, "n_sample")
+        num_players = len(self._policies)
+        samples: list[list[Transition]] = [[] for _ in range(num_players)]
+        infos: list[list[dict[str, Any]]] = [[] for _ in range(num_players)]
+        recorded = [player for player in range(num_players) if rollout.segments[player] is not None]
+        kwargs, extras = [policy_kwargs or {}] * num_players, [{"collect_iter": train_iter}] * num_players
+        while any(len(samples[player]) < n_sample for player in recorded):
+            for _, of_players in rollout.step(kwargs, extras):
+                for seen, info in zip(infos, of_players):
+                    seen.append(info)
+            for player in recorded:
+                samples[player].extend(rollout.take_samples(player).samples)
+        self._report(train_iter)
         return ([items[:n_sample] for items in samples] if drop_extra else samples), infos
-
-    def _flush(self, env_id: int, done: bool, samples: list[list[Any]]) -> None:
-        for i, policy in enumerate(self._policy):
-            if self._records[i] and (done or len(self._buffers[env_id][i]) >= self._traj_len):
-                new = policy.get_train_sample(self._take_piece(env_id, i))
-                samples[i].extend(new)
-                self._total_train_sample_count += len(new)
-                self._env_train_sample[env_id] += len(new)

@@ -2,23 +2,23 @@
 
 import importlib.util
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from ding.data.roles import EnvManager
+from ding.rollout import EvaluationRunner, VectorEvalMonitor, episode_return
 from ding.torch_utils import to_item
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, one_time_warning
 from ding.utils.render_helper import fps
-from ding.worker.collector._eval_monitor import VectorEvalMonitor
-from ding.worker.collector._eval_runner import SoloRunner, episode_return_of
-from ding.worker.collector._evaluator_base import SerialEvaluatorBase
+from ding.worker.collector.base_serial_evaluator import Policies, SaveCheckpoint, SerialEvaluator
 
 
 @SERIAL_EVALUATOR_REGISTRY.register("interaction")
-class InteractionSerialEvaluator(SerialEvaluatorBase):
+class InteractionSerialEvaluator(SerialEvaluator):
     """Plays ``n_episode`` episodes with a policy, reports their returns and keeps the best checkpoint.
 
     Each env plays its share of the episodes and is not stepped any more afterwards. In a distributed run rank 0 plays
-    and tells the others the result.
+    and sends the others the result.
     """
 
     config = {
@@ -34,14 +34,14 @@ class InteractionSerialEvaluator(SerialEvaluatorBase):
 
     _last_render_iter = -1
 
-    def reset(self, _policy: Any = None, _env: Any = None) -> None:
-        """As :meth:`SerialEvaluatorBase.reset`; also forgets when the last video was made."""
+    def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
+        """As :meth:`SerialEvaluator.reset`; also forgets when the last video was made."""
         super().reset(_policy, _env)
         self._last_render_iter = -1
 
     def eval(
         self,
-        save_ckpt_fn: Callable[[str], Any] | None = None,
+        save_ckpt_fn: SaveCheckpoint | None = None,
         train_iter: int = -1,
         envstep: int = -1,
         n_episode: int | None = None,
@@ -69,51 +69,41 @@ class InteractionSerialEvaluator(SerialEvaluatorBase):
             EvaluationError: an env reports only abnormal episodes.
             KeyError: an env ends an episode without ``info['eval_episode_return']``.
         """
-        stop = False
-        info: dict[str, Any] = {}
-        if self._rank == 0:
-            stop, info = self._eval(save_ckpt_fn, train_iter, envstep, n_episode, force_render, policy_kwargs or {})
-        return self._share(stop, info)
+        return self._on_first_rank(
+            lambda: self._eval(save_ckpt_fn, train_iter, envstep, n_episode, force_render, policy_kwargs or {})
+        )
 
     def _eval(
         self,
-        save_ckpt_fn: Callable[[str], Any] | None,
+        save_ckpt_fn: SaveCheckpoint | None,
         train_iter: int,
         envstep: int,
         n_episode: int | None,
         force_render: bool,
         policy_kwargs: dict[str, Any],
     ) -> tuple[bool, dict[str, Any]]:
-        monitor = self._new_monitor(n_episode)
         render = force_render or self._should_render(train_iter, envstep)
+        env, policies, monitor = self._started(n_episode)
         start = time.perf_counter()
-        num_env_steps = self._play(monitor, render, policy_kwargs)
-        duration_s = time.perf_counter() - start
-        result = self._report(monitor, train_iter, envstep, num_env_steps, duration_s)
-        if render:
-            self._write_video(monitor, train_iter, envstep)
-        stop = self._judge(result["reward_mean"], save_ckpt_fn, train_iter)
-        return stop, to_item(monitor.get_episode_info() or {})
-
-    def _play(self, monitor: VectorEvalMonitor, render: bool, policy_kwargs: dict[str, Any]) -> int:
-        """Play until every env has had its share; returns the number of env steps."""
-        self._env.reset()
-        self._policy.reset()
-        runner = SoloRunner(self._env, self._policy, monitor, policy_kwargs)
+        runner = EvaluationRunner(env, policies, monitor, policy_kwargs=policy_kwargs)
         while not monitor.is_finished():
             if render:
-                monitor.update_video(self._env.ready_imgs)
-            for env_id, info in runner.step():
-                self._note_episode(env_id, info, monitor)
+                monitor.update_video(env.ready_imgs)  # type: ignore[attr-defined]
+            for env_id, (info,) in runner.step():
+                self._note_episode(env_id, info, monitor, env)
                 runner.finished(env_id)
-        return runner.num_env_steps
+        mean_return = self._report(monitor, train_iter, envstep, runner.num_env_steps, time.perf_counter() - start)
+        if render:
+            self._write_video(monitor, train_iter, envstep)
+        stop = self._judge(mean_return, save_ckpt_fn, train_iter)
+        return stop, to_item(monitor.get_episode_info() or {})
 
-    def _note_episode(self, env_id: int, info: Mapping[str, Any], monitor: VectorEvalMonitor) -> None:
-        episode_return = episode_return_of(info, env_id)
+    def _note_episode(self, env_id: int, info: Mapping[str, Any], monitor: VectorEvalMonitor, env: EnvManager) -> None:
+        value = episode_return(info, env_id)
         if self._cfg.get("figure_path") is not None:
-            self._env.enable_save_figure(env_id, self._cfg.figure_path)
-        monitor.update_info(env_id, {"eval_episode_return": episode_return, **info.get("episode_info", {})})
-        monitor.update_reward(env_id, episode_return)
+            env.enable_save_figure(env_id, self._cfg.figure_path)  # type: ignore[attr-defined]
+        monitor.update_info(env_id, {"eval_episode_return": value, **info.get("episode_info", {})})
+        monitor.update_reward(env_id, value)
         self._log_episode(env_id, monitor)
 
     # ------------------------------------------------------------------ video
@@ -138,7 +128,9 @@ class InteractionSerialEvaluator(SerialEvaluatorBase):
             one_time_warning("no video is written to tensorboard: it needs the package moviepy")
             return
         mode = self._cfg.get("render", {}).get("mode", "train_iter")
-        self._tb_logger.add_video(
+        assert self._log is not None
+        assert self._log.writer is not None
+        self._log.writer.add_video(  # type: ignore[attr-defined]
             f"{self._instance_name}_{mode}/",
             monitor.get_video(),
             self._render_time(train_iter, envstep),

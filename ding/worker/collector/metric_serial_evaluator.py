@@ -2,34 +2,41 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Collection
+from typing import Any, cast
 
 import torch
 
+from ding.data.roles import EvalMode
 from ding.torch_utils import to_tensor
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, allreduce_data
-from ding.worker.collector._evaluator_base import BEST_CKPT_NAME, SerialEvaluatorBase
+from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, Policies, SaveCheckpoint, SerialEvaluator
+
+
+Metric = dict[str, Any]
 
 
 class IMetric(ABC):
     """How good the outputs of a policy are."""
 
     @abstractmethod
-    def eval(self, inputs: Any, label: Any) -> dict[str, Any]:
-        """The metric of one batch: name -> number."""
+    def eval(self, inputs: object, label: object) -> Metric:
+        """The metric of one batch, from the outputs of the policy and the labels: name -> number."""
 
     @abstractmethod
-    def reduce_mean(self, inputs: list[Any]) -> dict[str, Any]:
+    def reduce_mean(self, inputs: list[Metric]) -> Metric:
         """The metric over several batches."""
 
     @abstractmethod
-    def gt(self, metric1: Any, metric2: Any) -> bool:
+    def gt(self, metric1: Metric, metric2: Metric | None) -> bool:
         """Whether ``metric1`` is at least as good as ``metric2``; True when ``metric2`` is ``None``."""
 
 
+DataAndMetric = tuple[Collection[tuple[Any, Any]], IMetric]
+
+
 @SERIAL_EVALUATOR_REGISTRY.register("metric")
-class MetricSerialEvaluator(SerialEvaluatorBase):
+class MetricSerialEvaluator(SerialEvaluator):
     """Runs a policy over a data loader and compares the outputs with labels.
 
     Its ``env`` is a pair ``(dataloader, metric)``: an iterable of ``(inputs, label)`` with a length, and an
@@ -43,24 +50,23 @@ class MetricSerialEvaluator(SerialEvaluatorBase):
         "stop_from_iter": 1,
     }
 
-    _max_avg_eval_result: Any = None
+    _best: Metric | None = None
 
-    def reset_env(self, _env: Any = None) -> None:
+    def reset_env(self, _env: DataAndMetric | None = None) -> None:  # type: ignore[override]
         """Replace the pair ``(dataloader, metric)``; ``None`` keeps it."""
         if _env is not None:
-            self._env = _env
-            self._dataloader, self._metric = _env
-
-    def reset(self, _policy: Any = None, _env: Any = None) -> None:
-        """Replace policy and env where given, and forget the best metric and the time of the last evaluation."""
-        super().reset(_policy, _env)
-        self._max_avg_eval_result = None
+            self._env = _env  # type: ignore[assignment]
 
     def _close_env(self) -> None:
         """A data loader is not the evaluator's to close."""
 
+    def reset(self, _policy: Policies | None = None, _env: DataAndMetric | None = None) -> None:  # type: ignore[override]
+        """Replace policy and env where given, and forget the best metric and the time of the last evaluation."""
+        super().reset(_policy, _env)  # type: ignore[arg-type]
+        self._best = None
+
     def eval(  # type: ignore[override]
-        self, save_ckpt_fn: Callable[[str], Any] | None = None, train_iter: int = -1, envstep: int = -1
+        self, save_ckpt_fn: SaveCheckpoint | None = None, train_iter: int = -1, envstep: int = -1
     ) -> tuple[bool, dict[str, Any]]:
         """Measure the policy on the whole data loader.
 
@@ -78,39 +84,35 @@ class MetricSerialEvaluator(SerialEvaluatorBase):
         if self._env is None or self._policy is None:
             missing = "a (dataloader, metric) pair" if self._env is None else "a policy"
             raise RuntimeError(f"{self._instance_name}: eval needs {missing}; call reset(policy, env) first")
+        data, judge = cast("DataAndMetric", self._env)
         start = time.perf_counter()
-        metric = self._measure()
+        metric = self._measure(data, judge, self._policy)  # type: ignore[arg-type]
         duration_s = time.perf_counter() - start
-        if self._rank == 0:
-            num_batches = len(self._dataloader)
+        assert self._log is not None
+        if self._log.is_first_rank:
             result = {
-                "train_iter": train_iter,
-                "ckpt_name": f"iteration_{train_iter}.pth.tar",
-                "data_length": num_batches,
+                "data_length": len(data),
                 "evaluate_time": duration_s,
-                "avg_time_per_data": duration_s / max(num_batches, 1),
+                "avg_time_per_data": duration_s / max(len(data), 1),
                 **metric,
             }
             self._log_result(result, train_iter, envstep)
-        if self._metric.gt(metric, self._max_avg_eval_result):
+        if judge.gt(metric, self._best):
             if save_ckpt_fn is not None:
                 save_ckpt_fn(BEST_CKPT_NAME)
-            self._max_avg_eval_result = metric
-        stop = bool(self._metric.gt(metric, self._stop_value)) and train_iter >= self._cfg.get("stop_from_iter", 1)
-        if stop and self._rank == 0:
-            self._logger.info(f"[{self._instance_name}] {metric} reaches stop_value {self._stop_value}: converged")
-        return stop, metric
+            self._best = metric
+        return self._stops(judge.gt(metric, self._stop_value), f"metric {metric}", train_iter), metric
 
-    def _measure(self) -> dict[str, Any]:
-        self._policy.reset()
+    def _measure(self, data: Collection[tuple[Any, Any]], judge: IMetric, policy: EvalMode) -> Metric:
+        policy.reset()
         results = []
-        for batch in self._dataloader:
+        for batch in data:
             inputs, label = to_tensor(batch)
-            results.append(self._metric.eval(self._policy.forward(inputs), label))
-        metric = self._metric.reduce_mean(results)
+            results.append(judge.eval(policy.forward(inputs), label))
+        metric = judge.reduce_mean(results)
         if not self._cfg.get("multi_gpu", False):
             return metric
-        device = self._policy.get_attribute("device")
+        device = policy.get_attribute("device")
         return {
             key: allreduce_data(torch.tensor(float(value), device=device), "avg").item()
             for key, value in metric.items()

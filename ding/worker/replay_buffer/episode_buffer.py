@@ -75,7 +75,7 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
 
 def _episodes_of(data: Any) -> list[Any]:
     if isinstance(data, TransitionBatch):
-        lengths = data.piece_lengths()
+        lengths = data.segment_lengths()
         ends = np.cumsum(lengths)
         return [data[int(end - length) : int(end)] for length, end in zip(lengths, ends)]
     if isinstance(data, list) and data and isinstance(data[0], Mapping):

@@ -30,7 +30,14 @@ class TrajectoryStore:
             raise ValueError(f"env_num must be positive, found {env_num}")
         self._env_num = env_num
         self._rows_as_tensors = rows_as_tensors
-        self._forget()
+        self._steps: list[dict[str, Columns]] = []
+        self._row_segments: list[np.ndarray] = []
+        # Numbers of the finished segments, of the growing one of each environment, and the next number.
+        self._finished: list[np.ndarray] = []
+        self._growing = np.arange(env_num, dtype=np.int64)
+        self._next = env_num
+        self.counts = np.zeros(env_num, dtype=np.int64)
+        self.finished_steps = 0
 
     def append(self, env_ids: np.ndarray, columns: dict[str, Columns]) -> None:
         """Add one step of the environments ``env_ids`` (int64 ``[N]``, distinct) from columns with N rows each.
@@ -52,14 +59,18 @@ class TrajectoryStore:
         ``lengths``; empty segments are left out.
 
         Raises:
-            SchemaError: the steps differ in fields, dtypes or row shapes; the message names the field. All of them are
-                lost then.
+            SchemaError: the steps differ in fields, dtypes or row shapes; the message names the field. Growing
+                segments are lost then, too.
         """
         total, self.finished_steps = self.finished_steps, 0
         finished, self._finished = np.concatenate([_NO_LENGTHS, *self._finished]), []
         if not total:
             return TransitionBatch.from_rows([])
-        columns, rows = self._joined(), np.concatenate(self._row_segments)
+        try:
+            columns, rows = self._joined(), np.concatenate(self._row_segments)
+        except SchemaError:
+            self.clear()
+            raise
         self._steps, self._row_segments = [], []
         if np.array_equal(rows, finished):
             lengths = np.ones(total, dtype=np.int64)
@@ -94,7 +105,8 @@ class TrajectoryStore:
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the growing segments of these environments (``None``: everything, finished segments too)."""
         if env_ids is None:
-            self._forget()
+            self._steps, self._row_segments, self._finished, self.finished_steps = [], [], [], 0
+            self._begin(np.arange(self._env_num))
             return
         dropped, log = self._growing[env_ids], list(zip(self._steps, self._row_segments))
         self._steps, self._row_segments = [], []
@@ -104,16 +116,6 @@ class TrajectoryStore:
                 self._steps.append(step if len(kept) == len(segments) else _taken(step, kept))
                 self._row_segments.append(segments[kept])
         self._begin(env_ids)
-
-    def _forget(self) -> None:
-        self._steps: list[dict[str, Columns]] = []
-        self._row_segments: list[np.ndarray] = []
-        # Numbers of the finished segments, of the growing one of each environment, and the next number.
-        self._finished: list[np.ndarray] = []
-        self._growing = np.arange(self._env_num, dtype=np.int64)
-        self._next = self._env_num
-        self.counts = np.zeros(self._env_num, dtype=np.int64)
-        self.finished_steps = 0
 
     def _begin(self, env_ids: np.ndarray) -> None:
         """Begin new segments in these environments."""

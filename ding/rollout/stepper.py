@@ -122,6 +122,8 @@ class VectorStepper:
         if not len(timesteps):
             self._wait_for(self._sent)
             return []
+        if self._copy_obs:
+            timesteps = copy.deepcopy(timesteps)
         per_player = [TimestepBatch.from_dict(timesteps)] if self._game is None else self._game.timesteps(timesteps)
         sent, self._sent = self._sent, _Sent([], [])
         env_ids = per_player[0].env_ids

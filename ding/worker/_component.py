@@ -45,7 +45,7 @@ class InstanceLog:
         self.writer: Writer | None = (tb_logger or self._own_writer) if self.is_first_rank else None
 
     def scalars(self, by_iter: Mapping[str, Any], train_iter: int, by_step: Mapping[str, Any], envstep: int) -> None:
-        """Write values as ``<instance>_iter/<key>`` over train iterations and ``<instance>_step/<key>`` over env steps."""
+        """Write values as ``<name>_iter/<key>`` over train iterations and as ``<name>_step/<key>`` over env steps."""
         write_scalars(self.writer, f"{self.name}_iter/", by_iter, train_iter)
         write_scalars(self.writer, f"{self.name}_step/", by_step, envstep)
 

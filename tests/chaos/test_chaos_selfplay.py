@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from chaos_parts import ChaosRun
+from ding.worker.collector._parallel_players import result_of
 
 from ding.config import read_config_with_system
 from ding.envs.duel_env import DuelEnv
 from ding.parallel.planes import FileWeightPlane
 from ding.policy import DQNPolicy
 from ding.utils import deep_merge_dicts
-from ding.worker.collector._parallel_players import result_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 

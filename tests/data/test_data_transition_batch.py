@@ -182,8 +182,8 @@ def test_concatenation_keeps_pieces() -> None:
     assert both.lengths.tolist() == [1, 2, 2]
     assert (b + b).lengths is None
     assert both[1:].lengths is None
-    assert a.piece_lengths().tolist() == [1, 2]
-    assert b.piece_lengths().tolist() == [2]
+    assert a.segment_lengths().tolist() == [1, 2]
+    assert b.segment_lengths().tolist() == [2]
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,20 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import torch
 from easydict import EasyDict
 
+from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode
+from ding.rollout import VectorStep
 from ding.utils import PARALLEL_COLLECTOR_REGISTRY, build_logger
 from ding.utils.system_helper import get_task_uid
 from ding.worker._component import Configurable, build_by_type, class_by_type
+
+Players = CollectMode | EvalMode | Sequence[CollectMode | EvalMode]
 
 _LOG_INTERVAL_S = 10.0
 _CLOSE_TIMEOUT_S = 10.0
@@ -26,7 +32,7 @@ class BaseParallelCollector(Configurable, ABC):
     Three functions are set on the instance by the comm layer before ``start``:
 
     * ``send_stepdata(data_id, batch)`` stores a :class:`~ding.data.TransitionBatch`;
-    * ``send_metadata(metadata)`` tells of it, or of the collector's progress;
+    * ``send_metadata(metadata)`` reports it, or the collector's progress;
     * ``get_policy_update_info(path, newer_than=-1, timeout_s=0.0)`` returns a state dict with the key ``iter`` (a
       function of ``path`` alone will do).
 
@@ -74,21 +80,21 @@ class BaseParallelCollector(Configurable, ABC):
     # ------------------------------------------------------------------ life
 
     @property
-    def policy(self) -> Any:
+    def policy(self) -> Players:
         """The policy mode (a list of them for several players)."""
         return self._policy
 
     @policy.setter
-    def policy(self, _policy: Any) -> None:
+    def policy(self, _policy: Players) -> None:
         self._policy = _policy
 
     @property
-    def env_manager(self) -> Any:
+    def env_manager(self) -> EnvManager:
         """The env manager."""
         return self._env_manager
 
     @env_manager.setter
-    def env_manager(self, _env_manager: Any) -> None:
+    def env_manager(self, _env_manager: EnvManager) -> None:
         self._env_manager = _env_manager
 
     def start(self) -> None:
@@ -160,15 +166,15 @@ class BaseParallelCollector(Configurable, ABC):
         """One line about the collector."""
 
     @abstractmethod
-    def _policy_inference(self, obs: Any) -> Any:
+    def _policy_inference(self, obs: ByEnv) -> ByEnv:
         """Actions for the observations of the environments that are ready."""
 
     @abstractmethod
-    def _env_step(self, action: Any) -> Any:
+    def _env_step(self, action: ByEnv) -> Any:
         """Step the envs; what comes back goes to :meth:`_process_timestep`."""
 
     @abstractmethod
-    def _process_timestep(self, timestep: Any) -> None:
+    def _process_timestep(self, timestep: list[VectorStep]) -> None:
         """Record a vector step and send what is complete."""
 
     @abstractmethod
@@ -198,7 +204,7 @@ class _StepTimes:
         self._policy_s = self._env_s = 0.0
         self._envs = 0
 
-    def add(self, policy_s: float, env_s: float, envs: int, timesteps: Any) -> str:
+    def add(self, policy_s: float, env_s: float, envs: int, timesteps: object) -> str:
         """Count a step; returns the line every ``print_freq`` steps, but not more often than every 10 s."""
         self._steps += 1
         self._policy_s += policy_s
@@ -216,12 +222,12 @@ class _StepTimes:
         return line
 
 
-def _megabytes(value: Any) -> float:
+def _megabytes(value: object) -> float:
     """Size of all arrays in a nested value."""
-    if hasattr(value, "nbytes"):
-        return value.nbytes / 2**20
-    if hasattr(value, "timesteps"):
+    if isinstance(value, VectorStep):
         return _megabytes(value.timesteps.columns)
+    if isinstance(value, (np.ndarray, torch.Tensor)):
+        return value.nbytes / 2**20
     if isinstance(value, dict):
         return sum(map(_megabytes, value.values()))
     if isinstance(value, (list, tuple)):

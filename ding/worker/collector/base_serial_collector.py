@@ -62,7 +62,7 @@ class ISerialCollector(Configurable, ABC):
 
 
 class SerialCollector(ISerialCollector):
-    """Env manager, policies, counters and logs of a serial collector. Steps are made by a :class:`ding.rollout.Rollout`.
+    """Env manager, policies, counters and logs of a serial collector. A :class:`~ding.rollout.Rollout` makes the steps.
 
     Args:
         cfg: collector config (see the subclass's ``config``).
@@ -254,7 +254,7 @@ class SerialCollector(ISerialCollector):
         return self._rollout
 
     def _report(self, train_iter: int) -> None:
-        """Sum the counts of all ranks. Log once per ``collect_print_freq`` train iterations, then forget the episodes."""
+        """Sum the counts of all ranks. Once per ``collect_print_freq`` train iterations log and forget the episodes."""
         episodes, log = self._episodes, self._log
         assert log is not None
         episodes.sync()

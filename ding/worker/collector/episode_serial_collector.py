@@ -64,7 +64,7 @@ class EpisodeSerialCollector(SerialCollector):
             for (env_id, _), episode in zip(ended, rollout.take_segments()):
                 if shaped:
                     episode = list(episode)
-                    env.reward_shaping(env_id, episode)
+                    env.reward_shaping(env_id, episode)  # type: ignore[attr-defined]
                 if as_samples:
                     result.extend(self._policies[0].get_train_sample(episode))
                 else:

@@ -12,7 +12,6 @@ from ding.torch_utils import to_tensor
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, allreduce_data
 from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, Policies, SaveCheckpoint, SerialEvaluator
 
-
 Metric = dict[str, Any]
 
 

@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ding.data.roles import Samples
 from ding.rollout.segments import INF, joined
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, one_time_warning
@@ -81,6 +79,7 @@ class SampleSerialCollector(SerialCollector):
         if level_seeds is not None:
             extra["seed"] = [level_seeds[env_id] for env_id in range(env_num)]
         segments, kwargs, extras = rollout.segments[0], [policy_kwargs or {}], [extra]
+        assert segments is not None
         parts: list[Samples] = [self._surplus] if len(self._surplus) else []
         missing = n_sample - len(self._surplus)
         self._surplus = []

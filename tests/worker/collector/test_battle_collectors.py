@@ -98,16 +98,14 @@ def test_another_env_manager_begins_anew(cls, late):
     policies = [Player(n_sample=6, n_episode=3), Player(n_sample=6, n_episode=3)]
     collector = make_collector(cls, [9, 1], policies)
     collector.collect(2)
-    first = collector._env
     if late:
         collector.reset_env(ScriptedEnvManager([[2], [2], [2]], num_players=2))
     else:
         collector.reset(None, ScriptedEnvManager([[2], [2], [2]], num_players=2))
-    first.close()
     data, _ = collector.collect()
     rows = data[1] if cls is BattleSampleSerialCollector else [row for episode in data[1] for row in episode]
     assert seen(rows) == [(100, 100), (100, 101), (101, 100), (101, 101), (102, 100), (102, 101)]
-    assert collector._env_step.tolist() == [0, 0, 0]
+    assert [episode["step"] for episode in collector.state_dict()["episode_info"]][-3:] == [2, 2, 2]
 
 
 def test_samples_are_recorded_of_the_policies_that_want_it():

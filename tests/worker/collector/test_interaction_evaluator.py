@@ -6,8 +6,8 @@ import torch
 from easydict import EasyDict
 
 from ding.data import EnvBatch
+from ding.rollout import EvaluationError
 from ding.worker import InteractionSerialEvaluator, create_serial_evaluator, get_serial_evaluator_cls
-from ding.worker.collector._eval_runner import EvaluationError
 from ding.worker.testing import BatchedScriptedPolicy, ScriptedEnvManager, ScriptedPolicy
 
 

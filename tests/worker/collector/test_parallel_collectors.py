@@ -18,7 +18,7 @@ from ding.worker import (
     create_parallel_collector,
     get_parallel_collector_cls,
 )
-from ding.worker.collector._parallel_ledger import joined_spans
+from ding.worker.collector._chunking import joined_spans
 from ding.worker.testing import BatchedScriptedPolicy, ScriptedPolicy
 
 FINISH_KEYS = {
@@ -266,9 +266,11 @@ class TestZergling:
         collector = create_parallel_collector(config(50, episodes=1, policy=policy, n_sample=10))
         comm = Comm(collector)
         sent = threading.Semaphore(1)
+        asked = [-1]
 
         def fetch(path, newer_than=-1, timeout_s=0.0):
-            """A new version for each chunk."""
+            """A new version for each chunk. Only a version that is stored is asked for a newer one."""
+            asked.append(newer_than)
             if not sent.acquire(timeout=timeout_s):
                 return None
             version = max(newer_than, 0) + 1
@@ -277,9 +279,9 @@ class TestZergling:
         def send_metadata(meta):
             comm.send_metadata(meta)
             if "data_id" in meta:
+                wanted, deadline = asked[-1] + 1, time.monotonic() + 10
                 sent.release()
-                deadline = time.monotonic() + 10
-                while collector._feed._newest is None and time.monotonic() < deadline:
+                while asked[-1] < wanted and time.monotonic() < deadline:
                     time.sleep(0.001)
 
         collector.get_policy_update_info, collector.send_metadata = fetch, send_metadata
@@ -407,13 +409,11 @@ class TestZergling:
         assert {meta["compressor"] for meta in comm.metas} == {"none"}
 
     def test_logs_go_to_a_file_of_its_own(self, tmp_path):
-        collector, _ = run(config(3))
-        collector.info("a line")
-        text = (tmp_path / "exp" / "log" / "collector" / f"{collector._collector_uid}_logger.txt").read_text()
-        assert f"[COLLECTOR({collector._collector_uid})]: a line" in text
-        evaluator, _ = run(config(3, eval_flag=True))
-        assert list((tmp_path / "exp" / "log" / "evaluator").iterdir())
-        assert "EVALUATOR" in evaluator._prefix
+        for eval_flag, kind in ((False, "collector"), (True, "evaluator")):
+            collector, _ = run(config(3, eval_flag=eval_flag, collector_uid="seven"))
+            collector.info("a line")
+            text = (tmp_path / "exp" / "log" / kind / "seven_logger.txt").read_text()
+            assert f"[{kind.upper()}(seven)]: a line" in text
 
     def test_factories(self):
         assert get_parallel_collector_cls(EasyDict(type="zergling")) is ZerglingParallelCollector

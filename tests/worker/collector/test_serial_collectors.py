@@ -213,17 +213,17 @@ def test_an_episode_after_an_abnormal_step_counts_from_zero(policy_cls) -> None:
 
 
 class Noting(BatchedScriptedPolicy):
-    """Notes of how many pieces it makes samples at a time."""
+    """Notes of how many segments it makes samples at a time."""
 
     unroll_len = 1
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.pieces = []
+        self.segments = []
 
     @batched
     def _get_train_sample(self, transitions):
-        self.pieces.append(len(transitions.piece_lengths()))
+        self.segments.append(len(transitions.segment_lengths()))
         return get_train_sample(transitions, self.unroll_len)
 
 
@@ -237,14 +237,16 @@ class Sequences(ScriptedPolicy):
 
 
 def test_samples_of_several_steps_are_made_together() -> None:
-    # Pieces of 3 (env 0) and of 4 and 3 steps (env 1) end after 3, 4, 6, 7, 9 vector steps.
-    collector = make_collector(SampleSerialCollector, make_env(3, 7), make_policy(Noting, n_sample=8))
+    # Segments of 3 (env 0) and of 4 and 3 steps (env 1) end after 3, 4, 6, 7, 9 vector steps.
+    policy = make_policy(Noting, n_sample=8)
+    collector = make_collector(SampleSerialCollector, make_env(3, 7), policy)
     collector.collect(9)
-    assert (collector._policy.forward.__self__.pieces, collector.envstep) == ([3], 12)
-    # Sequences of two steps: 10 steps might give 9 of them, but they give 6; then there is one piece more at a time.
-    collector = make_collector(SampleSerialCollector, make_env(3, 7), make_policy(NotingSequences, n_sample=8))
+    assert (policy.segments, collector.envstep) == ([3], 12)
+    # Sequences of two steps: 10 steps might give 9 of them, but they give 6; then there is one segment more at a time.
+    policy = make_policy(NotingSequences, n_sample=8)
+    collector = make_collector(SampleSerialCollector, make_env(3, 7), policy)
     assert len(collector.collect(9)) == 9
-    assert (collector._policy.forward.__self__.pieces, collector.envstep) == ([3, 1, 1], 18)
+    assert (policy.segments, collector.envstep) == ([3, 1, 1], 18)
 
 
 @pytest.mark.parametrize("policy_cls", [Sequences, NotingSequences])

@@ -17,7 +17,8 @@ def collected(first, steps, **more):
         store.append(IDS, {
             "obs": np.stack([IDS * 100.0 + t, IDS], axis=1), "env": IDS, "t": np.full(2, t), "done": IDS > 0, **more
         })  # fmt: skip
-    return store.pop(IDS)
+    store.finish(IDS)
+    return store.take_finished()
 
 
 def names(first, steps):

@@ -1,0 +1,380 @@
+"""Parallel collectors that send their training samples in chunks.
+
+A *span* says which steps became training samples: ``[env_id, episode, first_step, num_steps, num_samples]``, episodes
+and steps counted from 0 since the collector began. The spans of an episode follow each other without gap or overlap,
+so that a receiver of chunks can check that nothing is missing and nothing came twice.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from easydict import EasyDict
+
+from ding.data import SchemaError, TransitionBatch
+from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples, StateDict
+from ding.envs import create_env_manager, get_vec_env_setting
+from ding.rollout import INF, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
+from ding.rollout.episodes import ratio
+from ding.utils.compression_helper import get_data_compressor
+from ding.worker.collector._policy_feed import PolicyFeed
+from ding.worker.collector.base_parallel_collector import BaseParallelCollector
+
+Span: TypeAlias = list[int]
+
+PARALLEL_CONFIG: dict[str, Any] = {
+    # Vector steps between two lines of the log, which are at least 10 s apart.
+    "print_freq": 5,
+    # Kept for configs of the original API: chunks are read through memory maps, so they are never compressed.
+    "compressor": "none",
+    # Seconds between two looks for a new policy, where the comm layer cannot wait for one.
+    "update_policy_second": 3,
+    # Rows from which on a chunk of training samples is sent.
+    "chunk_rows": 1024,
+    # Seconds after which a smaller chunk is sent too.
+    "chunk_seconds": 0.2,
+    # Keep copies of observations: for env managers that write into arrays which they have handed out.
+    "deepcopy_obs": False,
+    # Give the policy float32 tensors.
+    "transform_obs": False,
+}
+
+
+class ChunkingCollector(BaseParallelCollector):
+    """A parallel collector of one or more players, each of which leaves chunks of training samples of its own.
+
+    A subclass calls :meth:`_set_players` before the start.
+    """
+
+    def __init__(self, cfg: EasyDict) -> None:
+        self._feeds: list[PolicyFeed] = []
+        super().__init__(cfg)
+        self._options = {**PARALLEL_CONFIG, **cfg}
+        get_data_compressor(self._options["compressor"])
+        self.env_manager = make_env_manager(cfg.env, self._eval_flag)
+        self._collector_done = False
+        self._begin_s = time.monotonic()
+        self._episodes = EpisodeRecord()
+        self._returns = ReturnStatistics()
+
+    def _set_players(
+        self,
+        policies: "Sequence[CollectMode | EvalMode]",
+        settings: Sequence[dict[str, Any]],
+        recorded: Sequence[bool],
+        game: Game | None = None,
+    ) -> None:
+        """Take up the players; all trajectories that have begun are forgotten.
+
+        Args:
+            policies: per player its mode.
+            settings: per player the keyword arguments of the forward.
+            recorded: per player whether its steps become training samples.
+            game: how an env is split among the players; ``None``: there is one.
+        """
+        env_num = self._env_manager.env_num
+        self._policies = list(policies)
+        self._settings = list(settings)
+        self._policy_iters = [-1] * len(policies)
+        # Which version chose the action that an env was sent last.
+        self._acted_iters = np.full((len(policies), env_num), -1, dtype=np.int64)
+        self._episodes.begin(env_num)
+        self._rollout = Rollout(
+            self._env_manager,
+            self._policies,
+            [trajectory_length(policy) if record else None for policy, record in zip(policies, recorded)],
+            self._episodes,
+            game,
+            self._options["transform_obs"],
+            self._options["deepcopy_obs"],
+            self.info,
+        )
+        limits = self._options["chunk_rows"], self._options["chunk_seconds"]
+        self._cutters = {
+            player: ChunkCutter(partial(self._send_chunk, player), *limits)
+            for player, record in enumerate(recorded)
+            if record
+        }
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """See :meth:`BaseParallelCollector.start`; launches the envs first."""
+        if self._env_manager.closed and not self._end.is_set():
+            self._env_manager.launch()
+        super().start()
+
+    def stop(self, timeout_s: float = 10.0) -> bool:
+        """See :meth:`BaseParallelCollector.stop`; a wait for a policy ends too."""
+        self._end.set()
+        for feed in self._feeds:
+            feed.close()
+        return super().stop(timeout_s)
+
+    def _join_thread(self) -> None:
+        for feed in self._feeds:
+            feed.join(5.0)
+
+    def _before_end(self) -> None:
+        self._flush()
+
+    def _flush(self) -> None:
+        for cutter in self._cutters.values():
+            cutter.flush()
+
+    # ------------------------------------------------------------------ policies
+
+    def _fetch_policies(self, paths: Sequence[str], updated: Sequence[bool]) -> None:
+        """Load the first version of each policy; keep those that are ``updated`` up to date from then on."""
+        for player, path in enumerate(paths):
+            feed = PolicyFeed(self.get_policy_update_info, path, self._options["update_policy_second"])
+            self._feeds.append(feed)
+            if self._end.is_set():
+                feed.close()
+            self._load(player, feed.first())
+        if not self._eval_flag and not self._end.is_set():
+            for feed, update in zip(self._feeds, updated):
+                if update:
+                    feed.start()
+
+    def _load(self, player: int, version: "tuple[int, StateDict] | None") -> None:
+        if version is not None:
+            self._policy_iters[player], state = version
+            self._policies[player].load_state_dict(state)
+            self.debug(f"player {player} loaded policy iteration {self._policy_iters[player]}")
+
+    def _shown_iters(self) -> int | list[int]:
+        """The iterations of the policies, as metadata and summary show them."""
+        return list(self._policy_iters)
+
+    # ------------------------------------------------------------------ steps
+
+    def _policy_inference(self, obs: ByEnv) -> ByEnv:
+        for player, feed in enumerate(self._feeds):
+            self._load(player, feed.take())
+        self._acted_iters[:, list(obs)] = np.array(self._policy_iters)[:, None]
+        return self._rollout.stepper.act(obs, self._settings)
+
+    def _env_step(self, action: ByEnv) -> list[VectorStep]:
+        return self._rollout.stepper.join(self._env_manager.step(action))
+
+    def _process_timestep(self, timestep: list[VectorStep]) -> None:
+        rollout = self._rollout
+        extras = [{"collect_iter": acted} for acted in self._acted_iters]
+        steps = rollout.record(timestep, extras, time.perf_counter())
+        if steps:
+            for player, cutter in self._cutters.items():
+                if len(rollout.finished[player]):
+                    self._cut(player, cutter)
+            if steps[0].timesteps.done.any():
+                for env_id, _ in rollout.end_episodes(steps):
+                    self._end_episode(env_id)
+                self._send_progress()
+        for cutter in self._cutters.values():
+            cutter.flush_if_old()
+
+    def _cut(self, player: int, cutter: "ChunkCutter") -> None:
+        """Pass on the segments that a player has finished with this step."""
+        env_ids, taken, episodes = self._rollout.finished[player], self._rollout.take_samples(player), self._episodes
+        firsts = episodes.steps[env_ids] - taken.num_steps
+        columns = [env_ids, episodes.numbers[env_ids], firsts, taken.num_steps, taken.num_samples]
+        cutter.add(taken.samples, np.stack(columns, axis=1).tolist())
+
+    def _end_episode(self, env_id: int) -> float:
+        """Note an episode that has ended; returns its return (player 0's, if there are several)."""
+        episode = self._episodes.finished.pop(0)
+        result = episode["reward"] if "reward" in episode else episode["reward0"]
+        self._returns.add(result)
+        return result
+
+    # ------------------------------------------------------------------ messages
+
+    def _progress(self) -> dict[str, int]:
+        """The counts that go with everything that is sent."""
+        episodes = self._episodes
+        return {
+            "cur_episode": episodes.episode_count,
+            "cur_sample": episodes.train_sample_count,
+            "cur_step": episodes.envstep,
+        }
+
+    def _send_progress(self) -> None:
+        """Report how far the collector is. All that was collected before is sent before."""
+        done = self._collector_done = bool(self._env_manager.done)
+        if done:
+            self._flush()
+        self.send_metadata(
+            {
+                "eval_flag": self._eval_flag,
+                "get_info_time": time.time(),
+                "collector_done": done,
+                **self._progress(),
+            }
+        )
+
+    def _send_chunk(self, player: int, batch: TransitionBatch, spans: list[Span], iterations: tuple[int, int]) -> None:
+        data_id = f"chunk_{self._collector_uid}_{uuid.uuid4().hex}"
+        self.send_stepdata(data_id, batch)
+        self.send_metadata(
+            {
+                "eval_flag": self._eval_flag,
+                "data_id": data_id,
+                "policy_iter": self._shown_iters(),
+                "collect_iter": iterations[0],
+                "rows": len(batch),
+                "unroll_len": sum(span[3] for span in spans),
+                "spans": spans,
+                "compressor": "none",
+                "get_data_time": time.time(),
+                "priority": 1.0,
+                **self._progress(),
+                **({"player": player} if len(self._policies) > 1 else {}),
+            }
+        )
+
+    def get_finish_info(self) -> dict[str, Any]:
+        """The summary of the task; ``train_iter`` is the policy's iteration (one per player of a game; -1: none).
+
+        Ratios by 0 are 0; ``reward_raw`` has the last 10,000 returns.
+        """
+        duration_s = time.monotonic() - self._begin_s
+        count, env_num = self._episodes, self._env_manager.env_num
+        info = {
+            "eval_flag": self._eval_flag,
+            "train_iter": self._shown_iters(),
+            "env_num": env_num,
+            "duration": duration_s,
+            "collector_done": self._collector_done,
+            "predefined_episode_count": env_num * self._cfg.env.manager.get("episode_num", INF),
+            "real_episode_count": count.episode_count,
+            "step_count": count.envstep,
+            "sample_count": count.train_sample_count,
+            "avg_time_per_episode": ratio(duration_s, count.episode_count),
+            "avg_time_per_step": ratio(duration_s, count.envstep),
+            "avg_time_per_train_sample": ratio(duration_s, count.train_sample_count),
+            "avg_step_per_episode": ratio(count.envstep, count.episode_count),
+            "avg_sample_per_episode": ratio(count.train_sample_count, count.episode_count),
+            "reward_mean": self._returns.mean,
+            "reward_std": self._returns.std,
+            "reward_raw": list(self._returns.last),
+            "finish_time": datetime.now().timestamp(),
+        }
+        return info if self._eval_flag else {**info, "collect_setting": self._cfg.get("collect_setting", None)}
+
+    def __repr__(self) -> str:
+        count = self._env_manager.env_num
+        return f"{type(self).__name__}({self._prefix.lower()}, {count} envs, {self._collector_uid})"
+
+
+def make_env_manager(cfg: EasyDict, eval_flag: bool) -> EnvManager:
+    """The env manager of a collector or evaluator task, not launched yet."""
+    env_fn, collector_cfg, evaluator_cfg = get_vec_env_setting(cfg, collect=not eval_flag, eval_=eval_flag)
+    env_cfgs = evaluator_cfg if eval_flag else collector_cfg
+    return create_env_manager(cfg.manager, [partial(env_fn, cfg=env_cfg) for env_cfg in env_cfgs or []])
+
+
+def trajectory_length(policy: "CollectMode | EvalMode") -> float:
+    """Steps after which a trajectory is cut: ``n_sample``, or no end when ``n_episode`` is set.
+
+    Raises:
+        AssertionError: neither is set.
+    """
+    if policy.get_attribute("n_episode") is not None:
+        return INF
+    n_sample = policy.get_attribute("n_sample")
+    if n_sample is None:
+        raise AssertionError("policy.collect needs n_sample or n_episode: how long a trajectory is, is unknown")
+    return n_sample
+
+
+# Sends a batch with the spans of its segments and the oldest and newest policy iteration among its samples.
+SendChunk = Callable[[TransitionBatch, list[Span], tuple[int, int]], None]
+
+
+class ChunkCutter:
+    """Joins samples into chunks of about equal size. A segment is never cut in two.
+
+    Args:
+        send: takes a chunk that is complete.
+        chunk_rows: rows from which on a chunk is complete.
+        chunk_seconds: seconds after which a smaller one is complete too, so that data does not become old here.
+    """
+
+    def __init__(self, send: SendChunk, chunk_rows: int, chunk_seconds: float) -> None:
+        if chunk_rows < 1:
+            raise ValueError(f"chunk_rows must be at least 1, found {chunk_rows}")
+        if chunk_seconds < 0:
+            raise ValueError(f"chunk_seconds must be 0 or more, found {chunk_seconds}")
+        self._send = send
+        self._chunk_rows = chunk_rows
+        self._chunk_seconds = chunk_seconds
+        self._clear()
+
+    def _clear(self) -> None:
+        self._parts: list[Samples] = []
+        self._spans: list[Span] = []
+        self._rows = 0
+        self._begin_s = 0.0
+
+    def add(self, samples: Samples, spans: list[Span]) -> None:
+        """Add the samples of some segments, and send what is complete."""
+        if not self._parts:
+            self._begin_s = time.monotonic()
+        self._parts.append(samples)
+        self._spans.extend(spans)
+        self._rows += len(samples)
+        if self._rows >= self._chunk_rows:
+            self.flush()
+
+    def flush_if_old(self) -> None:
+        """Send what has waited for ``chunk_seconds``."""
+        if self._parts and time.monotonic() - self._begin_s >= self._chunk_seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what there is."""
+        parts, spans = self._parts, self._spans
+        self._clear()
+        parts = [part for part in parts if len(part)]
+        if parts:
+            batch = _one_batch(parts)
+            self._send(batch, joined_spans(spans), _iterations(batch))
+
+
+def _one_batch(parts: Sequence[Samples]) -> TransitionBatch:
+    batches = [part if isinstance(part, TransitionBatch) else TransitionBatch.from_rows(part) for part in parts]
+    try:
+        return TransitionBatch.unchecked(TransitionBatch.concat(batches).columns, sum(map(len, batches)))
+    except SchemaError as error:
+        raise SchemaError(
+            f"the training samples of one chunk must all have the same fields, dtypes and shapes: {error}"
+        ) from error
+
+
+def _iterations(batch: TransitionBatch) -> tuple[int, int]:
+    """Smallest and largest ``collect_iter`` of a chunk; sequence samples have one per step."""
+    column: Any = batch.columns.get("collect_iter")
+    if column is None:
+        return -1, -1
+    values = np.asarray(column, dtype=np.int64)
+    return int(values.min()), int(values.max())
+
+
+def joined_spans(spans: list[Span]) -> list[Span]:
+    """The same spans, those that follow each other made one."""
+    last: dict[tuple[int, int], Span] = {}
+    joined: list[Span] = []
+    for env_id, episode, first, steps, samples in spans:
+        before = last.get((env_id, episode))
+        if before is not None and before[2] + before[3] == first:
+            before[3] += steps
+            before[4] += samples
+        else:
+            span = [env_id, episode, first, steps, samples]
+            last[env_id, episode] = span
+            joined.append(span)
+    return joined

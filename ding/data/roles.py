@@ -112,6 +112,14 @@ class EnvManager(Protocol):
         """Number of environments."""
 
     @property
+    def observation_space(self) -> Any:
+        """The gymnasium space of the observations of one environment."""
+
+    @property
+    def action_space(self) -> Any:
+        """The gymnasium space of the actions of one environment."""
+
+    @property
     def ready_obs(self) -> ByEnv:
         """The observations of the environments that wait for an action."""
 

@@ -1,6 +1,3 @@
-from ding.entry._plot import plot as plot
-from ding.entry._role import RoleFailed as RoleFailed
-from ding.entry._signals import RunInterrupted as RunInterrupted
 from ding.entry.application_entry import eval as eval
 from ding.entry.cli import cli as cli
 from ding.entry.dist_entry import dist_add_replicas as dist_add_replicas
@@ -17,3 +14,6 @@ from ding.entry.serial_entry import serial_pipeline as serial_pipeline
 from ding.entry.utils import mark_not_expert as mark_not_expert
 from ding.entry.utils import mark_warm_up as mark_warm_up
 from ding.entry.utils import random_collect as random_collect
+from ding.entry.view.plot import plot as plot
+from ding.parallel.launch.role import RoleFailed as RoleFailed
+from ding.parallel.launch.signals import RunInterrupted as RunInterrupted

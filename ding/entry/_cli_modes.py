@@ -101,8 +101,8 @@ def _config_mistakes() -> tuple[type[Exception], ...]:
 
 
 def _serial(options: Options) -> None:
-    from ding.entry._progress import make_view
     from ding.entry.serial_entry import serial_pipeline
+    from ding.entry.view.views import make_view
 
     path = _config_path(options)
     seeds = _seeds(options, path)
@@ -124,9 +124,9 @@ def _serial(options: Options) -> None:
 
 
 def _parallel(options: Options) -> None:
-    from ding.entry._parallel_view import make_parallel_view
-    from ding.entry._role import RoleFailed
     from ding.entry.parallel_entry import load_parallel_input, parallel_pipeline
+    from ding.entry.view.views import make_view
+    from ding.parallel.launch import RoleFailed
 
     path = _config_path(options)
     seeds = options.seeds or (int(load_parallel_input(path)[0].get("seed", 0)),)
@@ -143,7 +143,7 @@ def _parallel(options: Options) -> None:
                 disable_flask_log=options.disable_flask_log,
                 max_train_iter=options.train_iter,
                 max_env_step=options.env_step,
-                view=make_parallel_view(options.quiet),
+                view=make_view(options.quiet),
                 strict=options.strict,
             )
         except RoleFailed as error:
@@ -153,7 +153,7 @@ def _parallel(options: Options) -> None:
 
 def _dist(options: Options) -> None:
     from ding.entry import dist_entry
-    from ding.entry._role import RoleFailed
+    from ding.parallel.launch import RoleFailed
 
     if options.add or options.delete or options.restart:
         _replicas(options)
@@ -231,8 +231,8 @@ def _replicas(options: Options) -> None:
 
 
 def _eval(options: Options) -> None:
-    from ding.entry._progress import console_lines
     from ding.entry.application_entry import eval as evaluate
+    from ding.entry.view.views import console_lines
 
     path = _config_path(options)
     returns = {}
@@ -304,7 +304,7 @@ def _checkpoint_file(path: Path) -> Path:
         return path
     if not path.is_dir():
         raise ConfigValueError(f"--load-path: there is no checkpoint or experiment folder {path}")
-    from ding.entry._run_state import newest_checkpoint
+    from ding.entry.serial.run_state import newest_checkpoint
 
     checkpoint = newest_checkpoint(path)
     if checkpoint is None:

@@ -6,10 +6,12 @@ import os
 from typing import Any
 
 import numpy as np
+import torch
+from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config
 from ding.config._experiment_dir import unused_dir_removed
-from ding.entry._serial_build import EnvSetting, env_managers
+from ding.entry.serial.parts import EnvSetting, env_managers
 from ding.entry.serial_entry import InputConfig, load_input
 from ding.policy import create_policy
 from ding.utils import set_pkg_seed
@@ -21,7 +23,7 @@ def eval(
     input_cfg: InputConfig,
     seed: int = 0,
     env_setting: EnvSetting | None = None,
-    model: Any = None,
+    model: torch.nn.Module | None = None,
     state_dict: dict[str, Any] | None = None,
     load_path: str | None = None,
     replay_path: str | None = None,
@@ -84,7 +86,7 @@ def _folder_per_env(folder: str, env_num: int) -> list[str]:
     return folders
 
 
-def _load_state(cfg: Any, load_path: str | None) -> dict[str, Any]:
+def _load_state(cfg: EasyDict, load_path: str | None) -> dict[str, Any]:
     learner = cfg.policy.learn.learner
     path = load_path or learner.get("load_path") or learner.get("hook", {}).get("load_ckpt_before_run")
     if not path:

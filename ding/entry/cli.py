@@ -163,7 +163,7 @@ def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
 
     EXP_DIR is an experiment folder, or a folder that holds several.
     """
-    from ding.entry._plot import plot
+    from ding.entry.view.plot import plot
 
     try:
         click.echo(str(plot(exp_dir, out, tag)))
@@ -177,7 +177,7 @@ def status_command(exp_dir: str) -> None:
     """Show the status of the parallel run in EXP_DIR as JSON."""
     import json
 
-    from ding.entry._access_file import read_status
+    from ding.entry.view.access_file import read_status
 
     try:
         click.echo(json.dumps(read_status(exp_dir), indent=2))

@@ -18,8 +18,8 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.entry import _roles
-from ding.entry._dist_config import (
+from ding.config.utils import Hosts
+from ding.entry.dist.config import (
     auto_folders,
     coordinator_of,
     env_port,
@@ -29,13 +29,14 @@ from ding.entry._dist_config import (
     waits_for_coordinator,
     write_prepared,
 )
-from ding.entry._dist_group import PATIENCE_S, dist_launch_learner_aggregator, dist_launch_spawn_learner
-from ding.entry._dist_replicas import dist_add_replicas, dist_delete_replicas, dist_restart_replicas
-from ding.entry._parallel_view import Picture, make_parallel_view
-from ding.entry._progress import UNBOUNDED, console_lines
-from ding.entry._role_local import LocalContext
-from ding.entry._signals import RunInterrupted
-from ding.entry.parallel_entry import describe_result, write_result
+from ding.entry.dist.group import PATIENCE_S, dist_launch_learner_aggregator, dist_launch_spawn_learner
+from ding.entry.dist.replicas import dist_add_replicas, dist_delete_replicas, dist_restart_replicas
+from ding.entry.parallel.coordinator import coordinate
+from ding.entry.parallel.reports import ReportReader, finish_run
+from ding.entry.parallel.workers import COORDINATOR, collect, learn
+from ding.entry.view.status import UNBOUNDED
+from ding.entry.view.views import console_lines, make_view
+from ding.parallel.launch import Role, RoleContext, RunInterrupted, run_here
 
 __all__ = [
     "dist_add_replicas",
@@ -55,8 +56,8 @@ def dist_prepare_config(
     seed: int = 0,
     platform: str = "local",
     coordinator_host: str | None = None,
-    learner_host: Any = None,
-    collector_host: Any = None,
+    learner_host: Hosts = None,
+    collector_host: Hosts = None,
     coordinator_port: int | None = None,
     learner_port: int | None = None,
     collector_port: int | None = None,
@@ -106,34 +107,32 @@ def dist_launch_coordinator(
         RunInterrupted: A signal stopped the coordinator (a `SystemExit`).
     """
     cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=True)
+    exp_name = cfg.main.exp_name
     limits = {"train_iter": max_train_iter, "env_step": max_env_step}
-    payload = {"cfg": cfg, "limits": {key: limit for key, limit in limits.items() if limit < UNBOUNDED}}
-    run_dir = os.path.join(cfg.main.exp_name, "run")
+    limits = {key: limit for key, limit in limits.items() if limit < UNBOUNDED}
+    run_dir = os.path.join(exp_name, "run")
     os.makedirs(run_dir, exist_ok=True)
-    picture, view = Picture(), make_parallel_view(quiet)
-
-    def show(status: Any) -> None:
-        view.update(picture, picture.take(status, {}))
-
-    context = LocalContext(_roles.COORDINATOR, payload, run_dir, run_token(token_file, make=True), {}, show)
+    reader, view = ReportReader(exp_name, limits, cfg.main.env.stop_value), make_view(quiet)
+    role = Role(COORDINATOR, coordinate, {"cfg": cfg, "limits": limits})
+    token = run_token(token_file, make=True)
     sentence, ok = "ended by an error", False
     with console_lines():
-        view.start(cfg.main.exp_name)
+        view.start(reader.read())
         try:
-            result = _run(context, _roles.coordinate)
-            if result is None:
-                sentence = "stopped; start it again to go on"
-                raise RunInterrupted(context.signum or 0)
-            final = write_result(result, cfg.main.exp_name)
+            report = run_here(role, token, {}, run_dir, lambda report: view.update(reader.read(report)))
+            result, sentence = finish_run(reader.read(report))
             _tidy(cfg, run_dir)
-            sentence, ok = describe_result(final), True
-            return final
+            ok = True
+            return result
+        except RunInterrupted:
+            sentence = "stopped; start it again to go on"
+            raise
         finally:
             view.finish(sentence, ok)
 
 
 def _tidy(cfg: EasyDict, run_dir: str) -> None:
-    """The run is over: its journal goes, and the folders that nobody asked for by name."""
+    """The run is over: remove its journal, and the folders that were not asked for by name."""
     shutil.rmtree(run_dir, ignore_errors=True)
     for key, folder in auto_folders(cfg).items():
         if os.path.abspath(section_of(cfg, "collector")[key]) == os.path.abspath(folder):
@@ -150,7 +149,7 @@ def dist_launch_learner(
     **options: Any,
 ) -> None:
     """Run a learner here; see `dist_launch_collector`."""
-    _launch_worker("learner", _roles.learn, filename, seed, learner_port, name, **options)
+    _launch_worker("learner", learn, filename, seed, learner_port, name, **options)
 
 
 def dist_launch_collector(
@@ -162,7 +161,7 @@ def dist_launch_collector(
     enable_total_log: bool = False,
     **options: Any,
 ) -> None:
-    """Run a collector here until the coordinator has been gone for a minute, or a signal comes.
+    """Run a collector here until the coordinator has been away for a minute, or a signal comes.
 
     Args:
         collector_port: Port to listen on; any free one when neither this nor the config names one.
@@ -171,14 +170,14 @@ def dist_launch_collector(
             ``learner_host`` (address to listen on, which the coordinator must reach), ``token_file``.
 
     Raises:
-        ConfigError: The config is wrong, or nobody says where the coordinator is.
+        ConfigError: The config is wrong, or nothing says where the coordinator is.
     """
-    _launch_worker("collector", _roles.collect, filename, seed, collector_port, name, **options)
+    _launch_worker("collector", collect, filename, seed, collector_port, name, **options)
 
 
 def _launch_worker(
     kind: str,
-    target: Callable[..., Any],
+    target: Callable[[RoleContext], None],
     filename: str,
     seed: int,
     port: int | None,
@@ -203,13 +202,5 @@ def _launch_worker(
     section.port = port if port is not None else env_port(f"{kind.upper()}_PORT") or section.port
     cfg.system[name] = section
     payload = {"cfg": cfg, "limits": {}, "patience_s": patience_s}
-    context = LocalContext(name, payload, "", run_token(token_file), {_roles.COORDINATOR: address})
     with console_lines():
-        _run(context, target)
-    if context.signum is not None:
-        raise RunInterrupted(context.signum)
-
-
-def _run(context: LocalContext, target: Callable[..., Any]) -> Any:
-    with context.running():
-        return target(context)
+        run_here(Role(name, target, payload), run_token(token_file), {COORDINATOR: address})

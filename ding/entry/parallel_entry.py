@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import secrets
@@ -14,23 +13,18 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import compile_config_parallel, read_config_with_system
-from ding.entry._access_file import AccessFile
-from ding.entry._launcher import Launcher
-from ding.entry._parallel_view import ParallelView, Picture, make_parallel_view
-from ding.entry._progress import UNBOUNDED, console_lines
-from ding.entry._role import RoleFailed
-from ding.entry._role_process import fork_server
-from ding.entry._roles import COORDINATOR, make_roles
-from ding.entry._run_dir import RunDir, memory_root
-from ding.entry._signals import RunInterrupted
-from ding.utils.file_helper import atomic_write, remove_torn_files
-
-logger = logging.getLogger("ding.entry")
+from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
+from ding.entry.parallel.roles import PRELOAD, make_roles
+from ding.entry.parallel.workers import COORDINATOR
+from ding.entry.view.access_file import AccessFile
+from ding.entry.view.status import UNBOUNDED
+from ding.entry.view.views import RunView, console_lines, make_view
+from ding.parallel.launch import Launcher, RoleFailed, RunDir, RunInterrupted, memory_root
+from ding.utils.file_helper import remove_torn_files
 
 ParallelConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
 
 _TOKEN_BYTES = 32
-_RESUME_PREFIX = "resume_"
 
 
 def parallel_pipeline(
@@ -41,7 +35,7 @@ def parallel_pipeline(
     *,
     max_train_iter: int = int(1e10),
     max_env_step: int = int(1e10),
-    view: ParallelView | None = None,
+    view: RunView | None = None,
     strict: bool = False,
 ) -> dict[str, Any]:
     """Train in parallel mode until the stop value is reached, and leave nothing running.
@@ -69,7 +63,7 @@ def parallel_pipeline(
         TypeError: ``input_cfg`` is neither a path nor a triple.
     """
     main, create, system = load_parallel_input(input_cfg)
-    view = make_parallel_view() if view is None else view
+    view = make_view() if view is None else view
     with console_lines():
         cfg = compile_config_parallel(main, create, system, seed=seed, strict=strict)
         limits = {
@@ -95,36 +89,36 @@ def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, 
     raise TypeError("the config must be a path or a triple (main_config, create_config, system_config)")
 
 
-def _run(cfg: EasyDict, limits: dict[str, int], view: ParallelView, show_all: bool) -> dict[str, Any]:
+def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -> dict[str, Any]:
     exp_name = cfg.main.exp_name
     log_dir = os.path.join(exp_name, "log")
     os.makedirs(log_dir, exist_ok=True)
-    picture, token = Picture(), secrets.token_hex(_TOKEN_BYTES)
+    token = secrets.token_hex(_TOKEN_BYTES)
     access = AccessFile(exp_name, token)
+    reader = ReportReader(exp_name, limits, cfg.main.env.stop_value)
     sentence, ok = "ended by an error", False
 
     def on_change(launcher: Launcher) -> None:
         access.update(launcher.announced(COORDINATOR))
-        evaluated = picture.take(launcher.roles[COORDINATOR].status, launcher.pictures())
-        view.update(picture, evaluated)
+        view.update(reader.read(launcher.roles[COORDINATOR].status, launcher.snapshots()))
 
-    view.start(exp_name)
+    view.start(reader.read())
     try:
-        with run_folder(cfg) as run_dir, fork_server():
-            roles = make_roles(cfg, limits)
+        with run_folder(cfg) as run_dir:
             level = logging.INFO if show_all else logging.WARNING
-            launcher = Launcher(roles, str(run_dir.path), log_dir, token, on_change, show_level=level)
+            roles, folder = make_roles(cfg, limits), str(run_dir.path)
+            launcher = Launcher(roles, folder, log_dir, token, on_change, show_level=level, preload=PRELOAD)
             try:
                 outcome = launcher.run()
             finally:
-                for folder in Path(exp_name).glob("ckpt*/"):
-                    remove_torn_files(folder)
+                for path in Path(exp_name).glob("ckpt*/"):
+                    remove_torn_files(path)
         if outcome.signum is not None:
             checkpoint = newest_checkpoint(exp_name)
             sentence = f"stopped; the last checkpoint is {checkpoint or 'none yet'}"
             raise RunInterrupted(outcome.signum, checkpoint)
-        result = write_result(outcome.result, exp_name)
-        sentence, ok = describe_result(result), True
+        result, sentence = finish_run(reader.read(outcome.result))
+        ok = True
         return result
     except RoleFailed as error:
         sentence = f"stopped: {error.role} failed; see {log_dir}"
@@ -163,43 +157,3 @@ def set_folder(cfg: EasyDict, key: str, folder: str) -> None:
         cfg.system.coordinator.path_data = path
     else:
         cfg.main.policy.other.commander.path_policy = path
-
-
-def newest_checkpoint(exp_name: str) -> str | None:
-    """Return the path of the checkpoint that was written last, or None."""
-    found = sorted(Path(exp_name).glob("ckpt*/*.pth.tar"), key=lambda path: path.stat().st_mtime)
-    return str(found[-1]) if found else None
-
-
-def keep_final_checkpoint(exp_name: str) -> str | None:
-    """Give the checkpoint that the stopping learner left a name that says so; returns its path."""
-    newest = newest_checkpoint(exp_name)
-    if newest is None or not Path(newest).name.startswith(_RESUME_PREFIX):
-        return newest
-    final = Path(newest).with_name("ckpt_final.pth.tar")
-    os.replace(newest, final)
-    return str(final)
-
-
-def write_result(status: Mapping[str, Any], exp_name: str) -> dict[str, Any]:
-    """Write ``result.json`` from the last status of a run; returns what is in it."""
-    keep = ("solved", "return", "best_return", "env_step", "train_iter", "elapsed_s", "tasks", "buffers", "duplicates")
-    result = {key: status.get(key) for key in keep}
-    if "ratings" in status:
-        # Of the players of a league, former selves among them.
-        result["ratings"] = status["ratings"]
-    result.update(exp_name=exp_name, checkpoint=keep_final_checkpoint(exp_name))
-    with atomic_write(Path(exp_name) / "result.json") as file:
-        file.write(json.dumps(result, indent=2).encode())
-    return result
-
-
-def describe_result(result: Mapping[str, Any]) -> str:
-    """Return the end of a run in one sentence."""
-    value = "no evaluation" if result["return"] is None else f"return {result['return']:.2f}"
-    end = "solved" if result["solved"] else "reached its limit"
-    checkpoint = f"; the policy is in {result['checkpoint']}" if result["checkpoint"] else ""
-    return (
-        f"{end}: {value} after {result['env_step'] or 0} env steps and {result['train_iter'] or 0} train iterations "
-        f"in {result['elapsed_s']:.1f} s{checkpoint}"
-    )

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import datetime
 import os
 import shlex
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
+import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
-from ding.entry._progress import UNBOUNDED, ProgressView, console_lines, make_view
-from ding.entry._run_state import save_run_state
-from ding.entry._serial_build import EnvSetting, SerialParts, serial_parts
-from ding.entry._serial_loop import SerialLoop, SerialResult
-from ding.entry._signals import RunInterrupted, StopSignals
+from ding.entry.serial.data_path import ReplayPath
+from ding.entry.serial.loop import SerialLoop
+from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
+from ding.entry.serial.run_state import save_run_state
+from ding.entry.view.status import UNBOUNDED, RunStatus, write_result
+from ding.entry.view.views import RunView, console_lines, make_view
+from ding.parallel.launch.signals import RunInterrupted, StopSignals
+from ding.policy import Policy
 from ding.utils import get_rank
-from ding.utils.file_helper import atomic_write
 
 InputConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
 
@@ -28,19 +30,19 @@ def serial_pipeline(
     input_cfg: InputConfig,
     seed: int = 0,
     env_setting: EnvSetting | None = None,
-    model: Any = None,
+    model: torch.nn.Module | None = None,
     max_train_iter: int = int(1e10),
     max_env_step: int = int(1e10),
     dynamic_seed: bool = True,
     *,
-    view: ProgressView | None = None,
+    view: RunView | None = None,
     strict: bool = False,
-) -> Any:
+) -> Policy:
     """Train an off-policy algorithm and return its policy.
 
     The run ends when the mean evaluation return reaches ``env.stop_value`` or a limit is reached. It leaves the
     experiment folder of the config: configs, ``ckpt/``, ``log/`` and ``result.json``. Ctrl-C and SIGTERM checkpoint,
-    close everything, and say how to go on.
+    close everything, and show how to go on.
 
     Args:
         input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
@@ -74,8 +76,8 @@ def serial_pipeline(
             strict=strict,
         )
         with serial_parts(cfg, env_setting, model, dynamic_seed) as parts:
-            loop = SerialLoop(parts, max_train_iter, max_env_step, view, signals)
-            _run(loop, parts, view, signals, {"--train-iter": max_train_iter, "--env-step": max_env_step})
+            data = ReplayPath(parts, signals.interruptible)
+            _run(SerialLoop(parts, data, max_train_iter, max_env_step, view, signals), parts, view, signals)
             return parts.policy
 
 
@@ -96,33 +98,31 @@ def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
     return main, create
 
 
-def _run(
-    loop: SerialLoop, parts: SerialParts, view: ProgressView, signals: StopSignals, limits: dict[str, int]
-) -> None:
+def _run(loop: SerialLoop, parts: SerialParts, view: RunView, signals: StopSignals) -> None:
     sentence, ok = "ended by an error", False
     try:
-        result = loop.run()
+        status = loop.run()
         if signals.requested is not None:
             checkpoint = _checkpoint(parts)
-            sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, limits)}"
+            sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status)}"
             raise RunInterrupted(signals.requested, checkpoint)
         if get_rank() == 0:
-            _write_result(result, Path(parts.cfg.exp_name) / "result.json")
-        sentence, ok = _describe(result), True
+            write_result(status.exp_name, _result(status))
+        sentence, ok = status.describe_end(), True
     finally:
-        view.finish(loop.progress, sentence, ok)
+        view.finish(sentence, ok)
 
 
-def _write_result(result: SerialResult, path: Path) -> None:
-    # The original writes a pickle, which runs code when it is read.
-    with atomic_write(path) as file:
-        file.write(json.dumps(result.as_dict(), indent=2).encode())
-
-
-def _describe(result: SerialResult) -> str:
-    value = "no evaluation" if result.eval_value is None else f"return {result.eval_value:.2f}"
-    end = "solved" if result.stop else "reached its limit"
-    return f"{end}: {value} after {result.env_step} env steps and {result.train_iter} train iterations"
+def _result(status: RunStatus) -> dict[str, Any]:
+    """How the run ended; ``eval_value`` is the mean return of the last evaluation, None when there was none."""
+    return {
+        "stop": status.solved,
+        "env_step": status.env_step,
+        "train_iter": status.train_iter,
+        "eval_value": status.last_return,
+        "eval_value_raw": list(status.returns),
+        "finish_time": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+    }
 
 
 def _checkpoint(parts: SerialParts) -> str:
@@ -131,9 +131,9 @@ def _checkpoint(parts: SerialParts) -> str:
     return os.path.join(parts.cfg.exp_name, "ckpt", f"iteration_{parts.learner.train_iter}.pth.tar")
 
 
-def _resume_line(cfg: EasyDict, checkpoint: str, limits: dict[str, int]) -> str:
+def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus) -> str:
     words = ["ding", "-m", "serial", "-c", os.path.join(cfg.exp_name, "total_config.py"), "-s", str(cfg.seed)]
-    for option, limit in limits.items():
+    for option, limit in (("--train-iter", status.max_train_iter), ("--env-step", status.max_env_step)):
         if limit < UNBOUNDED:
             words += [option, str(int(limit))]
     return shlex.join([*words, "--load-path", checkpoint])

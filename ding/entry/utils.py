@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from easydict import EasyDict
+
 from ding.config import ConfigValueError
-from ding.policy import PolicyFactory
+from ding.data.roles import Buffer, EnvManager
+from ding.entry.serial.parts import Collector
+from ding.policy import Policy, PolicyFactory
+from ding.worker import BaseSerialCommander
 
 
 def random_collect(
-    policy_cfg: Any,
-    policy: Any,
-    collector: Any,
-    collector_env: Any,
-    commander: Any,
-    replay_buffer: Any,
+    policy_cfg: EasyDict,
+    policy: Policy,
+    collector: Collector,
+    collector_env: EnvManager,
+    commander: BaseSerialCommander,
+    replay_buffer: Buffer,
     postprocess_data_fn: Callable[[Any], Any] | None = None,
 ) -> None:
     """Fill the buffer with ``policy_cfg.random_collect_size`` samples (or episodes) before training.

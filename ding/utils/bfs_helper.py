@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -11,20 +10,12 @@ import numpy as np
 _MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
-class Maze(Protocol):
-    """``size`` is W, ``target_location`` is ``(x, y)``, and ``nav_map`` ``[W][W]`` has an ``'x'`` for each wall."""
-
-    size: int
-    n_action: int
-    target_location: Sequence[int]
-    nav_map: Sequence[Sequence[Any]]
-
-
-def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[int]]:
+def get_vi_sequence(env: Any, observation: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """The maps of best actions as they spread from the goal, and the best path.
 
     Args:
-        env: the maze.
+        env: a maze with ``size`` (W), ``n_action``, ``target_location`` ``(x, y)`` and ``nav_map`` ``[W][W]``, in which
+            ``'x'`` is a wall.
         observation: ``[W, W, C]``; the last channel is 1 where the agent is.
 
     Returns:

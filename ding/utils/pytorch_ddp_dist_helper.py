@@ -12,7 +12,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -20,7 +20,6 @@ import torch.distributed as dist
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
-C = TypeVar("C", bound=MutableMapping[str, Any])
 
 _DEFAULT_TIMEOUT = datetime.timedelta(seconds=60000)
 _async_handles: dict[str, Any] = {}
@@ -117,7 +116,7 @@ def allreduce_data(x: int | float | torch.Tensor, op: str) -> Any:
     return result.div_(get_world_size()) if isinstance(result, torch.Tensor) else result / get_world_size()
 
 
-def _with_tensor(x: int | float | torch.Tensor, exchange: Callable[[torch.Tensor], Any]) -> Any:
+def _with_tensor(x: Any, exchange: Callable[[torch.Tensor], Any]) -> Any:
     """Run ``exchange`` on ``x`` as a tensor on the group's device, and give the result back as what ``x`` was."""
     if not isinstance(x, (int, float, torch.Tensor)):
         raise TypeError(f"only numbers and tensors can be reduced, got a {type(x).__name__}")
@@ -149,7 +148,7 @@ def dist_init(
     rank: int | None = None,
     world_size: int | None = None,
     timeout: datetime.timedelta = _DEFAULT_TIMEOUT,
-    store: dist.Store | None = None,
+    store: Any = None,
 ) -> tuple[int, int]:
     """Join the process group.
 
@@ -167,7 +166,7 @@ def dist_init(
         ``(rank, world_size)``
 
     Raises:
-        RuntimeError: neither an argument nor the environment has the rank or the world size.
+        RuntimeError: the rank or the world size is told nowhere.
     """
     if store is None:
         os.environ["MASTER_ADDR"] = addr or os.environ.get("MASTER_ADDR", "localhost")
@@ -227,7 +226,7 @@ def dist_mode(func: F) -> F:
     return wrapper  # type: ignore[return-value]
 
 
-def to_ddp_config(cfg: C) -> C:
+def to_ddp_config(cfg: Any) -> Any:
     """A copy of a compiled config in which each process has its share, rounded up.
 
     Divided by the world size: ``policy.batch_size``, ``policy.learn.batch_size``, and ``n_sample`` and ``n_episode`` of
@@ -242,7 +241,7 @@ def to_ddp_config(cfg: C) -> C:
     return cfg
 
 
-def _divide(section: MutableMapping[str, Any] | None, keys: tuple[str, ...], by: int) -> None:
+def _divide(section: Any, keys: tuple[str, ...], by: int) -> None:
     for key in keys:
         if section is not None and section.get(key) is not None:
             section[key] = math.ceil(section[key] / by)

@@ -1,6 +1,6 @@
 """A parallel run in a process of its own, for the tests to hurt: ``python chaos_main.py FOLDER JSON``.
 
-The working directory is FOLDER. ``status.json`` in it always holds the newest picture of the run, with the process ids.
+The working directory is FOLDER. ``status.json`` in it always holds the newest status of the run, with the process ids.
 JSON: ``seed``, ``limits`` (keyword arguments of the pipeline), ``config_file`` (else the test config) and changes of
 the three configs by dotted path.
 """
@@ -8,6 +8,7 @@ the three configs by dotted path.
 import json
 import os
 import sys
+from dataclasses import asdict
 
 from chaos_parts import put
 
@@ -17,13 +18,14 @@ from ding.entry.parallel_entry import load_parallel_input
 
 
 class FileView:
-    """Writes the picture of the run into a file."""
+    """Writes the newest status of the run into a file."""
 
-    def start(self, exp_name):
-        self.exp_name = exp_name
+    def start(self, status):
+        self.update(status)
 
-    def update(self, picture, evaluated):
-        self._write({"status": picture.status, "processes": picture.processes})
+    def update(self, status):
+        processes = {name: asdict(process) for name, process in status.processes.items()}
+        self._write({"status": dict(status.report), "processes": processes})
 
     def finish(self, sentence, ok):
         self._write({"end": sentence, "ok": ok})

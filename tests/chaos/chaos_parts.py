@@ -107,20 +107,20 @@ class ChaosRun:
     def output(self):
         return (self.folder / "output.txt").read_text()
 
-    def picture(self):
-        """The newest picture; remembers every process it ever saw."""
+    def snapshot(self):
+        """The newest snapshot; remembers every process it ever saw."""
         try:
-            picture = json.loads((self.folder / "status.json").read_text())
+            snapshot = json.loads((self.folder / "status.json").read_text())
         except FileNotFoundError:
             return {}
-        self.pids |= {process["pid"] for process in picture.get("processes", {}).values() if process["pid"]}
-        return picture
+        self.pids |= {process["pid"] for process in snapshot.get("processes", {}).values() if process["pid"]}
+        return snapshot
 
     def status(self, key, default=0):
-        return (self.picture().get("status") or {}).get(key, default)
+        return (self.snapshot().get("status") or {}).get(key, default)
 
     def pid(self, role):
-        return (self.picture().get("processes") or {}).get(role, {}).get("pid")
+        return (self.snapshot().get("processes") or {}).get(role, {}).get("pid")
 
     def wait_for(self, condition, what, timeout_s=240.0):
         """Watch the run until the condition holds; it must not end before."""
@@ -133,17 +133,17 @@ class ChaosRun:
             if self.process.poll() is not None:
                 raise AssertionError(f"the run ended ({self.process.returncode}) before {what}:\n{self.output}")
             tick.wait(0.05)
-        raise AssertionError(f"no {what} within {timeout_s} s; {self.picture()}\n{self.output}")
+        raise AssertionError(f"no {what} within {timeout_s} s; {self.snapshot()}\n{self.output}")
 
     def wait_end(self, timeout_s=300.0):
         """Return the exit code."""
         tick = threading.Event()
         deadline_s = time.monotonic() + timeout_s
         while self.process.poll() is None and time.monotonic() < deadline_s:
-            self.picture()
+            self.snapshot()
             tick.wait(0.05)
         if self.process.poll() is None:
-            raise AssertionError(f"the run did not end within {timeout_s} s; {self.picture()}\n{self.output}")
+            raise AssertionError(f"the run did not end within {timeout_s} s; {self.snapshot()}\n{self.output}")
         return self.process.returncode
 
     def kill(self, role, signum=signal.SIGKILL):

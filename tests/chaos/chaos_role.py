@@ -12,9 +12,10 @@ from chaos_parts import put
 
 from ding.config import compile_config_parallel
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
-from ding.entry import _roles
-from ding.entry._role_local import LocalContext
+from ding.entry.parallel.coordinator import coordinate
+from ding.entry.parallel.workers import collect, learn
 from ding.entry.parallel_entry import set_folder
+from ding.parallel.launch import Role, run_here
 
 
 def show(status):
@@ -40,10 +41,8 @@ def main(folder, role, options):
     cfg.system[role].update(port=options["port"], my_address=options["address"])
     peers = {"coordinator": {"address": options["coordinator"]}} if "coordinator" in options else {}
     payload = {"cfg": cfg, "limits": {}, "patience_s": 60.0}
-    context = LocalContext(role, payload, folder, os.environ["DING_RUN_TOKEN"], peers, show)
-    target = getattr(_roles, {"coordinator": "coordinate", "learner0": "learn"}.get(role, "collect"))
-    with context.running():
-        target(context)
+    target = {"coordinator": coordinate, "learner0": learn}.get(role, collect)
+    run_here(Role(role, target, payload), os.environ["DING_RUN_TOKEN"], peers, folder, show)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def test_no_lease_ends_when_the_wall_clock_jumps(clock, tmp_path):
     run = ChaosRun(tmp_path, config=CONFIG)
     try:
         run.wait_for(lambda: run.status("train_iter") > 0, "training")
-        processes = {role: process["pid"] for role, process in run.picture()["processes"].items()}
+        processes = {role: process["pid"] for role, process in run.snapshot()["processes"].items()}
         for seconds in (HOUR_S, -HOUR_S, 0.0):
             clock(seconds)
             begun, rows = run.status("train_iter"), run.status("buffers")["rows"]
@@ -63,6 +63,6 @@ def test_no_lease_ends_when_the_wall_clock_jumps(clock, tmp_path):
             run.wait_for(lambda: run.status("tasks")["done"] > evaluated + 1, "tasks that end")  # noqa: B023
         tasks = run.status("tasks")
         assert (tasks["leases_expired"], tasks["requeued"], tasks["expired"]) == (0, 0, 0)
-        assert {role: process["pid"] for role, process in run.picture()["processes"].items()} == processes
+        assert {role: process["pid"] for role, process in run.snapshot()["processes"].items()} == processes
     finally:
         run.close()

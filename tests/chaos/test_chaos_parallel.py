@@ -13,7 +13,7 @@ import threading
 import pytest
 from chaos_parts import ChaosRun
 
-from ding.entry._access_file import read_status
+from ding.entry.view import read_status
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -105,7 +105,7 @@ def test_sigterm_to_a_role_ends_it_in_order_and_another_takes_its_place(start):
     for role in ("learner0", "collector0", "coordinator"):
         pid = run.kill(role, signal.SIGTERM)
         run.wait_for(lambda: run.pid(role) not in (None, pid), f"new process of {role}")  # noqa: B023
-        assert run.picture()["processes"][role]["last_end"] == "ended with exit code 0"
+        assert run.snapshot()["processes"][role]["last_end"] == "ended with exit code 0"
         run.wait_for(is_training(run), f"training after {role} was terminated")
 
 

@@ -51,7 +51,7 @@ def megabytes_in(folder):
 
 def test_memory_threads_files_and_folder_stay_as_they_are(run, tmp_path):
     run.wait_for(lambda: run.status("train_iter") > 0, "training")
-    pids = {role: process["pid"] for role, process in run.picture()["processes"].items()}
+    pids = {role: process["pid"] for role, process in run.snapshot()["processes"].items()}
     pids["launcher"] = run.process.pid
     begin_s, minutes, folder = time.monotonic(), [], []
     seen = {role: [] for role in pids}
@@ -62,7 +62,7 @@ def test_memory_threads_files_and_folder_stay_as_they_are(run, tmp_path):
         folder.append(megabytes_in(tmp_path / "data"))
         for role, pid in pids.items():
             seen[role].append(of_process(pid))
-    assert {role: process["pid"] for role, process in run.picture()["processes"].items()}.items() <= pids.items()
+    assert {role: process["pid"] for role, process in run.snapshot()["processes"].items()}.items() <= pids.items()
 
     minutes, folder = np.array(minutes), np.array(folder)
     warm = minutes > MINUTES / 3

@@ -16,7 +16,7 @@ import ding
 from ding.config import ConfigValueError, UnknownTypeError, read_config, read_config_directly
 from ding.entry import eval as evaluate
 from ding.entry import plot, serial_pipeline
-from ding.entry._plot import learning_curves
+from ding.entry.view.plot import learning_curves
 from ding.utils.file_helper import read_file
 
 CONFIG_FILE = Path(ding.__file__).parents[1] / "configs" / "cartpole" / "cartpole_dqn_config.py"

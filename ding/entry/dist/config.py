@@ -1,0 +1,142 @@
+"""What the roles of a run over several machines read: the config, addresses, ports and the token."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
+from ding.entry.parallel_entry import set_folder
+from ding.interaction import read_run_token, write_run_token
+from ding.parallel.launch import TOKEN_VARIABLE
+from ding.utils.file_helper import atomic_write
+
+PREPARED_SUFFIX = ".dist.json"
+_ADDRESS_KEYS = ("coordinator_host", "learner_host", "collector_host")
+_PORT_KEYS = ("coordinator_port", "learner_port", "collector_port")
+
+
+def write_prepared(filename: str, settings: dict[str, Any]) -> str:
+    """Check a config and write down which file, seed and addresses it is about; returns the path.
+
+    Raises:
+        ConfigError: The config is wrong.
+    """
+    _compile(filename, settings, save=False)
+    path = filename + PREPARED_SUFFIX
+    with atomic_write(path) as file:
+        file.write(json.dumps({"config": os.path.basename(filename), **settings}, indent=2).encode())
+    return path
+
+
+def load_config(filename: str, seed: int, save: bool, **addresses: Any) -> EasyDict:
+    """Compile the config file, or the one that a prepared file names; arguments go before what was prepared.
+
+    Raises:
+        ConfigError: The config is wrong, or this is no file that ``dist_prepare_config`` wrote.
+    """
+    path = Path(filename)
+    settings: dict[str, Any] = {"seed": seed}
+    if filename.endswith(PREPARED_SUFFIX):
+        try:
+            settings = json.loads(path.read_text(encoding="utf-8"))
+            path = path.parent / settings.pop("config")
+        except (OSError, ValueError, KeyError) as error:
+            raise ConfigValueError(f"{filename}: not what dist_prepare_config writes: {error}") from error
+    settings.update({key: value for key, value in addresses.items() if value is not None})
+    if settings.get("coordinator_port") is None:
+        settings["coordinator_port"] = env_port("COORDINATOR_PORT")
+    cfg = _compile(str(path), settings, save)
+    for key, folder in auto_folders(cfg).items():
+        set_folder(cfg, key, folder)
+    return cfg
+
+
+def _compile(filename: str, settings: dict[str, Any], save: bool) -> EasyDict:
+    known = {key: settings.get(key) for key in ("seed", "platform", *_ADDRESS_KEYS, *_PORT_KEYS)}
+    given = {key: value for key, value in known.items() if value is not None}
+    # The same folder on every machine and after every restart.
+    return compile_config_parallel(*read_config_with_system(filename), save_cfg=save, renew_dir=False, **given)
+
+
+def auto_folders(cfg: EasyDict) -> dict[str, str]:
+    """Where data and policies lie when the config leaves it open: all machines must find them."""
+    return {key: os.path.join(cfg.main.exp_name, key.removeprefix("path_")) for key in ("path_data", "path_policy")}
+
+
+def section_of(cfg: EasyDict, kind: str, name: str | None = None) -> EasyDict:
+    """Return the section of a worker: its own, else that of the first of its kind, else the one for all of them
+    (``platform='k8s'``).
+    """
+    system = cfg.system
+    return next(system[key] for key in (name or f"{kind}0", f"{kind}0", kind) if key in system)
+
+
+def waits_for_coordinator(cfg: EasyDict, kind: str) -> bool:
+    """Whether the operator names the workers of a kind to the coordinator (``platform='k8s'``), so that they need not
+    announce themselves.
+    """
+    return kind in cfg.system
+
+
+def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
+    """Return ``address`` and ``port`` of the coordinator.
+
+    Raises:
+        ConfigValueError: Nothing says where it is.
+    """
+    coordinator = cfg.system.coordinator
+    if not coordinator.port:
+        raise ConfigValueError("where is the coordinator? give its port (-cdp), or system_config.coordinator.port")
+    scheme = "https" if cfg.system.get("tls") else "http"
+    return {"address": f"{scheme}://{coordinator.host}:{coordinator.port}", "port": coordinator.port}
+
+
+def env_port(variable: str) -> int | None:
+    """Return the port in an environment variable.
+
+    Raises:
+        ConfigValueError: It holds something else.
+    """
+    return env_number(variable, "a port number")
+
+
+def env_number(variable: str, what: str = "a whole number") -> int | None:
+    """Return the number in an environment variable, None when it is not set.
+
+    Raises:
+        ConfigValueError: It holds something else.
+    """
+    text = os.environ.get(variable)
+    if text is None:
+        return None
+    if not text.isdigit():
+        raise ConfigValueError(f"the environment variable {variable} must be {what}, got {text!r}")
+    return int(text)
+
+
+def run_token(token_file: str | None, make: bool = False) -> str:
+    """Return the run's token from its file, else from the environment; with ``make`` there is always one.
+
+    Raises:
+        ConfigValueError: There is none, or others than its owner can read the file.
+    """
+    if token_file is None:
+        token = os.environ.get(TOKEN_VARIABLE)
+        if not token and make:
+            # Good for workers of this machine's user that are given it by hand, and for a coordinator alone.
+            return secrets.token_hex(32)
+        if not token:
+            raise ConfigValueError(f"the run's token is missing: give --token-file, or set {TOKEN_VARIABLE}")
+        return token
+    if make and not os.path.exists(token_file):
+        write_run_token(token_file, secrets.token_hex(32))
+    try:
+        return read_run_token(token_file)
+    except (OSError, ValueError) as error:
+        raise ConfigValueError(f"--token-file: {error}") from error

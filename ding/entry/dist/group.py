@@ -1,0 +1,208 @@
+"""A learner of several processes over one or several machines: its aggregator, and its ranks on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.config.utils import AGGREGATOR_PORT
+from ding.entry.dist.config import coordinator_of, env_number, env_port, load_config, run_token
+from ding.entry.parallel.learner_group import CONNECT_TIMEOUT_S, aggregate, aggregate_freely, make_ranks
+from ding.entry.parallel.roles import PRELOAD
+from ding.entry.parallel.workers import COORDINATOR
+from ding.entry.view.views import console_lines
+from ding.parallel.launch import Launcher, Role, RunDir, RunInterrupted, memory_root, run_here
+
+PATIENCE_S = 60.0
+
+
+def dist_launch_learner_aggregator(
+    filename: str | None,
+    seed: int = 0,
+    aggregator_host: str | None = None,
+    aggregator_port: int | None = None,
+    name: str | None = None,
+    disable_flask_log: bool = True,
+    enable_total_log: bool = False,
+    *,
+    coordinator_host: str | None = None,
+    coordinator_port: int | None = None,
+    token_file: str | None = None,
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Run the aggregator of a learner here until the coordinator has been gone for a minute, or a signal comes.
+
+    It waits for the processes of `dist_launch_spawn_learner`, then announces itself at the coordinator in the place of
+    the learner. Without a config file it waits for ``WORLD_SIZE`` learners (in a pod: for those of the operator) and,
+    without an address of the coordinator, to be connected to.
+
+    Args:
+        aggregator_host: Address to listen on, which coordinator and learners must reach.
+        aggregator_port: Port for the coordinator, and the next one for the learners; else ``AGGREGATOR_PORT`` of the
+            environment, else that of the config, else 22272.
+        name: Which learner it stands for; ``learner0`` when not given.
+        token_file: File with the run's token; None: environment ``DING_RUN_TOKEN``.
+
+    Raises:
+        ConfigError: The config is wrong, or nothing says where the coordinator is.
+        WorkersMissing: Not all learners came.
+    """
+    learner = _learner_name(name)
+    if filename is None:
+        peers: dict[str, Any] = {}
+        fixed = aggregator_addresses(None, learner, aggregator_host, aggregator_port)
+        config = _free_config(fixed, learner, coordinator_host, coordinator_port)
+        payload: dict[str, Any] = {"config": config}
+        if config.slave.coordinator_address:
+            payload["patience_s"] = patience_s
+        role = Role(learner, aggregate_freely, payload)
+    else:
+        cfg = load_config(
+            filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False
+        )
+        fixed = aggregator_addresses(cfg, learner, aggregator_host, aggregator_port)
+        _require_several(cfg, learner)
+        peers = {COORDINATOR: coordinator_of(cfg)}
+        role = Role(learner, aggregate, {"cfg": cfg, "aggregator": fixed, "patience_s": patience_s})
+    with console_lines():
+        run_here(role, run_token(token_file), peers)
+
+
+def dist_launch_spawn_learner(
+    filename: str,
+    seed: int = 0,
+    learner_port: int | None = None,
+    name: str | None = None,
+    disable_flask_log: bool = True,
+    enable_total_log: bool = False,
+    *,
+    aggregator_host: str | None = None,
+    aggregator_port: int | None = None,
+    host: str | None = None,
+    token_file: str | None = None,
+    patience_s: float = PATIENCE_S,
+    coordinator_host: str | None = None,
+    coordinator_port: int | None = None,
+) -> None:
+    """Run the processes of a learner that belong on this machine, until their aggregator has been gone for a minute,
+    or a signal comes. When one of them ends, all of this machine are started again; three failures in a row end them.
+
+    The environment says which ones: ``LOCAL_WORLD_SIZE`` of them (default: all ``system_config.learner_gpu_num``) with
+    the ranks from ``START_RANK`` (default 0). When others run elsewhere, rank 0 must be reached by them at
+    ``MASTER_ADDR:MASTER_PORT``.
+
+    Args:
+        learner_port: Port of rank 0, the others take those that follow; any free ones when neither this nor the config
+            names one.
+        name: Which learner; ``learner0`` when not given.
+        aggregator_host, aggregator_port: Those of `dist_launch_learner_aggregator`.
+        host: Address to listen on, which the aggregator must reach.
+        token_file: File with the run's token; None: environment ``DING_RUN_TOKEN``.
+
+    Raises:
+        ConfigError: The config or the environment is wrong.
+        RoleFailed: A process failed too often in a row; the message has its traceback.
+        RunInterrupted: A signal stopped it (a `SystemExit`).
+    """
+    learner = _learner_name(name)
+    cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False)
+    world_size = _require_several(cfg, learner)
+    ranks = _local_ranks(world_size)
+    _place(cfg.system[learner], host, learner_port if learner_port is not None else env_port("LEARNER_PORT"))
+    fixed = aggregator_addresses(cfg, learner, aggregator_host, aggregator_port)["master"]
+    scheme = "https" if cfg.system.get("tls") else "http"
+    peers = {learner: {"address": f"{scheme}://{fixed['host']}:{fixed['port']}"}}
+    payload = {"cfg": cfg, "limits": {}, "patience_s": patience_s}
+    payload["rendezvous_by_env"] = "MASTER_ADDR" in os.environ or len(ranks) < world_size
+    roles = make_ranks(learner, payload, ranks, world_size, ends_run=True)
+    _supervise(roles, cfg, run_token(token_file), peers)
+
+
+def _supervise(roles: list[Role], cfg: EasyDict, token: str, peers: dict[str, Any]) -> None:
+    exp_name = cfg.main.exp_name
+    log_dir = os.path.join(exp_name, "log")
+    os.makedirs(log_dir, exist_ok=True)
+    run_dir = RunDir.create(memory_root() or os.path.join(exp_name, "run"))
+    try:
+        with console_lines():
+            outcome = Launcher(roles, str(run_dir.path), log_dir, token, peers=peers, preload=PRELOAD).run()
+    finally:
+        run_dir.remove()
+    if outcome.signum is not None:
+        raise RunInterrupted(outcome.signum)
+
+
+def _learner_name(name: str | None) -> str:
+    """``learner3`` for ``learner3`` and ``learner_aggregator3``; ``learner0`` for what has no number."""
+    found = re.search(r"[0-9]+$", name or "")
+    return f"learner{found.group() if found else 0}"
+
+
+def _require_several(cfg: EasyDict, learner: str) -> int:
+    section = cfg.system.get(learner)
+    if section is None:
+        raise ConfigValueError(
+            f"--module-name: the config has no {learner}; see main: policy.learn.learner.learner_num"
+        )
+    if not section.get("multi_gpu"):
+        raise ConfigValueError(
+            f"{learner} is one process: start it with -M learner, or set system_config.learner_gpu_num to the number "
+            "of its processes"
+        )
+    return int(section.gpu_num)
+
+
+def _local_ranks(world_size: int) -> range:
+    total = env_number("WORLD_SIZE")
+    if total not in (None, world_size):
+        raise ConfigValueError(f"WORLD_SIZE is {total}, but system_config.learner_gpu_num is {world_size}")
+    start, count = env_number("START_RANK") or 0, env_number("LOCAL_WORLD_SIZE")
+    count = world_size - start if count is None else count
+    if count < 1 or start + count > world_size:
+        raise ConfigValueError(
+            f"START_RANK {start} and LOCAL_WORLD_SIZE {count} do not fit: the learner has {world_size} processes"
+        )
+    if count < world_size and "MASTER_ADDR" not in os.environ:
+        raise ConfigValueError(
+            f"{count} of {world_size} processes run here: set MASTER_ADDR and MASTER_PORT, where the others find rank 0"
+        )
+    return range(start, start + count)
+
+
+def _place(section: EasyDict, host: str | None, port: int | None) -> None:
+    section.host = host or section.host
+    if port is not None:
+        section.port = [port + rank if port else 0 for rank in range(section.gpu_num)]
+
+
+def aggregator_addresses(cfg: EasyDict | None, learner: str, host: str | None, port: int | None) -> dict[str, dict[str, Any]]:
+    """Where an aggregator listens: for the coordinator (``slave``) and, one port on, for the learners (``master``)."""
+    known = {} if cfg is None else cfg.system.get(learner.replace("learner", "learner_aggregator"), {})
+    slave, master = dict(known.get("slave", {})), dict(known.get("master", {}))
+    default = "127.0.0.1" if cfg is None else cfg.system[learner].host if learner in cfg.system else None
+    given = port if port is not None else env_port("AGGREGATOR_PORT")
+    slave_port = given if given is not None else slave.get("port", AGGREGATOR_PORT + 2 * int(learner[len("learner") :]))
+    master_port = slave_port + 1 if given is not None or "port" not in master else master["port"]
+    return {
+        "slave": {"host": host or slave.get("host") or default, "port": slave_port},
+        "master": {"host": host or master.get("host") or default, "port": master_port},
+    }
+
+
+def _free_config(
+    fixed: dict[str, dict[str, Any]], learner: str, coordinator_host: str | None, coordinator_port: int | None
+) -> EasyDict:
+    """The config of an aggregator that has no config file."""
+    port = coordinator_port if coordinator_port is not None else env_port("COORDINATOR_PORT")
+    address = f"http://{coordinator_host}:{port}" if coordinator_host and port else None
+    in_pod = "KUBERNETES_SERVER_URL" in os.environ
+    return EasyDict(
+        slave={**fixed["slave"], "coordinator_address": address, "name": learner},
+        master=fixed["master"],
+        learner_num=0 if in_pod else env_number("WORLD_SIZE") or 1,
+        connect_timeout_s=CONNECT_TIMEOUT_S,
+    )

@@ -1,0 +1,147 @@
+"""Workers of a run in Kubernetes, asked for at the operator: more of them, fewer, or one anew.
+
+The operator is what listens at ``KUBERNETES_SERVER_URL`` within a pod. From outside, give an address at which it can be
+reached, e.g. that of ``kubectl port-forward``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ding.config import ConfigValueError
+from ding.utils import nearest
+
+if TYPE_CHECKING:
+    from ding.worker.coordinator.operator_server import OperatorAnswer, OperatorServer
+
+KINDS = ("collector", "learner")
+ADDRESS_VARIABLE = "KUBERNETES_SERVER_URL"
+
+
+def dist_add_replicas(
+    replicas_type: str,
+    kubeconfig: str | None = None,
+    replicas: int = 1,
+    coordinator_name: str | None = None,
+    namespace: str | None = None,
+    cpus: int = 0,
+    gpus: int = 0,
+    memory: str | None = None,
+    *,
+    operator_server: str | None = None,
+) -> str:
+    """Ask for more collectors or learners; returns what was done, in a sentence.
+
+    Args:
+        replicas_type: ``'collector'`` or ``'learner'``.
+        kubeconfig: Not used to find the operator: a mistake without ``operator_server``.
+        replicas: How many more.
+        coordinator_name: Name of the coordinator's pod; else ``KUBERNETES_POD_NAME`` of the environment.
+        namespace: Its namespace; else ``KUBERNETES_POD_NAMESPACE``.
+        cpus, gpus: Of each new one; 0 leaves it to the operator.
+        memory: Of each new one, as Kubernetes writes it (``'4Gi'``); None leaves it to the operator.
+        operator_server: ``host:port`` or URL of the operator; else ``KUBERNETES_SERVER_URL``.
+
+    Raises:
+        ConfigValueError: A value is wrong, or nothing says where the operator is or who asks.
+        OperatorError: The operator does not answer, or refuses.
+    """
+    count = _checked(replicas_type, replicas)
+    wanted: dict[str, Any] = {"replicas": count}
+    wanted.update({key: value for key, value in (("cpus", cpus), ("gpus", gpus), ("memory", memory)) if value})
+    with _operator(kubeconfig, coordinator_name, namespace, operator_server) as operator:
+        _accepted(lambda: operator.post_replicas({f"{replicas_type}s": wanted}), f"add {count} {replicas_type}(s)")
+    return f"{count} {replicas_type}(s) more are asked for"
+
+
+def dist_delete_replicas(
+    replicas_type: str,
+    kubeconfig: str | None = None,
+    replicas: int = 1,
+    coordinator_name: str | None = None,
+    namespace: str | None = None,
+    *,
+    operator_server: str | None = None,
+) -> str:
+    """Give collectors or learners back; arguments, result and errors as of `dist_add_replicas`."""
+    count = _checked(replicas_type, replicas)
+    with _operator(kubeconfig, coordinator_name, namespace, operator_server) as operator:
+        _accepted(
+            lambda: operator.delete_replicas(**{f"n_{replicas_type}s": count}), f"delete {count} {replicas_type}(s)"
+        )
+    return f"{count} {replicas_type}(s) are given back"
+
+
+def dist_restart_replicas(
+    replicas_type: str,
+    kubeconfig: str | None = None,
+    coordinator_name: str | None = None,
+    namespace: str | None = None,
+    restart_pod_name: str | None = None,
+    *,
+    operator_server: str | None = None,
+) -> str:
+    """Have the operator start a collector or learner anew; other arguments, result and errors as of
+    `dist_add_replicas`.
+
+    Args:
+        restart_pod_name: Name of its pod.
+    """
+    _checked(replicas_type, 1)
+    if not restart_pod_name:
+        raise ConfigValueError(f"which {replicas_type}? give the name of its pod (-rpn, --restart-pod-name)")
+    with _operator(kubeconfig, coordinator_name, namespace, operator_server) as operator:
+        pods: dict[str, Any] = {f"{replicas_type}s": [restart_pod_name]}
+        _accepted(lambda: operator.post_replicas_failed(**pods), f"restart {restart_pod_name}")
+    return f"{replicas_type} {restart_pod_name} is started anew"
+
+
+def _checked(replicas_type: str, replicas: object) -> int:
+    if replicas_type not in KINDS:
+        near = nearest(str(replicas_type), KINDS)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise ConfigValueError(f"replicas are of type {' or '.join(KINDS)}, got {replicas_type!r}{hint}")
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
+        raise ConfigValueError(f"the number of replicas must be at least 1, got {replicas!r}")
+    return replicas
+
+
+@contextmanager
+def _operator(
+    kubeconfig: str | None, name: str | None, namespace: str | None, address: str | None
+) -> Iterator[OperatorServer]:
+    from ding.worker.coordinator.operator_server import server_of
+
+    address = address or os.environ.get(ADDRESS_VARIABLE)
+    if not address:
+        hint = "; --kubeconfig alone does not lead there, kubectl port-forward does" if kubeconfig else ""
+        raise ConfigValueError(f"where is the operator? give --operator-server, or set {ADDRESS_VARIABLE}{hint}")
+    for value, option, variable in (
+        (name, "-cdn, --coordinator-name", "KUBERNETES_POD_NAME"),
+        (namespace, "-ns, --namespace", "KUBERNETES_POD_NAMESPACE"),
+    ):
+        if not value and not os.environ.get(variable):
+            raise ConfigValueError(f"whose workers? give {option}, or set {variable}")
+    version = os.environ.get("KUBERNETES_SERVER_API_VERSION", "v1alpha1")
+    try:
+        # None: from the environment.
+        operator = server_of(address, version, namespace=namespace or None, name=name or None)
+    except ValueError as error:
+        raise ConfigValueError(str(error)) from error
+    try:
+        yield operator
+    finally:
+        operator.close()
+
+
+def _accepted(ask: Callable[[], OperatorAnswer], what: str) -> None:
+    from ding.worker.coordinator.errors import OperatorError
+
+    answer = ask()
+    if not answer.success:
+        raise OperatorError(
+            f"the operator refused to {what}: code {answer.code}: {answer.message or 'no reason given'}"
+        )

@@ -1,0 +1,97 @@
+"""The role of the coordinator."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ding.entry.parallel.reports import with_run_figures
+from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare
+from ding.interaction import TlsConfig
+from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
+from ding.worker.coordinator import Coordinator
+from ding.worker.coordinator._master_hub import MasterHub
+
+JOURNAL = "coordinator.sqlite"
+STATUS_EVERY_S = 0.5
+
+
+def coordinate(context: RoleContext) -> dict[str, Any] | None:
+    """Run the coordinator until the run is over; returns its last status, or None when it was asked to stop.
+
+    Raises:
+        PermanentRoleError: The port is taken, or a task failed too often.
+    """
+    cfg = context.payload["cfg"]
+    prepare(cfg, threads=1)
+    began_s = time.monotonic()
+    own = cfg.system.coordinator
+    former = context.peers().get(COORDINATOR)
+    if former is not None:
+        # The workers look for it where it was.
+        own.port = former["port"]
+    own.journal = os.path.join(context.run_dir, JOURNAL)
+    # They announce themselves, also after the coordinator was away.
+    own.update(learner={}, collector={})
+
+    def status() -> dict[str, Any]:
+        return {
+            **with_run_figures(coordinator.status(), round(time.monotonic() - began_s, 1)),
+            "messages": vars(hub.statistics()),
+            "processes": context.peers().get(LAUNCHER, {}),
+        }
+
+    tls = TlsConfig(**cfg.system.tls) if cfg.system.get("tls") else None
+    hub = MasterHub({**own, "status": status, "tls": tls})
+    coordinator = Coordinator(cfg, hub=hub)
+    try:
+        with permanent_bind_errors("system_config.coordinator"):
+            coordinator.start()
+        context.announce({"address": hub.my_address, "port": hub.port})
+        context.on_peer(_ProcessWatch(coordinator).look)
+        over = _supervise(context, coordinator, status)
+        final = status()
+    finally:
+        coordinator.close()
+    if coordinator.exception is not None:
+        raise PermanentRoleError(str(coordinator.exception)) from coordinator.exception
+    return {**final, "solved": coordinator.system_shutdown_flag} if over else None
+
+
+def _supervise(context: RoleContext, coordinator: Coordinator, status: Callable[[], dict[str, Any]]) -> bool:
+    """Report until the run is over (True) or this process is asked to stop (False)."""
+    limits = context.payload["limits"]
+    while not context.stop.wait(STATUS_EVERY_S):
+        now = status()
+        context.status(now)
+        if now["train_iter"] > 0:
+            context.progress()
+        if coordinator.system_shutdown_flag or any(now.get(key, 0) >= limit for key, limit in limits.items()):
+            return True
+    return False
+
+
+class _ProcessWatch:
+    """Reports to the coordinator at once that the process of a worker ended; silence would show it much later."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._pids: dict[str, int | None] = {}
+
+    def look(self, name: str, processes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Compare the processes with what the launcher reported before."""
+        if name != LAUNCHER:
+            return
+        for role, process in processes.items():
+            pid, before = process["pid"], self._pids.get(role)
+            self._pids[role] = pid
+            kind = role.rstrip("0123456789")
+            if before is not None and pid != before and kind in ("learner", "collector"):
+                # In a thread: to drop a dead process may take a while.
+                error = process.get("last_error")
+                reason = "its process ended" + (f": {error}" if error else "")
+                drop = self._coordinator.drop_worker
+                threading.Thread(target=drop, args=(role, kind, reason), name=f"drop-{role}", daemon=True).start()

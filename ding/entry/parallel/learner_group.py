@@ -1,0 +1,184 @@
+"""A learner of several processes: an aggregator in the place of the learner, and a process for each rank.
+
+The coordinator talks to the aggregator, which splits each batch among the ranks; these average their gradients by
+``torch.distributed``. They enrol at the aggregator. All of them are one group of roles: when one ends, all begin anew.
+
+On one machine the ranks find each other through a file in the folder of the run, which only its owner may read, and
+exchange gradients over the loopback interface. Over several machines they do as ``torchrun`` has it: rank 0 listens at
+``MASTER_ADDR:MASTER_PORT``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import torch.distributed as dist
+from easydict import EasyDict
+
+from ding.entry.parallel.workers import (
+    COORDINATOR,
+    PEER_TIMEOUT_S,
+    permanent_bind_errors,
+    prepare,
+    serve,
+    threads_for,
+    work,
+)
+from ding.interaction import TlsConfig
+from ding.parallel.launch import Role, RoleContext
+from ding.worker.adapter import LearnerAggregator, WorkersMissing
+from ding.worker.learner.comm import DEFAULT_GROUP_TIMEOUT_S, create_comm_learner, group_backend, join_group
+
+CONNECT_TIMEOUT_S = 120.0
+
+
+def rank_name(learner: str, rank: int) -> str:
+    """Return the role of a rank: ``learner0_rank1``."""
+    return f"{learner}_rank{rank}"
+
+
+def make_ranks(learner: str, payload: dict[str, Any], ranks: range, world_size: int, **more: Any) -> list[Role]:
+    """Return the roles of some ranks of a learner; ``more`` goes to each `Role`."""
+    group = {"learner": learner, "world_size": world_size, "local_processes": len(ranks)}
+    return [
+        Role(
+            rank_name(learner, rank),
+            learn_rank,
+            {**payload, **group, "rank": rank, "local_rank": local_rank},
+            group=learner,
+            **more,
+        )
+        for local_rank, rank in enumerate(ranks)
+    ]
+
+
+def aggregate(context: RoleContext) -> None:
+    """Run the aggregator of a learner until asked to stop.
+
+    The payload may have ``aggregator``: the addresses of ``slave`` and ``master``; else any free ports are used.
+
+    Raises:
+        PermanentRoleError: A port is taken.
+        WorkersMissing: A rank did not come.
+    """
+    cfg = context.payload["cfg"]
+    prepare(cfg, threads=1)
+    coordinator = context.wait_for_peer(COORDINATOR, PEER_TIMEOUT_S)
+    if coordinator is None:
+        return
+    over = threading.Event()
+    context.on_peer(lambda name, data: over.set() if name == COORDINATOR and data != coordinator else None)
+    given = context.payload.get("aggregator") or {}
+    _aggregate(context, aggregator_config(cfg, context.name, coordinator["address"], given), over)
+
+
+def aggregate_freely(context: RoleContext) -> None:
+    """As `aggregate`, with the whole config of the aggregator in the payload's ``config``."""
+    _aggregate(context, context.payload["config"], threading.Event())
+
+
+def _aggregate(context: RoleContext, config: EasyDict, over: threading.Event) -> None:
+    where = f"the aggregator of {context.name}"
+    with permanent_bind_errors(where):
+        aggregator = LearnerAggregator(config)
+
+    def stop() -> None:
+        over.set()
+        aggregator.cancel()
+
+    context.stop.on_set(stop)
+    missing: list[str] = []
+    if "aggregator" not in context.payload and "config" not in context.payload:
+        # The launcher has the ranks, too, and starts all anew; elsewhere they come back by themselves.
+
+        def give_up(sentence: str) -> None:
+            missing.append(sentence)
+            over.set()
+
+        aggregator.on_incomplete = give_up
+    try:
+        with permanent_bind_errors(where):
+            context.announce({"address": aggregator.listen()})
+            aggregator.start()
+        serve(aggregator, context, over)
+        if missing and not context.stop.is_set():
+            raise WorkersMissing(f"{context.name}: {missing[0]}; the others do not answer any more")
+    except WorkersMissing:
+        if not context.stop.is_set():
+            raise
+    finally:
+        aggregator.close()
+
+
+def aggregator_config(cfg: EasyDict, learner: str, address: str | None, given: Mapping[str, Any]) -> EasyDict:
+    """Return the config of the aggregator of a learner.
+
+    Args:
+        address: Where the coordinator listens; None when it connects by itself.
+        given: ``slave`` and ``master`` with ``host`` and ``port``, where they are fixed.
+    """
+    section = cfg.system[learner]
+    host = {"host": section.get("host"), "port": 0}
+    result = EasyDict(
+        slave={**host, **given.get("slave", {}), "coordinator_address": address, "name": learner},
+        master={**host, **given.get("master", {})},
+        learner_num=int(section.gpu_num),
+        connect_timeout_s=CONNECT_TIMEOUT_S,
+        log_path=os.path.join(cfg.main.exp_name, "log"),
+    )
+    if cfg.system.get("tls"):
+        result.slave.tls = result.master.tls = TlsConfig(**cfg.system.tls)
+    return result
+
+
+def learn_rank(context: RoleContext) -> dict[str, Any] | None:
+    """Run one of the processes of a learner until asked to stop, or until its aggregator was away for too long.
+
+    Raises:
+        GroupBroken: The other processes have ended, or stand still.
+    """
+    payload = context.payload
+    learner, rank, world_size = payload["learner"], int(payload["rank"]), int(payload["world_size"])
+    threads = threads_for(payload["cfg"], "learner")
+    names = prepare(payload["cfg"], threads, seed_offset=rank)
+    if not _join(context, learner, rank, world_size):
+        return None
+    section = dict(payload["cfg"].system[learner])
+    section["multi_gpu"] = True
+    outlasted = work(context, create_comm_learner, names, section, learner)
+    return {"ended": f"{learner}: the aggregator is gone"} if outlasted else None
+
+
+def _join(context: RoleContext, learner: str, rank: int, world_size: int) -> bool:
+    """Join the group of ranks; False when asked to stop meanwhile."""
+    payload = context.payload
+    cfg, local_processes = payload["cfg"], payload["local_processes"]
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(payload["local_rank"]), WORLD_SIZE=str(world_size))
+    timeout_s = float(cfg.system[learner].get("group_timeout_s", DEFAULT_GROUP_TIMEOUT_S))
+    store = None
+    if not payload.get("rendezvous_by_env"):
+        path = _meeting_file(context, learner, rank)
+        if path is None:
+            return False
+        store = dist.FileStore(path, world_size)
+        store.set_timeout(datetime.timedelta(seconds=timeout_s))
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform.startswith("linux") else "lo0")
+    backend = group_backend(bool(cfg.main.policy.get("cuda", False)), local_processes)
+    join_group(timeout_s, backend=backend, rank=rank, world_size=world_size, store=store)
+    return True
+
+
+def _meeting_file(context: RoleContext, learner: str, rank: int) -> str | None:
+    """A new file for each life of the group; rank 0 says which."""
+    if rank == 0:
+        path = os.path.join(context.run_dir, f"{learner}_{secrets.token_hex(8)}.group")
+        context.announce({"group": path})
+        return path
+    first = context.wait_for_peer(rank_name(learner, 0), PEER_TIMEOUT_S)
+    return None if first is None else first["group"]

@@ -1,0 +1,115 @@
+"""What a coordinator reports of a parallel run: as JSON, as a `RunStatus`, and as the result of the run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ding.entry.view.status import UNBOUNDED, RunStatus, WorkerStatus, write_result
+from ding.parallel.launch import ProcessStatus
+
+_RESUME_PREFIX = "resume_"
+_FIGURES = ("solved", "return", "best_return", "env_step", "train_iter", "elapsed_s")
+_DETAILS = ("tasks", "buffers", "duplicates")
+
+
+def with_run_figures(report: Mapping[str, Any], elapsed_s: float) -> dict[str, Any]:
+    """Return the coordinator's status with the figures of the run under the names of the serial mode.
+
+    ``env_step`` counts the steps of finished collector tasks, or those that the samples that came must stem from when
+    they are more; ``return`` is the mean return of the last evaluation.
+    """
+    rows = int((report.get("buffers") or {}).get("rows", 0)) // int(report.get("samples_per_step", 1))
+    last = report.get("last_evaluation") or {}
+    env_step = max(int(report.get("envstep", 0)), rows)
+    return {**report, "env_step": env_step, "return": last.get("reward_mean"), "elapsed_s": elapsed_s}
+
+
+class ReportReader:
+    """Makes a `RunStatus` of each report; counts the evaluations and the seconds, which outlive a coordinator.
+
+    Args:
+        exp_name: The experiment.
+        limits: ``train_iter`` and ``env_step`` at which the run ends, where it has limits.
+        stop_value: The mean return at which the run is solved.
+    """
+
+    def __init__(
+        self,
+        exp_name: str,
+        limits: Mapping[str, int],
+        stop_value: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._exp_name = exp_name
+        self._limits = limits
+        self._stop_value = stop_value
+        self._clock = clock
+        self._began_s = clock()
+        self._report: Mapping[str, Any] = {}
+        self._evaluations = 0
+
+    def read(
+        self, report: Mapping[str, Any] | None = None, processes: Mapping[str, ProcessStatus] | None = None
+    ) -> RunStatus:
+        """Return how the run does by the newest report; None: by the one before, with the processes as they are now."""
+        if report is not None:
+            self._evaluations += report.get("last_evaluation") != self._report.get("last_evaluation")
+            self._report = report
+        report = self._report
+        buffers, workers = report.get("buffers") or {}, report.get("workers") or {}
+        held = buffers.get("held") or {}
+        return RunStatus(
+            exp_name=self._exp_name,
+            env_step=int(report.get("env_step", 0)),
+            train_iter=int(report.get("train_iter", 0)),
+            elapsed_s=self._clock() - self._began_s,
+            max_env_step=self._limits.get("env_step", UNBOUNDED),
+            max_train_iter=self._limits.get("train_iter", UNBOUNDED),
+            stop_value=self._stop_value,
+            solved=bool(report.get("solved", False)),
+            evaluations=self._evaluations,
+            last_return=report.get("return"),
+            best_return=report.get("best_return"),
+            buffer_rows=sum(int(one.get("rows", 0)) for one in held.values()),
+            pushed_rows=int(buffers.get("rows", 0)),
+            sampled_rows=int(buffers.get("sampled_rows", 0)),
+            processes=processes or {},
+            workers={
+                name: WorkerStatus(str(one.get("task_id") or one.get("state") or "-"), one.get("version_lag"))
+                for name, one in workers.items()
+            },
+            report=report,
+        )
+
+
+def newest_checkpoint(exp_name: str) -> str | None:
+    """Return the path of the checkpoint that was written last, or None."""
+    found = sorted(Path(exp_name).glob("ckpt*/*.pth.tar"), key=lambda path: path.stat().st_mtime)
+    return str(found[-1]) if found else None
+
+
+def finish_run(status: RunStatus) -> tuple[dict[str, Any], str]:
+    """Write ``result.json`` from the last status of a run; returns what is in it, and the end in a sentence."""
+    report = status.report
+    result = {key: report.get(key) for key in (*_FIGURES, *_DETAILS)}
+    if "ratings" in report:
+        # Of the players of a league, former selves among them.
+        result["ratings"] = report["ratings"]
+    checkpoint = _keep_final_checkpoint(status.exp_name)
+    result.update(exp_name=status.exp_name, checkpoint=checkpoint)
+    write_result(status.exp_name, result)
+    return result, status.describe_end() + (f"; the policy is in {checkpoint}" if checkpoint else "")
+
+
+def _keep_final_checkpoint(exp_name: str) -> str | None:
+    """Give the checkpoint that the stopping learner left the name of the final one; returns its path."""
+    newest = newest_checkpoint(exp_name)
+    if newest is None or not Path(newest).name.startswith(_RESUME_PREFIX):
+        return newest
+    final = Path(newest).with_name("ckpt_final.pth.tar")
+    os.replace(newest, final)
+    return str(final)

@@ -1,0 +1,41 @@
+"""Which roles a run has.
+
+The payload of each is the compiled config of the run (`ding.config.compile_config_parallel`) with folders instead of
+``'auto'``, so that all of them build their part from the same facts. The coordinator announces its address; the
+workers enrol there, whatever port they got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from easydict import EasyDict
+
+from ding.entry.parallel.coordinator import coordinate
+from ding.entry.parallel.learner_group import aggregate, make_ranks
+from ding.entry.parallel.workers import COORDINATOR, collect_beside_others, learn
+from ding.parallel.launch import Role
+
+PRELOAD = ("gymnasium", "torch", "ding.envs", "ding.policy", "ding.worker")
+"""What every role needs: the library's heavy imports, nothing that starts a thread."""
+
+
+def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
+    """Return the roles of a run: the coordinator, then the workers.
+
+    A learner of several processes is an aggregator, under the learner's name, and its ranks.
+
+    Args:
+        cfg: Compiled config with real folders.
+        limits: ``train_iter`` and ``env_step`` at which the run ends.
+    """
+    payload = {"cfg": cfg, "limits": dict(limits)}
+    roles = [Role(COORDINATOR, coordinate, payload, ends_run=True, stop_phase=0)]
+    for name in cfg.system.coordinator.learner:
+        if not cfg.system[name].get("multi_gpu", False):
+            roles.append(Role(name, learn, payload))
+            continue
+        world_size = int(cfg.system[name].gpu_num)
+        roles.append(Role(name, aggregate, payload, group=name))
+        roles += make_ranks(name, payload, range(world_size), world_size)
+    return roles + [Role(name, collect_beside_others, payload) for name in cfg.system.coordinator.collector]

@@ -1,0 +1,197 @@
+"""The roles of learners and collectors of one process, and what all worker roles share."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import torch
+from easydict import EasyDict
+
+from ding.interaction.exception import PortTakenError, UnsafeBindError
+from ding.parallel.launch import PermanentRoleError, RoleContext
+from ding.utils import import_module, set_pkg_seed
+from ding.worker.collector.comm import create_comm_collector
+from ding.worker.learner.comm import create_comm_learner
+
+logger = logging.getLogger("ding.entry")
+
+COORDINATOR = "coordinator"
+PEER_TIMEOUT_S = 120.0
+COLLECTOR_NICENESS = 10
+_LOOK_EVERY_S = 0.5
+# So many answers to the coordinator show that a worker works: one that breaks at its first step gives two or three.
+_PROOF_TASKS = 10
+
+
+class _Endpoint(Protocol):
+    """The worker's end of the connection to its master."""
+
+    @property
+    def is_connected(self) -> bool: ...
+
+    def statistics(self) -> Any: ...
+
+
+class CommWorker(Protocol):
+    """What a role runs: a comm learner, a comm collector, an aggregator."""
+
+    @property
+    def slave(self) -> _Endpoint: ...
+
+    def start(self) -> Any: ...
+
+    def close(self) -> Any: ...
+
+
+def collect(context: RoleContext) -> None:
+    """Run a collector until asked to stop."""
+    _work_alone(context, "collector", create_comm_collector)
+
+
+def collect_beside_others(context: RoleContext) -> None:
+    """Run a collector in a process of its own on the machine of the learners.
+
+    With fewer cores than processes, the learners and the coordinator go first: samples beyond those that the learners
+    can use are of no worth, a learner that waits for a core is.
+    """
+    system = context.payload["cfg"].system.coordinator
+    if hasattr(os, "nice") and 1 + len(system.learner) + len(system.collector) > cores():
+        os.nice(COLLECTOR_NICENESS)
+    collect(context)
+
+
+def learn(context: RoleContext) -> None:
+    """Run a learner until asked to stop; it leaves a checkpoint."""
+    _work_alone(context, "learner", create_comm_learner)
+
+
+def _work_alone(context: RoleContext, kind: str, create: Callable[[EasyDict], Any]) -> None:
+    cfg = context.payload["cfg"]
+    names = prepare(cfg, threads_for(cfg, kind))
+    work(context, create, names, dict(cfg.system[context.name]), COORDINATOR)
+
+
+def work(
+    context: RoleContext,
+    create: Callable[[EasyDict], Any],
+    import_names: list[str],
+    section: dict[str, Any],
+    master: str,
+) -> bool:
+    """Run a comm worker until asked to stop; returns whether it ended because its master was away for too long.
+
+    Args:
+        create: Makes the worker from its config.
+        import_names: Modules that the own config names; a task can use what they register.
+        section: Its section of the system config.
+        master: The role at which it enrols.
+
+    Raises:
+        PermanentRoleError: Its port is taken.
+        BaseException: Why it cannot go on.
+    """
+    cfg = context.payload["cfg"]
+    found = context.wait_for_peer(master, PEER_TIMEOUT_S)
+    if found is None:
+        return False
+    section["tls"] = dict(cfg.system.tls) if cfg.system.get("tls") else None
+    worker = create(worker_config(section, context.name, import_names, found["address"]))
+    over = threading.Event()
+    context.on_peer(lambda name, data: over.set() if name == master and data != found else None)
+    context.stop.on_set(over.set)
+    if hasattr(worker, "on_broken"):
+        worker.on_broken = over.set
+    try:
+        with permanent_bind_errors(f"system_config.{context.name}"):
+            worker.start()
+        # When the coordinator moved, too: another process in this place is quicker than a change of the master.
+        outlasted = serve(worker, context, over)
+    finally:
+        worker.close()
+    if not context.stop.is_set() and getattr(worker, "group_error", None) is not None:
+        raise worker.group_error
+    return outlasted
+
+
+@contextlib.contextmanager
+def permanent_bind_errors(where: str) -> Iterator[None]:
+    """An address that cannot be listened to is an error that another start would not help."""
+    try:
+        yield
+    except (PortTakenError, UnsafeBindError) as error:
+        raise PermanentRoleError(f"{where}: {error}") from error
+
+
+def serve(worker: CommWorker, context: RoleContext, over: threading.Event) -> bool:
+    """Wait until it is over; with a ``patience_s`` in the payload, also until no master was there for so long, which
+    is what is returned.
+    """
+    patience_s = context.payload.get("patience_s")
+    seen_s, proven = time.monotonic(), False
+    # Never without a timeout: handlers of signals run in this thread only, and a signal that came to another one, or
+    # just before the wait, does not end the wait.
+    while not over.wait(_LOOK_EVERY_S):
+        if not proven and worker.slave.statistics().tasks_completed >= _PROOF_TASKS:
+            proven = True
+            context.progress()
+        if worker.slave.is_connected:
+            seen_s = time.monotonic()
+        elif patience_s is not None and time.monotonic() - seen_s > patience_s:
+            logger.info("no coordinator for %.0f s: the run is over", patience_s)
+            return True
+    return False
+
+
+def worker_config(section: Mapping[str, Any], name: str, import_names: list[str], address: str | None) -> EasyDict:
+    """Return what a comm worker is built from.
+
+    Args:
+        section: ``system.learner0`` and the like.
+        name: The worker's name, unique in the run.
+        import_names: Modules that the own config names; a task can use what they register.
+        address: Where the coordinator listens; None when it connects by itself.
+    """
+    own = {**section, "name": name, "coordinator_address": address}
+    own["import_names"] = [*section.get("import_names", []), *import_names]
+    return EasyDict(own)
+
+
+def prepare(cfg: EasyDict, threads: int, seed_offset: int = 0) -> list[str]:
+    """Import the modules that the config names, seed, and bound the threads; returns the names of the modules."""
+    names = sorted(set(import_names_of(cfg)))
+    import_module(names)
+    torch.set_num_threads(threads)
+    set_pkg_seed(cfg.seed + seed_offset, use_cuda=bool(cfg.main.policy.get("cuda", False)))
+    return names
+
+
+def import_names_of(node: object) -> Iterator[str]:
+    """Yield every entry of ``import_names`` anywhere in a config."""
+    if isinstance(node, Mapping):
+        names = node.get("import_names") or []
+        yield from names if isinstance(names, (list, tuple)) else [names]
+        node = list(node.values())
+    if isinstance(node, (list, tuple)):
+        for child in node:
+            yield from import_names_of(child)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_for(cfg: EasyDict, kind: str) -> int:
+    """Torch threads: collectors play small batches on one; the learners share the cores that are left."""
+    if kind == "collector":
+        return 1
+    system = cfg.system.coordinator
+    left = cores() - len(system.collector)
+    processes = sum(max(1, int(cfg.system.get(name, {}).get("gpu_num", 1))) for name in system.learner)
+    return max(1, left // max(1, processes))

@@ -1,0 +1,89 @@
+"""Where the batches of a serial run come from.
+
+A loop collects once in each pass and then trains on every batch that the path yields; which samples are kept, for how
+long, and how often they are drawn is the path's business alone. `ReplayPath` is that of the off-policy algorithms.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ding.data.roles import Samples
+from ding.entry.serial.parts import SerialParts
+from ding.entry.utils import random_collect
+
+logger = logging.getLogger("ding.entry")
+
+
+class DataPath(Protocol):
+    """From the collector to the learner."""
+
+    def prepare(self) -> None:
+        """Collect what must be there before the first pass."""
+
+    def collect(self) -> None:
+        """Collect once, and keep the samples.
+
+        Raises:
+            StopNow: A signal came; nothing was kept.
+        """
+
+    def batches(self) -> Iterator[Samples]:
+        """Yield the batches of a pass; the loop trains once on each."""
+
+    def trained(self) -> None:
+        """Take over what the learner found out about the newest batch, e.g. its priorities."""
+
+
+class ReplayPath:
+    """Collects into a replay buffer, and draws ``policy.learn.update_per_collect`` batches from it in each pass.
+
+    Args:
+        parts: The workers.
+        interruptible: Makes the section that a signal may leave at any point.
+    """
+
+    def __init__(self, parts: SerialParts, interruptible: Callable[[], AbstractContextManager[None]]) -> None:
+        self._parts = parts
+        self._interruptible = interruptible
+        self._trained = False
+        self._updates = int(parts.cfg.policy.learn.update_per_collect)
+        self._batch_size = int(parts.learner.policy.get_attribute("batch_size"))
+        self._uses_priority = bool(parts.learner.policy.get_attribute("priority"))
+
+    def prepare(self) -> None:
+        parts = self._parts
+        if parts.cfg.policy.get("random_collect_size", 0) > 0:
+            with self._interruptible():
+                random_collect(
+                    parts.cfg.policy, parts.policy, parts.collector, parts.collector_env, parts.commander, parts.buffer
+                )
+
+    def collect(self) -> None:
+        parts = self._parts
+        collect_kwargs = parts.commander.step()
+        with self._interruptible():
+            samples = parts.collector.collect(train_iter=parts.learner.train_iter, policy_kwargs=collect_kwargs)
+        parts.buffer.push(samples, cur_collector_envstep=parts.collector.envstep)
+
+    def batches(self) -> Iterator[Samples]:
+        learner, buffer = self._parts.learner, self._parts.buffer
+        for done in range(self._updates):
+            batch = buffer.sample(self._batch_size, learner.train_iter)
+            if batch is None:
+                # Before the first update the buffer is simply not full enough yet, in a resumed run, too.
+                if self._trained:
+                    logger.warning(
+                        "the buffer gave no batch of %d after %d of %d updates of this pass; collecting on",
+                        self._batch_size, done, self._updates,
+                    )  # fmt: skip
+                return
+            yield batch
+
+    def trained(self) -> None:
+        self._trained = True
+        if self._uses_priority:
+            self._parts.buffer.update(self._parts.learner.priority_info)

@@ -1,0 +1,157 @@
+"""From a compiled config to the parts of a serial run, and their orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.config._experiment_dir import unused_dir_removed
+from ding.data.roles import Buffer, CollectMode, EnvManager, Samples
+from ding.entry.serial.shape_check import check_model_shapes
+from ding.envs import create_env_manager, get_vec_env_setting
+from ding.policy import Policy, create_policy
+from ding.utils import get_rank, set_pkg_seed
+from ding.utils._tb_writer import LazyWriter
+from ding.worker import (
+    BaseLearner,
+    BaseSerialCommander,
+    ISerialEvaluator,
+    create_buffer,
+    create_serial_collector,
+    create_serial_evaluator,
+)
+
+EnvSetting = tuple[Callable[..., Any], Sequence[Any], Sequence[Any]]
+"""``(env class, collector env configs, evaluator env configs)``"""
+
+
+class Collector(Protocol):
+    """A serial collector, as far as a pipeline calls it."""
+
+    envstep: int
+
+    def collect(self, **kwargs: Any) -> Samples:
+        """Collect samples, or episodes."""
+
+    def reset_policy(self, _policy: CollectMode | None = None) -> None:
+        """Reset the policy, or replace it."""
+
+    def close(self) -> None:
+        """Release what the collector holds."""
+
+
+class ReplayBuffer(Buffer, Protocol):
+    """A replay buffer of a run."""
+
+    replay_buffer_size: int
+
+    def close(self) -> None:
+        """Release what the buffer holds."""
+
+
+@dataclass
+class SerialParts:
+    """What a serial loop works with. Close it through the context manager that made it."""
+
+    cfg: EasyDict
+    policy: Policy
+    learner: BaseLearner
+    collector: Collector
+    evaluator: ISerialEvaluator
+    buffer: ReplayBuffer
+    commander: BaseSerialCommander
+    collector_env: EnvManager
+    evaluator_env: EnvManager
+
+
+@contextlib.contextmanager
+def serial_parts(
+    cfg: EasyDict,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    dynamic_seed: bool = True,
+) -> Iterator[SerialParts]:
+    """Build envs, policy and workers, and close what was built when the block ends, in whatever way it ends.
+
+    Args:
+        cfg: A compiled config.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``; from ``cfg.env`` when not given.
+        model: The network; the policy's default when not given.
+        dynamic_seed: Whether each reset of a collector env draws a new seed.
+
+    Raises:
+        ConfigValueError: The policy asks for several buffers, which a serial run does not have, or the shapes of
+            ``policy.model`` do not fit the env.
+    """
+    with contextlib.ExitStack() as ends:
+        with unused_dir_removed(cfg.exp_name):
+            parts = _build(cfg, env_setting, model, dynamic_seed, ends)
+        yield parts
+
+
+def _build(
+    cfg: EasyDict,
+    env_setting: EnvSetting | None,
+    model: torch.nn.Module | None,
+    dynamic_seed: bool,
+    ends: contextlib.ExitStack,
+) -> SerialParts:
+    if cfg.policy.other.replay_buffer.get("multi_buffer", False):
+        raise ConfigValueError("policy.other.replay_buffer.multi_buffer: serial_pipeline works with one buffer")
+    collector_env, evaluator_env = _create_envs(cfg, env_setting, dynamic_seed, ends)
+    set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
+    policy = create_policy(cfg.policy, model=model, enable_field=["learn", "collect", "eval", "command"])
+    if model is None:
+        check_model_shapes(type(policy), cfg.policy.model, collector_env)
+    writer = LazyWriter(os.path.join(f"./{cfg.exp_name}", "log", "serial")) if get_rank() == 0 else None
+    if writer is not None:
+        ends.callback(writer.close)
+    common = {"tb_logger": writer, "exp_name": cfg.exp_name}
+    learner = BaseLearner(cfg.policy.learn.learner, policy.learn_mode, **common)
+    ends.callback(learner.close)
+    collector: Any = create_serial_collector(
+        cfg.policy.collect.collector, env=collector_env, policy=policy.collect_mode, **common
+    )
+    ends.callback(collector.close)
+    evaluator = create_serial_evaluator(cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common)
+    ends.callback(evaluator.close)
+    buffer: Any = create_buffer(cfg.policy.other.replay_buffer, **common)
+    ends.callback(buffer.close)
+    commander = BaseSerialCommander(
+        cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode
+    )
+    return SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, collector_env, evaluator_env)
+
+
+def env_managers(
+    cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True, evaluate: bool = True
+) -> tuple[Any, Any]:
+    """Return the collector's and the evaluator's env manager, None for the one that is not wanted."""
+    setting: Any = env_setting
+    if setting is None:
+        setting = get_vec_env_setting(cfg.env, collect=collect, eval_=evaluate)
+    env_fn, collector_cfgs, evaluator_cfgs = setting
+    managers = [
+        create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs]) if wanted else None
+        for wanted, cfgs in ((collect, collector_cfgs), (evaluate, evaluator_cfgs))
+    ]
+    return managers[0], managers[1]
+
+
+def _create_envs(
+    cfg: EasyDict, env_setting: EnvSetting | None, dynamic_seed: bool, ends: contextlib.ExitStack
+) -> tuple[EnvManager, EnvManager]:
+    collector_env, evaluator_env = env_managers(cfg, env_setting)
+    ends.callback(collector_env.close)
+    ends.callback(evaluator_env.close)
+    collector_env.seed(cfg.seed, dynamic_seed=dynamic_seed)
+    evaluator_env.seed(cfg.seed, dynamic_seed=False)
+    return collector_env, evaluator_env

@@ -1,0 +1,56 @@
+"""Shapes in the config that contradict the env, reported before a network meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+from gymnasium import spaces
+
+from ding.config import ConfigValueError
+from ding.data.roles import EnvManager
+from ding.policy import Policy
+
+
+def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: EnvManager) -> None:
+    """Compare ``policy.model`` with the spaces of the env.
+
+    Only a network of ours is judged: what the keys mean to a policy or model of the user's is not known here.
+
+    Args:
+        policy_cls: The policy class; its ``default_model`` shows whose network it is.
+        model_cfg: ``cfg.policy.model``.
+        env: An env manager.
+
+    Raises:
+        ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit.
+    """
+    default_model = getattr(policy_cls, "default_model", None)
+    if not getattr(default_model, "__module__", "").startswith("ding.") or "type" in model_cfg:
+        return
+    wanted, found = model_cfg.get("obs_shape"), env.observation_space
+    if isinstance(found, spaces.Box) and _is_shape(wanted) and _as_tuple(wanted) != found.shape:
+        raise ConfigValueError(f"policy.model.obs_shape is {wanted}, but observations of the env are {found.shape}")
+    wanted, found = model_cfg.get("action_shape"), env.action_space
+    count = _action_shape(found)
+    if count is not None and _is_shape(wanted) and _as_tuple(wanted) != count:
+        shown = count[0] if isinstance(found, spaces.Discrete) else list(count)
+        raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")
+
+
+def _action_shape(space: spaces.Space) -> tuple[int, ...] | None:
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),)
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return tuple(int(n) for n in space.nvec)
+    return None
+
+
+def _is_shape(value: object) -> TypeGuard[int | Sequence[int]]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return all(isinstance(one, int) for one in value)
+    return isinstance(value, int)
+
+
+def _as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)

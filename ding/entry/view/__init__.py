@@ -1,0 +1,11 @@
+"""What people and programs see of a run, in both modes: one `RunStatus`, and what is made of it.
+
+* ``status``: the snapshot, its rates, ``result.json``.
+* ``views``, ``live``: log lines, or a view on a terminal.
+* ``access_file``: where a running parallel run can be asked (`ding status`).
+* ``plot``, ``event_files``: learning curves (`ding plot`).
+"""
+
+from ding.utils.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

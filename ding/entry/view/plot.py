@@ -1,0 +1,128 @@
+"""`ding plot`: learning curves as a picture."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ding.config import ConfigValueError
+from ding.entry.view.event_files import read_scalars, tags_in
+from ding.utils import nearest, require_extra
+
+DEFAULT_TAG = "evaluator_step/reward_mean"
+
+# What distinguishes the runs of one experiment: the seed, and the time stamp of a renewed folder.
+_RUN_SUFFIX = re.compile(r"([/_.-]?seed[_-]?\d+)?(_\d{6}_\d{6}(_\d+)?)?$")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Mean and spread over the runs of one experiment.
+
+    ``steps`` int64 `[N]`, ``mean``, ``low``, ``high`` float64 `[N]`; ``low`` and ``high`` are one standard deviation
+    away from the mean.
+    """
+
+    label: str
+    runs: int
+    steps: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def find_runs(folders: Iterable[str | Path]) -> list[Path]:
+    """Return every experiment folder (one with ``log/serial``) in or below ``folders``.
+
+    Raises:
+        ConfigValueError: A folder does not exist, or no experiment is in it.
+    """
+    runs: list[Path] = []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise ConfigValueError(f"{folder}: there is no such folder")
+        found = (
+            [folder]
+            if (folder / "log" / "serial").is_dir()
+            else sorted(p.parent.parent for p in folder.glob("**/log/serial"))
+        )
+        if not found:
+            raise ConfigValueError(f"{folder}: no experiment is in this folder (no log/serial)")
+        runs += [run for run in found if run not in runs]
+    return runs
+
+
+def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> list[Curve]:
+    """Return one curve per experiment; runs that differ in the seed or in the time stamp only belong together.
+
+    Runs of an experiment are brought to common steps by linear interpolation. Before its first value a run does not
+    count; after its last one (it was solved and stopped) it keeps that value.
+
+    Raises:
+        ConfigValueError: Nothing is found in a folder, or no run has the tag.
+    """
+    groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    runs = find_runs(folders)
+    for run in runs:
+        steps, values = read_scalars(run / "log" / "serial", tag)
+        if len(steps):
+            groups.setdefault(label_of(run), []).append((steps, values))
+    if not groups:
+        known = set().union(*(tags_in(run / "log" / "serial") for run in runs))
+        near = nearest(tag, known)
+        hint = "" if near is None else f"; did you mean {near!r}?"
+        raise ConfigValueError(f"no run has values under the tag {tag!r}{hint}")
+    return [_average(label, runs_of) for label, runs_of in groups.items()]
+
+
+def label_of(run: Path) -> str:
+    """Return the name of the experiment that ``run`` is a run of."""
+    return _RUN_SUFFIX.sub("", run.as_posix()) or run.as_posix()
+
+
+def _average(label: str, runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
+    steps = np.unique(np.concatenate([run_steps for run_steps, _ in runs]))
+    table = np.stack([np.interp(steps, run_steps, values, left=np.nan) for run_steps, values in runs])
+    mean, spread = np.nanmean(table, axis=0), np.nanstd(table, axis=0)
+    return Curve(label, len(runs), steps, mean, mean - spread, mean + spread)
+
+
+def plot(folders: Iterable[str | Path], out: str | Path = "learning_curve.png", tag: str = DEFAULT_TAG) -> Path:
+    """Draw the learning curves of the experiments in ``folders`` and return the path of the PNG.
+
+    Raises:
+        ImportError: matplotlib is missing; the message says which extra brings it.
+        ConfigValueError: See `learning_curves`; or the folder of ``out`` does not exist.
+    """
+    out = Path(out)
+    if not out.parent.is_dir():
+        raise ConfigValueError(f"{out}: there is no folder {out.parent} to write to")
+    curves = learning_curves(folders, tag)
+    figure, axes = _axes()
+    for curve in curves:
+        runs = f" ({curve.runs} runs)" if curve.runs > 1 else ""
+        (line,) = axes.plot(curve.steps, curve.mean, label=curve.label + runs)
+        if curve.runs > 1:
+            axes.fill_between(curve.steps, curve.low, curve.high, color=line.get_color(), alpha=0.2, linewidth=0)
+    axes.set_xlabel("train iterations" if "_iter/" in tag else "env steps")
+    axes.set_ylabel("evaluation return" if tag == DEFAULT_TAG else tag)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(out, dpi=150)
+    return out
+
+
+def _axes() -> tuple[Any, Any]:
+    require_extra("matplotlib", "plot")
+    # The object interface and this canvas need no display, and leave pyplot's global state alone.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot()

@@ -1,0 +1,138 @@
+"""How a run does: one snapshot for both modes, from which everything that people or programs see is made.
+
+A pipeline makes a `RunStatus` now and then and hands it to a view (`ding.entry.view.views`); the last one becomes
+``result.json``. The learning curves of `ding plot` are the same figures over time, in the event files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ding.parallel.launch import ProcessStatus
+from ding.utils.file_helper import atomic_write
+
+UNBOUNDED = int(1e8)
+"""A limit of at least this many steps or iterations counts as no limit: no share of it is shown."""
+
+
+@dataclass(frozen=True)
+class WorkerStatus:
+    """What a worker of a parallel run does, and how many versions its policy is behind."""
+
+    does: str
+    version_lag: float | None = None
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """A snapshot of a run.
+
+    Attributes:
+        env_step: Steps of all collector envs.
+        train_iter: Optimisation steps.
+        elapsed_s: Seconds since the run (or what a resumed run goes on with) began.
+        max_env_step, max_train_iter: The limits.
+        stop_value: The mean return at which the run is solved; None when it is no number.
+        evaluations: How many evaluations are over.
+        returns: Return of each episode of the last evaluation, where they are known one by one.
+        last_return, best_return: Mean return of the last and of the best evaluation.
+        buffer_rows, buffer_size: Samples in the buffers, and how many they can hold.
+        pushed_rows, sampled_rows: Samples so far; None where nothing counts them.
+        processes, workers: Of a parallel run, by name.
+        report: What the coordinator of a parallel run reported last, whole (JSON-like).
+    """
+
+    exp_name: str
+    env_step: int = 0
+    train_iter: int = 0
+    elapsed_s: float = 0.0
+    max_env_step: float = UNBOUNDED
+    max_train_iter: float = UNBOUNDED
+    stop_value: float | None = None
+    solved: bool = False
+    evaluations: int = 0
+    returns: tuple[float, ...] = ()
+    last_return: float | None = None
+    best_return: float | None = None
+    buffer_rows: int = 0
+    buffer_size: int | None = None
+    pushed_rows: int | None = None
+    sampled_rows: int = 0
+    processes: Mapping[str, ProcessStatus] = field(default_factory=dict)
+    workers: Mapping[str, WorkerStatus] = field(default_factory=dict)
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float | None:
+        """Done share in [0, 1] of the limit that is nearest, or None when there is no limit."""
+        pairs = ((self.env_step, self.max_env_step), (self.train_iter, self.max_train_iter))
+        shares = [done / limit for done, limit in pairs if 0 < limit < UNBOUNDED]
+        return min(1.0, max(shares)) if shares else None
+
+    @property
+    def sample_ratio(self) -> float | None:
+        """Samples drawn per sample pushed, over the whole run; None before the first."""
+        return self.sampled_rows / self.pushed_rows if self.pushed_rows else None
+
+    def describe_end(self) -> str:
+        """Return how the run ended, in one sentence."""
+        value = "no evaluation" if self.last_return is None else f"return {self.last_return:.2f}"
+        end = "solved" if self.solved else "reached its limit"
+        counts = f"{self.env_step} env steps and {self.train_iter} train iterations"
+        return f"{end}: {value} after {counts} in {self.elapsed_s:.1f} s"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Per second. ``left_s``: seconds until the nearer limit at these rates, None when there is none."""
+
+    env_step: float
+    train_iter: float
+    pushed_rows: float
+    left_s: float | None
+
+
+class RateMeter:
+    """Rates over the last ``window_s`` seconds; `measure` is called about once per drawing."""
+
+    def __init__(self, window_s: float = 5.0) -> None:
+        self._window_s = window_s
+        self._points: deque[tuple[float, int, int, int]] = deque()
+
+    def measure(self, now_s: float, status: RunStatus) -> Rates:
+        """Return the rates until ``now_s``, when the run was at ``status``."""
+        newest = (now_s, status.env_step, status.train_iter, status.pushed_rows or 0)
+        self._points.append(newest)
+        while len(self._points) > 2 and now_s - self._points[1][0] >= self._window_s:
+            self._points.popleft()
+        oldest = self._points[0]
+        passed_s = now_s - oldest[0]
+        env, train, pushed = (
+            (new - old) / passed_s if passed_s > 0 else 0.0 for new, old in zip(newest[1:], oldest[1:])
+        )
+        pairs = (
+            (status.max_env_step - status.env_step, status.max_env_step, env),
+            (status.max_train_iter - status.train_iter, status.max_train_iter, train),
+        )
+        left = [max(0.0, missing) / rate for missing, limit, rate in pairs if limit < UNBOUNDED and rate > 0]
+        return Rates(env, train, pushed, min(left) if left else None)
+
+
+def clock_text(seconds: float | None) -> str:
+    """``h:mm:ss`` or ``mm:ss``; a dash for None."""
+    if seconds is None:
+        return "-"
+    whole = int(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
+
+
+def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
+    """Write ``<exp_name>/result.json``. The original writes a pickle, which runs code when it is read."""
+    with atomic_write(Path(exp_name) / "result.json") as file:
+        file.write(json.dumps(result, indent=2).encode())

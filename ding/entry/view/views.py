@@ -1,0 +1,136 @@
+"""What shows a run: a live view on a terminal, log lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+from ding.entry.view.status import RateMeter, RunStatus, clock_text
+from ding.parallel.launch.signals import write_notice
+
+logger = logging.getLogger("ding.entry")
+
+
+class RunView(Protocol):
+    """Shows a run. All methods are called by the thread of the pipeline."""
+
+    def start(self, status: RunStatus) -> None:
+        """The run begins."""
+
+    def update(self, status: RunStatus) -> None:
+        """The run is at ``status`` now: a few times per second, and after each evaluation."""
+
+    def stopping(self) -> None:
+        """A signal asked the run to stop. Called inside the signal's handler: no locks, no buffered writes."""
+
+    def finish(self, sentence: str, ok: bool) -> None:
+        """The run is over; ``sentence`` says how it ended, ``ok`` whether by itself. Called once, also after errors."""
+
+
+class PlainView:
+    """One log line per evaluation, and a sign of life every ``interval_s`` seconds between them."""
+
+    def __init__(self, interval_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s = interval_s
+        self._clock = clock
+        self._meter = RateMeter()
+        self._next_s = 0.0
+        self._evaluations = 0
+        self._exp_name = ""
+
+    def start(self, status: RunStatus) -> None:
+        logger.info("%s: the run starts", status.exp_name)
+        self._exp_name, self._evaluations = status.exp_name, status.evaluations
+        self._meter.measure(self._clock(), status)
+        self._next_s = self._clock() + self._interval_s
+
+    def update(self, status: RunStatus) -> None:
+        now_s = self._clock()
+        if now_s < self._next_s and status.evaluations == self._evaluations:
+            return
+        self._next_s, self._evaluations = now_s + self._interval_s, status.evaluations
+        logger.info("%s", self._line(status, now_s))
+
+    def stopping(self) -> None:
+        write_notice()
+
+    def finish(self, sentence: str, ok: bool) -> None:
+        logger.log(logging.INFO if ok else logging.WARNING, "%s: %s", self._exp_name, sentence)
+
+    def _line(self, status: RunStatus, now_s: float) -> str:
+        rates = self._meter.measure(now_s, status)
+        parts = [
+            f"return {number_text(status.last_return)}",
+            f"env step {status.env_step} ({rates.env_step:.0f}/s)",
+            f"train iter {status.train_iter} ({rates.train_iter:.0f}/s)",
+        ]
+        if status.pushed_rows is not None:
+            parts.append(f"sample/insert {number_text(status.sample_ratio)}")
+        parts.append(f"buffer {status.buffer_rows}" + (f"/{status.buffer_size}" if status.buffer_size else ""))
+        if status.processes:
+            running = sum(process.state == "running" for process in status.processes.values())
+            restarts = sum(process.restarts for process in status.processes.values())
+            parts.append(f"{running} processes ({restarts} restarts)")
+        return ", ".join([*parts, clock_text(status.elapsed_s), f"left {clock_text(rates.left_s)}"])
+
+
+def number_text(value: float | None) -> str:
+    """``9.5`` or ``12.34``; a dash for None."""
+    return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def make_view(quiet: bool = False) -> RunView:
+    """Return the live view when standard output is a terminal and ``quiet`` is False, else the plain one."""
+    if quiet or not sys.stdout.isatty():
+        return PlainView()
+    from ding.entry.view.live import LiveView
+
+    return LiveView()
+
+
+class _OwnLines(logging.Filter):
+    """Lets through warnings, and the lines of modules; the tables of components are in their files."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.WARNING or record.name.startswith("ding.")
+
+
+class _StderrHandler(logging.StreamHandler):
+    """Writes to what ``sys.stderr`` is at that moment: the live view puts a stream of its own there."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, value: TextIO) -> None:
+        """The stream is not a choice."""
+
+
+class console_lines:
+    """Context manager: show the library's lines on standard error, unless the application set up logging itself."""
+
+    def __init__(self) -> None:
+        self._logger = logging.getLogger("ding")
+        self._handler = _StderrHandler()
+        self._handler.setFormatter(logging.Formatter("[%(asctime)s] %(message)s", "%H:%M:%S"))
+        self._handler.addFilter(_OwnLines())
+        self._level: int | None = None
+
+    def __enter__(self) -> console_lines:
+        if logging.getLogger().handlers or self._logger.handlers:
+            return self
+        self._logger.addHandler(self._handler)
+        self._level = self._logger.level
+        if self._level == logging.NOTSET:
+            self._logger.setLevel(logging.INFO)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._level is not None:
+            self._logger.removeHandler(self._handler)
+            self._logger.setLevel(self._level)
+            self._level = None

@@ -1,0 +1,205 @@
+"""The process of a role: it dies with its launcher, stops when asked, and reports how it ended.
+
+The launcher and the process share one pipe. What goes down it: ``("stop",)``, ``("peer", name, data)``. What comes up:
+``("peer", data)``, ``("status", data)``, ``("progress",)``, ``("log", level, text)``, ``("result", data)``,
+``("error", traceback, permanent)``. Its end of file means that the other side has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import logging
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from ding.config.errors import ConfigError
+from ding.parallel.launch.role import TOKEN_VARIABLE, Message, PermanentRoleError, Role, RoleContext
+from ding.parallel.launch.run_dir import RunDir
+from ding.parallel.launch.signals import STOP_SIGNALS, first_asks
+
+logger = logging.getLogger("ding.entry")
+
+ORPHAN_GRACE_S = 4
+_EXIT_GRACE_S = 3
+_PR_SET_PDEATHSIG = 1
+_MAX_UNSENT = 1000
+_FLUSH_S = 2.0
+_ORPHAN_NEWS_S = 0.3
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """What a process of a role is started with. Pickled by cloudpickle, to the launcher's own child only."""
+
+    role: Role
+    incarnation: int
+    run_dir: str
+    log_file: str
+    token: str
+    peers: dict[str, Any]
+    show_level: int = logging.WARNING
+
+    def __reduce__(self) -> Any:
+        return _load_spec, (cloudpickle.dumps(dict(self.__dict__)),)
+
+
+def _load_spec(data: bytes) -> ChildSpec:
+    return ChildSpec(**cloudpickle.loads(data))
+
+
+class _Pipe:
+    """The child's end of the pipe: a thread that sends, so that the role never waits, and one that reads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.orphaned = threading.Event()
+        self._connection = connection
+        self._unsent: queue.Queue[Message | None] = queue.Queue(_MAX_UNSENT)
+        self._sender = threading.Thread(target=self._send_all, name="role-sender", daemon=True)
+
+    def begin(self, context: RoleContext) -> None:
+        """Start to send and to read; what comes is for ``context``."""
+        self._sender.start()
+        threading.Thread(target=self._read, args=(context,), name="role-reader", daemon=True).start()
+
+    def send(self, message: Message, droppable: bool) -> None:
+        """Have a message sent; a droppable one is dropped when the pipe is congested."""
+        if droppable:
+            with contextlib.suppress(queue.Full):
+                self._unsent.put_nowait(message)
+        else:
+            self._unsent.put(message)
+
+    def finish(self, message: Message | None) -> None:
+        """Send a last message and everything before it, within a few seconds."""
+        for one in (message, None) if message is not None else (None,):
+            with contextlib.suppress(queue.Full):
+                self._unsent.put(one, timeout=_FLUSH_S)
+        self._sender.join(_FLUSH_S)
+
+    def _send_all(self) -> None:
+        while (message := self._unsent.get()) is not None:
+            try:
+                self._connection.send(message)
+            except OSError:
+                # The launcher has ended; the reader notices it, too.
+                return
+
+    def _read(self, context: RoleContext) -> None:
+        try:
+            while True:
+                message = self._connection.recv()
+                if message[0] == "stop":
+                    context.stop.set("asked by the launcher")
+                elif message[0] == "peer":
+                    context.note_peer(message[1], message[2])
+        except (EOFError, OSError):
+            self.orphaned.set()
+            _arm_hard_exit(ORPHAN_GRACE_S)
+            context.stop.set("the launcher is gone")
+
+
+def child_main(spec: ChildSpec, connection: Connection) -> None:
+    """Run a role in this process, which the launcher started, and exit: 0 after a return, 1 after an exception."""
+    _redirect_output(spec)
+    # The start method of this process is not that of its own children, if it has any (queues of tensorboardX, envs).
+    multiprocessing.set_start_method(None, force=True)
+    pipe = _Pipe(connection)
+    context = RoleContext(spec.role, spec.run_dir, spec.token, spec.peers, pipe.send, spec.incarnation)
+    _handle_signals(context)
+    _die_with_parent()
+    os.environ[TOKEN_VARIABLE] = spec.token
+    to_user = _PipeHandler(pipe, spec.show_level)
+    logging.getLogger("ding").addHandler(to_user)
+    pipe.begin(context)
+    run_dir = RunDir.join(spec.run_dir)
+    code, message = 0, None
+    try:
+        result = spec.role.target(context)
+        if result is not None:
+            message = ("result", result)
+    except BaseException as error:  # noqa: BLE001 - whatever the role's code raises is reported to the launcher
+        code, message = 1, _error_message(error)
+        # The launcher shows the traceback when it matters; here it is for the role's log.
+        logging.getLogger("ding").removeHandler(to_user)
+        logger.error("%s failed:\n%s", spec.role.name, message[1])
+    pipe.finish(message)
+    logging.shutdown()
+    # The kernel's SIGTERM at the death of the launcher may be quicker than the reader of the pipe.
+    orphaned = pipe.orphaned.wait(_ORPHAN_NEWS_S if context.stop.reason == "SIGTERM" else 0)
+    run_dir.leave(remove_if_last=orphaned)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if not orphaned:
+        # A thread of a library that never ends must not keep a finished role alive.
+        _arm_hard_exit(_EXIT_GRACE_S)
+    sys.exit(code)
+
+
+def _arm_hard_exit(seconds: int) -> None:
+    """End this process after ``seconds`` in any case, even when a call into C code never returns."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
+        return
+    timer = threading.Timer(seconds, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
+
+
+def _error_message(error: BaseException) -> Message:
+    text = "".join(traceback.format_exception(error))
+    return "error", text, isinstance(error, (PermanentRoleError, ConfigError))
+
+
+def _redirect_output(spec: ChildSpec) -> None:
+    """Everything that the process writes goes to the role's log file, native code and crash dumps included."""
+    descriptor = os.open(spec.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    faulthandler.enable()
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger("ding").setLevel(logging.INFO)
+    logger.info("%s: process %d, incarnation %d", spec.role.name, os.getpid(), spec.incarnation)
+
+
+class _PipeHandler(logging.Handler):
+    """Shows lines of at least a level to the user of the launcher; the file has everything."""
+
+    def __init__(self, pipe: _Pipe, level: int) -> None:
+        super().__init__(level)
+        self._pipe = pipe
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._pipe.send(("log", record.levelno, record.getMessage()), True)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel send SIGTERM when the launcher dies (through the fork server, which dies with it).
+
+    The end of the pipe reports it as well, on every system; this is for a process that is too busy to read.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _handle_signals(context: RoleContext) -> None:
+    """SIGTERM asks, a second one ends at once. Ctrl-C reaches the launcher, which asks."""
+    signal.signal(signal.SIGTERM, first_asks(lambda signum: context.stop.set_soon("SIGTERM")))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        # The fork server does not listen to them, see `ding.parallel.launch.process`.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)

@@ -1,0 +1,269 @@
+"""The launcher: starts the roles of a run, keeps them running, and ends them all.
+
+It holds no state of the training. It waits for the ends of processes, their messages, signals and the next due start,
+all at once and without polling. A process that ends is started again by the `RestartRule` of its role. The run is over
+when
+
+* a role with ``ends_run`` returns a result (`Outcome.result`);
+* a role failed too often in a row: `RoleFailed`, with its traceback;
+* SIGINT or SIGTERM came (`Outcome.signum`).
+
+Then the roles are asked to stop, phase by phase; what still runs ``stop_s`` seconds later is killed. A second signal
+kills at once. Whatever happens, no process is left when `Launcher.run` returns.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from ding.parallel.launch.process import RoleEnd, RoleProcess, fork_server
+from ding.parallel.launch.role import Message, ProcessStatus, Role, RoleFailed
+from ding.parallel.launch.signals import SignalInbox
+
+logger = logging.getLogger("ding.entry")
+
+LAUNCHER = "launcher"
+"""The peer under which the roles find the states of all processes: name -> a `ProcessStatus` as a dict."""
+
+STOP_S = 9.0
+PHASE_S = 5.0
+_LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: with a result, or by a signal."""
+
+    result: Any = None
+    signum: int | None = None
+
+
+class Launcher:
+    """Runs roles. `snapshots` may be called from other threads, nothing else.
+
+    Args:
+        roles: The roles, with unique names.
+        run_dir: The folder that the roles share; it exists.
+        log_dir: Folder of the roles' own logs (``<role>_process.txt``); it exists.
+        token: The run's token.
+        on_change: Called after a process started, ended or reported its status; must be quick.
+        stop_s: Seconds that the roles have for an orderly end, all together.
+        phase_s: Seconds after which the next phase is asked in any case.
+        show_level: Log lines of the roles of at least this level are shown here, too.
+        peers: What is known of roles that others started.
+        preload: Modules that all roles need: imported once, see `fork_server`.
+    """
+
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        run_dir: str,
+        log_dir: str,
+        token: str,
+        on_change: Callable[[Launcher], None] | None = None,
+        stop_s: float = STOP_S,
+        phase_s: float = PHASE_S,
+        show_level: int = logging.WARNING,
+        clock: Callable[[], float] = time.monotonic,
+        peers: Mapping[str, Any] | None = None,
+        preload: Sequence[str] = (),
+    ) -> None:
+        names = [role.name for role in roles]
+        if len(set(names)) != len(names):
+            raise ValueError(f"the names of roles must be unique, got {names}")
+        self.roles = {
+            role.name: RoleProcess(role, run_dir, Path(log_dir) / f"{role.name}_process.txt", token, show_level, clock)
+            for role in roles
+        }
+        self._peers: dict[str, Any] = dict(peers or {})
+        self._preload = preload
+        self._on_change = on_change
+        self._stop_s = stop_s
+        self._phase_s = phase_s
+        self._clock = clock
+        self._outcome: Outcome | None = None
+        self._failure: RoleFailed | None = None
+        self._stop_began_s: float | None = None
+
+    def run(self) -> Outcome:
+        """Run the roles until the run is over; see the module.
+
+        Raises:
+            RoleFailed: A role failed too often in a row.
+        """
+        with fork_server(self._preload), SignalInbox() as inbox:
+            try:
+                while not (self.stopping and not any(process.alive for process in self.roles.values())):
+                    self._start_due()
+                    watched = [one for process in self.roles.values() for one in process.waitables()]
+                    wait([inbox.socket, *watched], self._timeout_s())
+                    inbox.drain()
+                    self._take_signals(inbox.received)
+                    for process in self.roles.values():
+                        self._attend(process)
+                    self._drive_stop()
+            finally:
+                self._kill_all()
+        if self._failure is not None:
+            raise self._failure
+        return self._outcome if self._outcome is not None else Outcome()
+
+    def snapshots(self) -> dict[str, ProcessStatus]:
+        """Return the state of every role."""
+        return {name: process.snapshot() for name, process in self.roles.items()}
+
+    def announced(self, name: str) -> Any:
+        """Return what a role announced last, or None."""
+        return self._peers.get(name)
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop_began_s is not None
+
+    def _start_due(self) -> None:
+        for process in self.roles.values():
+            if not self.stopping and process.state == "waiting" and process.next_start_s <= self._clock():
+                self._start(process)
+                self._changed(processes=True)
+
+    def _start(self, process: RoleProcess) -> None:
+        try:
+            process.start(self._peers)
+        except (EOFError, OSError) as error:
+            # The fork server was killed just now, and the next start makes another one; or no more processes may be.
+            if process.may_restart(process.not_started(error)):
+                delay_s = process.schedule()
+                logger.warning("%s %s; it is tried again in %.1f s", process.role.name, process.last_end, delay_s)
+            else:
+                self._fail(process, str(process.last_end))
+
+    def _timeout_s(self) -> float | None:
+        """Until something is due by itself; None when nothing is."""
+        if self._stop_began_s is not None:
+            due = [self._stop_began_s + self._phase_s, self._stop_began_s + self._stop_s]
+            due = [end for end in due if end > self._clock()] or [self._clock() + _LOOK_EVERY_S]
+        else:
+            due = [process.next_start_s for process in self.roles.values() if process.state == "waiting"]
+        # Nothing reports that a full pipe can be written again.
+        if any(process.has_unsent for process in self.roles.values()):
+            due.append(self._clock() + _LOOK_EVERY_S)
+        return max(0.0, min(due) - self._clock()) if due else None
+
+    def _take_signals(self, received: Sequence[int]) -> None:
+        if not received:
+            return
+        if len(received) > 1:
+            self._kill_all()
+        if not self.stopping:
+            logger.warning("stopping on %s; once more ends it at once", signal.Signals(received[0]).name)
+        if self._outcome is None and self._failure is None:
+            self._begin_stop(Outcome(signum=received[0]))
+
+    def _attend(self, process: RoleProcess) -> None:
+        process.flush()
+        # The end is looked at first: what a dead process had sent is then read completely.
+        ended = process.ended()
+        for message in process.read():
+            self._on_message(process, message)
+        if ended:
+            asked = process.state == "stopping"
+            self._on_end(process, process.collect(), asked)
+            self._changed(processes=True)
+
+    def _on_message(self, process: RoleProcess, message: Message) -> None:
+        name = process.role.name
+        if message[0] == "log":
+            logger.log(message[1], "%s: %s", name, message[2])
+            return
+        # News of a process that is killed with its group must not outlive it.
+        if message[0] == "peer" and (process.role.group is None or process.state != "stopping"):
+            self._share(name, message[1])
+        self._changed()
+
+    def _on_end(self, process: RoleProcess, end: RoleEnd, asked: bool) -> None:
+        name = process.role.name
+        if end.result is not None and process.role.ends_run:
+            self._begin_stop(Outcome(result=end.result))
+        elif self.stopping:
+            if end.error is not None:
+                logger.warning("%s failed while it stopped:\n%s", name, end.error)
+        elif asked:  # it died with its group
+            process.schedule()
+        elif process.may_restart(end):
+            self._end_group(process)
+            delay_s = process.schedule()
+            logger.warning("%s %s; it is started again in %.1f s", name, process.last_end, delay_s)
+            if process.last_error is not None:
+                logger.warning("%s: %s", name, process.last_error)
+        else:
+            self._fail(process, process.detail(end))
+
+    def _fail(self, process: RoleProcess, detail: str) -> None:
+        count = process.failures if process.failures else process.kills
+        self._failure = RoleFailed(process.role.name, count, detail, str(process.log_file))
+        self._begin_stop(None)
+
+    def _end_group(self, ended: RoleProcess) -> None:
+        if ended.role.group is None:
+            return
+        for name, mate in self.roles.items():
+            if mate.role.group != ended.role.group:
+                continue
+            self._peers.pop(name, None)
+            if mate is not ended and mate.alive:
+                logger.warning("%s works with %s only: it is ended and started again, too", name, ended.role.name)
+                mate.last_end, mate.last_error = f"ended with {ended.role.name}", ended.last_error
+                mate.kill()
+
+    def _begin_stop(self, outcome: Outcome | None) -> None:
+        if self._outcome is None and outcome is not None and self._failure is None:
+            self._outcome = outcome
+        if self._stop_began_s is None:
+            self._stop_began_s = self._clock()
+
+    def _drive_stop(self) -> None:
+        """Ask the phase that is due to stop, and kill what still runs at the end."""
+        if self._stop_began_s is None:
+            return
+        passed_s = self._clock() - self._stop_began_s
+        if passed_s >= self._stop_s:
+            self._kill_all()
+            return
+        for phase in sorted({process.role.stop_phase for process in self.roles.values()}):
+            members = [process for process in self.roles.values() if process.role.stop_phase == phase]
+            for process in members:
+                if process.state in ("running", "waiting"):
+                    process.ask_to_stop()
+            if passed_s < self._phase_s and any(process.alive for process in members):
+                return
+
+    def _kill_all(self) -> None:
+        alive = [process for process in self.roles.values() if process.alive]
+        for process in alive:
+            if self.stopping and not process.ended():
+                logger.warning("%s did not end by itself; it is killed", process.role.name)
+            process.kill()
+        for process in alive:
+            wait(process.waitables()[:1])
+            process.read()
+            process.collect()
+
+    def _share(self, name: str, data: object) -> None:
+        """Keep what is known of a role now, and send it to all others."""
+        self._peers[name] = data
+        for process in self.roles.values():
+            if process.role.name != name:
+                process.send(("peer", name, data))
+
+    def _changed(self, processes: bool = False) -> None:
+        if processes:
+            self._share(LAUNCHER, {name: asdict(one) for name, one in self.snapshots().items()})
+        if self._on_change is not None:
+            self._on_change(self)

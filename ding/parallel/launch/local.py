@@ -1,0 +1,60 @@
+"""A role in the process that the user started, without a launcher: for several machines."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ding.parallel.launch.role import TOKEN_VARIABLE, Message, Role, RoleContext
+from ding.parallel.launch.signals import RunInterrupted, first_asks, handling
+
+logger = logging.getLogger("ding.entry")
+
+
+def run_here(
+    role: Role,
+    token: str,
+    peers: Mapping[str, Any] | None = None,
+    run_dir: str = "",
+    on_status: Callable[[Any], None] | None = None,
+) -> Any:
+    """Run a role in this process and return its result. SIGINT and SIGTERM ask it to stop, a second one ends it.
+
+    Args:
+        token: The run's token; in the environment meanwhile.
+        peers: What is known of other roles; nothing is added later.
+        run_dir: Folder for the coordinator's journal.
+        on_status: Called with each status; addresses that the role announces are logged.
+
+    Raises:
+        RunInterrupted: A signal came and the role had no result.
+    """
+    received: list[int] = []
+
+    def send(message: Message, droppable: bool) -> None:
+        if message[0] == "peer":
+            logger.info("%s: %s", role.name, message[1].get("address", message[1]))
+        elif message[0] == "status" and on_status is not None:
+            on_status(message[1])
+
+    context = RoleContext(role, run_dir, token, peers or {}, send)
+
+    def ask(signum: int) -> None:
+        received.append(signum)
+        context.stop.set_soon(signal.Signals(signum).name)
+
+    before = os.environ.get(TOKEN_VARIABLE)
+    os.environ[TOKEN_VARIABLE] = token
+    try:
+        with handling(first_asks(ask)):
+            result = role.target(context)
+    finally:
+        os.environ.pop(TOKEN_VARIABLE)
+        if before is not None:
+            os.environ[TOKEN_VARIABLE] = before
+    if result is None and received:
+        raise RunInterrupted(received[0])
+    return result

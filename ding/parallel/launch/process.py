@@ -1,0 +1,293 @@
+"""One role as the launcher sees it: its process, what it reported, and how often it ended in a row."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
+import selectors
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ding.parallel.launch.child import ChildSpec, child_main
+from ding.parallel.launch.role import Message, ProcessStatus, Role
+from ding.parallel.launch.signals import STOP_SIGNALS
+
+_TAIL_BYTES = 4000
+_KILL_SIGNALS = frozenset(
+    number for name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP") if (number := getattr(signal, name, None)) is not None
+)
+
+# A fork server that has the library loaded makes a process in no time; elsewhere forking is not safe, or not there.
+_CONTEXT: Any = get_context("forkserver" if sys.platform.startswith("linux") else "spawn")
+
+
+@contextlib.contextmanager
+def fork_server(preload: Sequence[str] = ()) -> Iterator[None]:
+    """End the fork server with the block, unless it ran before: no process is left after a run.
+
+    Args:
+        preload: Modules that the fork server imports once for all roles; none of them may start a thread.
+    """
+    server: Any = None
+    if _CONTEXT.get_start_method() == "forkserver":
+        _CONTEXT.set_forkserver_preload([__name__, *preload])
+        server = getattr(multiprocessing.forkserver, "_forkserver", None)
+    ours = server is not None and getattr(server, "_forkserver_pid", 1) is None
+    try:
+        yield
+    finally:
+        if ours and hasattr(server, "_stop"):
+            server._stop()
+
+
+def _ready_fork_server() -> None:
+    """Have a fork server, and have it block what reaches all processes of a terminal or a service at once.
+
+    It would die of it while it loads the library, and with it every process that it forks; the launcher ends it.
+    """
+    if _CONTEXT.get_start_method() != "forkserver":
+        return
+    # First, because it changes the blocked signals at its start.
+    multiprocessing.resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        multiprocessing.forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@dataclass(frozen=True)
+class RoleEnd:
+    """How a process of a role ended."""
+
+    exitcode: int
+    result: Any = None
+    error: str | None = None
+    permanent: bool = False
+
+    @property
+    def killed(self) -> bool:
+        """Whether it came from outside: a kill, or an orderly end that the launcher did not ask for."""
+        return self.error is None and (self.exitcode == 0 or -self.exitcode in _KILL_SIGNALS)
+
+    @property
+    def text(self) -> str:
+        """The exit code in words."""
+        if self.exitcode >= 0:
+            return f"ended with exit code {self.exitcode}"
+        try:
+            return f"ended by {signal.Signals(-self.exitcode).name}"
+        except ValueError:
+            return f"ended by signal {-self.exitcode}"
+
+
+class RoleProcess:
+    """Starts, watches and ends the processes of one role.
+
+    Attributes:
+        state: ``waiting`` (to be started), ``running``, ``stopping`` or ``ended``.
+        starts: Number of processes started so far.
+        next_start_s: When a waiting role is due, on the clock.
+        status: What the process reported last about itself.
+        failures, kills: Ends in a row that were its own fault, and those that were not.
+    """
+
+    def __init__(
+        self, role: Role, run_dir: str, log_file: Path, token: str, show_level: int, clock: Callable[[], float]
+    ) -> None:
+        self.role = role
+        self.log_file = log_file
+        self.state = "waiting"
+        self.starts = self.failures = self.kills = 0
+        self.next_start_s = 0.0
+        self.status: Any = None
+        self.last_end: str | None = None
+        self.last_error: str | None = None
+        self._run_dir = run_dir
+        self._token = token
+        self._show_level = show_level
+        self._clock = clock
+        self._process: Any = None
+        self._pipe: Connection | None = None
+        self._unsent: dict[Message, Message] = {}
+        self._result: Any = None
+        self._error: tuple[str | None, bool] = None, False
+        self._started_s = 0.0
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None
+
+    def waitables(self) -> list[Any]:
+        """What `multiprocessing.connection.wait` should watch."""
+        found = [] if self._process is None else [self._process.sentinel]
+        return found if self._pipe is None else [*found, self._pipe]
+
+    def start(self, peers: dict[str, Any]) -> None:
+        """Start the next incarnation."""
+        ours, theirs = _CONTEXT.Pipe()
+        log_file = str(self.log_file)
+        spec = ChildSpec(self.role, self.starts, self._run_dir, log_file, self._token, dict(peers), self._show_level)
+        # No daemon: a collector may have env processes of its own.
+        process = _CONTEXT.Process(target=child_main, args=(spec, theirs), name=self.role.name, daemon=False)
+        try:
+            _ready_fork_server()
+            process.start()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._process, self._pipe = process, ours
+        self._unsent.clear()
+        self._result, self._error = None, (None, False)
+        self._started_s = self._clock()
+        self.starts += 1
+        self.state = "running"
+
+    def read(self) -> list[Message]:
+        """Return the messages that came for others: announcements, log lines, a new status (kept here, too)."""
+        messages: list[Message] = []
+        while self._pipe is not None:
+            try:
+                if not self._pipe.poll():
+                    break
+                kind, *data = message = self._pipe.recv()
+            except (EOFError, OSError):
+                self._close_pipe()
+                break
+            if kind == "progress":
+                self.failures = self.kills = 0
+            elif kind == "result":
+                self._result = data[0]
+            elif kind == "error":
+                self._error = data[0], data[1]
+            else:
+                if kind == "status":
+                    self.status = data[0]
+                messages.append(message)
+        return messages
+
+    def ended(self) -> bool:
+        """Whether the process has ended (and is not yet collected)."""
+        return self._process is not None and self._process.exitcode is not None
+
+    def collect(self) -> RoleEnd:
+        """Free what a process that ended held; counts the end unless it was asked for."""
+        end = RoleEnd(self._process.exitcode, self._result, *self._error)
+        self._process.join()
+        self._process.close()
+        self._process = None
+        self._close_pipe()
+        asked = self.state == "stopping"
+        self.state = "ended"
+        self.status = None
+        if not asked and (end.result is None or not self.role.ends_run):
+            self.last_end = end.text
+            self.last_error = None if end.error is None else end.error.strip().splitlines()[-1]
+            if self._clock() - self._started_s >= self.role.restart.healthy_after_s:
+                self.failures = self.kills = 0
+            if end.killed:
+                self.kills += 1
+            else:
+                self.failures += 1
+        return end
+
+    def not_started(self, error: BaseException) -> RoleEnd:
+        """Note that a process could not be started: a failure like any other."""
+        self.failures += 1
+        self.state = "ended"
+        self.last_end, self.last_error = f"could not be started ({type(error).__name__}: {error})", None
+        return RoleEnd(1)
+
+    def may_restart(self, end: RoleEnd) -> bool:
+        """Whether the role may be started again, by its rule."""
+        rule = self.role.restart
+        return not end.permanent and self.failures < rule.max_failures and self.kills < rule.max_kills
+
+    def schedule(self) -> float:
+        """Plan the next start; returns the delay in seconds."""
+        delay_s = self.role.restart.delay_after(self.failures + self.kills)
+        self.next_start_s = self._clock() + delay_s
+        self.state = "waiting"
+        return delay_s
+
+    def detail(self, end: RoleEnd) -> str:
+        """Return the traceback of the process, or what its log ends with."""
+        if end.error is not None:
+            return end.error
+        return f"the process {end.text}; the end of its log:\n{_tail(self.log_file)}"
+
+    def send(self, message: Message) -> None:
+        """Send the process something, as soon as it reads; to one that is going down nothing is sent.
+
+        The news of each role wait, the newest of them, while the process stands still and its pipe is full: a write
+        would stand still, too.
+        """
+        subject = message[:2]  # ("stop",) or ("peer", name)
+        self._unsent.pop(subject, None)
+        self._unsent[subject] = message
+        self.flush()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something waits until the process reads again."""
+        return bool(self._unsent) and self._pipe is not None
+
+    def flush(self) -> None:
+        """Send what waits, as far as the process reads."""
+        while self._unsent and self._pipe is not None and _is_writable(self._pipe):
+            message = self._unsent.pop(next(iter(self._unsent)))
+            with contextlib.suppress(OSError):
+                self._pipe.send(message)
+
+    def ask_to_stop(self) -> None:
+        """Ask the process to end in order; a role that waits for its next start has ended with that."""
+        if self._process is None:
+            self.state = "ended"
+        elif self.state == "running":
+            self.state = "stopping"
+            self.send(("stop",))
+
+    def kill(self) -> None:
+        """End the process now."""
+        if self._process is not None:
+            self.state = "stopping"
+            self._process.kill()
+
+    def snapshot(self) -> ProcessStatus:
+        """Return the state of the role."""
+        pid = None if self._process is None else self._process.pid
+        uptime_s = round(self._clock() - self._started_s, 1) if self._process is not None else 0.0
+        return ProcessStatus(self.state, pid, max(0, self.starts - 1), uptime_s, self.last_end, self.last_error)
+
+    def _close_pipe(self) -> None:
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+
+
+def _is_writable(pipe: Connection) -> bool:
+    """Whether a message can be written without waiting: Linux says so while three quarters of the buffer are free."""
+    if sys.platform == "win32":
+        return True
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_WRITE)
+        return bool(selector.select(0))
+
+
+def _tail(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError as error:
+        return f"(it cannot be read: {error})"

@@ -1,0 +1,124 @@
+"""The folder of a run: what its processes share, removed when the run is over.
+
+It lies in memory (``/dev/shm``) where enough is free, else in the experiment folder. Every process of the run holds a
+shared lock on a file in it. A process that can take that lock alone is the last one: the last orphan of a killed
+launcher removes the folder, and a later run removes what a machine that lost power left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not POSIX: there are no locks, and nothing is swept
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger("ding.entry")
+
+_PREFIX = "ding-run-"
+_LOCK = "alive.lock"
+MEMORY_ROOT = Path("/dev/shm")
+MIN_FREE_BYTES = 2 * 2**30
+
+
+def memory_root(min_free_bytes: int = MIN_FREE_BYTES, root: Path | None = None) -> Path | None:
+    """Return a folder that lies in memory and has ``min_free_bytes`` free, or None."""
+    root = MEMORY_ROOT if root is None else root
+    try:
+        space = os.statvfs(root)
+    except (OSError, AttributeError):
+        return None
+    if space.f_bavail * space.f_frsize < min_free_bytes or not os.access(root, os.W_OK | os.X_OK):
+        return None
+    return root
+
+
+class RunDir:
+    """A joined run folder; `leave` it once."""
+
+    def __init__(self, path: Path, lock: int | None) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def create(cls, root: str | os.PathLike[str]) -> RunDir:
+        """Make a new folder below ``root``, which only its owner may read, and remove those without a process.
+
+        Raises:
+            OSError: ``root`` cannot be written.
+        """
+        os.makedirs(root, exist_ok=True)
+        sweep(root)
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+        # Locked before it has its name, so that no other run takes it for one without a process.
+        new = path / f"{_LOCK}.new"
+        descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        _flock(descriptor, shared=True)
+        os.replace(new, path / _LOCK)
+        return cls(path, descriptor)
+
+    @classmethod
+    def join(cls, path: str | os.PathLike[str]) -> RunDir:
+        """Join the folder that another process made. One that has no lock file is joined without a lock."""
+        lock = Path(path) / _LOCK
+        try:
+            descriptor = os.open(lock, os.O_RDWR)
+        except FileNotFoundError:
+            return cls(Path(path), None)
+        _flock(descriptor, shared=True)
+        return cls(Path(path), descriptor)
+
+    def leave(self, remove_if_last: bool) -> None:
+        """Leave the folder; with ``remove_if_last`` it is removed when no other process is in it."""
+        if self._lock is None:
+            return
+        descriptor, self._lock = self._lock, None
+        try:
+            if remove_if_last and _flock(descriptor, shared=False):
+                shutil.rmtree(self.path, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+    def remove(self) -> None:
+        """Remove the folder, also when other processes are in it."""
+        self.leave(remove_if_last=False)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
+
+
+def sweep(root: str | os.PathLike[str]) -> int:
+    """Remove run folders of this user below ``root`` that no process is in; return how many."""
+    removed = 0
+    if fcntl is None:
+        return removed
+    for path in Path(root).glob(f"{_PREFIX}*"):
+        try:
+            if path.stat().st_uid != os.getuid():
+                continue
+            descriptor = os.open(path / _LOCK, os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            if _flock(descriptor, shared=False):
+                shutil.rmtree(path, ignore_errors=True)
+                removed += 1
+                logger.info("removed %s, which a killed run left", path)
+        finally:
+            os.close(descriptor)
+    return removed
+
+
+def _flock(descriptor: int, shared: bool) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

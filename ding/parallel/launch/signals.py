@@ -1,0 +1,150 @@
+"""Ctrl-C and SIGTERM as a request to stop cleanly.
+
+The first signal asks, a second one ends the process on the spot, by the signal's own default action. Handlers belong
+to the main thread: in another one nothing is installed, and nothing is ever requested.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+
+#: What asks a run to stop.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NOTICE = "stopping; once more ends it at once"
+
+Handler = Callable[[int, FrameType | None], None]
+
+
+def write_notice() -> None:
+    """Write to standard error that the run is about to stop; safe inside a signal handler."""
+    with contextlib.suppress(OSError):
+        # Not through logging or print: their buffers may be in the middle of a write in this very thread.
+        os.write(2, f"\n{NOTICE}\n".encode())
+
+
+class RunInterrupted(SystemExit):
+    """A run was stopped by a signal, after it was checkpointed and closed. The exit code is 128 + signal number.
+
+    Attributes:
+        signum: The signal.
+        checkpoint: Path of the checkpoint, or None when the run had not begun.
+    """
+
+    def __init__(self, signum: int, checkpoint: str | None = None) -> None:
+        super().__init__(128 + signum)
+        self.signum = signum
+        self.checkpoint = checkpoint
+
+
+class StopNow(BaseException):
+    """Leaves an interruptible section; caught by the loop, never by code in between."""
+
+
+def first_asks(on_first: Callable[[int], None]) -> Handler:
+    """Return a signal handler that calls ``on_first(signum)`` once; each further signal has its default action."""
+    received: list[int] = []
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        if received:
+            signal.signal(signum, signal.SIG_DFL)
+            os.kill(os.getpid(), signum)
+            return
+        received.append(signum)
+        on_first(signum)
+
+    return handle
+
+
+@contextlib.contextmanager
+def handling(handler: Handler, numbers: Sequence[signal.Signals] = STOP_SIGNALS) -> Iterator[bool]:
+    """Have ``handler`` handle the signals while the block lasts; yields whether it does (in the main thread only)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield False
+        return
+    previous = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield True
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
+
+
+class StopSignals:
+    """Context manager that notes the first SIGINT or SIGTERM in `requested` while a run lasts.
+
+    A section marked `interruptible` (collecting, evaluating) is left at once by an exception; the update of a network
+    is finished first, so that the checkpoint that follows is whole.
+
+    Args:
+        notify: Called inside the handler of the first signal, to report that the run is about to stop.
+    """
+
+    def __init__(self, notify: Callable[[], None] = write_notice) -> None:
+        self._notify = notify
+        self.requested: int | None = None
+        self._interruptible = False
+        self._handlers = contextlib.ExitStack()
+
+    def __enter__(self) -> StopSignals:
+        self._handlers.enter_context(handling(first_asks(self._on_first)))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._handlers.close()
+
+    def _on_first(self, signum: int) -> None:
+        self.requested = signum
+        self._notify()
+        if self._interruptible:
+            raise StopNow
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """A section that a signal may leave at any point.
+
+        Raises:
+            StopNow: A signal came, before or inside.
+        """
+        self._interruptible = True
+        try:
+            if self.requested is not None:
+                raise StopNow
+            yield
+        finally:
+            self._interruptible = False
+
+
+class SignalInbox:
+    """Context manager that collects SIGINT and SIGTERM in `received`; each makes `socket` readable."""
+
+    def __init__(self) -> None:
+        self.socket, self._sender = socket.socketpair()
+        self.received: list[int] = []
+        self._ends = contextlib.ExitStack()
+
+    def __enter__(self) -> SignalInbox:
+        for end in (self.socket, self._sender):
+            end.setblocking(False)
+            self._ends.callback(end.close)
+        if self._ends.enter_context(handling(self._note)):
+            before = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
+            self._ends.callback(signal.set_wakeup_fd, before)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._ends.close()
+
+    def drain(self) -> None:
+        """Take the wake-up bytes, so that the next wait waits."""
+        with contextlib.suppress(BlockingIOError):
+            while self.socket.recv(64):
+                pass
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        self.received.append(signum)

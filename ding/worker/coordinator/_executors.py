@@ -1,0 +1,268 @@
+"""What is said between a coordinator and one worker while that works on a task.
+
+Every message may be sent twice without harm: data carries sequence numbers, batches carry running numbers, demands are
+derived from what the worker has room for, and states are told, not changed. So a message without an answer is simply
+sent again, for as long as the lease of the worker lasts.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ding.parallel.messages import joined_priorities, pack_batches, unpack_infos
+from ding.worker.coordinator._ledger import TaskLedger
+from ding.worker.coordinator._task_machine import Holder
+from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
+from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerLink
+
+log = logging.getLogger(__name__)
+
+_CLOSE_TIMEOUT_S = 5.0
+
+
+class Cancelled(Exception):
+    """The coordinator closes, or the worker does not hold the task any more."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds.
+
+    Attributes:
+        long_poll_s: how long a worker waits for something to say.
+        answer_s: how much longer an answer may take.
+        start_s: how long a worker may take to begin or to end a task.
+        retry_s: pause before a message is sent again to a worker that refuses for now.
+    """
+
+    long_poll_s: float = 1.0
+    answer_s: float = 10.0
+    start_s: float = 120.0
+    retry_s: float = 0.05
+
+
+@dataclass
+class Session:
+    """One task at one worker.
+
+    Attributes:
+        link_of: the current connection to the worker, waiting up to so many seconds for one; ``None``: there is none.
+        closing: set when the coordinator closes.
+    """
+
+    task: dict[str, Any]
+    holder: Holder
+    role: str
+    ledger: TaskLedger
+    callbacks: CoordinatorCallbacks
+    link_of: Callable[[Holder, float], WorkerLink | None]
+    closing: threading.Event
+    timing: Timing
+
+    @property
+    def task_id(self) -> str:
+        """Id of the task."""
+        return self.task["task_id"]
+
+    def call(self, name: str, timeout_s: float | None = None, **data: Any) -> dict[str, Any]:
+        """Ask the worker, again and again until there is an answer or its lease is over.
+
+        Raises:
+            WorkerTaskFailed: it answered that it failed.
+            WorkerLost: its lease is over.
+            Cancelled: somebody else holds the task.
+        """
+        timeout_s = self.timing.long_poll_s + self.timing.answer_s if timeout_s is None else timeout_s
+        self.ledger.renew(self.task_id, self.holder, max(0.0, timeout_s - self.ledger.lease_s))
+        while True:
+            left = self.ledger.lease_left(self.task_id, self.holder)
+            if left <= 0:
+                raise WorkerLost(f"{self.holder.worker} did not answer {name} while its lease lasted")
+            # The lease may be long, for an answer that takes long; without a connection there will be none.
+            link = self.link_of(self.holder, min(left, self.ledger.lease_s))
+            if link is None:
+                raise WorkerLost(f"{self.holder.worker} is gone and did not come back while its lease lasted")
+            try:
+                result = link.call(
+                    {"name": f"{self.role}_{name}", "task_id": self.task_id, **data}, min(timeout_s, left)
+                )
+            except WorkerLost as error:
+                log.debug("%s: %s", self.holder.worker, error)
+                self.closing.wait(self.timing.retry_s)
+                if self.closing.is_set():
+                    raise
+                continue
+            break
+        if not self.ledger.renew(self.task_id, self.holder):
+            raise Cancelled(f"{self.holder.worker} answered {name}, but does not hold the task any more")
+        if not isinstance(result, dict):
+            raise WorkerTaskFailed(
+                f"{self.holder.worker} answered {name} with {type(result).__name__}, expected a dict"
+            )
+        return result
+
+    def start(self, **extra: Any) -> None:
+        """Have the worker begin."""
+        self.call("start_task", self.timing.start_s, task_info={**self.task, **extra})
+        if not self.ledger.started(self.task_id, self.holder):
+            raise Cancelled("the task was taken away while it started")
+
+    def end(self, timeout_s: float | None = None, **data: Any) -> dict[str, Any]:
+        """Have the worker end the task; returns what it says about it."""
+        return self.call("close_task", self.timing.start_s if timeout_s is None else timeout_s, **data)
+
+    def clean_up(self) -> bool:
+        """Have a worker drop what it still does, in short time. Returns whether it answered."""
+        link = self.link_of(self.holder, 0.0)
+        if link is None:
+            return False
+        # Chunks that were not taken will never be: the worker deletes them.
+        ack = {"ack": self.ledger.seen(self.task_id, self.holder)} if self.role == "collector" else {}
+        try:
+            link.call({"name": f"{self.role}_close_task", "task_id": self.task_id, **ack}, _CLOSE_TIMEOUT_S)
+        except WorkerTaskFailed as error:
+            log.info("%s could not end its task: %s", self.holder.worker, error)
+        except WorkerLost as error:
+            log.info("%s did not end its task: %s", self.holder.worker, error)
+            return False
+        return True
+
+
+def run_collector(session: Session) -> dict[str, Any]:
+    """Take data from a collector until it is done; returns its finish info."""
+    ack = session.ledger.seen(session.task_id, session.holder)
+    callbacks, told = session.callbacks, None
+    while not session.closing.is_set():
+        newest = callbacks.newest_policy(session.task)
+        news: dict[str, Any] = {"newest_policy": newest} if newest != told else {}
+        result = session.call("data_task", ack=ack, max_wait_s=session.timing.long_poll_s, **news)
+        told = newest
+        if "data_id" in result:
+            callbacks.deal_with_collector_send_data(session.task_id, result["buffer_id"], result["data_id"], result)
+            session.ledger.progress(session.task_id, session.holder)
+            continue
+        refs = result.get("refs") or []
+        before, ack = ack, _take_refs(session, result, ack)
+        info = result.get("info") if "refs" in result else result
+        complete = ack >= int(result.get("seq", ack))
+        if info and complete and callbacks.deal_with_collector_judge_finish(session.task_id, info):
+            return {**info, **_end_collector(session, ack)}
+        if refs and ack == before:  # what the buffer has no room for now, the worker keeps
+            session.closing.wait(session.timing.retry_s)
+    raise Cancelled("the coordinator closes")
+
+
+def _end_collector(session: Session, ack: int) -> dict[str, Any]:
+    """End the task and take what the collector still had to tell."""
+    try:
+        finished = session.end(ack=ack)
+    except WorkerTaskFailed as error:
+        # All its data is here, so nothing has to be done again.
+        log.warning("%s is done, but did not end its task: %s", session.holder.worker, error)
+        return {}
+    refs = finished.get("refs") or []
+    while refs and not session.closing.is_set():
+        ack = _take_refs(session, {**finished, "refs": refs}, ack)
+        refs = [ref for ref in refs if ref["seq"] > ack]
+        if refs:
+            session.ledger.renew(session.task_id, session.holder)
+            session.closing.wait(session.timing.retry_s)
+    return {key: value for key, value in finished.items() if key not in ("refs", "seq")}
+
+
+def _take_refs(session: Session, result: Mapping[str, Any], ack: int) -> int:
+    """Hand over references; returns the number up to which they are taken."""
+    refs = result.get("refs") or []
+    if not refs:
+        return ack
+    refs = [ref if "seq" in ref else {**ref, "seq": result["seq"]} for ref in refs]
+    buffer_id = result.get("buffer_id") or session.task["buffer_id"]
+    taken = session.callbacks.deal_with_collector_send_chunks(session.task_id, buffer_id, session.holder, refs)
+    if taken > ack:
+        session.ledger.progress(session.task_id, session.holder)
+    return max(ack, taken)
+
+
+def run_learner(session: Session) -> dict[str, Any]:
+    """Feed a learner until it is done; returns what it says at the end."""
+    callbacks, timing = session.callbacks, session.timing
+    info_ack, demand = 0, None
+    while not session.closing.is_set():
+        if not demand:
+            result = session.call("get_data_task", max_wait_s=timing.long_poll_s, info_ack=info_ack)
+            if "batch_size" in result:
+                finished = _classic_round(session, result)
+                if finished is not None:
+                    return finished
+                continue
+        else:
+            batches = callbacks.deal_with_learner_sample(
+                session.task_id, session.task["buffer_id"], demand, timing.long_poll_s, session.closing
+            )
+            result = session.call(
+                "learn_task",
+                batches=pack_batches(batches),
+                max_wait_s=timing.long_poll_s if batches else 0.0,
+                info_ack=info_ack,
+            )
+        info_ack = _take_infos(session, result, info_ack)
+        demand = result.get("demand")
+        if result.get("done"):
+            return {"buffer_id": session.task["buffer_id"], **result.get("final", {}), **_end_learner(session)}
+    raise Cancelled("the coordinator closes")
+
+
+def _end_learner(session: Session) -> dict[str, Any]:
+    """End the task of a learner that is done."""
+    try:
+        return session.end()
+    except WorkerTaskFailed as error:
+        # It has learned what it should, so nothing has to be done again.
+        log.warning("%s is done, but did not end its task: %s", session.holder.worker, error)
+        return {}
+
+
+def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> int:
+    """Pass on what the learner reports and was not heard of before; returns the last number."""
+    infos = [info for info in unpack_infos(result) if info["seq"] > info_ack]
+    if "policy_version" in result:
+        session.callbacks.deal_with_policy_version(session.task, result["policy_version"])
+    session.callbacks.deal_with_learner_loaded(
+        session.task_id, session.task["buffer_id"], int(result.get("loaded", 0)), result.get("broken_chunks") or []
+    )
+    told = [info["info"] for info in infos]
+    joined = joined_priorities(told)
+    if joined:  # the buffer takes all in one go
+        told = [{**info, "priority_info": {}} for info in told]
+        told[0]["priority_info"] = joined
+    for info in told:
+        session.callbacks.deal_with_learner_send_info(session.task_id, session.task["buffer_id"], info)
+    if infos:
+        session.ledger.progress(session.task_id, session.holder)
+        return infos[-1]["seq"]
+    return info_ack
+
+
+def _classic_round(session: Session, demand: Mapping[str, Any]) -> dict[str, Any] | None:
+    """One batch as a list of meta dicts, for learners that ask for one; the finish info when it was the last."""
+    callbacks = session.callbacks
+    while True:
+        data = callbacks.deal_with_learner_get_data(
+            session.task_id, demand["buffer_id"], demand["batch_size"], demand["cur_learner_iter"]
+        )
+        if data is not None:
+            break
+        if session.closing.is_set():
+            raise Cancelled("the coordinator closes")
+        callbacks.wait_for_data(session.timing.long_poll_s)
+        if not session.ledger.renew(session.task_id, session.holder):
+            raise Cancelled("the learner does not hold the task any more")
+    result = session.call("learn_task", session.timing.start_s, data=list(data))
+    info = result["info"]
+    if callbacks.deal_with_learner_judge_finish(session.task_id, info):
+        return {"buffer_id": demand["buffer_id"], **_end_learner(session)}
+    callbacks.deal_with_learner_send_info(session.task_id, demand["buffer_id"], info)
+    session.ledger.progress(session.task_id, session.holder)
+    return None

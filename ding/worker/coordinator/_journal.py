@@ -1,0 +1,268 @@
+"""What must survive a killed coordinator, in one SQLite file.
+
+A write is durable against the death of the process when the call returns (write-ahead log; not against a power cut,
+which would also take the data folder of a memory-backed run). Everything stored is JSON text, numbers or raw arrays.
+"""
+
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ding.worker.coordinator._task_machine import Holder, TaskPhase, TaskRecord
+from ding.worker.coordinator.errors import JournalError
+
+log = logging.getLogger(__name__)
+
+_VERSION = 1
+_FULL_PAUSE_S = 0.25
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS task (
+    task_id TEXT PRIMARY KEY, position INTEGER NOT NULL, kind TEXT NOT NULL, phase TEXT NOT NULL, worker TEXT,
+    incarnation TEXT, failures INTEGER NOT NULL, attempts INTEGER NOT NULL, error TEXT NOT NULL, body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS seen (
+    task_id TEXT NOT NULL, worker TEXT NOT NULL, incarnation TEXT NOT NULL, seq INTEGER NOT NULL,
+    PRIMARY KEY (task_id, worker, incarnation)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS chunk (
+    number INTEGER PRIMARY KEY, buffer_id TEXT NOT NULL, first_id INTEGER NOT NULL, ref TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS buffer (buffer_id TEXT PRIMARY KEY, cfg TEXT NOT NULL, priorities BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS value (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class ChunkRow:
+    """A chunk that a buffer holds.
+
+    Attributes:
+        number: running number in the run, in the order of the pushes.
+        first_id: unique id that the buffer gave its first row.
+        ref: what the worker told of it.
+    """
+
+    number: int
+    buffer_id: str
+    first_id: int
+    ref: dict[str, Any]
+
+
+@dataclass
+class JournalState:
+    """What an earlier coordinator of the same run left behind.
+
+    Attributes:
+        tasks: records and bodies in the order in which they were submitted.
+        seen: ``(task id, holder) -> last sequence number``.
+        chunks: live chunks in the order of the pushes.
+        buffers: ``buffer id -> config``.
+        priorities: ``buffer id -> (unique ids, priorities, use counts)``.
+        values: anything that was put by name.
+    """
+
+    tasks: list[tuple[TaskRecord, dict[str, Any]]] = field(default_factory=list)
+    seen: dict[tuple[str, Holder], int] = field(default_factory=dict)
+    chunks: list[ChunkRow] = field(default_factory=list)
+    buffers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    priorities: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """There was no earlier coordinator."""
+        return not (self.tasks or self.chunks or self.values)
+
+
+class Journal:
+    """The journal of one run. Thread-safe; every method is one transaction.
+
+    While there is no space, whoever writes waits for some; what was not written down has not happened.
+
+    Args:
+        path: the file; ``':memory:'`` keeps nothing.
+        full_patience_s: seconds to wait for space.
+
+    Raises:
+        JournalError: it cannot be opened, or another version of this package wrote it. All methods: it cannot be read
+            or written.
+    """
+
+    def __init__(self, path: str = ":memory:", full_patience_s: float = 600.0) -> None:
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._path = path
+        self._full_patience_s = full_patience_s
+        try:
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=5.0)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, _VERSION):
+                raise JournalError(f"{path} is a journal of version {version}; this package writes {_VERSION}")
+            self._db.executescript(_SCHEMA)
+            self._db.execute(f"PRAGMA user_version={_VERSION}")
+        except sqlite3.Error as error:
+            raise JournalError(f"the journal {path} cannot be opened: {error}") from error
+        self._closed = False
+
+    def stop_waiting(self) -> None:
+        """From now on, a write for which there is no space fails at once."""
+        self._closing.set()
+
+    def close(self) -> None:
+        """Close the file. May be called again."""
+        self.stop_waiting()
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._db.close()
+
+    def _write(self, statements: Sequence[tuple[str, Sequence[Sequence[Any]]]]) -> None:
+        """Run ``(sql, rows)`` pairs in one transaction. A closed journal takes nothing."""
+        deadline: float | None = None
+        while True:
+            try:
+                with self._lock:
+                    if not self._closed:
+                        self._transact(statements)
+            except (sqlite3.Error, UnicodeError) as error:
+                if deadline is None:
+                    deadline = time.monotonic() + self._full_patience_s
+                    if _is_full(error):
+                        log.warning("no space for the journal %s, waiting for some", self._path)
+                if not _is_full(error) or time.monotonic() >= deadline or self._closing.wait(_FULL_PAUSE_S):
+                    raise JournalError(f"the journal {self._path} cannot be written: {error}") from error
+            else:
+                return
+
+    def _transact(self, statements: Sequence[tuple[str, Sequence[Sequence[Any]]]]) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for sql, rows in statements:
+                self._db.executemany(sql, rows)
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    # ------------------------------------------------------------------ tasks
+
+    def save_task(self, record: TaskRecord, body: Mapping[str, Any]) -> None:
+        """A new task, with what is sent to a worker."""
+        self._write([(
+            "INSERT OR REPLACE INTO task VALUES (?, (SELECT COALESCE(MAX(position), 0) + 1 FROM task),"
+            " ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(record.task_id, record.kind, *_changing(record), json.dumps(body))],
+        )])  # fmt: skip
+
+    def update_task(self, record: TaskRecord) -> None:
+        """The state of a task that was saved before."""
+        self._write([(
+            "UPDATE task SET phase=?, worker=?, incarnation=?, failures=?, attempts=?, error=? WHERE task_id=?",
+            [(*_changing(record), record.task_id)],
+        )])  # fmt: skip
+
+    def forget_task(self, task_id: str) -> None:
+        """Drop a task and the sequence numbers of its workers."""
+        self._write(
+            [("DELETE FROM task WHERE task_id=?", [(task_id,)]), ("DELETE FROM seen WHERE task_id=?", [(task_id,)])]
+        )
+
+    # ------------------------------------------------------------------ data
+
+    def save_chunks(self, chunks: Sequence[ChunkRow], task_id: str, holder: Holder, seq: int) -> None:
+        """Chunks that a buffer takes, and with them the sequence number up to which the worker was heard."""
+        self._write([
+            (
+                "INSERT INTO chunk VALUES (?, ?, ?, ?)",
+                [(one.number, one.buffer_id, one.first_id, json.dumps(one.ref)) for one in chunks],
+            ),
+            (
+                "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)",
+                [(task_id, holder.worker, holder.incarnation, seq)],
+            ),
+        ])  # fmt: skip
+
+    def drop_chunks(self, numbers: Sequence[int]) -> None:
+        """Chunks that no buffer holds any more."""
+        self._write([("DELETE FROM chunk WHERE number=?", [(number,) for number in numbers])])
+
+    def save_buffer(self, buffer_id: str, cfg: Mapping[str, Any]) -> None:
+        """A new buffer."""
+        self._write([("INSERT OR REPLACE INTO buffer VALUES (?, ?, NULL)", [(buffer_id, json.dumps(cfg))])])
+
+    def save_priorities(self, buffer_id: str, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray) -> None:
+        """A snapshot: int64 ids, float64 priorities and int64 use counts, each ``[N]``."""
+        table = np.stack([ids.astype("<f8"), priorities.astype("<f8"), uses.astype("<f8")])
+        self._write([("UPDATE buffer SET priorities=? WHERE buffer_id=?", [(table.tobytes(), buffer_id)])])
+
+    def drop_buffer(self, buffer_id: str) -> None:
+        """A buffer that was closed, and its chunks."""
+        self._write([
+            ("DELETE FROM buffer WHERE buffer_id=?", [(buffer_id,)]),
+            ("DELETE FROM chunk WHERE buffer_id=?", [(buffer_id,)]),
+        ])  # fmt: skip
+
+    def save_values(self, values: Mapping[str, Any]) -> None:
+        """Named values that JSON can hold."""
+        self._write([(
+            "INSERT OR REPLACE INTO value VALUES (?, ?)",
+            [(name, json.dumps(value)) for name, value in values.items()],
+        )])  # fmt: skip
+
+    # ------------------------------------------------------------------ reading
+
+    def load(self) -> JournalState:
+        """Everything that is in the journal.
+
+        Raises:
+            JournalError: it is damaged.
+        """
+        with self._lock:
+            try:
+                return self._load()
+            except (sqlite3.Error, ValueError, TypeError) as error:
+                raise JournalError(f"the journal {self._path} is damaged: {error}") from error
+
+    def _load(self) -> JournalState:
+        db, state = self._db, JournalState()
+        tasks = db.execute(
+            "SELECT task_id, kind, phase, worker, incarnation, failures, attempts, error, body FROM task"
+            " ORDER BY position"
+        )
+        for task_id, kind, phase, worker, incarnation, failures, attempts, error, body in tasks:
+            holder = None if worker is None else Holder(worker, incarnation)
+            record = TaskRecord(task_id, kind, 0.0, TaskPhase(phase), holder, 0.0, failures, attempts, error)
+            state.tasks.append((record, json.loads(body)))
+        for task_id, worker, incarnation, seq in db.execute("SELECT * FROM seen"):
+            state.seen[task_id, Holder(worker, incarnation)] = seq
+        for number, buffer_id, first_id, ref in db.execute("SELECT * FROM chunk ORDER BY number"):
+            state.chunks.append(ChunkRow(number, buffer_id, first_id, json.loads(ref)))
+        for buffer_id, cfg, blob in db.execute("SELECT * FROM buffer"):
+            state.buffers[buffer_id] = json.loads(cfg)
+            if blob is not None:
+                ids, priorities, uses = np.frombuffer(blob, "<f8").reshape(3, -1)
+                state.priorities[buffer_id] = ids.astype(np.int64), priorities.copy(), uses.astype(np.int64)
+        state.values = {name: json.loads(value) for name, value in db.execute("SELECT * FROM value")}
+        return state
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether the same write may succeed later; older Pythons tell it in the text only."""
+    return isinstance(error, sqlite3.OperationalError) and "full" in str(error)
+
+
+def _changing(record: TaskRecord) -> tuple[Any, ...]:
+    holder = {"worker": None, "incarnation": None} if record.holder is None else asdict(record.holder)
+    # What a worker says may hold halves of surrogate pairs (of file names, for one), which no file can.
+    error = record.error.encode(errors="backslashreplace").decode()
+    return record.phase.value, holder["worker"], holder["incarnation"], record.failures, record.attempts, error

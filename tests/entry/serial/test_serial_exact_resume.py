@@ -1,0 +1,188 @@
+"""A run is a function of its seed, and a run that is saved and taken up is the run that went on."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from easydict import EasyDict
+
+from ding.data.safe_file import SafeFileError, read_tree
+from ding.entry import serial_pipeline
+from ding.entry.cli import cli
+from ding.entry.serial import run_state
+from ding.entry.serial.run_state import newest_checkpoint
+
+CONFIG = {
+    "exp_name": "exact",
+    "env": {
+        "env_id": "CartPole-v1",
+        "collector_env_num": 4,
+        "evaluator_env_num": 2,
+        "n_evaluator_episode": 2,
+        "stop_value": 1e9,
+    },
+    "policy": {
+        "model": {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [16, 16]},
+        "nstep": 3,
+        "priority": True,
+        "priority_IS_weight": True,
+        "learn": {"update_per_collect": 2, "batch_size": 16, "target_update_freq": 7},
+        "collect": {"n_sample": 16},
+        "eval": {"evaluator": {"eval_freq": 15}},
+        "other": {"eps": {"decay": 500}, "replay_buffer": {"type": "advanced", "replay_buffer_size": 200}},
+    },
+}
+CREATE = {
+    "env": {"type": "gymnasium", "import_names": ["ding.envs"]},
+    "env_manager": {"type": "base"},
+    "policy": {"type": "dqn"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def config(exp_name: str, **learn) -> tuple[EasyDict, EasyDict]:
+    main = EasyDict(deepcopy(CONFIG))
+    main.exp_name = exp_name
+    main.policy.learn.update(learn)
+    return main, EasyDict(deepcopy(CREATE))
+
+
+def digest(checkpoint: Path) -> str:
+    """Of all that a checkpoint and the state beside it hold."""
+    learned = torch.load(checkpoint, weights_only=True)
+    state = read_tree(checkpoint.with_name(checkpoint.name.replace(".pth.tar", "_state.safetensors")), "ding.run_state")
+    # Wall-clock times are no part of the run.
+    del state["collector"]["total_duration"]
+    for episode in state["collector"]["episode_info"]:
+        del episode["time"]
+    hashed = hashlib.sha256()
+    feed(hashed, {"learned": learned, "state": state})
+    return hashed.hexdigest()
+
+
+def feed(hashed, value) -> None:
+    if isinstance(value, dict):
+        for key in sorted(value, key=str):
+            hashed.update(repr(key).encode())
+            feed(hashed, value[key])
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            feed(hashed, item)
+    elif isinstance(value, (torch.Tensor, np.ndarray)):
+        array = np.ascontiguousarray(value)
+        hashed.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    else:
+        hashed.update(repr(value).encode())
+
+
+def resumed(exp_name: str, **learn) -> tuple[EasyDict, EasyDict]:
+    main, create = config(exp_name, resume_training=True, **learn)
+    main.policy.learn.learner = EasyDict(hook={"load_ckpt_before_run": str(newest_checkpoint(exp_name))})
+    return main, create
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("buffer", ["advanced", "naive"])
+def test_the_same_seed_gives_the_same_run(seed, buffer) -> None:
+    digests = []
+    for name in ("a", "b"):
+        main, create = config(name, run_state_freq=40)
+        main.policy.other.replay_buffer.type = buffer
+        if buffer == "naive":
+            main.policy.priority = main.policy.priority_IS_weight = False
+        serial_pipeline((main, create), seed=seed, max_train_iter=40)
+        digests.append(digest(Path(name) / "ckpt" / "iteration_40.pth.tar"))
+    assert digests[0] == digests[1]
+
+
+def test_other_seeds_give_other_runs() -> None:
+    digests = set()
+    for seed in range(2):
+        serial_pipeline(config(f"s{seed}", run_state_freq=40), seed=seed, max_train_iter=40)
+        digests.add(digest(Path(f"s{seed}") / "ckpt" / "iteration_40.pth.tar"))
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("in_new_process", [False, True])
+def test_half_and_half_is_the_whole(in_new_process) -> None:
+    serial_pipeline(config("whole", run_state_freq=40), seed=3, max_train_iter=80)
+    serial_pipeline(config("parts", run_state_freq=40), seed=3, max_train_iter=40)
+    assert str(newest_checkpoint("parts")).endswith("iteration_40.pth.tar")
+    if in_new_process:
+        words = [sys.executable, "-m", "ding.entry", "-m", "serial", "--load-path", "parts", "--train-iter", "80"]
+        done = subprocess.run(
+            [*words, "--quiet", "-s", "3"], capture_output=True, text=True, timeout=120, env={**os.environ}
+        )
+        assert done.returncode == 0, done.stderr
+    else:
+        serial_pipeline(resumed("parts", run_state_freq=40), seed=3, max_train_iter=80)
+    whole, parts = (Path(name) / "ckpt" / "iteration_80.pth.tar" for name in ("whole", "parts"))
+    assert digest(whole) == digest(parts)
+    results = [json.loads((Path(name) / "result.json").read_text()) for name in ("whole", "parts")]
+    for result in results:
+        del result["finish_time"]
+    assert results[0] == results[1]
+
+
+def test_old_states_are_removed_and_checkpoints_stay() -> None:
+    serial_pipeline(config("many", run_state_freq=10), seed=0, max_train_iter=50)
+    states = sorted(path.name for path in Path("many/ckpt").glob("*_state.safetensors"))
+    assert states == ["iteration_40_state.safetensors", "iteration_50_state.safetensors"]
+    assert Path("many/ckpt/iteration_10.pth.tar").is_file()
+
+
+def test_killed_between_the_two_writes_the_state_before_is_taken(monkeypatch) -> None:
+    class Killed(BaseException):
+        pass
+
+    written = []
+    real = run_state.write_tree
+
+    def write_then_die(path, tree, kind):
+        real(path, tree, kind)
+        written.append(path)
+        if len(written) == 2:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_state, "write_tree", write_then_die)
+        with pytest.raises(Killed):
+            serial_pipeline(config("killed", run_state_freq=20), seed=5, max_train_iter=60)
+    assert sorted(p.name for p in Path("killed/ckpt").glob("*_state*")) == [
+        "iteration_20_state.safetensors",
+        "iteration_40_state.safetensors",
+    ]
+    assert str(newest_checkpoint("killed")).endswith("iteration_20.pth.tar")
+    serial_pipeline(resumed("killed", run_state_freq=20), seed=5, max_train_iter=60)
+    serial_pipeline(config("undisturbed", run_state_freq=20), seed=5, max_train_iter=60)
+    assert digest(Path("killed/ckpt/iteration_60.pth.tar")) == digest(Path("undisturbed/ckpt/iteration_60.pth.tar"))
+
+
+def test_a_broken_state_is_refused_by_name() -> None:
+    serial_pipeline(config("broken", run_state_freq=20), seed=0, max_train_iter=20)
+    file = Path("broken/ckpt/iteration_20_state.safetensors")
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 0xFF
+    file.write_bytes(data)
+    with pytest.raises(SafeFileError, match="iteration_20_state"):
+        serial_pipeline(resumed("broken"), seed=0, max_train_iter=40)
+
+
+def test_a_folder_without_a_state_is_told() -> None:
+    Path("empty/ckpt").mkdir(parents=True)
+    Path("empty/total_config.py").write_text("main_config = {}\ncreate_config = {'policy': {'type': 'dqn'}}\n")
+    result = CliRunner().invoke(cli, ["-m", "serial", "--load-path", "empty"])
+    assert result.exit_code == 2
+    assert "holds no saved state" in result.output

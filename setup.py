@@ -18,6 +18,7 @@ CORE = [
     "safetensors>=0.4",
     "click>=8.1",
     "rich>=13.0",
+    "cloudpickle>=3.0",
 ]
 
 EXTRAS = {
@@ -26,10 +27,6 @@ EXTRAS = {
     "atari": ["ale-py>=0.10", "opencv-python-headless>=4.9"],
     "box2d": ["gymnasium[box2d]>=1.0"],
     "mujoco": ["gymnasium[mujoco]>=1.0"],
-    "envpool": ["envpool>=0.8"],
-    "offline": ["h5py>=3.10"],
-    "wandb": ["wandb>=0.16"],
-    "ray": ["ray>=2.9"],
 }
 EXTRAS["test"] = ["pytest>=8.0", "hypothesis>=6.100", "psutil>=5.9", *EXTRAS["plot"], *EXTRAS["video"]]
 EXTRAS["dev"] = [*EXTRAS["test"], "ruff>=0.6", "mypy>=1.10", "import-linter>=2.0", "coverage>=7.5", "py-spy>=0.3"]

@@ -1,4 +1,4 @@
-"""``BaseEnvManager`` and its second form: data, episodes, seeds and faults, on envs with known numbers."""
+"""``BaseEnvManager`` and its v2 interface: data, episodes, seeds and faults, on envs with known numbers."""
 
 import math
 import signal
@@ -19,7 +19,6 @@ from ding.envs import (
     EnvDataError,
     EnvManagerError,
     EnvResetError,
-    EnvState,
     EnvStepError,
     EnvTimeoutError,
     create_env_manager,
@@ -41,9 +40,14 @@ def wrapped(**cfg):
 def make(request):
     """The same env through the classic protocol and through the fast one."""
 
-    def build(num=2, manager=None, lengths=None, **cfg):
+    def build(num=2, manager=None, lengths=None, faults=None, **cfg):
         fns = [
-            partial(request.param, **{**cfg, **({"episode_length": lengths[i]} if lengths else {})}) for i in range(num)
+            partial(
+                request.param,
+                **{**cfg, **({"episode_length": lengths[i]} if lengths else {})},
+                **({"fault": faults.get(i)} if faults else {}),
+            )
+            for i in range(num)
         ]
         return BaseEnvManager(fns, {"retry_waiting_time": 0.0, **(manager or {})})
 
@@ -237,7 +241,7 @@ class TestLife:
             manager.reset()
         finally:
             CountingEnv.reset = original
-        assert manager._envs[0].reset_kwargs == [{"task": 7}] * 3
+        assert manager.reset_kwargs == [[{"task": 7}] * 3]
         manager.close()
 
     def test_seeds(self):
@@ -245,15 +249,20 @@ class TestLife:
         manager.seed(10)
         manager.launch()
         manager.reset()
-        assert [env.seeds for env in manager._envs] == [[(10, True)], [(11, True)], [(12, True)]]
+        assert manager.seeds == [[(10, True)], [(11, True)], [(12, True)]]
         manager.seed([5, 6, 7], dynamic_seed=False)
         manager.seed({1: 99})
         manager.reset()
-        assert [env.seeds[-1] for env in manager._envs] == [(5, False), (99, True), (7, False)]
+        assert [seeds[-1] for seeds in manager.seeds] == [(5, False), (99, True), (7, False)]
         with pytest.raises(AssertionError, match="2 seeds for 3 envs"):
             manager.seed([1, 2])
-        with pytest.raises(TypeError, match="not str"):
-            manager.seed("1")
+        for bad in ("1", None, True, {}, 1.5):
+            with pytest.raises(TypeError, match="seed must be"):
+                manager.seed(bad)
+        with pytest.raises(AssertionError, match=r"unknown envs \[5\]"):
+            manager.seed({5: 1})
+        with pytest.raises(AssertionError, match="unknown env 3"):
+            manager.reset({3: None})
         manager.close()
 
     def test_the_same_seed_gives_the_same_run(self):
@@ -349,11 +358,31 @@ class TestFaults:
         manager.launch()
         reference, broken, renewed = made
         assert broken.core.closed
-        assert manager._envs == [renewed]
+        assert manager.core == [renewed.core]
         ((seed, dynamic),) = renewed.seeds
         assert seed != 4
         assert dynamic is True
         manager.close()
+
+    def test_seeds_of_renewed_envs_differ_and_repeat(self):
+        def renewals():
+            made = []
+
+            def fn():
+                made.append(CountingEnv({"fault": {"kind": "raise", "step": 0} if len(made) < 4 else None}))
+                return made[-1]
+
+            cfg = {"retry_type": "renew", "retry_waiting_time": 0.0, "max_retry": 3}
+            manager = BaseEnvManager([fn], cfg)
+            manager.seed(7)
+            manager.launch()
+            manager.close()
+            return [env.seeds[0][0] for env in made[1:]]
+
+        first = renewals()
+        assert first == renewals()
+        assert first[0] == 7
+        assert len(set(first)) == 4
 
     def test_renew_keeps_a_static_seed(self):
         made = []
@@ -377,8 +406,9 @@ class TestFaults:
         assert "InjectedFault" in steps[0].info["error"]
         assert steps[0].done is False
         np.testing.assert_array_equal(steps[0].obs, [0, 1])
-        assert manager._life.states[0] is EnvState.ERROR
         assert 0 not in manager.ready_obs_id
+        with pytest.raises(AssertionError, match="its state is ERROR"):
+            manager.step({0: 0})
         manager.reset({0: None})
         np.testing.assert_array_equal(manager.ready_obs[0], [1, 0])
         manager.close()
@@ -397,9 +427,7 @@ class TestFaults:
     )
     @pytest.mark.parametrize("dict_obs", [False, True])
     def test_bad_observations_are_told_by_env(self, make, kind, text, dict_obs):
-        fns = make(3, dict_obs=dict_obs)._env_fn
-        fns[1] = partial(fns[1].func, dict_obs=dict_obs, fault={"kind": kind, "step": 2})
-        manager = BaseEnvManager(fns)
+        manager = make(3, dict_obs=dict_obs, faults={1: {"kind": kind, "step": 2}})
         manager.seed(100)
         manager.launch()
         manager.step(act(manager))

@@ -284,7 +284,7 @@ class TestFaults:
         with pytest.raises(EnvTimeoutError, match=r"step_timeout=0\.1"):
             manager.step(act(manager))
 
-    @pytest.mark.parametrize(("kind", "text"), [("nan", "NaN in observation"), ("nan_reward", "NaN in the reward")])
+    @pytest.mark.parametrize(("kind", "text"), [("nan", "NaN in the observation"), ("nan_reward", "NaN in the reward")])
     def test_nan(self, kind, text):
         fns = counting_fns()
         fns[1] = partial(CountingGymEnv, fault={"kind": kind, "step": 1})

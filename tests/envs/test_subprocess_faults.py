@@ -14,7 +14,6 @@ from ding.envs.env_manager import (
     EnvDataError,
     EnvManagerError,
     EnvResetError,
-    EnvState,
     EnvStepError,
     EnvTimeoutError,
     SyncSubprocessEnvManager,
@@ -89,7 +88,7 @@ def make():
 
 
 def pids(manager):
-    return [worker.process.pid for worker in manager._engine._workers]
+    return manager.worker_pids
 
 
 def is_running(pid):
@@ -176,7 +175,6 @@ def test_a_hang_that_ends_in_time_is_none(make):
     manager = make([counting({"kind": "hang", "step": 1, "hang_s": 0.05})], step_timeout=30)
     manager.launch()
     assert manager.step({0: ONE}).obs.tolist() == [[0, 1]]
-    assert manager._engine._deadlines == {}
 
 
 def test_a_late_caller_does_not_make_an_env_late(make):
@@ -232,8 +230,7 @@ def test_a_reset_that_never_works_is_told(make, fault, text):
     ) as told:
         manager.launch()
     assert told.value.env_id == 1
-    # A new process gets a new seed; what is told is the one that the env last got.
-    assert told.value.seed == manager._life.last_seeds[1]
+    # A new process gets a new seed; what is reported is the one that the env last got.
     assert (told.value.seed == 11) == (fault["kind"] == "raise")
     assert manager.closed
 
@@ -285,7 +282,8 @@ def test_a_failing_step_is_recovered_with_more_retries(make, kind):
     assert step.info["error"]
     assert (step.obs.tolist(), step.reward.tolist(), step.done) == ([0, 1], [0], False)
     assert manager.ready_obs_id == [0]
-    assert manager._life.states[1] is EnvState.ERROR
+    with pytest.raises(AssertionError, match="its state is ERROR"):
+        manager.step({1: ONE})
     manager.reset({1: None})
     assert manager.ready_obs_id == [0, 1]
     assert manager.step(BOTH)[1].obs[1] == 1
@@ -306,7 +304,7 @@ def test_an_abnormal_step_waits_for_a_reset(make):
     manager.launch()
     manager.step(BOTH)
     assert manager.step({0: ONE})[0].info["abnormal"]
-    assert manager._life.episode_counts == [0, 0]
+    assert not manager.env_state_done(0)
     assert manager.ready_obs_id == [1]
     manager.reset({0: None})
     assert manager.ready_obs_id == [0, 1]

@@ -34,7 +34,7 @@ class HangingEnv(CountingEnv):
 def launch(env=CountingEnv, cls=SyncSubprocessEnvManager, **cfg):
     manager = cls([lambda: env({"episode_length": 5})] * 3, cfg)
     manager.launch()
-    print(*[worker.process.pid for worker in manager._engine._workers], flush=True)
+    print(*manager.worker_pids, flush=True)
     return manager
 
 ACTIONS = {i: np.array([1]) for i in range(3)}
@@ -48,7 +48,7 @@ def launch(num=2, **cfg):
 
 
 def processes(manager):
-    return [psutil.Process(worker.process.pid) for worker in manager._engine._workers]
+    return [psutil.Process(pid) for pid in manager.worker_pids]
 
 
 def segments():
@@ -139,7 +139,7 @@ def fork_parent():
 
 
 def pids(*managers):
-    return [worker.process.pid for manager in managers for worker in manager._engine._workers]
+    return [pid for manager in managers for pid in manager.worker_pids]
 
 
 @pytest.mark.parametrize("cfg", [{}, {"context": "spawn"}, {"envs_per_worker": 2}], ids=str)
@@ -249,7 +249,7 @@ def test_ctrl_c_reaches_the_parent_only(run_parent):
     before = segments()
     parent, children = run_parent(
         """
-        import ding.envs.env_manager._subprocess_manager as module
+        import ding.envs.env_manager.subprocess_env_manager as module
         module.CLOSE_GRACE_S = 0.2
         # A process that was started in the background of a shell ignores it otherwise.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -257,7 +257,7 @@ def test_ctrl_c_reaches_the_parent_only(run_parent):
         try:
             manager.step(ACTIONS)
         except KeyboardInterrupt:
-            print("alive", all(worker.process.is_alive() for worker in manager._engine._workers), flush=True)
+            print("alive", all(os.path.exists(f"/proc/{pid}") for pid in manager.worker_pids), flush=True)
             manager.close()
             print("closed", flush=True)
             raise

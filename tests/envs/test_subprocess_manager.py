@@ -14,7 +14,6 @@ from ding.envs.env_manager import (
     BaseEnvManager,
     BaseEnvManagerV2,
     EnvManagerError,
-    EnvState,
     SubprocessEnvManagerV2,
     SyncSubprocessEnvManager,
     create_env_manager,
@@ -201,7 +200,8 @@ def test_without_auto_reset_the_caller_resets(make):
     manager.launch()
     manager.step({0: 1})
     assert manager.ready_obs_id == [1]
-    assert manager._life.states[0] is EnvState.NEED_RESET
+    with pytest.raises(AssertionError, match="its state is NEED_RESET"):
+        manager.step({0: 1})
     manager.reset({0: None})
     assert manager.ready_obs_id == [0, 1]
     manager.step({0: 1})
@@ -300,7 +300,7 @@ def test_a_manager_can_be_launched_again(make):
         assert manager.step({0: 1, 1: 1}).obs.tolist() == [[0, 1], [0, 1]]
         manager.close()
         assert manager.closed
-        assert manager._life.states == [EnvState.VOID] * 2
+        assert manager.ready_obs_id == []
 
 
 @pytest.mark.parametrize("context", ["spawn", "forkserver"])
@@ -310,7 +310,7 @@ def test_other_start_methods(make, context):
     assert manager.step({0: 1, 1: 1}).obs.tolist() == [[0, 1], [0, 1]]
 
 
-def test_second_form_equals_that_of_the_base_manager(make):
+def test_v2_interface_equals_that_of_the_base_manager(make):
     fns = ENVS["lengths"]
     base, sub = make(BaseEnvManagerV2, fns, episode_num=2), make(SubprocessEnvManagerV2, fns, episode_num=2)
     base.launch()
@@ -336,4 +336,3 @@ def test_factory_knows_all_three():
     ):
         manager = create_env_manager({"type": name, "episode_num": 3}, [counting()])
         assert type(manager) is cls
-        assert manager._episode_num == 3

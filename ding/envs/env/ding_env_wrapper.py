@@ -1,8 +1,8 @@
 """``DingEnvWrapper``: any gymnasium env, or env of the old gym API, as a :class:`~ding.envs.BaseEnv`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -13,24 +13,13 @@ from ding.envs.env._actions import from_sample, scale_action, to_env_action
 from ding.envs.env._errors import EnvConfigError
 from ding.envs.env._making import apply_wrappers, as_gymnasium, make_gym_env
 from ding.envs.env._obs import cast_obs, float32_space
+from ding.envs.env._stepping import FastStep, RawStep
 from ding.envs.env.base_env import BaseEnv, copy_cfg
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
 from ding.envs.env_wrappers._video import RecordEpisodes, require_video_writer
 from ding.utils import ENV_REGISTRY
 
 REWARD_FLOOR = -10.0
-
-
-class FastStep(NamedTuple):
-    """How a manager may step an env without a timestep being made for each step.
-
-    Attributes:
-        step: action -> ``(obs, reward, terminated, truncated, info)``.
-        sums_return: the manager shall add ``eval_episode_return`` to the info of a finished episode.
-    """
-
-    step: Callable[[Any], tuple[Any, Any, bool, bool, dict[str, Any]]]
-    sums_return: bool
 
 
 @ENV_REGISTRY.register("gymnasium")
@@ -96,7 +85,6 @@ class DingEnvWrapper(BaseEnv):
         self._in_episode = False
         self._raw_env = None if env is None else as_gymnasium(env)
         self._env: Any = None
-        self._fast: tuple[Any, FastStep] | None = None
         self._observation_space: Any = None
         self._action_space: Any = None
         self._reward_space: Any = None
@@ -244,34 +232,30 @@ class DingEnvWrapper(BaseEnv):
         action = to_env_action(action, self._action_space)
         return scale_action(action, self._action_space) if self._act_scale else action
 
-    def fast_step(self) -> "FastStep | None":
-        """How a manager may step the current episode directly; ``None`` when a subclass has its own :meth:`step`."""
-        if type(self).step is not DingEnvWrapper.step:
-            return None
-        if self._fast is None or self._fast[0] is not self._env:
-            self._fast = (self._env, self._make_fast_step())
-        return self._fast[1]
+    @property
+    def has_fast_step(self) -> bool:
+        """Whether :meth:`fast_step` does what :meth:`step` does: a subclass has no :meth:`step` of its own."""
+        return type(self).step is DingEnvWrapper.step
 
-    def _make_fast_step(self) -> FastStep:
+    def fast_step(self) -> FastStep | None:
+        """How a manager may step the current episode directly; ``None`` without :attr:`has_fast_step`."""
+        if not self.has_fast_step:
+            return None
         # The manager sums the returns of all its envs at once, so this wrapper is passed by where it is the outermost.
         sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self._rew_clip
         step = self._env.env.step if sums_return else self._env.step
-        discrete = isinstance(self._action_space, gymnasium.spaces.Discrete)
-        plain_obs = isinstance(self._observation_space, gymnasium.spaces.Box)
-        if discrete and plain_obs and not self._rew_clip:
+        space = self._observation_space
+        plain = isinstance(self._action_space, gymnasium.spaces.Discrete) and isinstance(space, gymnasium.spaces.Box)
+        if plain and not self._rew_clip:
             return FastStep(step, sums_return)
-        return FastStep(self._converting(step), sums_return)
 
-    def _converting(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        convert, rew_clip, space = self._env_action, self._rew_clip, self._observation_space
-
-        def converted(action: Any) -> Any:
-            obs, reward, terminated, truncated, info = step(convert(action))
-            if rew_clip:
+        def converted(action: object) -> RawStep:
+            obs, reward, terminated, truncated, info = step(self._env_action(action))
+            if self._rew_clip:
                 reward = np.maximum(reward, REWARD_FLOOR)
             return cast_obs(obs, space), reward, terminated, truncated, info
 
-        return converted
+        return FastStep(converted, sums_return)
 
     def random_action(self) -> Any:
         """A sample of the action space; ints become int64 ``(1,)``."""
@@ -285,7 +269,7 @@ class DingEnvWrapper(BaseEnv):
 
     def close(self) -> None:
         """Close the env inside; an env made from ``env_id`` is built anew when it is needed again."""
-        env, self._env, self._fast = self._env, None, None
+        env, self._env = self._env, None
         self._in_episode = False
         if self._builds_env:
             self._raw_env = None

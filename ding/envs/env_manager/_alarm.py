@@ -1,17 +1,12 @@
 """A time limit for a call in the own process."""
 
-import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
-
-logger = logging.getLogger(__name__)
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 
-@contextmanager
-def time_limit(seconds: float | None, error: Callable[[], Exception]) -> Iterator[None]:
+def time_limit(seconds: float | None, error: Callable[[], Exception]) -> AbstractContextManager[None]:
     """Raise ``error()`` inside the block when it runs longer than ``seconds``.
 
     It uses SIGALRM, so it works in the main thread of a POSIX process; elsewhere the block runs without a limit. A
@@ -21,11 +16,12 @@ def time_limit(seconds: float | None, error: Callable[[], Exception]) -> Iterato
         seconds: the limit, ``None`` for none.
         error: makes the exception.
     """
-    if seconds is None or not can_limit():
-        yield
-        return
+    return nullcontext() if seconds is None or not can_limit() else _alarm(seconds, error)
 
-    def on_alarm(signum: int, frame: Any) -> None:
+
+@contextmanager
+def _alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
+    def on_alarm(signum: int, frame: object) -> None:
         raise error()
 
     previous_handler = signal.signal(signal.SIGALRM, on_alarm)

@@ -17,7 +17,7 @@ The class is not thread-safe: a manager that resets in the background guards it 
 
 import enum
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -63,6 +63,7 @@ class EnvLifecycle:
         self.episode_num = episode_num
         self.states = [EnvState.VOID] * env_num
         self.episode_counts = [0] * env_num
+        self._step_failures = [0] * env_num
         self.last_seeds: list[int | None] = [None] * env_num
         self._dynamic: list[bool | None] = [None] * env_num
         self._pending: set[int] = set()
@@ -84,6 +85,7 @@ class EnvLifecycle:
         self._ready = self._ready_array = None
         if state is EnvState.INIT:
             self.episode_counts = [0] * self.env_num
+            self._step_failures = [0] * self.env_num
 
     @property
     def ready_ids(self) -> list[int]:
@@ -104,8 +106,14 @@ class EnvLifecycle:
         """Whether every env is DONE."""
         return all(state is EnvState.DONE for state in self.states)
 
-    def check_running(self, env_ids: Iterable[int]) -> None:
-        """Raise ``AssertionError`` unless each of these envs is in state RUN."""
+    def check_running(self, ids: np.ndarray) -> list[int]:
+        """Return the ids as a list; raise ``AssertionError`` unless each of these envs (int64 ``[N]``) is in state RUN.
+
+        The list is shared: do not change it.
+        """
+        if ids is self._ready_array:
+            return self.ready_ids
+        env_ids = ids.tolist()
         for env_id in env_ids:
             if not 0 <= env_id < self.env_num:
                 raise AssertionError(f"there is no env {env_id}; ids are 0..{self.env_num - 1}")
@@ -113,11 +121,18 @@ class EnvLifecycle:
                 raise AssertionError(
                     f"env {env_id} cannot be stepped: its state is {self.states[env_id].name}, not RUN"
                 )
+        return env_ids
 
     def count_episode(self, env_id: int) -> bool:
         """Count a finished episode; whether the env has more episodes to play."""
+        self._step_failures[env_id] = 0
         self.episode_counts[env_id] += 1
         return self.episode_counts[env_id] < self.episode_num
+
+    def count_step_failure(self, env_id: int, max_retry: int) -> bool:
+        """Count a failed step; whether there were at most ``max_retry`` since an episode of this env finished."""
+        self._step_failures[env_id] += 1
+        return self._step_failures[env_id] <= max_retry
 
     # seeds
 

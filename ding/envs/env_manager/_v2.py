@@ -1,7 +1,7 @@
-"""The second form of an env manager: stacked observations out, a list of actions in, a list of timestep trees out."""
+"""The v2 interface of an env manager: stacked observations out, a list of actions in, a list of timestep trees out."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -9,7 +9,10 @@ from gymnasium import spaces
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import Columns, num_rows
+from ding.envs.env_manager._abstract import AbstractEnvManager
 from ding.utils import make_key_as_identifier, remove_illegal_item
+
+Actions: TypeAlias = Mapping[Any, Any] | Sequence[Any] | np.ndarray | torch.Tensor
 
 
 class Tree(dict[str, Any]):
@@ -21,7 +24,7 @@ class Tree(dict[str, Any]):
         except KeyError:
             raise AttributeError(f"no field {name!r}; fields are {list(self)}") from None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self[name] = value
 
     def __getitem__(self, name: str) -> Any:
@@ -52,16 +55,16 @@ def tree_timesteps(batch: TimestepBatch) -> list[Tree]:
     return trees
 
 
-def empty_columns(space: Any) -> Any:
+def empty_columns(space: spaces.Space[Any]) -> Any:
     """Observations of no env: an array ``[0, *shape]``, or a tree of such arrays."""
     if isinstance(space, spaces.Dict):
         return Tree({name: empty_columns(part) for name, part in space.spaces.items()})
-    if isinstance(space, spaces.Space) and space.shape is not None:
+    if space.shape is not None:
         return np.empty((0, *space.shape), dtype=space.dtype)
     return np.empty((0,), dtype=np.float32)
 
 
-def batch_of_actions(actions: Any, env_ids: Sequence[int]) -> EnvBatch:
+def batch_of_actions(actions: Actions, env_ids: Sequence[int]) -> EnvBatch:
     """The actions with the ids of the envs they are for.
 
     Args:
@@ -89,25 +92,23 @@ def batch_of_actions(actions: Any, env_ids: Sequence[int]) -> EnvBatch:
     return EnvBatch.from_dict(dict(zip(env_ids, columns)))
 
 
-class ListStepMixin:
-    """Gives a manager with ``ready_batch`` and ``step_batch`` the second form.
+class V2Interface(AbstractEnvManager):
+    """Gives a manager with the v1 interface, which stands behind it in the order of base classes, the v2 interface.
 
     Actions belong to the envs of the ``ready_obs`` that was read last, by id: an env that changed its state in between
     does not shift them.
     """
 
-    _handed_ids: "list[int] | None" = None
-    _life: Any
-    _observation_space: Any
+    _handed_ids: list[int] | None = None
 
     @property
     def ready_batch(self) -> EnvBatch:
-        """Observations of the envs that wait for an action, as columns."""
-        raise NotImplementedError
+        """``ready_obs`` of the v1 interface."""
+        return super().ready_obs  # type: ignore[safe-super]
 
-    def step_batch(self, actions: "EnvBatch | Mapping[int, Any]") -> TimestepBatch:
-        """One step in each of the given envs, as columns."""
-        raise NotImplementedError
+    def step_batch(self, actions: Mapping[int, Any]) -> TimestepBatch:
+        """``step`` of the v1 interface."""
+        return super().step(actions)  # type: ignore[safe-super]
 
     @property
     def ready_obs(self) -> Any:
@@ -118,7 +119,7 @@ class ListStepMixin:
             return empty_columns(self._observation_space)
         return as_tree(batch.columns)
 
-    def step(self, actions: Any) -> list[Tree]:
+    def step(self, actions: Actions) -> list[Tree]:
         """Do one step in each env of the last ``ready_obs``.
 
         Args:
@@ -134,25 +135,25 @@ class ListStepMixin:
         self._handed_ids = None
         return tree_timesteps(self.step_batch(batch_of_actions(actions, env_ids)))
 
-    def as_dict_form(self) -> "DictForm":
-        """This manager, seen in the first form. The workers ask for it, as they speak that form only."""
-        return DictForm(self)
+    def as_dict_form(self) -> "V1View":
+        """This manager with the v1 interface, which is the one that the workers speak."""
+        return V1View(self)
 
 
-class DictForm:
-    """A manager of the second form, seen in the first: ``ready_obs``, actions and timesteps keyed by env id.
+class V1View:
+    """The v1 interface of a manager with the v2 interface: ``ready_obs``, actions and timesteps keyed by env id.
 
     Everything else is the manager's own.
     """
 
-    def __init__(self, manager: Any) -> None:
+    def __init__(self, manager: V2Interface) -> None:
         self._manager = manager
 
     @property
     def ready_obs(self) -> EnvBatch:
         return self._manager.ready_batch
 
-    def step(self, actions: "EnvBatch | Mapping[int, Any]") -> TimestepBatch:
+    def step(self, actions: Mapping[int, Any]) -> TimestepBatch:
         return self._manager.step_batch(actions)
 
     def __getattr__(self, name: str) -> Any:

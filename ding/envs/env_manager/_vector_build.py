@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.envs.env._making import find_spec
@@ -16,7 +17,9 @@ from ding.utils import did_you_mean
 MODES = ("vector_entry_point", "sync", "async")
 
 
-def build_vector_env(env_fn: Sequence[Callable[[], Any]], ref: Any, mode: str | None, shared_memory: bool) -> VectorEnv:
+def build_vector_env(
+    env_fn: Sequence[Callable[[], Any]], ref: object, mode: str | None, shared_memory: bool
+) -> VectorEnv:
     """A vector env with one env per function.
 
     Args:
@@ -89,16 +92,15 @@ def row_resetter(venv: VectorEnv) -> Callable[[np.ndarray], Any] | None:
     """
     if hasattr(venv, "reset_rows"):
         return venv.reset_rows
-    from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-
     if type(venv) is CartPoleVectorEnv:
         return partial(_reset_cartpole_rows, venv)
     return None
 
 
-def _reset_cartpole_rows(venv: Any, mask: np.ndarray) -> np.ndarray:
+def _reset_cartpole_rows(venv: CartPoleVectorEnv, mask: np.ndarray) -> np.ndarray:
     rows = np.flatnonzero(mask)
-    venv.state[:, rows] = venv.np_random.uniform(venv.low, venv.high, size=(4, len(rows)))
+    state: np.ndarray = venv.state  # type: ignore[assignment]
+    state[:, rows] = venv.np_random.uniform(venv.low, venv.high, size=(4, len(rows)))
     venv.steps[rows] = 0
     venv.prev_done[rows] = False
-    return venv.state.T.astype(np.float32)
+    return state.T.astype(np.float32)

@@ -1,10 +1,21 @@
 """The env managers of the own process, and the factories of all env managers."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+import time
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
-from ding.envs.env_manager._base_manager import BaseEnvManager
+import gymnasium
+import numpy as np
+
+from ding.data import EnvBatch, TimestepBatch
+from ding.data.columns import row_at
+from ding.envs.env._stepping import FastStep, RawStep, classic_step
+from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
+from ding.envs.env_manager._alarm import can_limit, time_limit
+from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
 from ding.envs.env_manager._errors import (
     EnvCrashedError,
     EnvDataError,
@@ -12,10 +23,16 @@ from ding.envs.env_manager._errors import (
     EnvResetError,
     EnvStepError,
     EnvTimeoutError,
+    describe,
+    reset_failed,
+    step_failed,
+    traceback_text,
 )
-from ding.envs.env_manager._lifecycle import EnvState
-from ding.envs.env_manager._v2 import ListStepMixin
+from ding.envs.env_manager._lifecycle import EnvState, ResetParam
+from ding.envs.env_manager._v2 import V2Interface
 from ding.utils import ENV_MANAGER_REGISTRY, import_module
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "BaseEnvManager",
@@ -32,18 +49,292 @@ __all__ = [
 ]
 
 
-@ENV_MANAGER_REGISTRY.register("base_v2")
-class BaseEnvManagerV2(ListStepMixin, BaseEnvManager):
-    """:class:`BaseEnvManager` in the second form: stacked observations out, a list of actions in, a list of trees out.
+@ENV_MANAGER_REGISTRY.register("base")
+class BaseEnvManager(AbstractEnvManager):
+    """Envs in the own process, stepped one after the other.
 
-    ``ready_batch`` and ``step_batch`` speak columns here too.
+    ``ready_obs`` is an :class:`~ding.data.EnvBatch`, ``step`` takes one (or a dict env id -> action) and returns a
+    :class:`~ding.data.TimestepBatch`. The timestep of a finished episode holds its final observation; the env is reset
+    at once and its first observation is in ``ready_obs``.
+
+    Faults:
+
+    * A failing ``reset`` is tried ``max_retry`` more times (with ``retry_type='renew'`` on a new env), then the manager
+      closes and raises :class:`EnvResetError`.
+    * A failing ``step`` is never done twice. With ``max_retry`` 1 or less the manager closes and raises
+      :class:`EnvStepError`. Above, the env goes to state ERROR and its timestep has ``info['abnormal']=True`` and
+      ``info['error']``; the next ``reset({env_id: None})`` brings it back. More than ``max_retry`` failures without a
+      finished episode in between raise.
+    * A call that takes longer than ``step_timeout`` or ``reset_timeout`` counts as failed (main thread only).
+    * A timestep with ``info['abnormal']`` puts its env into state ERROR until it is reset by the caller.
+    * Data of a wrong shape or dtype, or NaN, raises :class:`EnvDataError` (``check_data=False`` skips the search for
+      NaN).
+
+    Args:
+        env_fn: one callable without arguments per env.
+        cfg: manager config.
     """
 
-    ready_batch = BaseEnvManager.ready_batch
-    step_batch = BaseEnvManager.step_batch
+    config: dict[str, Any] = {**AbstractEnvManager.config, "check_data": True}
+
+    def __init__(self, env_fn: Sequence[EnvFn], cfg: Mapping[str, Any] | None = None) -> None:
+        super().__init__(env_fn, cfg)
+        self._check_data = bool(self._cfg.check_data)
+        self._forget_envs()
+
+    def _forget_envs(self) -> None:
+        self._envs: list[Any] = []
+        self._fast = False
+        self._discrete = False
+        self._steps: list[FastStep] = [FastStep(_no_step)] * self._env_num
+        self._returns = np.zeros(self._env_num, dtype=np.float64)
+        # The newest observation of each env, and those of the ready envs as they were last stacked.
+        self._obs: list[Any] = [None] * self._env_num
+        self._ready: EnvBatch | None = None
+        self._broken: set[int] = set()
+
+    def _bad_data(self, env_id: int, what: str) -> EnvDataError:
+        return EnvDataError(f"Env {env_id} returned bad data: {what}", env_id, self._life.last_seeds[env_id])
+
+    # life
+
+    def launch(self, reset_param: ResetParam = None) -> None:
+        """Create the envs and reset them.
+
+        Args:
+            reset_param: keyword arguments of the reset per env id; ``None`` for none.
+
+        Raises:
+            AssertionError: the manager is open, or ``reset_param`` does not have one entry per env.
+            EnvResetError: an env cannot be reset.
+        """
+        self._check_reset_param(reset_param)
+        self._life.mark_all(EnvState.INIT)
+        self._forget_envs()
+        self._envs = [fn() for fn in self._env_fn]
+        self._fast = all(getattr(env, "has_fast_step", False) for env in self._envs)
+        self._discrete = self._fast and isinstance(self._action_space, gymnasium.spaces.Discrete)
+        self._stacker = ObsStacker(self._observation_space, self._fast, self._check_data, self._bad_data)
+        self._closed = False
+        if (self._step_timeout or self._reset_timeout) and not can_limit():
+            logger.warning("step_timeout and reset_timeout have no effect outside of the main thread")
+        self.reset(reset_param)
+
+    def reset(self, reset_param: ResetParam = None) -> None:
+        """Reset all envs, or those that ``reset_param`` names.
+
+        Args:
+            reset_param: env id -> keyword arguments of ``env.reset``, which later automatic resets use too; ``None`` as
+                value keeps the arguments that the env had.
+
+        Raises:
+            AssertionError: the manager is closed, or an id is unknown.
+            EnvResetError: an env cannot be reset.
+        """
+        self._check_open()
+        for env_id, path in self._replay_paths.items():
+            self._envs[env_id].enable_save_replay(path)
+        self._replay_paths.clear()
+        for env_id in self._life.remember_reset(reset_param):
+            self._life.mark(env_id, EnvState.RESET)
+            self._reset_env(env_id)
+            self._life.mark(env_id, EnvState.RUN)
+
+    def _reset_env(self, env_id: int) -> None:
+        for attempt in range(1, self._max_retry + 2):
+            try:
+                if attempt > 1:
+                    time.sleep(self._retry_waiting_time)
+                if self._retry_type == "renew" and (attempt > 1 or env_id in self._broken):
+                    self._renew(env_id)
+                self._obs[env_id] = self._try_reset(env_id)
+            except Exception as error:
+                if attempt > self._max_retry:
+                    self.close()
+                    seed = self._life.last_seeds[env_id]
+                    raise reset_failed(env_id, attempt, describe(error), seed, traceback_text(error)) from error
+                logger.warning("env %d: reset failed (%r), trying again", env_id, error)
+            else:
+                break
+        self._ready = None
+        self._broken.discard(env_id)
+        self._returns[env_id] = 0.0
+
+    def _try_reset(self, env_id: int) -> Any:
+        env = self._envs[env_id]
+        seed = self._life.take_seed(env_id)
+        if seed is not None:
+            env.seed(*seed)
+        with time_limit(self._reset_timeout, partial(self._timeout, env_id, "reset", self._reset_timeout)):
+            obs = env.reset(**self._life.reset_kwargs(env_id))
+        self._steps[env_id] = self._stepper(env_id, env.fast_step() if self._fast else classic_step(env))
+        return row_at(self._stacker.stack([obs], [env_id]), 0)
+
+    def _stepper(self, env_id: int, stepper: FastStep) -> FastStep:
+        if self._step_timeout is None:
+            return stepper
+
+        def limited(action: object) -> RawStep:
+            with time_limit(self._step_timeout, partial(self._timeout, env_id, "step", self._step_timeout)):
+                return stepper.step(action)
+
+        return FastStep(limited, stepper.sums_return)
+
+    def _renew(self, env_id: int) -> None:
+        try:
+            self._envs[env_id].close()
+        except Exception as error:  # noqa: BLE001 - an env may raise anything
+            logger.warning("env %d: closing the broken env failed: %r", env_id, error)
+        self._envs[env_id] = env = self._env_fn[env_id]()
+        seed = self._life.renewal_seed(env_id)
+        if seed is not None:
+            env.seed(*seed)
+
+    def _timeout(self, env_id: int, call: str, seconds: float | None) -> EnvTimeoutError:
+        return EnvTimeoutError(
+            f"Env {env_id} {call} took longer than {call}_timeout={seconds} s", env_id, self._life.last_seeds[env_id]
+        )
+
+    def close(self) -> None:
+        """Close all envs. May be called more than once."""
+        if self._closed:
+            return
+        self._closed = True
+        for env_id, env in enumerate([*self._envs, self._env_ref]):
+            try:
+                env.close()
+            except Exception as error:  # noqa: BLE001 - an env may raise anything
+                # One env that cannot close must not leave the others open.
+                logger.warning("env %d: close failed: %r", env_id, error)
+        self._life.mark_all(EnvState.VOID)
+        self._ready = None
+
+    # steps
+
+    @property
+    def ready_obs(self) -> Any:
+        """Observations of the envs that wait for an action: an ``EnvBatch`` env id -> observation."""
+        ids = self._life.ready_array
+        if self._ready is None or self._ready.env_ids is not ids:
+            env_ids = self._life.ready_ids
+            if not env_ids:
+                return EnvBatch.from_dict({})
+            obs = [self._obs[env_id] for env_id in env_ids]
+            self._ready = EnvBatch.unchecked(ids, self._stacker.stack(obs, env_ids))
+        return self._ready
+
+    @property
+    def ready_imgs(self) -> dict[int, Any]:
+        """Rendered frames of the envs that wait for an action: env id -> uint8 ``[H, W, 3]``."""
+        return {env_id: self._envs[env_id].render() for env_id in self._life.ready_ids}
+
+    def step(self, actions: Mapping[int, Any]) -> Any:
+        """Do one step in each of the given envs.
+
+        Args:
+            actions: env id -> action, for envs in ``ready_obs``.
+
+        Returns:
+            ``TimestepBatch``, env id -> timestep.
+
+        Raises:
+            AssertionError: the manager is closed, or an env is not in state RUN.
+            ValueError: no actions.
+            EnvManagerError: an env failed; the manager is closed then.
+        """
+        self._check_open()
+        batch = EnvBatch.from_dict(actions)
+        env_ids = self._life.check_running(batch.env_ids)
+        if not env_ids:
+            raise ValueError("step() needs the action of at least one env")
+        obs_rows, rewards, ends, cuts = [], [], [], []
+        infos: dict[int, Any] = {}
+        for position, (env_id, action) in enumerate(zip(env_ids, action_rows(batch, self._discrete))):
+            try:
+                obs, reward, terminated, cut, info = self._steps[env_id].step(action)
+            except Exception as error:  # noqa: BLE001 - an env may raise anything
+                obs, reward, terminated, cut, info = self._failed_step(env_id, error)
+            obs_rows.append(obs)
+            rewards.append(reward)
+            self._obs[env_id] = obs
+            if terminated or cut:
+                ends.append(position)
+                if not terminated:
+                    cuts.append(position)
+                    info["TimeLimit.truncated"] = True
+                infos[position] = info
+            elif info:
+                infos[position] = info
+        try:
+            columns = self._stacker.stack(obs_rows, env_ids)
+            returns = reward_array(rewards, env_ids, self._check_data, self._bad_data)
+        except EnvDataError:
+            self.close()
+            raise
+        self._ready = EnvBatch.unchecked(batch.env_ids, columns)
+        done, truncated = np.zeros((2, len(env_ids)), dtype=np.bool_)
+        if ends:
+            done[ends] = True
+            truncated[cuts] = True
+        column = returns.astype(np.float32)
+        if returns.ndim == 1:
+            everyone = len(env_ids) == self._env_num and env_ids is self._life.ready_ids
+            self._returns[slice(None) if everyone else batch.env_ids] += returns
+            column = column[:, None]
+        if infos:
+            self._end_episodes(env_ids, ends, infos)
+        return TimestepBatch.unchecked_timesteps(batch.env_ids, columns, column, done, truncated, infos)
+
+    def _failed_step(self, env_id: int, error: Exception) -> RawStep:
+        if self._max_retry <= 1 or not self._life.count_step_failure(env_id, self._max_retry):
+            self.close()
+            raise step_failed(env_id, error, self._life.last_seeds[env_id]) from error
+        logger.warning("env %d: step failed (%r); it waits for a reset", env_id, error)
+        self._broken.add(env_id)
+        return self._obs[env_id], 0.0, False, False, {"abnormal": True, "error": traceback_text(error)}
+
+    def _end_episodes(self, env_ids: list[int], ends: list[int], infos: dict[int, Any]) -> None:
+        for position, info in infos.items():
+            if isinstance(info, dict) and info.get("abnormal", False):
+                self._life.mark(env_ids[position], EnvState.ERROR)
+        for position in ends:
+            env_id = env_ids[position]
+            if self._life.states[env_id] is EnvState.ERROR:
+                continue
+            if self._steps[env_id].sums_return:
+                infos[position]["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
+            if not self._life.count_episode(env_id):
+                self._life.mark(env_id, EnvState.DONE)
+            elif not self._auto_reset:
+                self._life.mark(env_id, EnvState.NEED_RESET)
+            else:
+                # The state stays RUN: nobody can look at it before the reset is over.
+                self._reset_env(env_id)
+
+    # the rest
+
+    def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """``env.reward_shaping(transitions)`` of one env."""
+        return self._envs[env_id].reward_shaping(transitions)
+
+    def enable_save_figure(self, env_id: int, figure_path: str) -> None:
+        """``env.enable_save_figure(figure_path)`` of one env."""
+        self._envs[env_id].enable_save_figure(figure_path)
+
+    def _collect_attribute(self, name: str) -> list[Any]:
+        return [getattr(env, name, None) for env in self._envs]
 
 
-def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[Callable[[], Any]]) -> Any:
+def _no_step(action: object) -> RawStep:
+    raise RuntimeError("step() before reset()")
+
+
+@ENV_MANAGER_REGISTRY.register("base_v2")
+class BaseEnvManagerV2(V2Interface, BaseEnvManager):
+    """:class:`BaseEnvManager` with the v2 interface: stacked observations out, lists of actions in and of trees out."""
+
+
+def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[EnvFn]) -> Any:
     """The env manager that a config asks for.
 
     Args:
@@ -53,11 +344,11 @@ def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[Callable
     Raises:
         KeyError: ``type`` is missing or not registered.
     """
+    cls = get_env_manager_cls(manager_cfg)
     cfg: Any = deepcopy(manager_cfg)
-    import_module(list(cfg.pop("import_names", [])))
-    if "type" not in cfg:
-        raise KeyError("env.manager needs 'type', the registered name of an env manager")
-    return ENV_MANAGER_REGISTRY.build(cfg.pop("type"), env_fn=env_fn, cfg=cfg)
+    del cfg["type"]
+    cfg.pop("import_names", None)
+    return cls(env_fn=env_fn, cfg=cfg)
 
 
 def get_env_manager_cls(cfg: Mapping[str, Any]) -> type:

@@ -1,11 +1,11 @@
 """``GymVectorEnvManager``: any ``gymnasium.vector`` env as an env manager."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
@@ -14,7 +14,9 @@ from ding.data.columns import Columns, map_leaves, take
 from ding.envs.env._actions import scale_action
 from ding.envs.env._obs import float32_space
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
+from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._alarm import time_limit
+from ding.envs.env_manager._columns import first_nan
 from ding.envs.env_manager._errors import (
     EnvDataError,
     EnvStepError,
@@ -23,15 +25,24 @@ from ding.envs.env_manager._errors import (
     reset_failed,
     traceback_text,
 )
-from ding.envs.env_manager._lifecycle import EnvState, ResetParam
-from ding.envs.env_manager._manager_base import EnvManagerBase
-from ding.envs.env_manager._obs_check import has_nan
+from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState, ResetParam
 from ding.envs.env_manager._vector_build import build_vector_env, row_resetter
 from ding.utils import ENV_MANAGER_REGISTRY
 
+VectorObs: TypeAlias = np.ndarray | dict[str, Any] | tuple[Any, ...]
+"""Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of them."""
+
+
+class _Ends(NamedTuple):
+    """Which episodes a vector step ended, bool ``[N]``, and the infos of the vector env."""
+
+    terminated: np.ndarray
+    truncated: np.ndarray
+    infos: dict[str, Any]
+
 
 @ENV_MANAGER_REGISTRY.register("gym_vector")
-class GymVectorEnvManager(EnvManagerBase):
+class GymVectorEnvManager(AbstractEnvManager):
     """All envs behind one ``gymnasium.vector`` env, with no Python per env but for finished episodes.
 
     A vector env steps all its envs together, so :meth:`step` wants an action for each env in ``ready_obs``. How
@@ -54,35 +65,27 @@ class GymVectorEnvManager(EnvManagerBase):
     steps_together = True
 
     config: dict[str, Any] = {
+        **AbstractEnvManager.config,
+        # Of 'async' vector envs: pass observations through shared memory.
         "shared_memory": False,
-        "episode_num": math.inf,
+        # See :func:`build_vector_env`.
         "vectorization_mode": None,
-        "max_retry": 1,
-        "retry_type": "reset",
-        "auto_reset": True,
-        "step_timeout": None,
-        "reset_timeout": None,
-        "retry_waiting_time": 0.1,
+        # Look for NaN in observations and rewards.
         "check_data": True,
     }
 
-    def __init__(self, env_fn: Sequence[Callable[[], Any]], cfg: Any = None) -> None:
+    def __init__(self, env_fn: Sequence[EnvFn], cfg: Mapping[str, Any] | None = None) -> None:
         super().__init__(env_fn, cfg)
         if not self._auto_reset:
             raise ValueError("env.manager.auto_reset must be True for 'gym_vector': a vector env resets by itself")
         if isinstance(self._env_ref, VectorEnv):
-            self._set_env_num(self._env_ref.num_envs)
+            self._env_num = self._env_ref.num_envs
+            self._life = EnvLifecycle(self._env_num, self._episode_num)
         self._check_data = bool(self._cfg.check_data)
         self._venv: Any = None
         self._obs: Columns | None = None
         self._ready: EnvBatch | None = None
         self._last_actions: Any = None
-
-    def _set_env_num(self, env_num: int) -> None:
-        from ding.envs.env_manager._lifecycle import EnvLifecycle
-
-        self._env_num = env_num
-        self._life = EnvLifecycle(env_num, self._episode_num)
 
     def _read_spaces(self) -> None:
         ref = self._env_ref
@@ -216,15 +219,13 @@ class GymVectorEnvManager(EnvManagerBase):
             self._ready = EnvBatch.unchecked(ready, columns)
         return self._ready
 
-    ready_batch = ready_obs
-
     @property
     def ready_imgs(self) -> dict[int, Any]:
         """Rendered frames of the envs that wait for an action."""
         frames = self._venv.render()
         return {env_id: frames[env_id] for env_id in self._life.ready_ids}
 
-    def step(self, actions: "EnvBatch | Mapping[int, Any]") -> TimestepBatch:
+    def step(self, actions: Mapping[int, Any]) -> TimestepBatch:
         """Do one step in all envs of ``ready_obs``.
 
         Args:
@@ -238,31 +239,26 @@ class GymVectorEnvManager(EnvManagerBase):
             EnvManagerError: the vector env failed; the manager is closed then.
         """
         self._check_open()
-        batch = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions)
-        batch = self._in_ready_order(batch)
+        batch = self._in_ready_order(EnvBatch.from_dict(actions))
         ready = self._life.ready_array
         everyone = len(ready) == self._env_num
-        venv_actions = self._venv_actions(batch.columns, ready, everyone)
+        self._last_actions = self._venv_actions(batch.columns, ready, everyone)
         try:
-            if self._step_timeout is None:
-                obs, reward, terminated, truncated, infos = self._venv.step(venv_actions)
-            else:
-                with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
-                    obs, reward, terminated, truncated, infos = self._venv.step(venv_actions)
+            with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
+                obs, reward, terminated, truncated, infos = self._venv.step(self._last_actions)
         except Exception as error:
             self.close()
             if isinstance(error, EnvTimeoutError):
                 raise
             raise EnvStepError(f"the vector env raised: {describe(error)}", original=traceback_text(error)) from error
+        ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
+        reward = np.asarray(reward)
         columns = self._cast(obs)
-        reward, terminated, truncated = np.asarray(reward), np.asarray(terminated), np.asarray(truncated)
-        self._check(columns, reward)
-        self._last_actions = venv_actions
+        if self._check_data:
+            self._check(columns, reward)
         if everyone:
-            return self._finish(ready, columns, reward, terminated, truncated, infos)
-        return self._finish_some(ready, columns, reward, terminated, truncated, infos)
-
-    step_batch = step
+            return self._finish(ready, columns, reward, ends)
+        return self._finish_some(ready, columns, reward, ends)
 
     def _in_ready_order(self, batch: EnvBatch) -> EnvBatch:
         ready = self._life.ready_array
@@ -295,37 +291,33 @@ class GymVectorEnvManager(EnvManagerBase):
             return np.asarray(actions, dtype=space.dtype).reshape(self._env_num, *space.shape)
         return actions
 
-    def _finish(
-        self, ready: np.ndarray, obs: Columns, reward: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
-    ) -> TimestepBatch:
-        done = terminated | truncated
+    def _finish(self, ready: np.ndarray, obs: Columns, reward: np.ndarray, ends: _Ends) -> TimestepBatch:
+        done = ends.terminated | ends.truncated
         if self._rew_clip:
             reward = np.maximum(reward, REWARD_FLOOR)
         self._returns += reward
         self._ready = None
         self._obs = obs
         row_infos: dict[int, dict[str, Any]] = {}
-        cut = truncated
+        cut = ends.truncated
         if np.count_nonzero(done):
-            cut = truncated & ~terminated
+            cut = ends.truncated & ~ends.terminated
             if self._mode is AutoresetMode.SAME_STEP:
-                obs = self._with_final_obs(obs, infos, done)
-            row_infos = self._end_episodes(np.flatnonzero(done).tolist(), cut, infos)
+                obs = self._with_final_obs(obs, ends.infos, done)
+            row_infos = self._end_episodes(np.flatnonzero(done).tolist(), cut, ends.infos)
             if self._mode is AutoresetMode.DISABLED or self._reset_rows is not None:
                 self._obs = self._masked_reset(done)
             self._wake_if_idle()
         column = np.asarray(reward, dtype=np.float32).reshape(-1, 1)
         return TimestepBatch.unchecked_timesteps(ready, obs, column, done, cut, row_infos)
 
-    def _finish_some(
-        self, ready: np.ndarray, obs: Columns, reward: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
-    ) -> TimestepBatch:
+    def _finish_some(self, ready: np.ndarray, obs: Columns, reward: np.ndarray, ends: _Ends) -> TimestepBatch:
         """A step in which some envs were DONE already or spent it on their reset."""
         for env_id, state in enumerate(self._life.states):
             if state is EnvState.RESET:
                 self._life.mark(env_id, EnvState.RUN)
                 self._returns[env_id] = -float(reward[env_id])
-        whole = self._finish(ready, obs, reward, terminated, truncated, infos)
+        whole = self._finish(ready, obs, reward, ends)
         part = TimestepBatch.unchecked_timesteps(
             np.arange(self._env_num), whole.obs, whole.reward, whole.done, whole.truncated, whole.infos
         )
@@ -368,29 +360,23 @@ class GymVectorEnvManager(EnvManagerBase):
         rows = np.flatnonzero(done)
         if isinstance(obs, dict):
             return {name: _replaced(column, rows, [final[row][name] for row in rows]) for name, column in obs.items()}
-        return _replaced(obs, rows, [final[row] for row in rows])
+        return _replaced(np.asarray(obs), rows, [final[row] for row in rows])
 
     # data
 
-    def _cast(self, obs: Any) -> Columns:
+    def _cast(self, obs: VectorObs) -> Columns:
         return _cast_columns(obs, self._observation_space, self._reuses_obs)
 
-    def _check(self, columns: Columns, reward: Any) -> None:
-        if not self._check_data:
-            return
-        if has_nan(reward):
-            self._complain(int(np.flatnonzero(np.isnan(reward))[0]), "NaN in the reward")
-        parts = columns.items() if isinstance(columns, dict) else (("observation", columns),)
-        for name, part in parts:
-            if isinstance(part, np.ndarray) and has_nan(part):
-                bad = np.isnan(part).reshape(len(part), -1).any(axis=1)
-                self._complain(int(np.flatnonzero(bad)[0]), f"NaN in {name}")
+    def _check(self, columns: Columns, reward: np.ndarray) -> None:
+        for name, values in (("the reward", reward), ("the observation", columns)):
+            bad = first_nan(values)
+            if bad is not None:
+                env_id, where = bad[0], f" at {bad[1]!r}" if bad[1] else ""
+                self.close()
+                text = f"Env {env_id} returned bad data: NaN in {name}{where}"
+                raise EnvDataError(text, env_id, self._life.last_seeds[env_id])
 
-    def _complain(self, env_id: int, what: str) -> None:
-        self.close()
-        raise EnvDataError(f"Env {env_id} returned bad data: {what}", env_id, self._life.last_seeds[env_id])
-
-    def _timeout(self, call: str, seconds: float) -> EnvTimeoutError:
+    def _timeout(self, call: str, seconds: float | None) -> EnvTimeoutError:
         return EnvTimeoutError(f"the vector env's {call} took longer than {call}_timeout={seconds} s")
 
     # the rest
@@ -405,19 +391,19 @@ class GymVectorEnvManager(EnvManagerBase):
         return [getattr(self._venv, name)] * self._env_num
 
 
-def _as_array(leaf: Any) -> np.ndarray:
+def _as_array(leaf: npt.ArrayLike) -> np.ndarray:
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().cpu().numpy()
     return np.asarray(leaf)
 
 
-def _replaced(column: Any, rows: np.ndarray, values: list[Any]) -> Any:
+def _replaced(column: np.ndarray, rows: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
     column = column.copy()
     column[rows] = np.stack(values)
     return column
 
 
-def _cast_columns(obs: Any, space: Any, copy: bool) -> Columns:
+def _cast_columns(obs: VectorObs, space: gymnasium.Space[Any], copy: bool) -> Columns:
     if isinstance(obs, np.ndarray) and obs.dtype != object:
         if isinstance(space, gymnasium.spaces.Box) and obs.dtype != space.dtype:
             return obs.astype(space.dtype)

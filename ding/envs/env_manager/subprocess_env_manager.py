@@ -1,171 +1,261 @@
 """Env managers that run each env in a process of its own.
 
 Observations, rewards, flags and actions of fixed shape travel through anonymous shared memory; a step costs one
-small message to each worker and one back. The modules behind: ``_subprocess_worker`` (the child),
-``_subprocess_process`` and ``_subprocess_engine`` (orders and events), ``_subprocess_manager`` (resets, faults),
-``_subprocess_results`` and ``_shm_columns`` (data). They need POSIX descriptors, so there is no Windows.
+small message to each worker and one back. The managers here say what a caller sees and waits for; the processes, the
+memory, time-outs and retries belong to the ``EnvFleet`` that each of them owns while it is open (``_workers``).
 """
 
 import logging
 import math
+import os
+import sys
 import time
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import torch
 
-from ding.data import EnvBatch, SchemaError, TimestepBatch
-from ding.data.columns import Columns, iter_leaves, map_leaves
-from ding.envs.env_manager._errors import EnvDataError
-from ding.envs.env_manager._lifecycle import EnvState
-from ding.envs.env_manager._shm_columns import RowSchema, SharedColumns
-from ding.envs.env_manager._subprocess_manager import SubprocessManagerBase
-from ding.envs.env_manager._subprocess_results import find_nan
-from ding.envs.env_manager._v2 import ListStepMixin
-from ding.utils import ENV_MANAGER_REGISTRY
+from ding.data import EnvBatch, TimestepBatch
+from ding.envs.env_manager._abstract import AbstractEnvManager
+from ding.envs.env_manager._errors import EnvManagerError
+from ding.envs.env_manager._lifecycle import EnvState, ResetParam
+from ding.envs.env_manager._v2 import V2Interface
+from ding.envs.env_manager._workers.engine import Timeouts
+from ding.envs.env_manager._workers.fleet import EnvFleet, FleetSettings
+from ding.envs.env_manager._workers.protocol import MAX_ENVS_PER_WORKER
+from ding.utils import ENV_MANAGER_REGISTRY, did_you_mean
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["AsyncSubprocessEnvManager", "SubprocessEnvManagerV2", "SyncSubprocessEnvManager"]
 
+# Seconds that envs get to close before their process is killed: normally, and when the manager gives up.
+CLOSE_GRACE_S = 5.0
+FAULT_GRACE_S = 1.0
+START_METHODS = ("fork", "spawn", "forkserver")
 
-def _as_array(leaf: Any) -> Any:
-    return leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else leaf
 
+class _SubprocessEnvManager(AbstractEnvManager):
+    """What both have in common; a subclass says what a step and ``ready_obs`` wait for."""
 
-class _SteppingManager(SubprocessManagerBase):
-    """How actions reach the workers and timesteps the caller."""
+    config: dict[str, Any] = {
+        **AbstractEnvManager.config,
+        # Pass arrays of fixed shape through shared memory; without it they are pickled.
+        "shared_memory": True,
+        # Hand out copies. Without it, batches of all envs are views that change with the next step.
+        "copy_on_get": True,
+        # How processes are started: 'fork', 'spawn' or 'forkserver'.
+        "context": "fork" if sys.platform != "win32" else "spawn",
+        # Seconds that an env may take to be built, and to answer for an attribute.
+        "connect_timeout": 60,
+        # Look for NaN in observations and rewards.
+        "check_data": True,
+        # Reset a finished env before its step is handed out, whose obs is then the first one of the next episode.
+        "reset_inplace": False,
+        # Envs that share a process. More of them save wake-ups; one that dies or hangs takes the others with it.
+        "envs_per_worker": 1,
+    }
 
-    def _forget_all(self) -> None:
-        super()._forget_all()
-        self._actions: SharedColumns | None = None
-        self._action_schema: RowSchema | None = None
-        self._action_leaves: list[np.ndarray] = []
+    _fleet: EnvFleet
 
-    def _order_steps(self, batch: EnvBatch, raw_tensors: bool) -> list[int]:
-        """Send one action to each of these envs and return their ids; ``raw_tensors`` reach the env as tensors."""
-        env_ids: list[int] = batch.env_ids.tolist()
-        if batch.env_ids is not self._life.ready_array:
-            self._life.check_running(env_ids)
-        busy = self._stepping or self._answered or self._inplace
-        if busy and not (self._stepping | self._answered | self._inplace).isdisjoint(env_ids):
-            raise AssertionError(f"some of the envs {env_ids} cannot be stepped: their last step is not handed out")
-        self._stepping.update(env_ids)
-        if self._lost:
-            batch = self._without_lost(batch)
-        if len(batch):
-            self._send_actions(batch, raw_tensors)
-        return env_ids
+    def _read_config(self) -> None:
+        super()._read_config()
+        cfg = self._cfg
+        if cfg.context not in START_METHODS:
+            hint = did_you_mean(cfg.context, START_METHODS)
+            raise ValueError(f"env.manager.context {cfg.context!r} is not a start method.{hint}")
+        if not isinstance(cfg.envs_per_worker, int) or not 1 <= cfg.envs_per_worker <= MAX_ENVS_PER_WORKER:
+            raise ValueError(
+                f"env.manager.envs_per_worker must be an int from 1 to {MAX_ENVS_PER_WORKER}, "
+                f"not {cfg.envs_per_worker!r}"
+            )
 
-    def _without_lost(self, batch: EnvBatch) -> EnvBatch:
-        """Let the steps of envs fail that were lost since their last one; the actions of the others."""
-        for env_id in self._lost.keys() & self._stepping:
-            self._step_failed(env_id, self._lost.pop(env_id))
-        rest = [position for position, env_id in enumerate(batch.env_ids.tolist()) if env_id in self._stepping]
-        return batch if len(rest) == len(batch) else batch.take(np.array(rest, dtype=np.int64))
+    def _fleet_settings(self) -> FleetSettings:
+        cfg = self._cfg
+        return FleetSettings(
+            context=cfg.context,
+            envs_per_worker=cfg.envs_per_worker,
+            timeouts=Timeouts(cfg.connect_timeout, self._reset_timeout, self._step_timeout),
+            copy_on_get=bool(cfg.copy_on_get),
+            check_data=bool(cfg.check_data),
+            reset_inplace=bool(cfg.reset_inplace),
+            auto_reset=self._auto_reset,
+            max_retry=self._max_retry,
+            renew=self._retry_type == "renew",
+            retry_waiting_s=self._retry_waiting_time,
+        )
 
-    def _send_actions(self, batch: EnvBatch, raw_tensors: bool) -> None:
-        schema = columns = None
-        if self._store.shared:
-            try:
-                columns = batch.columns if raw_tensors else map_leaves(_as_array, batch.columns)
-            except SchemaError:
-                logger.debug("actions of different shapes are sent one by one")
-            else:
-                schema = self._schema_of(columns)
-        if schema is None or columns is None:
-            for env_id, action in batch.items():
-                self._engine.step_object(env_id, action)
+    # life
+
+    def launch(self, reset_param: ResetParam = None) -> None:
+        """Start the processes, build the envs and reset all of them.
+
+        Raises:
+            AssertionError: the manager is open already, or ``reset_param`` does not name every env.
+            EnvManagerError: an env could not be built or reset.
+        """
+        self._check_reset_param(reset_param)
+        self._fleet = EnvFleet(self._env_fn, self._fleet_settings(), self._life, self._replay_paths)
+        self._owner_pid = os.getpid()
+        self._closed = False
+        self._life.mark_all(EnvState.INIT)
+        try:
+            self._fleet.start()
+            self.reset(reset_param)
+            if self._cfg.shared_memory:
+                self._fleet.share_results(getattr(self._reward_space, "shape", None) or (1,))
+        except BaseException:
+            self._close(FAULT_GRACE_S)
+            raise
+
+    def reset(self, reset_param: ResetParam = None) -> None:
+        """Reset all envs, or those that ``reset_param`` names with these keyword arguments, and wait for them.
+
+        Steps of these envs that are still under way are waited for and dropped.
+
+        Raises:
+            AssertionError: the manager is closed, or an env is unknown.
+            EnvResetError: an env could not be reset within its retries. The manager is closed.
+        """
+        self._check_open()
+        env_ids = self._life.remember_reset(reset_param)
+        with self._closing_on_faults():
+            self._fleet.wait_for_resets(env_ids)
+
+    @contextmanager
+    def _closing_on_faults(self) -> Iterator[None]:
+        """After a fault that was not recovered nobody knows how far its env got."""
+        try:
+            yield
+        except EnvManagerError:
+            self._close(FAULT_GRACE_S)
+            raise
+
+    def close(self) -> None:
+        """Close all envs and end their processes. May be called more than once."""
+        self._close(CLOSE_GRACE_S)
+
+    def _close(self, grace_s: float) -> None:
+        if self._closed:
             return
-        self._write_actions(columns, schema, batch.env_ids)
-        self._engine.step(batch.env_ids.tolist())
+        self._closed = True
+        if os.getpid() != self._owner_pid:
+            return  # a forked copy: the workers belong to the original
+        self._fleet.close(grace_s)
+        # The memory goes with the last array over it.
+        del self._fleet
+        self._life.mark_all(EnvState.VOID)
+        try:
+            self._env_ref.close()
+        except Exception:
+            # The processes are gone already; what the reference env holds is all that is left.
+            logger.exception("closing the reference env failed")
 
-    def _schema_of(self, columns: Columns) -> RowSchema | None:
-        known = self._action_schema
-        if known is not None and isinstance(columns, np.ndarray) and len(known.leaves) == 1:
-            leaf = self._action_leaves[0]
-            kind = "array" if columns.ndim > 1 else "scalar"
-            same = columns.dtype == leaf.dtype and columns.shape[1:] == leaf.shape[1:]
-            if same and known.leaves[0].kind == kind and not known.leaves[0].path:
-                return known
-        return RowSchema.of_columns(columns)
+    def __del__(self) -> None:
+        # Workers of a manager that is dropped without close() end with it.
+        if not self.__dict__.get("_closed", True):
+            self._close(0.0)
 
-    def _write_actions(self, columns: Columns, schema: RowSchema, ids: np.ndarray) -> None:
-        if schema != self._action_schema:
-            # The memory of another schema goes to the workers before the order that needs it, on the same pipe.
-            self._actions = SharedColumns(schema.prefixed("action"), self._env_num)
-            self._action_schema = schema
-            self._action_leaves = self._actions.arrays
-            self._engine.attach("actions", self._actions)
-        for array, (_, leaf) in zip(self._action_leaves, iter_leaves(columns)):
-            array[ids] = _as_array(leaf)
+    @property
+    def worker_pids(self) -> list[int]:
+        """Process ids of the workers; none while the manager is closed."""
+        return [] if self._closed else self._fleet.pids
 
+    # steps
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Let resets come in, as far as :attr:`ready_obs` waits for them."""
+
+    def step(self, actions: Mapping[int, Any]) -> Any:
+        """Send one action to each of the given envs and return timesteps; the subclass says of which envs.
+
+        Args:
+            actions: env id -> action, for envs of :attr:`ready_obs`.
+
+        Raises:
+            AssertionError: the manager is closed, or an env is not in state RUN.
+            ValueError: no actions.
+            EnvManagerError: an env failed. The manager is closed.
+        """
+        self._check_open()
+        batch = EnvBatch.from_dict(actions)
+        with self._closing_on_faults():
+            env_ids = self._fleet.order_steps(batch, keep_tensors=batch is not actions) if len(batch) else []
+            if not self._fleet.busy:
+                raise ValueError("step() needs the action of at least one env: no step is under way")
+            return self._hand_out(env_ids, batch.env_ids)
+
+    @abstractmethod
     def _hand_out(self, env_ids: list[int], ids: np.ndarray) -> TimestepBatch:
-        """The timesteps of envs that answered."""
-        self._answered.difference_update(env_ids)
-        replaced = self._inplace.intersection(env_ids) if self._inplace else set()
-        self._inplace -= replaced
-        batch = self._store.timesteps(env_ids, ids, replaced)
-        if not self._check_data:
-            return batch
-        for name, columns in (("observation", batch.obs), ("reward", batch.reward)):
-            bad = find_nan(columns)
-            if bad is not None:
-                env_id = env_ids[bad]
-                seed = self._life.last_seeds[env_id]
-                self._give_up(EnvDataError(f"Env {env_id} returned bad data: NaN in the {name}", env_id, seed))
-        return batch
-
-    def step_batch(self, actions: "Mapping[int, Any] | EnvBatch") -> TimestepBatch:
-        """What :meth:`step` does, whatever form that has."""
-        raise NotImplementedError
-
-    def step(self, actions: "Mapping[int, Any] | EnvBatch") -> Any:
-        """Do one step in each of the given envs; see :meth:`step_batch`."""
-        return self.step_batch(actions)
+        """Wait as long as a step waits, and return its timesteps; ``env_ids`` (int64 ``[N]``: ``ids``) were ordered."""
 
     def _ready(self) -> list[int]:
         """Ids of the envs that wait for an action."""
-        busy = self._stepping | self._answered
+        busy = self._fleet.busy
         ready = self._life.ready_ids
         return [env_id for env_id in ready if env_id not in busy] if busy else ready
-
-    def _settle(self) -> None:
-        """Let resets come in, as far as :attr:`ready_obs` waits for them."""
-        raise NotImplementedError
 
     @property
     def ready_obs_id(self) -> list[int]:
         """Ids of the envs that wait for an action. Waits like :attr:`ready_obs`."""
         if self._closed:
             return []
-        self._settle()
+        with self._closing_on_faults():
+            self._settle()
         return list(self._ready())
 
     @property
     def ready_obs(self) -> Any:
         """Observations of the envs that wait for an action: an ``EnvBatch`` env id -> observation."""
-        return self.ready_batch
-
-    @property
-    def ready_batch(self) -> EnvBatch:
-        """The observations of the envs that wait for an action, as columns, whatever form :attr:`ready_obs` has."""
         self._check_open()
-        self._settle()
-        env_ids = self._ready()
-        ids = self._life.ready_array
+        with self._closing_on_faults():
+            self._settle()
+        env_ids, ids = self._ready(), self._life.ready_array
         if len(ids) != len(env_ids):
             ids = np.array(env_ids, dtype=np.int64)
-        return self._store.observations(env_ids, ids)
+        return self._fleet.observations(env_ids, ids)
+
+    # remote attributes
+
+    def _ask(self, env_ids: Iterable[int], name: str, args: tuple[Any, ...] | None = None) -> list[Any]:
+        self._check_open()
+        with self._closing_on_faults():
+            replies = self._fleet.ask(list(env_ids), name, args)
+        for reply in replies:
+            if isinstance(reply, EnvManagerError):
+                raise reply
+        return replies
+
+    def _collect_attribute(self, name: str) -> list[Any]:
+        return self._ask(range(self._env_num), name)
+
+    def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Let an env shape the rewards of its transitions."""
+        return self._ask([env_id], "reward_shaping", (transitions,))[0]
+
+    def enable_save_figure(self, env_id: int, figure_path: str) -> None:
+        """Let an env save figures below a path."""
+        self._ask([env_id], "enable_save_figure", (figure_path,))
+
+    @property
+    def ready_imgs(self) -> dict[int, Any]:
+        """A frame, uint8 ``[H, W, 3]``, of each env that waits for an action."""
+        env_ids = self.ready_obs_id
+        return dict(zip(env_ids, self._ask(env_ids, "render", ())))
 
 
 @ENV_MANAGER_REGISTRY.register("async_subprocess")
-class AsyncSubprocessEnvManager(_SteppingManager):
+class AsyncSubprocessEnvManager(_SubprocessEnvManager):
     """One process per env; a step returns as soon as some of the envs have answered.
 
-    A slow env does not hold up the others: its timestep comes with a later call. ``ready_obs`` leaves out the envs
-    that are being stepped or reset, and blocks while every env that has episodes left is resetting.
+    A slow env does not hold up the others: its timestep comes with a later call, so that a step may return timesteps of
+    envs that were stepped by an earlier one, and may be called without actions while steps are under way. It returns
+    those of at least ``wait_num`` envs, ids ascending, and waits on while all of them ended their episode and others
+    are still to answer. ``ready_obs`` leaves out the envs that are being stepped or reset, and blocks while every env
+    that has episodes left is resetting.
 
     Args:
         env_fn: one callable without arguments per env.
@@ -173,7 +263,7 @@ class AsyncSubprocessEnvManager(_SteppingManager):
     """
 
     config: dict[str, Any] = {
-        **SubprocessManagerBase.config,
+        **_SubprocessEnvManager.config,
         # A step returns when so many envs have answered ...
         "wait_num": 2,
         # ... and so many seconds are over; None waits for all.
@@ -182,10 +272,8 @@ class AsyncSubprocessEnvManager(_SteppingManager):
 
     def _read_config(self) -> None:
         super()._read_config()
-        self._wait_num = self._cfg.wait_num
-        self._step_wait_timeout = self._cfg.step_wait_timeout
-        if not self._wait_num >= 1:
-            raise ValueError(f"env.manager.wait_num must be 1 or more, not {self._wait_num!r}")
+        if not self._cfg.wait_num >= 1:
+            raise ValueError(f"env.manager.wait_num must be 1 or more, not {self._cfg.wait_num!r}")
 
     @property
     def ready_env(self) -> list[int]:
@@ -193,61 +281,29 @@ class AsyncSubprocessEnvManager(_SteppingManager):
         return self.ready_obs_id
 
     def _settle(self) -> None:
-        if self._resetting:
-            self._pump(0.0)
-            self._pump_while(self._only_resetting)
+        if self._fleet.resetting:
+            self._fleet.pump(0.0)
+        while self._fleet.resetting and not any(s in (EnvState.RUN, EnvState.INIT) for s in self._life.states):
+            self._fleet.pump(None)
 
-    def _only_resetting(self) -> bool:
-        if not self._resetting:
-            return False
-        others = (EnvState.RUN, EnvState.INIT)
-        return not any(state in others for state in self._life.states)
-
-    def step_batch(self, actions: "Mapping[int, Any] | EnvBatch") -> TimestepBatch:
-        """Send actions, wait for some answers, and return all that there are.
-
-        Args:
-            actions: env id -> action, for envs of :attr:`ready_obs`. May be empty while steps are under way.
-
-        Returns:
-            The timesteps of at least ``wait_num`` envs, ids ascending, possibly of envs stepped by an earlier call.
-            It waits on while all of them ended their episode and others are still to answer.
-
-        Raises:
-            AssertionError: the manager is closed, or an env is not in state RUN.
-            ValueError: no actions, and no step is under way.
-            EnvManagerError: an env failed. The manager is closed.
-        """
-        self._check_open()
+    def _hand_out(self, env_ids: list[int], ids: np.ndarray) -> TimestepBatch:
+        fleet, wait_s = self._fleet, self._cfg.step_wait_timeout
         start = time.monotonic()
-        batch = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions)
-        if len(batch):
-            self._order_steps(batch, raw_tensors=batch is not actions)
-        if not (self._stepping or self._answered or self._inplace):
-            raise ValueError("step() needs the action of at least one env: no step is under way")
-        self._wait_for_some(start)
-        env_ids = sorted(self._answered)
-        return self._hand_out(env_ids, np.array(env_ids, dtype=np.int64))
-
-    def _wait_for_some(self, start: float) -> None:
-        waiting = len(self._stepping | self._answered | self._inplace)
-        least = min(self._wait_num, waiting)
-        while self._stepping or self._inplace - self._answered:
+        least = min(self._cfg.wait_num, len(fleet.busy))
+        while fleet.unanswered:
             timeout = None
-            if self._step_wait_timeout is not None and len(self._answered) >= least and self._any_goes_on():
-                timeout = start + self._step_wait_timeout - time.monotonic()
-                if timeout <= 0:
-                    self._pump(0.0)
-                    return
-            self._pump(timeout)
-
-    def _any_goes_on(self) -> bool:
-        return any(self._store.goes_on(env_id) for env_id in self._answered)
+            if wait_s is not None and len(fleet.answered) >= least and fleet.any_goes_on:
+                timeout = max(0.0, start + wait_s - time.monotonic())
+            fleet.pump(timeout)
+            if timeout == 0.0:
+                break
+        env_ids = sorted(fleet.answered)
+        return fleet.timesteps(env_ids, np.array(env_ids, dtype=np.int64))
 
 
 @ENV_MANAGER_REGISTRY.register("subprocess")
-class SyncSubprocessEnvManager(_SteppingManager):
-    """One process per env; a step returns the timesteps of exactly the given envs.
+class SyncSubprocessEnvManager(_SubprocessEnvManager):
+    """One process per env; a step returns the timesteps of exactly the given envs, in the order of the actions.
 
     ``ready_obs`` waits for the envs that are resetting, so that a run is reproducible.
 
@@ -257,43 +313,22 @@ class SyncSubprocessEnvManager(_SteppingManager):
     """
 
     config: dict[str, Any] = {
-        **SubprocessManagerBase.config,
+        **_SubprocessEnvManager.config,
         # Kept for configs that switch between the managers; a synchronous step waits for all.
         "wait_num": math.inf,
         "step_wait_timeout": None,
     }
 
     def _settle(self) -> None:
-        while self._resetting:
-            self._pump(None)
+        while self._fleet.resetting:
+            self._fleet.pump(None)
 
-    def step_batch(self, actions: "Mapping[int, Any] | EnvBatch") -> TimestepBatch:
-        """Send one action to each of the given envs and wait for all answers.
-
-        Args:
-            actions: env id -> action.
-
-        Returns:
-            The timesteps of these envs, in the order of ``actions``.
-
-        Raises:
-            AssertionError: the manager is closed, or an env is not in state RUN.
-            ValueError: no actions.
-            EnvManagerError: an env failed. The manager is closed.
-        """
-        self._check_open()
-        batch = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions)
-        if not len(batch):
-            raise ValueError("step() needs the action of at least one env")
-        env_ids, ids = self._order_steps(batch, raw_tensors=batch is not actions), batch.env_ids
-        while self._stepping or (self._inplace and not self._inplace <= self._answered):
-            self._pump(None)
-        return self._hand_out(env_ids, ids)
+    def _hand_out(self, env_ids: list[int], ids: np.ndarray) -> TimestepBatch:
+        while self._fleet.unanswered:
+            self._fleet.pump(None)
+        return self._fleet.timesteps(env_ids, ids)
 
 
 @ENV_MANAGER_REGISTRY.register("subprocess_v2")
-class SubprocessEnvManagerV2(ListStepMixin, SyncSubprocessEnvManager):
-    """:class:`SyncSubprocessEnvManager` in the second form: stacked observations, lists of actions and of trees."""
-
-    ready_batch = SyncSubprocessEnvManager.ready_batch
-    step_batch = SyncSubprocessEnvManager.step_batch
+class SubprocessEnvManagerV2(V2Interface, SyncSubprocessEnvManager):
+    """:class:`SyncSubprocessEnvManager` with the v2 interface: stacked observations, lists of actions and of trees."""

@@ -1,22 +1,23 @@
-"""The part of an env manager that does not depend on where its envs run."""
+"""What all env managers have in common, wherever their envs run."""
 
-import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from types import MethodType
-from typing import Any
+from typing import Any, TypeAlias
 
+import gymnasium
 from easydict import EasyDict
 
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
 
-logger = logging.getLogger(__name__)
+EnvFn: TypeAlias = Callable[[], Any]
+"""Makes an env."""
 
 
-class EnvManagerBase(ABC):
-    """Common ground of the env managers.
+class AbstractEnvManager(ABC):
+    """Config, spaces, seeds, states and attribute access of an env manager; a subclass runs the envs.
 
     Args:
         env_fn: one callable without arguments per env. The first is called at once, for :attr:`env_ref` and the spaces.
@@ -52,7 +53,7 @@ class EnvManagerBase(ABC):
         cfg.cfg_type = cls.__name__ + "Dict"
         return cfg
 
-    def __init__(self, env_fn: Sequence[Callable[[], Any]], cfg: Any = None) -> None:
+    def __init__(self, env_fn: Sequence[EnvFn], cfg: Mapping[str, Any] | None = None) -> None:
         if not env_fn:
             raise ValueError("an env manager needs at least one env function")
         self._cfg = self.default_config()
@@ -62,19 +63,20 @@ class EnvManagerBase(ABC):
         self._closed = True
         self._read_config()
         self._life = EnvLifecycle(self._env_num, self._episode_num)
-        self._replay_paths: list[str | None] = [None] * self._env_num
+        # Folders for the episodes from the next reset on.
+        self._replay_paths: dict[int, str] = {}
         self._env_ref = self._env_fn[0]()
         self._read_spaces()
 
     def _read_config(self) -> None:
         cfg = self._cfg
-        self._episode_num = cfg.get("episode_num", math.inf)
-        self._max_retry = cfg.get("max_retry", 1)
-        self._retry_type = cfg.get("retry_type", "reset")
-        self._auto_reset = cfg.get("auto_reset", True)
-        self._step_timeout = cfg.get("step_timeout", None)
-        self._reset_timeout = cfg.get("reset_timeout", None)
-        self._retry_waiting_time = cfg.get("retry_waiting_time", 0.1)
+        self._episode_num: float = cfg.episode_num
+        self._max_retry: int = cfg.max_retry
+        self._retry_type: str = cfg.retry_type
+        self._auto_reset: bool = cfg.auto_reset
+        self._step_timeout: float | None = cfg.step_timeout
+        self._reset_timeout: float | None = cfg.reset_timeout
+        self._retry_waiting_time: float = cfg.retry_waiting_time
         if self._retry_type not in ("reset", "renew"):
             raise ValueError(f"env.manager.retry_type must be 'reset' or 'renew', not {self._retry_type!r}")
         if self._max_retry < 0:
@@ -88,9 +90,9 @@ class EnvManagerBase(ABC):
         if getattr(ref, "observation_space", None) is None or getattr(ref, "action_space", None) is None:
             # Lazily built envs know their spaces only after a reset.
             ref.reset()
-        self._observation_space = ref.observation_space
-        self._action_space = ref.action_space
-        self._reward_space = getattr(ref, "reward_space", None)
+        self._observation_space: gymnasium.Space[Any] = ref.observation_space
+        self._action_space: gymnasium.Space[Any] = ref.action_space
+        self._reward_space: gymnasium.Space[Any] | None = getattr(ref, "reward_space", None)
 
     # what the workers read
 
@@ -105,17 +107,17 @@ class EnvManagerBase(ABC):
         return self._env_ref
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> gymnasium.Space[Any]:
         """Observation space of one env."""
         return self._observation_space
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> gymnasium.Space[Any]:
         """Action space of one env."""
         return self._action_space
 
     @property
-    def reward_space(self) -> Any:
+    def reward_space(self) -> gymnasium.Space[Any] | None:
         """Reward space of one env."""
         return self._reward_space
 
@@ -164,7 +166,7 @@ class EnvManagerBase(ABC):
         paths = [replay_path] * self._env_num if isinstance(replay_path, str) else list(replay_path)
         if len(paths) != self._env_num:
             raise ValueError(f"{len(paths)} replay paths for {self._env_num} envs; give one per env")
-        self._replay_paths = list(paths)
+        self._replay_paths = dict(enumerate(paths))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -183,6 +185,11 @@ class EnvManagerBase(ABC):
     @abstractmethod
     def reset(self, reset_param: ResetParam = None) -> None:
         """Reset all envs, or those that ``reset_param`` names, with these keyword arguments."""
+
+    @property
+    @abstractmethod
+    def ready_obs(self) -> Any:
+        """Observations of the envs that wait for an action."""
 
     @abstractmethod
     def step(self, actions: Any) -> Any:

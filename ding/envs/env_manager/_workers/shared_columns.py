@@ -1,15 +1,15 @@
 """Columns in anonymous shared memory: one row per env, written in place by the process that runs the env.
 
 Concurrency contract: a row has one writer. Who may read it, and when, is agreed by messages beside the memory (see
-``_subprocess_engine``); nothing here locks. The memory has no name: it is a file descriptor that is handed to the other
+``engine``); nothing here locks. The memory has no name: it is a file descriptor that is handed to the other
 processes, so that nothing stays behind however they end.
 """
 
 import mmap
 import os
 import tempfile
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from ding.data.columns import Columns
 
 # Rows of different leaves start on cache lines of their own.
 ALIGNMENT = 64
+
+
+Path: TypeAlias = tuple[Hashable, ...]
 
 
 class LeafSpec(NamedTuple):
@@ -30,7 +33,7 @@ class LeafSpec(NamedTuple):
         shape: shape of one row of the leaf.
     """
 
-    path: tuple[Any, ...]
+    path: Path
     kind: str
     dtype: str
     shape: tuple[int, ...]
@@ -47,16 +50,15 @@ class RowSchema(NamedTuple):
     leaves: tuple[LeafSpec, ...]
 
     @classmethod
-    def of(cls, value: Any) -> "RowSchema | None":
-        """The schema of a row, ``None`` when a part of it has no fixed array form."""
-        leaves: list[LeafSpec] = []
-        return cls(tuple(leaves)) if _describe(value, (), leaves) else None
+    def of(cls, row: object, keep_tensors: bool = True) -> "RowSchema | None":
+        """The schema of a row, ``None`` when a part of it has no fixed array form.
 
-    @classmethod
-    def of_columns(cls, columns: Columns) -> "RowSchema | None":
-        """The schema of the rows of columns, ``None`` when there is a column of objects among them."""
+        Args:
+            row: nested dicts of arrays, tensors and numbers.
+            keep_tensors: whether a tensor is read as a tensor again, else as an array.
+        """
         leaves: list[LeafSpec] = []
-        return cls(tuple(leaves)) if _describe_columns(columns, (), leaves) else None
+        return cls(tuple(leaves)) if _describe(row, (), keep_tensors, leaves) else None
 
     def prefixed(self, key: str) -> "RowSchema":
         """The schema of ``{key: row}``."""
@@ -67,35 +69,22 @@ class RowSchema(NamedTuple):
         return RowSchema(sum((other.leaves for other in others), self.leaves))
 
 
-def _describe(value: Any, path: tuple[Any, ...], leaves: list[LeafSpec]) -> bool:
+def _describe(value: object, path: Path, keep_tensors: bool, leaves: list[LeafSpec]) -> bool:
     if isinstance(value, Mapping):
-        return bool(value) and all(_describe(item, (*path, key), leaves) for key, item in value.items())
+        return bool(value) and all(_describe(v, (*path, key), keep_tensors, leaves) for key, v in value.items())
+    is_tensor = isinstance(value, torch.Tensor)
     if isinstance(value, torch.Tensor):
-        value, kind = value.detach().cpu().numpy(), "tensor"
-    elif isinstance(value, np.ndarray) and value.ndim > 0:
-        kind = "array"
+        array = value.detach().cpu().numpy()
     elif isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-        value, kind = np.asarray(value), "scalar"
+        array = np.asarray(value)
+    elif isinstance(value, np.ndarray) and value.ndim > 0:
+        array = value
     else:
         return False
-    if value.dtype.hasobject or value.dtype.kind not in "biufc":
+    if array.dtype.hasobject or array.dtype.kind not in "biufc":
         return False
-    leaves.append(LeafSpec(path, kind, value.dtype.str, value.shape))
-    return True
-
-
-def _describe_columns(columns: Columns, path: tuple[Any, ...], leaves: list[LeafSpec]) -> bool:
-    if isinstance(columns, dict):
-        return bool(columns) and all(_describe_columns(item, (*path, key), leaves) for key, item in columns.items())
-    if isinstance(columns, torch.Tensor):
-        columns, kind = columns.detach().cpu().numpy(), "tensor"
-    elif isinstance(columns, np.ndarray):
-        kind = "array" if columns.ndim > 1 else "scalar"
-    else:
-        return False
-    if columns.dtype.hasobject or columns.dtype.kind not in "biufc":
-        return False
-    leaves.append(LeafSpec(path, kind, columns.dtype.str, columns.shape[1:]))
+    kind = "tensor" if is_tensor and keep_tensors else "array" if array.ndim else "scalar"
+    leaves.append(LeafSpec(path, kind, array.dtype.str, array.shape))
     return True
 
 
@@ -140,7 +129,7 @@ class SharedColumns:
         """The arrays ``[num_rows, ...]`` of all leaves, in the order of the schema; they share the memory."""
         return self._arrays
 
-    def array(self, *path: Any) -> np.ndarray:
+    def array(self, *path: Hashable) -> np.ndarray:
         """The array ``[num_rows, ...]`` of one leaf; shares the memory."""
         for leaf, array in zip(self.schema.leaves, self._arrays):
             if leaf.path == path:
@@ -184,7 +173,7 @@ class RowWriter:
         self._shape = pairs[0][0].shape
         self._dtype = np.dtype(pairs[0][0].dtype)
 
-    def write(self, row: int, value: Any) -> str | None:
+    def write(self, row: int, value: object) -> str | None:
         """Put ``value`` into a row. Returns ``None``, or what does not fit (then some leaves may be written)."""
         if self._bare and type(value) is np.ndarray and value.shape == self._shape and value.dtype == self._dtype:
             self._array[row] = value
@@ -195,7 +184,7 @@ class RowWriter:
                 return problem
         return self._unknown_field(value)
 
-    def _unknown_field(self, value: Any) -> str | None:
+    def _unknown_field(self, value: object) -> str | None:
         if self._bare:
             return None
         found = count_leaves(value)
@@ -207,13 +196,13 @@ class RowWriter:
         """A copy of a row, in the form that it was described with."""
         if self._bare:
             return _read_leaf(self._pairs[0][0], self._array, row)
-        nested: dict[Any, Any] = {}
+        nested: dict[Hashable, Any] = {}
         for leaf, array in self._pairs:
             _put(nested, leaf.path, _read_leaf(leaf, array, row))
         return nested
 
 
-def count_leaves(value: Any) -> int:
+def count_leaves(value: object) -> int:
     """Number of leaves of a nested mapping."""
     return sum(map(count_leaves, value.values())) if isinstance(value, Mapping) else 1
 
@@ -225,7 +214,7 @@ def _read_leaf(leaf: LeafSpec, array: np.ndarray, row: int) -> Any:
     return torch.from_numpy(value) if leaf.kind == "tensor" else value
 
 
-def _write_leaf(leaf: LeafSpec, array: np.ndarray, row: int, value: Any) -> str | None:
+def _write_leaf(leaf: LeafSpec, array: np.ndarray, row: int, value: object) -> str | None:
     for key in leaf.path:
         if not isinstance(value, Mapping) or key not in value:
             return f"field {leaf.name!r} is missing"
@@ -243,7 +232,7 @@ def _write_leaf(leaf: LeafSpec, array: np.ndarray, row: int, value: Any) -> str 
     return None
 
 
-def _put(nested: dict[Any, Any], path: tuple[Any, ...], value: Any) -> None:
+def _put(nested: dict[Hashable, Any], path: Path, value: object) -> None:
     for key in path[:-1]:
         nested = nested.setdefault(key, {})
     nested[path[-1]] = value

@@ -16,15 +16,15 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from typing import Any
 
-from ding.envs.env_manager._shm_columns import SharedColumns
-from ding.envs.env_manager._subprocess_protocol import (
+from ding.envs.env_manager._workers.protocol import (
     CLOSE,
     Command,
     Message,
     PickledByValue,
     send_message,
 )
-from ding.envs.env_manager._subprocess_worker import DUMP_SIGNAL, WorkerSetup, worker_main
+from ding.envs.env_manager._workers.shared_columns import SharedColumns
+from ding.envs.env_manager._workers.worker import DUMP_SIGNAL, WorkerSetup, worker_main
 
 # Seconds that a hanging worker gets to write down where it hangs.
 DUMP_GRACE_S = 1.0
@@ -53,9 +53,9 @@ class WorkerProcess:
         self._crash_log: Any = None
 
     @property
-    def process(self) -> Any:
-        """The ``multiprocessing`` process."""
-        return self._process
+    def pid(self) -> int:
+        """Id of the process."""
+        return int(self._process.pid)
 
     @property
     def conn(self) -> Connection:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.columns import Columns, iter_leaves, take
-from ding.envs.env_manager._obs_check import has_nan
-from ding.envs.env_manager._shm_columns import LeafSpec, RowSchema, SharedColumns
+from ding.envs.env_manager._columns import first_nan
+from ding.envs.env_manager._workers.shared_columns import LeafSpec, RowSchema, SharedColumns
 
 
 class ResultStore:
@@ -27,15 +26,11 @@ class ResultStore:
     def __init__(self, env_num: int, copy: bool) -> None:
         self._env_num = env_num
         self._copy = copy
-        self._all_ids = list(range(env_num))
         self._infos: dict[int, dict[str, Any]] = {}
         self._obs_objects: dict[int, Any] = {}
         self._step_objects: dict[int, BaseEnvTimestep] = {}
         # Envs whose current observation is that of their reset.
         self._fresh: set[int] = set()
-        # What was handed out last: the current observations of these envs, as long as they are not reset.
-        self._handed_ids: np.ndarray | None = None
-        self._handed_obs: Columns | None = None
         self._shared: SharedColumns | None = None
         self._obs: Columns
         self._reset_obs: Columns
@@ -54,7 +49,7 @@ class ResultStore:
         Returns:
             The memory for the workers, or ``None`` when the observations do not all have one schema of fixed shape.
         """
-        schemas = {RowSchema.of(self._obs_objects[env_id]) for env_id in self._all_ids}
+        schemas = {RowSchema.of(self._obs_objects[env_id]) for env_id in range(self._env_num)}
         schema = schemas.pop()
         if schemas or schema is None:
             return None
@@ -63,10 +58,10 @@ class ResultStore:
         rest = RowSchema((reward, *flags))
         shared = SharedColumns(schema.prefixed("obs").joined(schema.prefixed("reset_obs"), rest), self._env_num)
         writer = shared.writer("reset_obs")
-        for env_id in self._all_ids:
+        for env_id in range(self._env_num):
             writer.write(env_id, self._obs_objects[env_id])
         self._obs_objects.clear()
-        self._fresh.update(self._all_ids)
+        self._fresh.update(range(self._env_num))
         self._obs, self._reset_obs = shared.columns("obs"), shared.columns("reset_obs")
         self._reward, self._done = shared.array("reward"), shared.array("done")
         self._truncated = shared.array("truncated")
@@ -75,7 +70,7 @@ class ResultStore:
 
     # what the workers answered
 
-    def note_reset(self, env_id: int, is_object: bool, obs: Any) -> None:
+    def note_reset(self, env_id: int, is_object: bool, obs: object) -> None:
         """An env was reset; its observation is ``obs`` or lies in shared memory."""
         if is_object:
             self._obs_objects[env_id] = obs
@@ -138,13 +133,10 @@ class ResultStore:
         if self._fresh and not self._fresh.isdisjoint(env_ids):
             from_reset = np.array([env_id in self._fresh for env_id in env_ids])
             return EnvBatch.unchecked(ids, self._mixed(ids, from_reset))
-        handed = self._handed_ids
-        if handed is not None and self._handed_obs is not None and (handed is ids or np.array_equal(handed, ids)):
-            return EnvBatch.unchecked(ids, self._handed_obs)
         return EnvBatch.unchecked(ids, self._rows(self._obs, ids))
 
     def timesteps(self, env_ids: Sequence[int], ids: np.ndarray, replaced: set[int]) -> TimestepBatch:
-        """The timesteps of these envs, which are forgotten. Their observations may be handed out again as current ones.
+        """The timesteps of these envs, which are forgotten.
 
         Args:
             env_ids: envs that answered a step.
@@ -154,11 +146,19 @@ class ResultStore:
         if self._shared is None:
             return TimestepBatch.from_dict({env_id: self._object_step(env_id, replaced) for env_id in env_ids})
         obs = self._rows(self._obs, ids) if not replaced else self._mixed(ids, np.isin(ids, list(replaced)))
-        self._handed_ids, self._handed_obs = (ids, obs) if not replaced else (None, None)
         done, truncated = self._done[ids], self._truncated[ids]
         return TimestepBatch.unchecked_timesteps(
             ids, obs, self._rows(self._reward, ids), done, truncated, self._take_infos(env_ids, truncated)
         )
+
+    @staticmethod
+    def find_nan(batch: TimestepBatch) -> tuple[int, str] | None:
+        """Position of a timestep with NaN and where it is, ``None`` without one."""
+        for name, columns in (("observation", batch.obs), ("reward", batch.reward)):
+            bad = first_nan(columns)
+            if bad is not None:
+                return bad[0], name
+        return None
 
     def _take_infos(self, env_ids: Sequence[int], truncated: np.ndarray) -> dict[int, dict[str, Any]]:
         infos: dict[int, dict[str, Any]] = {}
@@ -175,7 +175,7 @@ class ResultStore:
         timestep = self._step_objects.pop(env_id)
         return timestep._replace(obs=self._obs_objects[env_id]) if env_id in replaced else timestep
 
-    def _rows(self, columns: Any, ids: np.ndarray) -> Any:
+    def _rows(self, columns: Columns, ids: np.ndarray) -> Columns:
         if not self._copy and len(ids) == self._env_num and (np.diff(ids) == 1).all():
             return take(columns, slice(0, self._env_num))
         return take(columns, ids)
@@ -186,20 +186,6 @@ class ResultStore:
         self._overwrite(rows, self._reset_obs, positions, ids[positions])
         return rows
 
-    def _overwrite(self, rows: Any, source: Any, positions: np.ndarray, ids: np.ndarray) -> None:
-        if isinstance(rows, dict):
-            for key, column in rows.items():
-                self._overwrite(column, source[key], positions, ids)
-        else:
-            rows[positions] = source[ids]
-
-
-def find_nan(columns: Columns) -> int | None:
-    """Position of a row that holds NaN, ``None`` when there is none."""
-    for _, leaf in iter_leaves(columns):
-        if isinstance(leaf, list):
-            continue
-        array = leaf.numpy() if isinstance(leaf, torch.Tensor) else leaf
-        if has_nan(array):
-            return int(np.flatnonzero(np.isnan(array).reshape(len(array), -1).any(axis=1))[0])
-    return None
+    def _overwrite(self, rows: Columns, source: Columns, positions: np.ndarray, ids: np.ndarray) -> None:
+        for (_, column), (_, other) in zip(iter_leaves(rows), iter_leaves(source)):
+            column[positions] = other[ids]

@@ -15,16 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
-from ding.data.env_batch import is_truncated
-from ding.envs.env.ding_env_wrapper import FastStep
+from ding.envs.env._actions import to_env_action
+from ding.envs.env._stepping import FastStep, classic_step
 from ding.envs.env_manager._errors import describe, traceback_text
-from ding.envs.env_manager._shm_columns import RowSchema, RowWriter, SharedColumns
-from ding.envs.env_manager._subprocess_protocol import (
+from ding.envs.env_manager._workers.protocol import (
     COMPLETION,
     FIRST_STEP,
     MESSAGE,
@@ -34,12 +34,16 @@ from ding.envs.env_manager._subprocess_protocol import (
     Message,
     PickledByValue,
 )
+from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
 
 logger = logging.getLogger(__name__)
 
 PR_SET_PDEATHSIG = 1
 # Ends a worker that hangs, after the traceback of its threads was written to the crash log.
 DUMP_SIGNAL = signal.SIGUSR2
+
+Result: TypeAlias = tuple[int, Any]
+"""Flags of the completion, and the payload if they say that there is one."""
 
 
 @dataclass
@@ -121,21 +125,20 @@ def _use_one_thread() -> None:
 
 
 class EnvWorker:
-    """Runs the commands of the parent; see ``_subprocess_protocol`` for who says what."""
+    """Runs the commands of the parent; see ``protocol`` for who says what."""
 
     def __init__(self, setup: WorkerSetup) -> None:
         self._setup = setup
         self._conn = setup.conn
         self._completions = setup.completions.fileno()
         self._envs: dict[int, Any] = {}
-        self._fast: dict[int, FastStep | None] = {}
+        self._steppers: dict[int, FastStep] = {}
+        self._take_ints: set[int] = set()
         self._returns: dict[int, float] = {}
         self._results: SharedColumns | None = None
-        self._actions: SharedColumns | None = None
         self._obs: RowWriter
         self._reset_obs: RowWriter
         self._action: RowWriter
-        self._discrete_actions: np.ndarray | None = None
         self._reward: np.ndarray
         self._done: np.ndarray
         self._truncated: np.ndarray
@@ -176,12 +179,7 @@ class EnvWorker:
     def _on_attach(self, key: str, schema: RowSchema, num_rows: int) -> None:
         shared = SharedColumns(schema, num_rows, reduction.recv_handle(self._conn))
         if key == "actions":
-            self._actions = shared
             self._action = shared.writer("action")
-            array = shared.arrays[0]
-            one_number = len(shared.arrays) == 1 and array[0].size == 1
-            discrete = all(isinstance(env.action_space, gymnasium.spaces.Discrete) for env in self._envs.values())
-            self._discrete_actions = array if one_number and discrete else None
             return
         self._results = shared
         self._obs = shared.writer("obs")
@@ -205,7 +203,7 @@ class EnvWorker:
     def _on_reset(self, env_id: int, *args: Any) -> None:
         self._attempt(Command.RESET, env_id, self._reset, env_id, *args)
 
-    def _on_step(self, env_id: int, action: Any) -> None:
+    def _on_step(self, env_id: int, action: object) -> None:
         self._attempt(Command.STEP, env_id, self._step, env_id, action)
 
     def _on_call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> None:
@@ -213,7 +211,7 @@ class EnvWorker:
 
     # commands
 
-    def _attempt(self, command: int, env_id: int, run: Callable[..., tuple[int, Any]], *args: Any) -> None:
+    def _attempt(self, command: int, env_id: int, run: Callable[..., Result], *args: Any) -> None:
         """Run a command and tell its result. Whatever an env raises, ``SystemExit`` too, is told to the parent."""
         try:
             flags, payload = run(*args)
@@ -231,13 +229,13 @@ class EnvWorker:
     def _failure(failure: Failure) -> tuple[int, bytes]:
         return Flag.PAYLOAD | Flag.FAILED, pickle.dumps(failure, pickle.HIGHEST_PROTOCOL)
 
-    def _build(self, env_id: int, env_fn: PickledByValue) -> tuple[int, Any]:
+    def _build(self, env_id: int, env_fn: PickledByValue) -> Result:
         self._envs[env_id] = env_fn.fn()
         return 0, None
 
     def _reset(
         self, env_id: int, replay_path: str | None, seed: tuple[Any, ...] | None, kwargs: dict[str, Any]
-    ) -> tuple[int, Any]:
+    ) -> Result:
         env = self._envs.get(env_id)
         if env is None:
             # Building it failed before.
@@ -248,7 +246,10 @@ class EnvWorker:
         if seed is not None:
             env.seed(*seed)
         obs = env.reset(**kwargs)
-        self._fast[env_id] = env.fast_step() if hasattr(env, "fast_step") else None
+        fast = getattr(env, "has_fast_step", False)
+        self._steppers[env_id] = env.fast_step() if fast else classic_step(env)
+        if fast and isinstance(env.action_space, gymnasium.spaces.Discrete):
+            self._take_ints.add(env_id)
         self._returns[env_id] = 0.0
         if self._results is None:
             return Flag.PAYLOAD | Flag.OBJECT, obs
@@ -257,61 +258,41 @@ class EnvWorker:
             raise DataProblem(f"the observation of reset does not fit: {problem}")
         return 0, None
 
-    def _step_shared(self, env_id: int) -> tuple[int, Any]:
-        fast = self._fast[env_id]
-        if fast is None:
-            return self._step_classic(env_id, self._action.read(env_id))
-        if self._discrete_actions is not None:
-            return self._step_fast(env_id, fast, self._discrete_actions[env_id].item())
-        return self._step_fast(env_id, fast, self._action.read(env_id))
+    def _step_shared(self, env_id: int) -> Result:
+        return self._step(env_id, self._action.read(env_id))
 
-    def _step(self, env_id: int, action: Any) -> tuple[int, Any]:
+    def _step(self, env_id: int, action: object) -> Result:
         if self._results is None:
             return Flag.PAYLOAD | Flag.OBJECT, tuple(self._envs[env_id].step(action))
-        fast = self._fast[env_id]
-        if fast is None:
-            return self._step_classic(env_id, action)
-        if isinstance(self._envs[env_id].action_space, gymnasium.spaces.Discrete):
-            action = int(np.asarray(action).item())
-        return self._step_fast(env_id, fast, action)
-
-    def _step_fast(self, env_id: int, fast: FastStep, action: Any) -> tuple[int, Any]:
-        """A step past the wrapper; what it would add to the info is added here."""
-        obs, reward, terminated, truncated, info = fast.step(action)
+        stepper = self._steppers[env_id]
+        if env_id in self._take_ints:
+            action = to_env_action(action, self._envs[env_id].action_space)
+        obs, reward, terminated, truncated, info = stepper.step(action)
         done = terminated or truncated
         cut = bool(truncated and not terminated)
-        if fast.sums_return:
+        if stepper.sums_return:
             self._returns[env_id] += float(reward)
             if done:
                 info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
         if cut:
             info["TimeLimit.truncated"] = True
-        return self._write_step(env_id, obs, reward, done, cut, info)
-
-    def _step_classic(self, env_id: int, action: Any) -> tuple[int, Any]:
-        obs, reward, done, info = self._envs[env_id].step(action)
-        return self._write_step(env_id, obs, reward, done, is_truncated(info), info)
-
-    def _write_step(
-        self, env_id: int, obs: Any, reward: Any, done: bool, truncated: bool, info: dict[str, Any]
-    ) -> tuple[int, Any]:
         problem = self._obs.write(env_id, obs)
         if problem is not None:
             raise DataProblem(f"the observation of step does not fit: {problem}")
         self._write_reward(env_id, reward)
         self._done[env_id] = done
-        self._truncated[env_id] = truncated
+        self._truncated[env_id] = cut
         # What the truncated flag says already is not sent again.
-        return (Flag.PAYLOAD, info) if len(info) > truncated else (0, None)
+        return (Flag.PAYLOAD, info) if len(info) > cut else (0, None)
 
-    def _write_reward(self, env_id: int, reward: Any) -> None:
+    def _write_reward(self, env_id: int, reward: npt.ArrayLike) -> None:
         if not isinstance(reward, (float, int)):
             shape, expected = np.shape(reward), self._reward.shape[1:]
             if shape != expected and (shape or expected != (1,)):
                 raise DataProblem(f"the reward has shape {shape}, expected {expected} as in env.reward_space")
         self._reward[env_id] = reward
 
-    def _call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> tuple[int, Any]:
+    def _call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> Result:
         if args is None:
             return Flag.PAYLOAD, getattr(self._envs[env_id], name, None)
         return Flag.PAYLOAD, getattr(self._envs[env_id], name)(*args)

@@ -1,4 +1,4 @@
-"""States and seeds of a manager's envs, and the common functions of envs."""
+"""Test envs and the common functions of envs."""
 
 import numpy as np
 import pytest
@@ -20,105 +20,7 @@ from ding.envs.common import (
     save_frames_as_gif,
     sqrt_one_hot,
 )
-from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState
-from ding.envs.env_manager._obs_board import ObsBoard
-from ding.envs.env_manager._obs_check import has_nan
 from ding.envs.testing import CountingEnv, CountingGymEnv, Fault, InjectedFault
-
-
-class TestLifecycle:
-    def test_ready_ids_follow_the_states(self):
-        life = EnvLifecycle(3)
-        assert life.ready_ids == []
-        life.mark_all(EnvState.RUN)
-        first = life.ready_array
-        assert life.ready_array is first
-        life.mark(1, EnvState.RESET)
-        assert life.ready_ids == [0, 2]
-        assert life.ready_array.tolist() == [0, 2]
-        with pytest.raises(AssertionError, match=r"env 1 .* RESET"):
-            life.check_running([0, 1])
-        with pytest.raises(AssertionError, match="no env 3"):
-            life.check_running([3])
-
-    def test_episodes(self):
-        life = EnvLifecycle(2, episode_num=2)
-        assert life.count_episode(0)
-        assert not life.count_episode(0)
-        life.mark_all(EnvState.INIT)
-        assert life.episode_counts == [0, 0]
-
-    def test_a_seed_is_taken_once(self):
-        life = EnvLifecycle(2)
-        assert life.set_seed(7, dynamic_seed=False) == 7
-        assert life.take_seed(1) == (8, False)
-        assert life.take_seed(1) is None
-        assert life.static_seed(1) == 8
-
-    def test_seeds_of_rebuilt_envs_differ_and_repeat(self):
-        def renewals():
-            life = EnvLifecycle(1)
-            life.set_seed(7)
-            return [life.renewal_seed(0) for _ in range(3)]
-
-        assert renewals() == renewals()
-        assert len({args[0] for args in renewals()} | {7}) == 4
-        assert EnvLifecycle(1).renewal_seed(0) is None
-
-    def test_bad_seeds(self):
-        life = EnvLifecycle(2)
-        for bad in ("3", None, True, {}, 1.5):
-            with pytest.raises(TypeError, match="seed must be"):
-                life.set_seed(bad)
-        with pytest.raises(AssertionError, match=r"unknown envs \[5\]"):
-            life.set_seed({5: 1})
-
-    def test_reset_arguments(self):
-        life = EnvLifecycle(2)
-        assert life.remember_reset({1: {"a": 1}}) == [1]
-        assert life.remember_reset({1: None}) == [1]
-        assert life.reset_kwargs(1) == {"a": 1}
-        assert life.remember_reset(None) == [0, 1]
-        with pytest.raises(AssertionError, match="unknown env 2"):
-            life.remember_reset({2: None})
-
-
-class TestObsBoard:
-    def ready(self, board, ids):
-        return board.batch(ids, np.array(ids))
-
-    def test_columns_pass_through_untouched(self):
-        board = ObsBoard()
-        columns = np.arange(6.0).reshape(3, 2)
-        board.write([0, 1, 2], columns)
-        assert self.ready(board, [0, 1, 2]).columns is columns
-
-    def test_rows_lie_over_columns_without_writing_to_them(self):
-        board = ObsBoard()
-        columns = np.zeros((3, 2))
-        board.write([0, 1, 2], columns)
-        board.write_row(1, np.ones(2))
-        assert self.ready(board, [0, 1, 2]).columns.tolist() == [[0, 0], [1, 1], [0, 0]]
-        assert not columns.any()
-
-    def test_partial_writes_and_changing_readiness(self):
-        board = ObsBoard()
-        board.write([0, 1, 2], np.zeros((3, 1)))
-        board.write([2, 0], np.array([[2.0], [1.0]]))
-        assert self.ready(board, [0, 2]).columns.tolist() == [[1], [2]]
-        assert self.ready(board, [0, 1, 2]).columns.tolist() == [[1], [0], [2]]
-        assert len(self.ready(board, [])) == 0
-        assert self.ready(board, [1]).columns.tolist() == [[0]]
-        board.write_row(2, np.array([9.0]))
-        assert board.row(2).tolist() == [9.0]
-        assert self.ready(board, [1, 2]).columns.tolist() == [[0], [9]]
-
-
-def test_has_nan():
-    assert has_nan(np.array([[1.0, np.nan], [np.inf, 0.0]]))
-    assert not has_nan(np.array([[1.0, -np.inf], [np.inf, 1e38]], dtype=np.float32))
-    assert not has_nan(np.array([1, 2]))
-    assert not has_nan(np.empty((0, 3)))
 
 
 class TestCountingEnvs:

@@ -14,12 +14,11 @@ import os
 import select
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ding.envs.env_manager._shm_columns import SharedColumns
-from ding.envs.env_manager._subprocess_process import WorkerProcess, close_all, kill_all
-from ding.envs.env_manager._subprocess_protocol import (
+from ding.envs.env_manager._workers.process import WorkerProcess, close_all, kill_all
+from ding.envs.env_manager._workers.protocol import (
     COMPLETION,
     FIRST_STEP,
     Command,
@@ -28,6 +27,7 @@ from ding.envs.env_manager._subprocess_protocol import (
     Message,
     PickledByValue,
 )
+from ding.envs.env_manager._workers.shared_columns import SharedColumns
 
 # Every engine of this process: a forked worker closes the ends that it inherits from them.
 _LIVE: "weakref.WeakSet[WorkerEngine]" = weakref.WeakSet()
@@ -77,7 +77,7 @@ class WorkerEngine:
     """
 
     def __init__(
-        self, env_fns: list[Callable[[], Any]], context: str, envs_per_worker: int, timeouts: Timeouts
+        self, env_fns: Sequence[Callable[[], Any]], context: str, envs_per_worker: int, timeouts: Timeouts
     ) -> None:
         self._context = multiprocessing.get_context(context)
         self._timeouts = timeouts
@@ -161,6 +161,11 @@ class WorkerEngine:
     def is_alive(self, env_id: int) -> bool:
         """Whether the process of this env runs, as far as is known."""
         return self._worker_of[env_id].alive
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers that run."""
+        return [worker.pid for worker in self._workers if worker.alive]
 
     # orders
 

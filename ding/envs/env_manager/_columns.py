@@ -1,0 +1,179 @@
+"""Columns of one vector step: actions of a batch out, observations and rewards of many envs in, with their checks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from ding.data import EnvBatch, SchemaError
+from ding.data.columns import Columns, iter_leaves, row_list, stack_rows
+from ding.envs.env._actions import to_env_action
+
+Complaint: TypeAlias = Callable[[int, str], Exception]
+"""(env id, what is wrong) -> the exception to raise."""
+
+Schema: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+"""Path of a leaf -> shape and dtype of a row of it."""
+
+_DISCRETE = spaces.Discrete(1)
+
+
+def has_nan(array: np.ndarray) -> bool:
+    """Whether there is NaN in an array; infinities are no NaN, and other dtypes than floats hold none."""
+    if array.dtype.kind != "f" or not array.size:
+        return False
+    largest = np.maximum.reduce(array, axis=None)  # NaN when one of them is
+    return bool(largest != largest)
+
+
+def first_nan(columns: Columns) -> tuple[int, str] | None:
+    """Position of a row that holds NaN and the path of its leaf, ``None`` without one."""
+    for path, leaf in iter_leaves(columns):
+        array = leaf.numpy() if isinstance(leaf, torch.Tensor) else leaf
+        if isinstance(array, np.ndarray) and has_nan(array):
+            return int(np.isnan(array).reshape(len(array), -1).any(axis=1).argmax()), path
+    return None
+
+
+def action_rows(batch: EnvBatch, discrete: bool) -> list[Any]:
+    """One action per env: Python ints if ``discrete``, else arrays (or what a list column holds).
+
+    Args:
+        batch: actions ``[N]``, ``[N, 1]`` or ``[N, d]``, a tensor or an array; or dicts or lists of them.
+        discrete: whether the envs take plain ints.
+    """
+    try:
+        columns = batch.columns
+    except SchemaError:
+        columns = list(batch.values())  # of different shapes
+    if isinstance(columns, torch.Tensor) and (discrete or columns.ndim > 1):
+        columns = columns.detach().cpu().numpy()
+    if discrete and isinstance(columns, np.ndarray) and columns.size == len(batch):
+        return columns.reshape(-1).tolist()
+    rows = [array_row(row) for row in row_list(columns, len(batch))]
+    return [to_env_action(row, _DISCRETE) for row in rows] if discrete else rows
+
+
+def array_row(row: object) -> Any:
+    """An action with arrays in place of tensors."""
+    if isinstance(row, torch.Tensor):
+        return row.detach().cpu().numpy()
+    return {key: array_row(value) for key, value in row.items()} if isinstance(row, dict) else row
+
+
+def reward_array(rewards: Sequence[object], env_ids: Sequence[int], check: bool, complain: Complaint) -> np.ndarray:
+    """Rewards as float64 ``[N]`` where each is one number, else ``[N, ...]``.
+
+    Raises:
+        Exception: what ``complain`` makes, for a reward that is no number, is NaN or does not fit the others.
+    """
+    try:
+        array = np.array(rewards, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = _unlike_rewards(rewards, env_ids, complain)
+    if array.ndim > 1 and array.size == len(rewards):
+        array = array.reshape(-1)
+    if check and has_nan(array):
+        raise complain(env_ids[int(np.argwhere(np.isnan(array))[0][0])], "NaN in the reward")
+    return array
+
+
+def _unlike_rewards(rewards: Sequence[object], env_ids: Sequence[int], complain: Complaint) -> np.ndarray:
+    arrays = [np.asarray(reward) for reward in rewards]
+    for env_id, array, reward in zip(env_ids, arrays, rewards):
+        if array.dtype.kind not in "fiub":
+            raise complain(env_id, f"reward {reward!r}, expected a number")
+    largest = max(arrays, key=np.size)
+    for env_id, array in zip(env_ids, arrays):
+        if array.size != 1 and array.shape != largest.shape:
+            raise complain(env_id, f"reward of shape {array.shape}, expected {largest.shape}")
+    # A number among arrays: the reward of a step that failed.
+    return np.array(np.broadcast_arrays(*arrays), dtype=np.float64)
+
+
+class ObsStacker:
+    """Stacks observations, one per env, into columns, and names the env whose observation does not fit.
+
+    A Box space that is ``reliable`` gives the shape and dtype (dtypes that convert within their kind are converted).
+    Otherwise the envs are compared with the first observation seen. What is no array, or has a space that says nothing
+    about shapes, becomes a ``list`` column if it does not stack.
+
+    Args:
+        space: observation space of one env.
+        reliable: whether envs are known to keep to their space.
+        check: whether to look for NaN.
+        complain: makes the exception for a bad observation.
+    """
+
+    def __init__(self, space: gymnasium.Space[Any], reliable: bool, check: bool, complain: Complaint) -> None:
+        self._check = check
+        self._complain = complain
+        self._may_be_ragged = not isinstance(space, (spaces.Box, spaces.Dict))
+        self._box = space if reliable and isinstance(space, spaces.Box) else None
+        self._first: Schema | None = None
+
+    def stack(self, obs: Sequence[Any], env_ids: Sequence[int]) -> Columns:
+        """Return the observations as columns with one row each.
+
+        Raises:
+            Exception: what ``complain`` makes.
+        """
+        columns = self._stack_any(obs, env_ids) if self._box is None else self._stack_box(obs, env_ids, self._box)
+        if self._check and (not isinstance(columns, np.ndarray) or has_nan(columns)):
+            bad = first_nan(columns)
+            if bad is not None:
+                where = f" at {bad[1]!r}" if bad[1] else ""
+                raise self._complain(env_ids[bad[0]], f"NaN in the observation{where}")
+        return columns
+
+    def _stack_box(self, obs: Sequence[Any], env_ids: Sequence[int], box: spaces.Box) -> np.ndarray:
+        try:
+            column = np.array(obs)
+        except ValueError:
+            column = np.empty(0)  # of different shapes
+        shape, dtype = box.shape, box.dtype
+        if column.shape[1:] == shape and column.dtype == dtype:
+            return column
+        for env_id, row in zip(env_ids, map(np.asarray, obs)):
+            if row.shape != shape:
+                raise self._complain(env_id, f"observation of shape {row.shape}, expected {shape}")
+            if not np.can_cast(row.dtype, dtype, "same_kind"):
+                raise self._complain(env_id, f"observation of dtype {row.dtype}, expected {dtype}")
+        return column.astype(dtype)
+
+    def _stack_any(self, obs: Sequence[Any], env_ids: Sequence[int]) -> Columns:
+        try:
+            columns = stack_rows(obs)
+        except SchemaError as error:
+            if self._may_be_ragged:
+                return list(obs)
+            self._name_odd_one(obs, env_ids)
+            raise self._complain(env_ids[0], str(error)) from error
+        if not self._may_be_ragged:
+            found = _schema(columns)
+            if self._first is None:
+                self._first = found
+            elif found != self._first:
+                self._name_odd_one(obs, env_ids)
+        return columns
+
+    def _name_odd_one(self, obs: Sequence[Any], env_ids: Sequence[int]) -> None:
+        expected = self._first
+        for env_id, value in zip(env_ids, obs):
+            found = _schema(stack_rows([value]))
+            expected = expected or found
+            if found != expected:
+                raise self._complain(env_id, f"observation {_schema_text(found)}, expected {_schema_text(expected)}")
+
+
+def _schema(columns: Columns) -> Schema:
+    arrays = [(path, leaf) for path, leaf in iter_leaves(columns) if isinstance(leaf, np.ndarray)]
+    return {path: (leaf.shape[1:], leaf.dtype) for path, leaf in arrays}
+
+
+def _schema_text(schema: Schema) -> str:
+    parts = [f"{path}: " * bool(path) + f"shape {shape} dtype {dtype}" for path, (shape, dtype) in schema.items()]
+    return "; ".join(parts) or "without arrays"

@@ -1,0 +1,74 @@
+"""How actions reach the workers: through shared memory where they have an array form, else one by one by pickle."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+
+from ding.data import EnvBatch, SchemaError
+from ding.data.columns import Columns, iter_leaves, row_at
+from ding.envs.env_manager._workers.engine import WorkerEngine
+from ding.envs.env_manager._workers.shared_columns import RowSchema, SharedColumns
+
+logger = logging.getLogger(__name__)
+
+
+class ActionSender:
+    """Orders the steps of an engine. The engine owns the shared memory that it makes.
+
+    Args:
+        engine: where the orders go.
+        num_envs: number of envs.
+    """
+
+    def __init__(self, engine: WorkerEngine, num_envs: int) -> None:
+        self._engine = engine
+        self._num_envs = num_envs
+        self._schema: RowSchema | None = None
+        self._arrays: list[np.ndarray] = []
+        self._form: tuple[Any, ...] | None = None
+
+    def send(self, batch: EnvBatch, keep_tensors: bool, shared: bool) -> None:
+        """Order one step of each of these envs.
+
+        Args:
+            batch: actions ``[N, ...]``, or dicts of them, or any objects.
+            keep_tensors: whether tensors reach the env as tensors, else as arrays.
+            shared: whether the workers take actions from shared memory.
+        """
+        columns = _columns_of(batch) if shared else None
+        if columns is None or not self._fits(columns, keep_tensors):
+            for env_id, action in batch.items():
+                self._engine.step_object(env_id, action)
+            return
+        # An env is stepped only while it is idle, so nobody reads these rows.
+        for array, (_, leaf) in zip(self._arrays, iter_leaves(columns)):
+            array[batch.env_ids] = leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else leaf
+        self._engine.step(batch.env_ids.tolist())
+
+    def _fits(self, columns: Columns, keep_tensors: bool) -> bool:
+        """Whether the actions have an array form; provides memory of that form."""
+        form = None
+        if not isinstance(columns, (dict, list)):
+            form = (type(columns), columns.dtype, columns.shape[1:], keep_tensors)
+            if form == self._form:
+                return True
+        schema = RowSchema.of(row_at(columns, 0), keep_tensors)
+        if schema is None or any(isinstance(leaf, list) for _, leaf in iter_leaves(columns)):
+            return False
+        if schema != self._schema:
+            # Memory of another schema goes to the workers before the order that needs it, on the same pipe.
+            memory = SharedColumns(schema.prefixed("action"), self._num_envs)
+            self._schema, self._arrays = schema, memory.arrays
+            self._engine.attach("actions", memory)
+        self._form = form
+        return True
+
+
+def _columns_of(batch: EnvBatch) -> Columns | None:
+    try:
+        return batch.columns
+    except SchemaError:
+        logger.debug("actions of different shapes are sent one by one")
+        return None

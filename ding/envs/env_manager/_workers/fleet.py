@@ -1,0 +1,370 @@
+"""The envs of a subprocess manager: their life, driven by the events of a ``WorkerEngine``.
+
+A finished env is ordered to reset as soon as its step is seen, and resets while the caller works. What an env does is
+said by the sets that it is in:
+
+=============  =========================================================================================
+``building``   its process has not built it yet
+``stepping``   a step was ordered and not answered
+``answered``   its step can be handed out
+``resetting``  a reset was ordered and not answered, or waits for its next attempt (``_retry_at``)
+``inplace``    its step is held back until the reset after it is over (``reset_inplace``)
+=============  =========================================================================================
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ding.data import EnvBatch, TimestepBatch
+from ding.envs.env_manager._errors import (
+    EnvCrashedError,
+    EnvDataError,
+    EnvManagerError,
+    EnvStepError,
+    EnvTimeoutError,
+    reset_failed,
+)
+from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState
+from ding.envs.env_manager._workers.actions import ActionSender
+from ding.envs.env_manager._workers.engine import Event, Timeouts, WorkerEngine
+from ding.envs.env_manager._workers.protocol import Command, Failure, Flag
+from ding.envs.env_manager._workers.results import ResultStore
+
+logger = logging.getLogger(__name__)
+
+
+class FleetSettings(NamedTuple):
+    """The keys of a manager config that the fleet follows."""
+
+    context: str
+    envs_per_worker: int
+    timeouts: Timeouts
+    copy_on_get: bool
+    check_data: bool
+    reset_inplace: bool
+    auto_reset: bool
+    max_retry: int
+    renew: bool
+    retry_waiting_s: float
+
+
+class EnvFleet:
+    """Envs in worker processes. Faults that are not recovered are raised by the call during which they come.
+
+    Args:
+        env_fns: one per env.
+        settings: see :class:`FleetSettings`.
+        life: states, seeds and reset arguments of the envs.
+        replay_paths: env id -> folder for the episodes from the next reset on; an entry is removed when it is used.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], Any]],
+        settings: FleetSettings,
+        life: EnvLifecycle,
+        replay_paths: dict[int, str],
+    ) -> None:
+        self._settings = settings
+        self._life = life
+        self._replay_paths = replay_paths
+        self._engine = WorkerEngine(env_fns, settings.context, settings.envs_per_worker, settings.timeouts)
+        self._actions = ActionSender(self._engine, len(env_fns))
+        self._store = ResultStore(len(env_fns), settings.copy_on_get)
+        self._building = set(range(len(env_fns)))
+        self._stepping: set[int] = set()
+        self._answered: set[int] = set()
+        self._resetting: set[int] = set()
+        self._inplace: set[int] = set()
+        # Envs whose process was started anew since their last reset, and those that shall get a new one with the next.
+        self._renewed: set[int] = set()
+        self._renewable: set[int] = set()
+        self._recorded: dict[int, str] = {}
+        # Why the episode of an env is lost that was not stepping then: that fails its next step.
+        self._lost: dict[int, Failure] = {}
+        self._attempts: dict[int, int] = {}
+        self._retry_at: dict[int, float] = {}
+        self._replies: dict[int, Any] = {}
+
+    # life
+
+    def start(self) -> None:
+        """Start the processes and build the envs."""
+        self._engine.start()
+        self._pump_while(lambda: bool(self._building))
+
+    def share_results(self, reward_shape: tuple[int, ...]) -> None:
+        """Let the workers write into shared memory, if the first observations of all envs have one form."""
+        shared = self._store.share(reward_shape)
+        if shared is not None:
+            self._engine.attach("results", shared)
+
+    def close(self, grace_s: float) -> None:
+        """End the processes; envs get ``grace_s`` seconds to close."""
+        self._engine.close(grace_s)
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers."""
+        return self._engine.pids
+
+    # what a manager waits for
+
+    @property
+    def busy(self) -> set[int]:
+        """Envs whose step was ordered and is not handed out yet."""
+        return self._stepping | self._answered | self._inplace
+
+    @property
+    def resetting(self) -> set[int]:
+        """Envs whose reset was ordered and is not over."""
+        return self._resetting
+
+    @property
+    def answered(self) -> set[int]:
+        """Envs whose step can be handed out."""
+        return self._answered
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether a step is under way whose timestep cannot be handed out yet."""
+        return bool(self._stepping) or (bool(self._inplace) and not self._inplace <= self._answered)
+
+    @property
+    def any_goes_on(self) -> bool:
+        """Whether among the envs that answered there is one whose episode goes on."""
+        return any(self._store.goes_on(env_id) for env_id in self._answered)
+
+    def wait_for_resets(self, env_ids: Iterable[int]) -> None:
+        """Reset these envs and wait until they are; steps of them that are under way are waited for and dropped."""
+        wanted = set(env_ids)
+        self._pump_while(lambda: bool(wanted & (self._stepping | self._resetting)))
+        for env_id in env_ids:
+            self._answered.discard(env_id)
+            self._store.forget(env_id)
+            self._order_reset(env_id)
+        self._pump_while(lambda: bool(wanted & self._resetting))
+
+    def order_steps(self, batch: EnvBatch, keep_tensors: bool) -> list[int]:
+        """Send one action to each of these envs and return their ids; ``keep_tensors``: they reach the env as such."""
+        env_ids = self._life.check_running(batch.env_ids)
+        if not self.busy.isdisjoint(env_ids):
+            raise AssertionError(f"some of the envs {env_ids} cannot be stepped: their last step is not handed out")
+        self._stepping.update(env_ids)
+        if self._lost:
+            batch = self._without_lost(batch)
+        if len(batch):
+            self._actions.send(batch, keep_tensors, self._store.shared)
+        return env_ids
+
+    def _without_lost(self, batch: EnvBatch) -> EnvBatch:
+        """Let the steps of envs fail that were lost since their last one; returns the actions of the others."""
+        for env_id in self._lost.keys() & self._stepping:
+            self._step_failed(env_id, self._lost.pop(env_id))
+        rest = [position for position, env_id in enumerate(batch.env_ids.tolist()) if env_id in self._stepping]
+        return batch if len(rest) == len(batch) else batch.take(np.array(rest, dtype=np.int64))
+
+    def timesteps(self, env_ids: Sequence[int], ids: np.ndarray) -> TimestepBatch:
+        """Hand out the timesteps of envs that answered; ``ids`` are ``env_ids`` as int64 ``[N]``.
+
+        Raises:
+            EnvDataError: there is NaN in them.
+        """
+        self._answered.difference_update(env_ids)
+        replaced = self._inplace.intersection(env_ids)
+        self._inplace -= replaced
+        batch = self._store.timesteps(env_ids, ids, replaced)
+        bad = self._store.find_nan(batch) if self._settings.check_data else None
+        if bad is not None:
+            env_id, text = env_ids[bad[0]], f"returned bad data: NaN in the {bad[1]}"
+            raise EnvDataError(f"Env {env_id} {text}", env_id, self._life.last_seeds[env_id])
+        return batch
+
+    def observations(self, env_ids: Sequence[int], ids: np.ndarray) -> EnvBatch:
+        """The current observations of these envs; ``ids`` are ``env_ids`` as int64 ``[N]``."""
+        return self._store.observations(env_ids, ids)
+
+    def ask(self, env_ids: list[int], name: str, args: tuple[Any, ...] | None) -> list[Any]:
+        """Return an attribute of some envs, or with ``args`` the results of a method.
+
+        Where that fails, an ``EnvManagerError`` stands in place of it.
+        """
+        # A reset that is under way may end with another process.
+        self._pump_while(lambda: bool(self._resetting))
+        self._replies.clear()
+        for env_id in env_ids:
+            self._engine.call(env_id, name, args)
+        self._pump_while(lambda: len(self._replies) < len(env_ids))
+        replies = [self._replies.pop(env_id) for env_id in env_ids]
+        return [
+            self._error(env_id, name, reply) if isinstance(reply, Failure) else reply
+            for env_id, reply in zip(env_ids, replies)
+        ]
+
+    # events
+
+    def _pump_while(self, unfinished: Callable[[], bool]) -> None:
+        while unfinished():
+            self.pump(None)
+
+    def pump(self, timeout_s: float | None) -> None:
+        """Wait for events at most so long (``None``: until there is one), and act on them."""
+        if self._retry_at:
+            timeout_s = self._retry_due(timeout_s)
+        stepped: list[int] = []
+        events = self._engine.poll(timeout_s, stepped)
+        if stepped:
+            self._on_plain_steps(stepped)
+        for event in events:
+            if event.flags & Flag.FAILED:
+                self._on_failure(event)
+            elif event.command == Command.STEP:
+                self._on_step(event)
+            elif event.command == Command.RESET:
+                self._on_reset(event)
+            elif event.command == Command.BUILD:
+                self._building.discard(event.env_id)
+            else:
+                self._replies[event.env_id] = event.payload
+
+    def _on_plain_steps(self, env_ids: list[int]) -> None:
+        self._stepping.difference_update(env_ids)
+        self._answered.update(env_ids)
+        for env_id in self._store.note_plain_steps(env_ids):
+            self._end_episode(env_id)
+
+    def _on_step(self, event: Event) -> None:
+        env_id = event.env_id
+        self._stepping.discard(env_id)
+        self._answered.add(env_id)
+        done, info = self._store.note_step(env_id, bool(event.flags & Flag.OBJECT), event.payload)
+        if info.get("abnormal", False):
+            self._life.mark(env_id, EnvState.ERROR)
+        elif done:
+            self._end_episode(env_id)
+
+    def _end_episode(self, env_id: int) -> None:
+        if not self._life.count_episode(env_id):
+            self._life.mark(env_id, EnvState.DONE)
+        elif not self._settings.auto_reset:
+            self._life.mark(env_id, EnvState.NEED_RESET)
+        else:
+            if self._settings.reset_inplace:
+                self._inplace.add(env_id)
+                self._answered.discard(env_id)
+            self._order_reset(env_id)
+
+    def _on_reset(self, event: Event) -> None:
+        env_id = event.env_id
+        self._store.note_reset(env_id, bool(event.flags & Flag.OBJECT), event.payload)
+        self._resetting.discard(env_id)
+        self._attempts.pop(env_id, None)
+        self._life.mark(env_id, EnvState.RUN)
+        if env_id in self._inplace:
+            self._answered.add(env_id)
+
+    # resets
+
+    def _order_reset(self, env_id: int) -> None:
+        self._life.mark(env_id, EnvState.RESET)
+        self._resetting.add(env_id)
+        if env_id in self._renewable or not self._engine.is_alive(env_id):
+            self._renew(env_id)
+        self._send_reset(env_id)
+
+    def _send_reset(self, env_id: int) -> None:
+        path = self._replay_paths.pop(env_id, None)
+        seed = self._life.take_seed(env_id)
+        if env_id in self._renewed:
+            self._renewed.discard(env_id)
+            path = path or self._recorded.get(env_id)
+            seed = seed or self._life.renewal_seed(env_id)
+        if path is not None:
+            self._recorded[env_id] = path
+        self._lost.pop(env_id, None)
+        self._engine.reset(env_id, path, seed, self._life.reset_kwargs(env_id))
+
+    def _renew(self, env_id: int) -> None:
+        """Start the worker of an env anew. What its other envs were at is lost."""
+        for other in self._engine.restart(env_id):
+            self._renewed.add(other)
+            self._renewable.discard(other)
+            if other == env_id:
+                continue
+            if other in self._resetting and other not in self._retry_at:
+                self._send_reset(other)
+            elif self._life.states[other] is EnvState.RUN:
+                self._lose(other, Failure(f"its process was started anew for env {env_id}", "", "crashed"))
+
+    def _retry_due(self, timeout_s: float | None) -> float | None:
+        """Order the resets whose waiting time is over; returns the time until the next one is."""
+        now = time.monotonic()
+        for env_id in [i for i, due in self._retry_at.items() if due <= now]:
+            del self._retry_at[env_id]
+            self._order_reset(env_id)
+        if not self._retry_at:
+            return timeout_s
+        left = max(0.0, min(self._retry_at.values()) - now)
+        return left if timeout_s is None else min(left, timeout_s)
+
+    # failures
+
+    def _on_failure(self, event: Event) -> None:
+        env_id, failure = event.env_id, event.payload
+        if event.command == Command.CALL:
+            self._replies[env_id] = failure
+        elif env_id in self._building:
+            text = f"Env {env_id} could not be built: {failure.summary}"
+            raise EnvManagerError(text, env_id, None, failure.traceback)
+        elif env_id in self._resetting:
+            # A failed rebuild is reported again by the reset that follows it.
+            if event.command != Command.BUILD or failure.reason in ("crashed", "timeout"):
+                self._reset_failed(env_id, failure)
+        elif self._life.states[env_id] is EnvState.RUN:
+            self._lose(env_id, failure)
+
+    def _lose(self, env_id: int, failure: Failure) -> None:
+        """The episode of an env is lost: that fails its step, this one or the next."""
+        if env_id in self._stepping:
+            self._step_failed(env_id, failure)
+        else:
+            self._lost[env_id] = failure
+
+    def _reset_failed(self, env_id: int, failure: Failure) -> None:
+        if env_id in self._retry_at:
+            return
+        attempts = self._attempts[env_id] = self._attempts.get(env_id, 0) + 1
+        if attempts > self._settings.max_retry:
+            self._life.mark(env_id, EnvState.ERROR)
+            seed = self._life.last_seeds[env_id]
+            error = reset_failed(env_id, attempts, failure.summary, seed, failure.traceback)
+            raise error from self._error(env_id, "reset", failure)
+        self._retry_at[env_id] = time.monotonic() + self._settings.retry_waiting_s
+        if self._settings.renew and self._engine.is_alive(env_id):
+            self._renew(env_id)
+
+    def _step_failed(self, env_id: int, failure: Failure) -> None:
+        error = self._error(env_id, "step", failure)
+        max_retry = self._settings.max_retry
+        too_often = not self._life.count_step_failure(env_id, max_retry) or max_retry <= 1
+        if too_often or isinstance(error, EnvDataError):
+            raise error
+        logger.warning("env %d: step failed (%s); it waits for a reset", env_id, failure.summary)
+        if self._settings.renew:
+            self._renewable.add(env_id)
+        self._stepping.discard(env_id)
+        self._answered.add(env_id)
+        self._life.mark(env_id, EnvState.ERROR)
+        self._store.note_failure(env_id, {"abnormal": True, "error": failure.traceback or str(error)})
+
+    def _error(self, env_id: int, action: str, failure: Failure) -> EnvManagerError:
+        seed = self._life.last_seeds[env_id]
+        kinds = {"data": EnvDataError, "timeout": EnvTimeoutError, "crashed": EnvCrashedError}
+        if failure.reason in kinds:
+            return kinds[failure.reason](f"Env {env_id} {action}: {failure.summary}", env_id, seed, failure.traceback)
+        kind = EnvStepError if action == "step" else EnvManagerError
+        return kind(f"Env {env_id} {action} raised: {failure.summary}", env_id, seed, failure.traceback)

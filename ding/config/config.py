@@ -22,7 +22,6 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.config._source import config_to_source, to_plain
 from ding.config.errors import (
     ConfigError,
     ConfigNotFoundError,
@@ -33,6 +32,7 @@ from ding.config.errors import (
     MissingConfigError,
     did_you_mean,
 )
+from ding.config.source import config_to_source, to_plain
 from ding.utils.file_helper import atomic_write
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.config._parallel_checks import checked_port
-from ding.config._parallel_samples import (
+from ding.config.checks.parallel import check_communication_mode, checked_port
+from ding.config.errors import ConfigValueError
+from ding.config.parallel_samples import (
     parallel_test_create_config,
     parallel_test_main_config,
     parallel_test_system_config,
 )
-from ding.config.errors import ConfigValueError
 
 __all__ = [
     "parallel_test_create_config",
@@ -38,9 +38,6 @@ K8S_HOST = "0.0.0.0"  # a pod is reached from other pods; without a token such a
 K8S_COORDINATOR_PORT, K8S_LEARNER_PORT, K8S_COLLECTOR_PORT = 22273, 22271, 22270
 AGGREGATOR_PORT = 22272
 
-# Of a comm worker: what the system config says where it says anything, and what the launcher fills in.
-_PLACED_KEYS = ("import_names", "host", "port", "path_data", "path_policy", "multi_gpu", "gpu_num", "aggregator")
-
 Hosts = str | Sequence[str] | None
 
 
@@ -54,8 +51,7 @@ def set_system_cfg(cfg: EasyDict) -> EasyDict:
         ConfigValueError: ``communication_mode`` is not ``'auto'``.
     """
     system = cfg.system
-    if system.get("communication_mode", "auto") != "auto":
-        raise ConfigValueError(f"system_config.communication_mode must be 'auto', got {system['communication_mode']!r}")
+    check_communication_mode(system)
     gpu_num = int(system.get("learner_gpu_num", 0))
     result = EasyDict(coordinator=EasyDict(system.get("coordinator", {})))
     for index in range(cfg.main.policy.learn.learner.learner_num):

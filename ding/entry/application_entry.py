@@ -10,7 +10,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config
-from ding.config._experiment_dir import unused_dir_removed
+from ding.config.experiment_dir import unused_dir_removed
 from ding.entry.serial.parts import EnvSetting, env_managers
 from ding.entry.serial_entry import InputConfig, load_input
 from ding.policy import create_policy

@@ -15,7 +15,7 @@ from copy import deepcopy
 
 import pytest
 
-from ding.config._source import parallel_config_to_source
+from ding.config.source import parallel_config_to_source
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 
 A, B = "10.77.0.1", "10.77.0.2"

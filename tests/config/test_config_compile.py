@@ -7,9 +7,9 @@ import types
 import pytest
 from easydict import EasyDict
 
-import ding.config._experiment_dir as experiment_dir
-import ding.config._resolve as resolve
 import ding.config.compile as compile_module
+import ding.config.experiment_dir as experiment_dir
+import ding.config.resolve as resolve
 from ding.config import (
     ConfigImportError,
     ConfigValueError,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ding.config import ConfigNotSerializableError, ConfigValueError, read_config, read_config_directly, save_config
-from ding.config._source import config_to_source
+from ding.config.source import config_to_source
 
 SCALARS = (
     st.none()

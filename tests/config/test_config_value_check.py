@@ -3,7 +3,7 @@
 import pytest
 
 from ding.config import ConfigValueError
-from ding.config._value_check import check_values
+from ding.config.checks.values import check_values
 
 DEFAULTS = {
     "policy": {

@@ -13,7 +13,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.config._experiment_dir import unused_dir_removed
+from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Buffer, CollectMode, EnvManager, Samples
 from ding.entry.serial.shape_check import check_model_shapes
 from ding.envs import create_env_manager, get_vec_env_setting

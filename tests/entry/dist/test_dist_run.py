@@ -14,7 +14,7 @@ import pytest
 from easydict import EasyDict
 
 from ding.config import ConfigError, ConfigValueError, compile_config_parallel, read_config_with_system
-from ding.config._source import parallel_config_to_source
+from ding.config.source import parallel_config_to_source
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import dist_entry
 from ding.entry.dist.config import load_config

@@ -85,7 +85,7 @@ def name_of(registry: str, cls: type) -> str | None:
     return None
 
 
-def defaults_of(cls: Any, where: str) -> EasyDict:
+def defaults_of(cls: object, where: str) -> EasyDict:
     """Return ``cls.default_config()``.
 
     Raises:
@@ -97,7 +97,7 @@ def defaults_of(cls: Any, where: str) -> EasyDict:
     return EasyDict(deepcopy(method()))
 
 
-def _import_names(names: Any, where: str) -> None:
+def _import_names(names: list[str], where: str) -> None:
     try:
         import_module(names)
     except TypeError as error:

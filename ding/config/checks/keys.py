@@ -1,4 +1,4 @@
-"""Misspelt keys, told by their full path.
+"""Misspelt keys, reported by their full path.
 
 A key of the user's config is *known* when a default config has it or when `OPTIONAL_KEYS` lists it. A key that is not
 known and resembles a known one of the same section is most likely misspelt. A key that resembles nothing is let
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ding.config.errors import UnknownKeyError
@@ -84,11 +84,6 @@ FREE_SECTIONS = ("env", "policy.model")
 _CUTOFF = 0.84
 
 
-def find_misspelt(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield ``(path as written, path as it is known)`` for every key of ``user`` that looks misspelt."""
-    yield from _walk(user, defaults, "")
-
-
 def check_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], strict: bool) -> None:
     """Warn about keys that look misspelt.
 
@@ -100,38 +95,50 @@ def check_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], strict: boo
     Raises:
         UnknownKeyError: ``strict`` and at least one key looks misspelt; the message lists them all.
     """
-    found = [f"{written}: did you mean {known}?" for written, known in find_misspelt(user, defaults)]
+    found = list(_misspelt(user, defaults, ""))
     if found and strict:
         raise UnknownKeyError("the config has unknown keys: " + " ".join(found))
     for text in found:
         logger.warning("config key %s", text)
 
 
-def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) -> Iterator[tuple[str, str]]:
-    if section == "policy.other.replay_buffer" and user.get("multi_buffer"):
-        # Here the keys are names that the user gives to the buffers.
-        for name, value in user.items():
-            if isinstance(value, Mapping):
-                yield from _walk_keys(value, {}, f"{section}.{name}", section)
-        return
-    yield from _walk_keys(user, defaults, section, section)
+def refuse_misspelt(section: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Raise for a key of ``section`` that resembles a known one; warn about one that resembles nothing.
+
+    For sections that only the parallel mode reads: nothing else could want the key, and its default would go unnoticed
+    in a run of many processes.
+
+    Raises:
+        UnknownKeyError: With the path as written and as it is known.
+    """
+    names = set(known)
+    for key in set(section) - names:
+        near = _nearest(str(key), names)
+        if near is not None:
+            raise UnknownKeyError(f"{where}.{key}: there is no such key; did you mean {where}.{near}?")
+        logger.warning("%s.%s: no part of the parallel mode reads this key", where, key)
 
 
-def _walk_keys(
-    user: Mapping[str, Any], defaults: Mapping[str, Any], section: str, table: str
-) -> Iterator[tuple[str, str]]:
-    known = {str(key) for key in defaults} | set(OPTIONAL_KEYS.get(table, ()))
+def _misspelt(
+    user: Mapping[str, Any], defaults: Mapping[str, Any], section: str, table: str | None = None
+) -> Iterator[str]:
+    """``"path: did you mean path?"`` for each misspelt key; ``table``: of which section the optional keys are."""
+    buffers = section == "policy.other.replay_buffer" and bool(user.get("multi_buffer"))
+    known = {str(key) for key in defaults} | OPTIONAL_KEYS.get(table or section, frozenset())
     for key, value in user.items():
         path = f"{section}.{key}" if section else str(key)
-        if key in known:
-            below = defaults.get(key)
+        below = defaults.get(key)
+        if buffers:
+            # Here the keys are names that the user gives to the buffers.
             if isinstance(value, Mapping):
-                yield from _walk(value, below if isinstance(below, Mapping) else {}, path)
-            continue
-        near = _nearest(str(key), known)
-        if near is None or (section in FREE_SECTIONS and near in user):
-            continue
-        yield path, f"{section}.{near}" if section else near
+                yield from _misspelt(value, {}, path, table=section)
+        elif key in known:
+            if isinstance(value, Mapping):
+                yield from _misspelt(value, below if isinstance(below, Mapping) else {}, path)
+        else:
+            near = _nearest(str(key), known)
+            if near is not None and not (section in FREE_SECTIONS and near in user):
+                yield f"{path}: did you mean {f'{section}.{near}' if section else near}?"
 
 
 def _nearest(key: str, known: set[str]) -> str | None:

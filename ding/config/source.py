@@ -10,8 +10,9 @@ from __future__ import annotations
 import enum
 import functools
 import importlib
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -19,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from ding.config.errors import ConfigNotSerializableError, ConfigValueError
+
+logger = logging.getLogger("ding.config")
 
 _WIDTH = 110
 _HEADER = '"""Written by `ding.config.save_config`; `read_config` reads it and it runs the same experiment."""\n'
@@ -48,25 +51,13 @@ def config_to_source(
     Raises:
         ConfigNotSerializableError: ``strict`` and a value cannot be written.
     """
-    writer = _Writer(strict)
     create = derive_create_config(config) if create_cfg is None else _without_command(create_cfg)
-    main_text = writer.render(config, "main_config", 0)
-    create_text = writer.render(create, "create_config", 0)
-    lines = [_HEADER, *writer.import_lines(), "from easydict import EasyDict", ""]
     if script:
-        lines += [f"main_config = EasyDict({main_text})", ""]
-    else:
-        lines += [f"exp_config = {main_text}", "", "main_config = EasyDict(exp_config)"]
-    lines += [f"create_config = EasyDict({create_text})"]
-    if script:
-        lines += [
-            "",
-            'if __name__ == "__main__":',
-            "    from ding.entry import serial_pipeline",
-            "",
-            '    serial_pipeline((main_config, create_config), seed=main_config.get("seed", 0))',
-        ]
-    return "\n".join(lines) + "\n"
+        return _script({"main_config": config, "create_config": create}, "serial_pipeline", strict)
+    writer = _Writer(strict)
+    main_text, create_text = writer.render(config, "main_config", 0), writer.render(create, "create_config", 0)
+    lines = [f"exp_config = {main_text}", "", "main_config = EasyDict(exp_config)"]
+    return writer.file([*lines, f"create_config = EasyDict({create_text})"])
 
 
 def parallel_config_to_source(
@@ -82,19 +73,36 @@ def parallel_config_to_source(
     Raises:
         ConfigNotSerializableError: ``strict`` and a value cannot be written.
     """
-    writer = _Writer(strict)
-    names = {"main_config": main, "create_config": create, "system_config": system}
-    texts = {name: writer.render(value, name, 0) for name, value in names.items()}
-    lines = [_HEADER, *writer.import_lines(), "from easydict import EasyDict", ""]
-    for name, text in texts.items():
-        lines += [f"{name} = EasyDict({text})", ""]
+    configs = {"main_config": main, "create_config": create, "system_config": system}
+    return _script(configs, "parallel_pipeline", strict)
+
+
+def save_leniently(save: Callable[[bool], None], path: object) -> None:
+    """Save a config; a value that has no source text is left out with a warning, and the file asks for it.
+
+    Args:
+        save: Writes the file; with ``strict`` (its argument) it raises for such a value.
+        path: The file, for the warning.
+    """
+    try:
+        save(True)
+    except ConfigNotSerializableError as error:
+        logger.warning("%s; %s is written without it and asks for it when it is read", error, path)
+        save(False)
+
+
+def _script(configs: Mapping[str, Mapping[str, Any]], entry: str, strict: bool) -> str:
+    """Return a config file that runs ``ding.entry.<entry>`` when it is executed."""
+    writer, lines = _Writer(strict), []
+    for name, config in configs.items():
+        lines += [f"{name} = EasyDict({writer.render(config, name, 0)})", ""]
     lines += [
         'if __name__ == "__main__":',
-        "    from ding.entry import parallel_pipeline",
+        f"    from ding.entry import {entry}",
         "",
-        '    parallel_pipeline((main_config, create_config, system_config), seed=main_config.get("seed", 0))',
+        f'    {entry}(({", ".join(configs)}), seed=main_config.get("seed", 0))',
     ]
-    return "\n".join(lines) + "\n"
+    return writer.file(lines)
 
 
 def derive_create_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +137,7 @@ def _without_command(create_cfg: Mapping[str, Any]) -> dict[str, Any]:
     return create
 
 
-def to_plain(value: Any, key: str = "config") -> Any:
+def to_plain(value: object, key: str = "config") -> Any:
     """Return ``value`` as plain dicts, lists and scalars.
 
     Raises:
@@ -153,20 +161,22 @@ class _Writer:
         self._strict = strict
         self._imports: set[str] = set()
 
-    def import_lines(self) -> list[str]:
-        return [f"import {name}" for name in sorted(self._imports)]
+    def file(self, lines: list[str]) -> str:
+        """Return the text of a file with ``lines``, below the imports that they need."""
+        imports = [f"import {name}" for name in sorted(self._imports)]
+        return "\n".join([_HEADER, *imports, "from easydict import EasyDict", "", *lines]) + "\n"
 
-    def render(self, value: Any, key: str, indent: int) -> str:
+    def render(self, value: object, key: str, indent: int) -> str:
         """Return source text for ``value``; ``key`` is its path in messages, ``indent`` the column it starts in."""
         try:
             return self._render(value, key, indent)
         except _Refused as refusal:
             if self._strict:
                 raise ConfigNotSerializableError(f"{key}: cannot be saved: {refusal}") from refusal
-            self._imports.add("ding.config._source")
-            return f"ding.config._source.raise_not_saved({key!r}, {str(refusal)!r})"
+            self._imports.add("ding.config.source")
+            return f"ding.config.source.raise_not_saved({key!r}, {str(refusal)!r})"
 
-    def _render(self, value: Any, key: str, indent: int) -> str:
+    def _render(self, value: object, key: str, indent: int) -> str:
         if isinstance(value, enum.Enum):
             return f"{self._path_of(type(value))}[{value.name!r}]"
         if value is None or value is Ellipsis or type(value) in (bool, int, str, bytes):
@@ -187,7 +197,7 @@ class _Writer:
             raise _Refused(f"the numpy type {type(value).__name__} has no Python form")
         return self._render(plain, key, 0)
 
-    def _render_container(self, value: Any, key: str, indent: int) -> str:
+    def _render_container(self, value: Collection[Any], key: str, indent: int) -> str:
         if isinstance(value, Mapping):
             items = [f"{self._render(k, key, 0)}: {self.render(v, f'{key}.{k}', indent + 4)}" for k, v in value.items()]
             return _bracket("{", items, "}", indent)
@@ -204,7 +214,7 @@ class _Writer:
             return f"{self._path_of(type(value))}{_bracket('(', items, ')', indent)}"
         raise _Refused(f"a {type(value).__name__} would be read back as another type")
 
-    def _render_object(self, value: Any, key: str, indent: int) -> str:
+    def _render_object(self, value: object, key: str, indent: int) -> str:
         if isinstance(value, np.ndarray):
             if value.dtype.hasobject or value.dtype.fields:
                 raise _Refused(f"an array of dtype {value.dtype} has no source text")
@@ -226,7 +236,7 @@ class _Writer:
             return self._path_of(value)
         raise _Refused(f"a {type(value).__name__} has no source text")
 
-    def _path_of(self, value: Any) -> str:
+    def _path_of(self, value: object) -> str:
         """Return ``module.qualname`` after making sure that it leads back to ``value``."""
         if isinstance(value, MethodType) and isinstance(value.__self__, type):
             # Its qualified name would lead to the class that defines it, which may be a base of this one.

@@ -1,61 +1,27 @@
-"""What must be right in the configs of the parallel mode before a process starts; messages have the full path.
+"""What must be right in the configs of the parallel mode before a process starts.
 
-A key of a section that only the parallel mode reads is an error when it looks misspelt: nobody else could want it, and
-its default would go unnoticed in a run of many processes. Everywhere else the rules of `ding.config._key_check` hold.
+A key of a section that only the parallel mode reads is an error when it looks misspelt. Everywhere else the rules of
+`ding.config.checks.keys` hold.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ding.config._key_check import _nearest
-from ding.config.errors import ConfigValueError, UnknownKeyError, did_you_mean
+from ding.config.checks.keys import refuse_misspelt
+from ding.config.checks.values import COUNT, Range, is_number
+from ding.config.errors import ConfigValueError, did_you_mean
 
-logger = logging.getLogger("ding.config")
-
-CREATE_KEYS = [
-    "env",
-    "env_manager",
-    "policy",
-    "collector",
-    "replay_buffer",
-    "evaluator",
-    "learner",
-    "commander",
-    "comm_learner",
-    "comm_collector",
-    "reward_model",
-    "world_model",
-    "league",
-]
 NEEDED_PARTS = ("env", "env_manager", "policy", "learner", "collector", "commander", "comm_learner", "comm_collector")
-SYSTEM_KEYS = [
-    "coordinator",
-    "path_data",
-    "path_policy",
-    "communication_mode",
-    "learner_gpu_num",
-    "comm_learner",
-    "comm_collector",
-    "learner_host",
-    "collector_host",
-    "learner_port",
-    "collector_port",
-    "tls",
-]
-COORDINATOR_KEYS = ["host", "port", "operator_server", "learner", "collector", "cfg_type"]
-COMMANDER_KEYS = [
-    "type",
-    "import_names",
-    "path_policy",
-    "league",
-    "cfg_type",
-    "collector_task_space",
-    "learner_task_space",
-    "eval_interval",
-]
+CREATE_KEYS = (*NEEDED_PARTS, "replay_buffer", "evaluator", "reward_model", "world_model", "league")
+SYSTEM_KEYS = (
+    *("coordinator", "path_data", "path_policy", "communication_mode", "learner_gpu_num", "tls"),
+    *("comm_learner", "comm_collector", "learner_host", "collector_host", "learner_port", "collector_port"),
+)
+COORDINATOR_KEYS = ("host", "port", "operator_server", "learner", "collector", "cfg_type")
+TASK_KEYS = ("collector_task_space", "learner_task_space", "eval_interval")
+COMMANDER_KEYS = ("type", "import_names", "path_policy", "league", "cfg_type", *TASK_KEYS)
 _COUNTS = (
     "policy.learn.learner.learner_num",
     "policy.collect.collector.collector_num",
@@ -90,13 +56,11 @@ def check_main(main: Mapping[str, Any]) -> None:
     """
     for path in _COUNTS:
         value = _required(main, path)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigValueError(f"main_config.{path} must be a whole number of at least 1, got {value!r}")
+        _check(isinstance(value, int) and COUNT.holds(value), f"main_config.{path}", COUNT.text(), value)
     stop_value = _required(main, "env.stop_value")
-    if isinstance(stop_value, bool) or not isinstance(stop_value, (int, float)):
-        raise ConfigValueError(f"main_config.env.stop_value must be a number, got {stop_value!r}")
-    if "exp_name" in main and (not isinstance(main["exp_name"], str) or not main["exp_name"]):
-        raise ConfigValueError(f"main_config.exp_name must be the name of a folder, got {main['exp_name']!r}")
+    _check(is_number(stop_value), "main_config.env.stop_value", "a number", stop_value)
+    name = main.get("exp_name", "default")
+    _check(isinstance(name, str) and bool(name), "main_config.exp_name", "the name of a folder", name)
 
 
 def check_system(system: Mapping[str, Any], coordinator_defaults: Mapping[str, Any]) -> None:
@@ -108,23 +72,30 @@ def check_system(system: Mapping[str, Any], coordinator_defaults: Mapping[str, A
     """
     refuse_misspelt(system, SYSTEM_KEYS, "system_config")
     coordinator = system.get("coordinator", {})
-    if not isinstance(coordinator, Mapping):
-        raise ConfigValueError(f"system_config.coordinator must be a dict, got {type(coordinator).__name__}")
+    _check(isinstance(coordinator, Mapping), "system_config.coordinator", "a dict", coordinator)
     refuse_misspelt(coordinator, {*COORDINATOR_KEYS, *coordinator_defaults}, "system_config.coordinator")
-    mode = system.get("communication_mode", "auto")
-    if mode != "auto":
-        raise ConfigValueError(f"system_config.communication_mode must be 'auto', got {mode!r}")
+    check_communication_mode(system)
     for key in ("path_data", "path_policy"):
-        if not isinstance(system.get(key, "auto"), str):
-            raise ConfigValueError(f"system_config.{key} must be a folder or 'auto', got {system[key]!r}")
+        path = system.get(key, "auto")
+        _check(isinstance(path, str), f"system_config.{key}", "a folder or 'auto'", path)
     checked_port(coordinator.get("port"), "system_config.coordinator.port")
     for key in ("learner_port", "collector_port"):
         ports = system.get(key)
         for port in ports if isinstance(ports, (list, tuple)) else [ports]:
             checked_port(port, f"system_config.{key}")
     gpus = system.get("learner_gpu_num", 0)
-    if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 0:
-        raise ConfigValueError(f"system_config.learner_gpu_num must be a whole number, got {gpus!r}")
+    allowed = Range(0, whole=True)
+    _check(isinstance(gpus, int) and allowed.holds(gpus), "system_config.learner_gpu_num", allowed.text(), gpus)
+
+
+def check_communication_mode(system: Mapping[str, Any]) -> None:
+    """Check that hosts and ports are left to this library.
+
+    Raises:
+        ConfigValueError: ``communication_mode`` is not ``'auto'``.
+    """
+    mode = system.get("communication_mode", "auto")
+    _check(mode == "auto", "system_config.communication_mode", "'auto'", mode)
 
 
 def check_commander(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
@@ -136,29 +107,12 @@ def check_commander(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     """
     where = "main_config.policy.other.commander"
     refuse_misspelt(section, {*COMMANDER_KEYS, *defaults}, where)
-    for key in ("collector_task_space", "learner_task_space", "eval_interval"):
+    for key in TASK_KEYS:
         value = section.get(key, 1)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            raise ConfigValueError(f"{where}.{key} must be positive, got {value!r}")
+        _check(is_number(value) and float(value) > 0, f"{where}.{key}", "positive", value)
 
 
-def refuse_misspelt(section: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Raise for a key of ``section`` that resembles a known one; warn about one that resembles nothing.
-
-    Raises:
-        UnknownKeyError: With the path as written and as it is known.
-    """
-    names = set(known)
-    for key in section:
-        if key in names:
-            continue
-        near = _nearest(str(key), names)
-        if near is not None:
-            raise UnknownKeyError(f"{where}.{key}: there is no such key; did you mean {where}.{near}?")
-        logger.warning("%s.%s: no part of the parallel mode reads this key", where, key)
-
-
-def checked_port(value: Any, where: str) -> int:
+def checked_port(value: object, where: str) -> int:
     """Return a port number; ``'auto'`` and None are 0, which is any free port.
 
     Raises:
@@ -171,8 +125,13 @@ def checked_port(value: Any, where: str) -> int:
     return value
 
 
-def _required(main: Mapping[str, Any], path: str) -> Any:
-    section: Any = main
+def _check(holds: bool, where: str, expected: str, value: object) -> None:
+    if not holds:
+        raise ConfigValueError(f"{where} must be {expected}, got {value!r}")
+
+
+def _required(main: Mapping[str, Any], path: str) -> object:
+    section: object = main
     walked = "main_config"
     for key in path.split("."):
         if not isinstance(section, Mapping):

@@ -1,4 +1,4 @@
-"""Values of the wrong kind, told by the full path of their key.
+"""Values of the wrong kind, reported by the full path of their key.
 
 Only what is certainly a mistake is refused: a text where a default holds a number or a switch, a single value where a
 default holds a section, and a number outside the range in which the key means anything. Everything else is left to
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from ding.config.errors import ConfigValueError
 
@@ -28,29 +28,31 @@ class Range(NamedTuple):
             return f"{kind} between {self.low:g} and {self.high:g}"
         return f"{kind} of at least {self.low:g}"
 
-    def holds(self, value: Real) -> bool:
+    def holds(self, value: object) -> bool:
+        if not is_number(value):
+            return False
         number = float(value)
         return self.low <= number <= self.high and (not self.whole or math.isinf(number) or number.is_integer())
 
 
-_COUNT = Range(1, whole=True)
+COUNT = Range(1, whole=True)
 _SHARE = Range(0, 1)
 RANGES: dict[str, Range] = {
-    "env.collector_env_num": _COUNT,
-    "env.evaluator_env_num": _COUNT,
-    "env.n_evaluator_episode": _COUNT,
-    "policy.nstep": _COUNT,
+    "env.collector_env_num": COUNT,
+    "env.evaluator_env_num": COUNT,
+    "env.n_evaluator_episode": COUNT,
+    "policy.nstep": COUNT,
     "policy.discount_factor": _SHARE,
-    "policy.learn.batch_size": _COUNT,
-    "policy.learn.update_per_collect": _COUNT,
+    "policy.learn.batch_size": COUNT,
+    "policy.learn.update_per_collect": COUNT,
     "policy.learn.learning_rate": Range(0),
-    "policy.collect.n_sample": _COUNT,
-    "policy.collect.n_episode": _COUNT,
-    "policy.collect.unroll_len": _COUNT,
+    "policy.collect.n_sample": COUNT,
+    "policy.collect.n_episode": COUNT,
+    "policy.collect.unroll_len": COUNT,
     "policy.eval.evaluator.eval_freq": Range(0),
     "policy.other.eps.start": _SHARE,
     "policy.other.eps.end": _SHARE,
-    "policy.other.replay_buffer.replay_buffer_size": _COUNT,
+    "policy.other.replay_buffer.replay_buffer_size": COUNT,
 }
 """What the keys mean in every config; a key that a config leaves out, or sets to None, is not looked at."""
 
@@ -82,21 +84,22 @@ def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) ->
             yield f"{path}: expected {expected}, got {value!r}"
 
 
-def _expected(value: Any, default: Any, allowed: Range | None) -> str | None:
+def _expected(value: object, default: object, allowed: Range | None) -> str | None:
     """What ``value`` should have been, or None when it may be right."""
     if value is None:
         return None
     if isinstance(default, Mapping):
         # A switch in place of a section turns it off, in configs of the original.
-        return "a dict" if isinstance(value, str) or (isinstance(value, Real) and not isinstance(value, bool)) else None
-    if allowed is not None and (isinstance(value, str) or (_is_number(value) and not allowed.holds(value))):
+        return "a dict" if isinstance(value, str) or is_number(value) else None
+    if allowed is not None and (isinstance(value, str) or (is_number(value) and not allowed.holds(value))):
         return allowed.text()
     if isinstance(default, bool):
         return "True or False" if isinstance(value, str) else None
-    if _is_number(default):
+    if is_number(default):
         return "a number" if isinstance(value, str) else None
     return None
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[Real]:
+    """Whether ``value`` is a number; True and False are none."""
     return isinstance(value, Real) and not isinstance(value, bool)

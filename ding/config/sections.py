@@ -1,0 +1,134 @@
+"""The sections of a compiled config, each over the defaults of the class that its ``type`` names.
+
+Both modes compile the same sections by the same rule: templates, then the defaults of the class, then what the policy
+sets for its workers, then the create config. The user's main config goes over all of them at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config.errors import ConfigValueError
+from ding.config.resolve import class_of, defaults_of, name_of
+from ding.utils import deep_merge_dicts
+
+ENV_TEMPLATE: dict[str, Any] = {"manager": {}, "stop_value": int(1e10), "n_evaluator_episode": 4}
+POLICY_TEMPLATE: dict[str, Any] = {
+    "model": {},
+    "learn": {"learner": {}},
+    "collect": {"collector": {}},
+    "eval": {"evaluator": {}},
+    "other": {"replay_buffer": {}},
+}
+
+
+def merged(defaults: Mapping[str, Any], above: Mapping[str, Any]) -> EasyDict:
+    """Return ``defaults`` with ``above`` over them, at every depth."""
+    return EasyDict(deep_merge_dicts(defaults, above))
+
+
+def dig(mapping: object, *keys: str) -> Mapping[str, Any]:
+    """Return the sub-dict at ``keys``; an empty one when a key is missing."""
+    for key in keys:
+        mapping = mapping.get(key) if isinstance(mapping, Mapping) else None
+    return mapping if isinstance(mapping, Mapping) else {}
+
+
+def copied(value: object, name: str) -> EasyDict:
+    """Return a deep copy of a config.
+
+    Raises:
+        ConfigValueError: It is no dict; ``name`` is its name in the message.
+    """
+    if not isinstance(value, Mapping):
+        raise ConfigValueError(f"{name} must be a dict, got {type(value).__name__}")
+    return EasyDict(deepcopy(dict(value)))
+
+
+def component(
+    registry: str,
+    where: str,
+    section: Mapping[str, Any],
+    cls: type | None = None,
+    user: Mapping[str, Any] | None = None,
+    default_type: str | None = None,
+) -> tuple[EasyDict, type]:
+    """Return a section over the defaults of its class, and the class.
+
+    Args:
+        registry: Where the ``type`` is registered.
+        where: Path of the section, for messages.
+        section: What is over the defaults.
+        cls: The class; by ``type`` when not given. Its name is then noted in the section, so that a saved config leads
+            back to it.
+        user: The user's section, whose ``type`` goes before.
+        default_type: The ``type`` where none is written.
+
+    Raises:
+        ConfigError: No class is found.
+    """
+    if cls is None:
+        written = merged(section, user or {})
+        if default_type is not None:
+            written.setdefault("type", default_type)
+        cls = class_of(registry, written, where)
+    result = merged(defaults_of(cls, where), section)
+    name = name_of(registry, cls)
+    if "type" not in section and name is not None:
+        # Subclasses inherit the default `type` of their base.
+        result.type = name
+    return result, cls
+
+
+def env_section(env: Callable[..., Any] | None, env_manager: type, create: Mapping[str, Any]) -> EasyDict:
+    """Return the section ``env``, with its ``manager``."""
+    own = env.default_config() if env is not None and hasattr(env, "default_config") else {}
+    result = merged(deepcopy(ENV_TEMPLATE), own)
+    result.update(create.get("env", {}))
+    result.manager = merged(defaults_of(env_manager, "env.manager"), result.get("manager", {}))
+    result.manager.update(create.get("env_manager", {}))
+    return result
+
+
+def policy_section(policy: type, create: Mapping[str, Any]) -> EasyDict:
+    """Return the section ``policy``; those of its workers hold what the policy and the create config set for them."""
+    result = merged(POLICY_TEMPLATE, defaults_of(policy, "policy"))
+    result.update(create.get("policy", {}))
+    result.learn.learner.update(create.get("learner", {}))
+    result.collect.collector.update(create.get("collector", {}))
+    result.eval.evaluator.update(create.get("evaluator", {}))
+    result.other.replay_buffer.update(create.get("replay_buffer", {}))
+    return result
+
+
+def fill_learner(policy_cfg: EasyDict, learner: type | None = None) -> None:
+    """Put the defaults of the learner below its section."""
+    where, section = "policy.learn.learner", policy_cfg.learn.learner
+    if learner is None:
+        learner = class_of("learner", section if "type" in section else {"type": "base"}, where)
+    policy_cfg.learn.learner = merged(defaults_of(learner, where), section)
+
+
+def buffer_section(
+    policy_cfg: Mapping[str, Any], user_cfg: Mapping[str, Any], buffer_cls: type | Mapping[str, type] | None
+) -> EasyDict:
+    """See `ding.config.compile_buffer_config`."""
+    where = "policy.other.replay_buffer"
+    own, user = policy_cfg["other"]["replay_buffer"], dig(user_cfg, "policy", "other", "replay_buffer")
+    if not own.get("multi_buffer", False):
+        if user.get("multi_buffer", False):
+            raise ConfigValueError(f"{where}.multi_buffer: this policy uses one buffer, not several")
+        one = buffer_cls if isinstance(buffer_cls, type) else None
+        return component("buffer", where, merged(own, user), one)[0]
+    classes = buffer_cls if isinstance(buffer_cls, Mapping) else {}
+    result = EasyDict({"multi_buffer": True})
+    for name, section in own.items():
+        if isinstance(section, Mapping):
+            whole = merged(section, user.get(name, {}))
+            result[name] = component("buffer", f"{where}.{name}", whole, classes.get(name))[0]
+            result[name].name = name
+    return result

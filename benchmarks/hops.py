@@ -2,7 +2,7 @@
 
 Not how long it takes, but how much a reader has to open to follow it. One serial pass is: 8 env steps, a push, a
 sample and one update of DQN on CartPole; the median pass of twenty without an evaluation. Functions of other packages
-and comprehensions do not count.
+and comprehensions do not count. What one transition of a parallel run goes through: :mod:`benchmarks.parallel_hops`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
+
+from benchmarks.parallel_hops import group_of, transition_carriers
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = str(ROOT / "ding") + os.sep
@@ -122,6 +124,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         report("serial pass", median_pass(serial_passes()), args.verbose)
+        carriers = transition_carriers()
+        report("parallel transition", carriers, args.verbose)
+        groups = collections.Counter(group_of(file) for file in {file for file, _ in carriers})
+        print("  of these files: " + ", ".join(f"{count} {group}" for group, count in groups.items()))
         os.chdir(ROOT)
 
 

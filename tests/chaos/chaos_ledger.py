@@ -13,7 +13,7 @@ import numpy as np
 from ding.envs.testing import CountingEnv
 from ding.parallel.planes import FileDataPlane, writer_of
 from ding.utils import ENV_REGISTRY
-from ding.worker.coordinator._journal import Journal
+from ding.worker.coordinator.tasks.journal import Journal
 
 LENGTH = 25
 # Whole numbers below 2 ** 24 times this are exact in float32, and no larger than what a network is used to.

@@ -10,10 +10,10 @@ from typing import Any
 
 from ding.parallel.messages import GROUP_ROWS
 from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
-from ding.worker.coordinator._journal import ChunkRow, Journal, JournalState
-from ding.worker.coordinator._ledger import TaskLedger
-from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
+from ding.worker.coordinator.tasks.journal import ChunkRow, Journal, JournalState
+from ding.worker.coordinator.tasks.ledger import TaskLedger
+from ding.worker.coordinator.tasks.machine import Holder
 
 log = logging.getLogger(__name__)
 

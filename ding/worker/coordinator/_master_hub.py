@@ -7,9 +7,9 @@ from typing import Any
 from ding.interaction import Connection, EnrolRefuse, InteractionError, Master, TaskStatus
 from ding.interaction.base.network import split_http_address
 from ding.utils import did_you_mean
-from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.protocols import WorkerLink
+from ding.worker.coordinator.tasks.machine import Holder
 
 log = logging.getLogger(__name__)
 

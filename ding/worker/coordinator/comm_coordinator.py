@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ding.worker.coordinator._executors import Cancelled, Session, Timing, run_collector, run_learner
-from ding.worker.coordinator._journal import Journal
-from ding.worker.coordinator._ledger import TaskLedger
-from ding.worker.coordinator._task_machine import Holder, TaskPhase
 from ding.worker.coordinator.errors import WorkerLost, WorkersMissing, WorkerTaskFailed
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerHub, WorkerLink, callbacks_of
 from ding.worker.coordinator.resource_manager import NaiveResourceManager, WorkerState
+from ding.worker.coordinator.tasks.journal import Journal
+from ding.worker.coordinator.tasks.ledger import TaskLedger
+from ding.worker.coordinator.tasks.machine import Holder, TaskPhase
+from ding.worker.coordinator.tasks.session import Cancelled, Session, Timing, run_collector, run_learner
 
 _RUN: dict[str, Callable[[Session], dict[str, Any]]] = {"collector": run_collector, "learner": run_learner}
 _RESOURCE_TIMEOUT_S = 10.0

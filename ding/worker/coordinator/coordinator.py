@@ -10,14 +10,14 @@ from ding.parallel.planes import DataPlane, open_planes
 from ding.utils import build_logger, get_task_uid, import_module
 from ding.worker._component import Configurable
 from ding.worker.coordinator._buffers import BufferShelf
-from ding.worker.coordinator._journal import Journal
-from ding.worker.coordinator._ledger import TaskLedger
-from ding.worker.coordinator._task_machine import Holder, TaskPhase
 from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
 from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer
 from ding.worker.coordinator.protocols import WorkerHub
+from ding.worker.coordinator.tasks.journal import Journal
+from ding.worker.coordinator.tasks.ledger import TaskLedger
+from ding.worker.coordinator.tasks.machine import Holder, TaskPhase
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ding.data import TransitionBatch
 from ding.parallel.planes import check_id
-from ding.worker.coordinator._chunk_table import ChunkTable
+from ding.parallel.planes.chunk_table import ChunkTable
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 
 #: Config keys that a buffer of samples has and this one has no use for.

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from ding.worker.coordinator._task_machine import Holder
+from ding.worker.coordinator.tasks.machine import Holder
 
 
 class WorkerLink(Protocol):

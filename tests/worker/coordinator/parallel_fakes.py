@@ -6,8 +6,8 @@ import time
 from collections import deque
 
 from ding.parallel.messages import pack_info, unpack_batches
-from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
+from ding.worker.coordinator.tasks.machine import Holder
 
 
 def wait_until(condition, timeout_s=60.0):

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from parallel_fakes import FakeCollector, FakeHub, FakeLearner, RecordingPlane, wait_until
 
 from ding.worker.coordinator import Coordinator, NaiveCommander
-from ding.worker.coordinator._journal import Journal
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
+from ding.worker.coordinator.tasks.journal import Journal
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ import threading
 import numpy as np
 import pytest
 
-from ding.worker.coordinator._journal import ChunkRow, Journal
-from ding.worker.coordinator._ledger import TaskLedger
-from ding.worker.coordinator._task_machine import Holder, TaskMachine, TaskPhase
 from ding.worker.coordinator.errors import JournalError
+from ding.worker.coordinator.tasks.journal import ChunkRow, Journal
+from ding.worker.coordinator.tasks.ledger import TaskLedger
+from ding.worker.coordinator.tasks.machine import Holder, TaskMachine, TaskPhase
 
 HOLDER = Holder("collector0", "life-1")
 

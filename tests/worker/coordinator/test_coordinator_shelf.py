@@ -12,9 +12,9 @@ from parallel_fakes import RecordingPlane
 from ding.data import TransitionBatch
 from ding.parallel.planes import FileDataPlane, StorageDenied
 from ding.worker.coordinator._buffers import BufferShelf
-from ding.worker.coordinator._journal import Journal
-from ding.worker.coordinator._ledger import TaskLedger
-from ding.worker.coordinator._task_machine import Holder
+from ding.worker.coordinator.tasks.journal import Journal
+from ding.worker.coordinator.tasks.ledger import TaskLedger
+from ding.worker.coordinator.tasks.machine import Holder
 
 HOLDER = Holder("c0", "life1")
 

@@ -3,10 +3,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ding.worker.coordinator._journal import Journal
-from ding.worker.coordinator._ledger import TaskLedger
-from ding.worker.coordinator._task_machine import Holder, TaskMachine, TaskPhase
 from ding.worker.coordinator.errors import TaskStateError
+from ding.worker.coordinator.tasks.journal import Journal
+from ding.worker.coordinator.tasks.ledger import TaskLedger
+from ding.worker.coordinator.tasks.machine import Holder, TaskMachine, TaskPhase
 
 A, B = Holder("collector0", "a"), Holder("collector1", "b")
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ding.worker.coordinator._task_machine import Holder, TaskPhase, TaskRecord
 from ding.worker.coordinator.errors import JournalError
+from ding.worker.coordinator.tasks.machine import Holder, TaskPhase, TaskRecord
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ding.parallel.messages import joined_priorities, pack_batches, unpack_infos
-from ding.worker.coordinator._ledger import TaskLedger
-from ding.worker.coordinator._task_machine import Holder
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerLink
+from ding.worker.coordinator.tasks.ledger import TaskLedger
+from ding.worker.coordinator.tasks.machine import Holder
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ding.worker.coordinator._journal import ChunkRow, Journal, JournalState
-from ding.worker.coordinator._task_machine import Holder, MachineCounters, TaskMachine, TaskPhase, TaskRecord
+from ding.worker.coordinator.tasks.journal import ChunkRow, Journal, JournalState
+from ding.worker.coordinator.tasks.machine import Holder, MachineCounters, TaskMachine, TaskPhase, TaskRecord
 
 
 class TaskLedger:

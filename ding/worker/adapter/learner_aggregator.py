@@ -17,7 +17,7 @@ from typing import Any
 from ding.interaction import Slave, TaskFail
 from ding.parallel.messages import pack_batches, unpack_batches
 from ding.utils import build_logger
-from ding.worker.adapter._batch_split import merge_info, merge_reports, split_batch, split_list
+from ding.worker.adapter.batch_split import merge_info, merge_reports, split_batch, split_list
 from ding.worker.coordinator._master_hub import MasterHub
 from ding.worker.coordinator.errors import CoordinatorError, WorkerLost, WorkersMissing, WorkerTaskFailed
 from ding.worker.coordinator.protocols import WorkerLink, callbacks_of
@@ -126,8 +126,8 @@ class LearnerAggregator:
         if missing:
             raise WorkersMissing(f"no connection to {', '.join(missing)}")
         self._start_operator(deadline)
-        if not self._wait_complete(deadline - time.monotonic()):
-            found = ", ".join(link.name for link in self._ordered()) or "none"
+        if not self.wait_complete(deadline - time.monotonic()):
+            found = ", ".join(self.learners) or "none"
             raise WorkersMissing(f"{self._learner_num} learners must come, came: {found}")
         self._slave.start()
         self._enrol()
@@ -196,8 +196,11 @@ class LearnerAggregator:
         with self._changed:
             return [self._links[name] for name in sorted(self._links, key=_by_number)]
 
-    def _wait_complete(self, timeout_s: float) -> bool:
-        """Wait until as many learners are connected as there must be; always so without ``learner_num``."""
+    def wait_complete(self, timeout_s: float) -> bool:
+        """Wait until as many learners are connected as there must be; False when they are not in time.
+
+        Without ``learner_num`` there may be any number.
+        """
         with self._changed:
             self._changed.wait_for(
                 lambda: len(self._links) >= self._learner_num or self._closing.is_set(), max(0.0, timeout_s)
@@ -222,6 +225,11 @@ class LearnerAggregator:
     def __del__(self) -> None:
         if "_listens" in self.__dict__ and threading.current_thread() is threading.main_thread():
             self.close()
+
+    @property
+    def learners(self) -> list[str]:
+        """Names of the connected learners, in their order."""
+        return [link.name for link in self._ordered()]
 
     @property
     def slave(self) -> LearnerAggregatorSlave:
@@ -285,7 +293,7 @@ class LearnerAggregator:
         Raises:
             TaskFail: there are too few learners, or one of them failed or did not answer.
         """
-        complete = self._wait_complete(_REJOIN_S)
+        complete = self.wait_complete(_REJOIN_S)
         links = self._ordered()
         if not links and not self._learner_num:
             raise TaskFail(result={"message": "no learner"}, message="no learner is connected")
@@ -312,7 +320,7 @@ class LearnerAggregator:
 
     @staticmethod
     def merge_info(info: list[Any]) -> Any:
-        """See :func:`ding.worker.adapter._batch_split.merge_info`."""
+        """See :func:`ding.worker.adapter.batch_split.merge_info`."""
         return merge_info(info)
 
 

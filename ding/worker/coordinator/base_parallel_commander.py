@@ -25,6 +25,16 @@ class BaseCommander(Configurable):
         self._collector_task_space = LimitedSpaceContainer(0, int(own.get("collector_task_space", 1)))
         self._learner_task_space = LimitedSpaceContainer(0, int(own.get("learner_task_space", 1)))
 
+    @property
+    def open_tasks(self) -> dict[str, int]:
+        """Number of tasks by kind (``collector``, ``learner``) that were given out and are not over."""
+        return {"collector": self._collector_task_space.cur, "learner": self._learner_task_space.cur}
+
+    @property
+    def max_tasks(self) -> dict[str, int]:
+        """Number of tasks by kind that may be open at a time."""
+        return {"collector": self._collector_task_space.max_val, "learner": self._learner_task_space.max_val}
+
     @abstractmethod
     def get_collector_task(self) -> dict[str, Any] | None:
         """The next collector (or evaluator) task, ``None`` when there is nothing to do now."""
@@ -110,9 +120,8 @@ class NaiveCommander(BaseCommander):
         super().__init__(cfg)
         self._collector_task_count = 0
         self._learner_task_count = 0
-        self._collector_task_finish_count = 0
-        self._learner_task_finish_count = 0
-        self._learner_info: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.finished_tasks: list[str] = []
+        self.learner_info: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
 
     def get_collector_task(self) -> dict[str, Any] | None:
         if not self._collector_task_space.acquire_space():
@@ -152,15 +161,15 @@ class NaiveCommander(BaseCommander):
 
     def finish_collector_task(self, task_id: str, finished_task: dict[str, Any]) -> bool:
         super().finish_collector_task(task_id, finished_task)
-        self._collector_task_finish_count += 1
+        self.finished_tasks.append(task_id)
         return False
 
     def finish_learner_task(self, task_id: str, finished_task: dict[str, Any]) -> str | None:
-        self._learner_task_finish_count += 1
+        self.finished_tasks.append(task_id)
         return super().finish_learner_task(task_id, finished_task)
 
     def update_learner_info(self, task_id: str, info: dict[str, Any]) -> None:
-        self._learner_info[task_id].append(info)
+        self.learner_info[task_id].append(info)
 
 
 def create_parallel_commander(cfg: Any) -> BaseCommander:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from ding.parallel.planes import DataPlane, open_planes
@@ -13,7 +13,6 @@ from ding.worker.coordinator._buffers import BufferShelf
 from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
 from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
-from ding.worker.coordinator.metadata_buffer import MetadataBuffer
 from ding.worker.coordinator.protocols import WorkerHub
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
@@ -49,6 +48,7 @@ class Coordinator(Configurable):
     Args:
         cfg: compiled parallel config: ``main`` and ``system.coordinator``.
         commander, hub, data_plane, journal: for tests and other backends; by default made from the config.
+        clock: seconds, never going backwards.
 
     What must survive lies in the journal ``system.coordinator.journal`` (``''``: nothing survives). A coordinator that
     is made with the journal of an earlier one goes on with its tasks and data.
@@ -84,6 +84,7 @@ class Coordinator(Configurable):
         hub: WorkerHub | None = None,
         data_plane: DataPlane | None = None,
         journal: Journal | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cfg = cfg
         self._coordinator_cfg = {**self.default_config(), **cfg["system"]["coordinator"]}
@@ -100,6 +101,7 @@ class Coordinator(Configurable):
             lease_s=float(own["lease_s"]),
             queue_s={"collector": float(own["collector_task_timeout"]), "learner": float(own["learner_task_timeout"])},
             max_failures=int(own["max_task_failures"]),
+            clock=clock,
         )
         if data_plane is None and own["path_data"]:
             data_plane = open_planes(own["planes"], own["path_data"], "").data()
@@ -108,7 +110,6 @@ class Coordinator(Configurable):
         self._dirty = threading.Condition()
         self._changes = 1
         self._task_state: dict[str, TaskState] = {}
-        self._historical_task: list[str] = []
         self._policy_versions: dict[str, int] = {}
         self._learner_step = 0
         self._end_flag = True
@@ -236,7 +237,6 @@ class Coordinator(Configurable):
                 continue
             body, kind, phase = self._ledger.drop(task_id), record.kind, record.phase
             self._task_state.pop(task_id, None)
-            self._historical_task.append(task_id)
             with self._commander_lock:
                 getattr(self._commander, f"notify_fail_{kind}_task")(body)
                 if kind == "learner" and body is not None:
@@ -271,7 +271,7 @@ class Coordinator(Configurable):
             ("collector", self._interaction.send_collector_task),
         ):
             for task in self._ledger.queued(kind):
-                if task["buffer_id"] in self._replay_buffer and not send(task):
+                if task["buffer_id"] in self._shelf.buffers and not send(task):
                     break
 
     def _sweep(self) -> None:
@@ -318,7 +318,7 @@ class Coordinator(Configurable):
 
     def deal_with_collector_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
         """A collector ended its task."""
-        if self._leave(task_id) is None:
+        if not self._leave(task_id):
             return
         with self._commander_lock:
             converged = bool(self._commander.finish_collector_task(task_id, finished_task))
@@ -352,7 +352,7 @@ class Coordinator(Configurable):
             RuntimeError: unknown task.
         """
         self._check_task(task_id)
-        buffer = self._replay_buffer.get(buffer_id)
+        buffer = self._shelf.buffers.get(buffer_id)
         if buffer is None:
             self.error(f"a learner asks for data of buffer {buffer_id}, which is not open")
             return None
@@ -381,7 +381,7 @@ class Coordinator(Configurable):
             RuntimeError: unknown task.
         """
         self._check_task(task_id)
-        buffer = self._replay_buffer.get(buffer_id)
+        buffer = self._shelf.buffers.get(buffer_id)
         if buffer is not None and info.get("priority_info"):
             buffer.update(info["priority_info"])
         if info.get("learner_done"):
@@ -402,7 +402,7 @@ class Coordinator(Configurable):
 
     def deal_with_learner_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
         """A learner ended its task: the buffer that the commander names is closed."""
-        if self._leave(task_id) is None:
+        if not self._leave(task_id):
             return
         with self._commander_lock:
             buffer_id = self._commander.finish_learner_task(task_id, finished_task)
@@ -429,13 +429,12 @@ class Coordinator(Configurable):
         paths = [paths] if isinstance(paths, str) else paths
         return {path: self._policy_versions[path] for path in paths if path in self._policy_versions}
 
-    def _leave(self, task_id: str) -> TaskState | None:
-        state = self._task_state.pop(task_id, None)
-        if state is None:
+    def _leave(self, task_id: str) -> bool:
+        """Strike a finished task off; False when it is not open."""
+        known = self._task_state.pop(task_id, None) is not None
+        if not known:
             self.error(f"task {task_id} was reported as finished, but is not open")
-            return None
-        self._historical_task.append(task_id)
-        return state
+        return known
 
     # ------------------------------------------------------------------ reports
 
@@ -450,8 +449,14 @@ class Coordinator(Configurable):
         return self._error
 
     @property
-    def _replay_buffer(self) -> dict[str, MetadataBuffer]:
-        return self._shelf.buffers
+    def buffers(self) -> BufferShelf:
+        """The replay buffers."""
+        return self._shelf
+
+    @property
+    def open_tasks(self) -> list[str]:
+        """Ids of the tasks that are not over."""
+        return list(self._task_state)
 
     def status(self) -> dict[str, Any]:
         """A snapshot that JSON can hold: workers, tasks, buffers, counters."""

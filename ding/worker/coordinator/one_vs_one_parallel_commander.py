@@ -52,6 +52,11 @@ class OneVsOneCommander(SoloCommander):
         self._current_player_id: dict[str, list[str]] = {}
         super().__init__(cfg, clock)
 
+    @property
+    def league(self) -> OneVsOneLeague:
+        """The players and their games."""
+        return self._league
+
     def _forget_learner(self) -> None:
         super()._forget_learner()
         self._current_policy_id = []

@@ -9,7 +9,7 @@ from ding.interaction import InprocTransport, Master, Slave, TaskFail
 from ding.interaction.master import TaskStatus
 from ding.parallel.messages import unpack_infos
 from ding.worker.adapter import LearnerAggregator, WorkersMissing
-from ding.worker.adapter._batch_split import merge_reports, split_batch, split_list
+from ding.worker.adapter.batch_split import merge_reports, split_batch, split_list
 
 
 @pytest.fixture(autouse=True)
@@ -164,13 +164,13 @@ def test_it_enrols_when_all_its_learners_have(enrolling):
             break
         threading.Event().wait(0.01)
     assert seen[0] == ("learner0", "learner", {"gpu": 2})
-    assert [link.name for link in aggregator._ordered()] == ["learner0_rank9", "learner0_rank10"]
+    assert aggregator.learners == ["learner0_rank9", "learner0_rank10"]
 
 
 def test_learners_that_do_not_come_are_counted(enrolling, monkeypatch):
     aggregator, add, _, _ = enrolling
     add("learner0_rank1")
-    aggregator._wait_complete(0.5)
+    aggregator.wait_complete(0.5)
     aggregator._cfg.connect_timeout_s = 1.0
     with pytest.raises(WorkersMissing, match=r"2 learners must come, came: learner0_rank1"):
         aggregator.start()
@@ -192,7 +192,7 @@ def test_a_learner_that_does_not_come_back_fails_the_task_and_is_told(enrolling,
     # Another process in its place.
     learners.pop("learner0_rank1")
     add("learner0_rank1")
-    assert aggregator._wait_complete(20)
+    assert aggregator.wait_complete(20)
     assert aggregator.deal_with_get_data({"name": "learner_get_data_task"})["batch_size"] == 64
 
 

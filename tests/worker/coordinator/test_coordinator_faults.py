@@ -1,10 +1,12 @@
 """A coordinator whose workers lose messages, double them, come late, are killed, and come again."""
 
 import json
+import sqlite3
 import sys
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,15 +30,15 @@ class CountedCommander(NaiveCommander):
 
     def __init__(self, cfg, collector_tasks=1, learner_tasks=1):
         super().__init__(cfg)
-        self._left = {"collector": collector_tasks, "learner": learner_tasks}
+        self.left = {"collector": collector_tasks, "learner": learner_tasks}
         self.finished = []
         self.failed = []
         self.steps = 0
 
     def _next(self, kind, get):
-        task = get() if self._left[kind] else None
+        task = get() if self.left[kind] else None
         if task is not None:
-            self._left[kind] -= 1
+            self.left[kind] -= 1
         return task
 
     def get_collector_task(self):
@@ -64,17 +66,17 @@ class CountedCommander(NaiveCommander):
         super().notify_fail_learner_task(task)
 
     def state_dict(self):
-        return {"left": dict(self._left), "steps": self.steps}
+        return {"left": dict(self.left), "steps": self.steps}
 
     def load_state_dict(self, state, collectors=0, learners=0):
         super().load_state_dict(state, collectors, learners)
-        self._left, self.steps = dict(state["left"]), state["steps"]
+        self.left, self.steps = dict(state["left"]), state["steps"]
 
 
 class Run:
     """A coordinator with its fakes."""
 
-    def __init__(self, collector_tasks=1, learner_tasks=1, journal=None, plane=None, buffer=None, **cfg):
+    def __init__(self, collector_tasks=1, learner_tasks=1, journal=None, plane=None, buffer=None, clock=None, **cfg):
         self.cfg = EasyDict(
             main={
                 "exp_name": "exp",
@@ -89,7 +91,7 @@ class Run:
         )
         self.commander = CountedCommander(self.cfg.main, collector_tasks, learner_tasks)
         self.hub, self.plane = FakeHub(), plane or RecordingPlane()
-        self.coordinator = Coordinator(self.cfg, self.commander, self.hub, self.plane, journal)
+        self.coordinator = Coordinator(self.cfg, self.commander, self.hub, self.plane, journal, clock or time.monotonic)
 
     def __enter__(self):
         self.coordinator.start()
@@ -100,10 +102,10 @@ class Run:
 
     @property
     def buffer(self):
-        return self.coordinator._replay_buffer["test"]
+        return self.coordinator.buffers.buffers["test"]
 
     def counts(self):
-        return self.coordinator._shelf.status()
+        return self.coordinator.buffers.status()
 
 
 def test_data_flows_from_collectors_to_the_learner_and_the_buffer_is_closed_at_its_end():
@@ -114,10 +116,10 @@ def test_data_flows_from_collectors_to_the_learner_and_the_buffer_is_closed_at_i
             run.hub.join(worker)
         wait_until(lambda: "learner_task_id1" in run.commander.finished)
         wait_until(lambda: len(run.commander.finished) == 3)
-        wait_until(lambda: run.coordinator._replay_buffer == {} and len(run.plane.released) == 20)
+        wait_until(lambda: run.coordinator.buffers.buffers == {} and len(run.plane.released) == 20)
         assert run.commander.steps == 80
         assert sorted(run.plane.released) == sorted(collectors[0].produced + collectors[1].produced)
-    assert [info["learner_step"] for info in run.commander._learner_info["learner_task_id1"]] == list(range(200))
+    assert [info["learner_step"] for info in run.commander.learner_info["learner_task_id1"]] == list(range(200))
     assert run.coordinator.exception is None
     assert json.dumps(run.coordinator.status())
 
@@ -130,8 +132,8 @@ def test_priorities_come_back_to_the_buffer():
         released = run.plane.released
         run.hub.join(learner)
         seen = []
-        shut = run.coordinator._shelf.shut
-        run.coordinator._shelf.shut = lambda buffer_id: (
+        shut = run.coordinator.buffers.shut
+        run.coordinator.buffers.shut = lambda buffer_id: (
             seen.append(run.buffer.priorities()[1].tolist()),
             shut(buffer_id),
         )
@@ -151,7 +153,7 @@ def test_every_message_may_be_lost_or_doubled(fault):
         wait_until(lambda: len(run.plane.released) == 30)
     assert Counter(run.plane.released) == Counter(collector.produced)
     assert run.counts()["rows"] + run.counts().get("dropped_chunks", 0) * 4 == 120
-    assert [info["learner_step"] for info in run.commander._learner_info["learner_task_id1"]] == list(range(20))
+    assert [info["learner_step"] for info in run.commander.learner_info["learner_task_id1"]] == list(range(20))
     assert run.coordinator.exception is None
 
 
@@ -301,11 +303,11 @@ def test_a_journal_that_cannot_be_written_stops_the_run_and_does_not_keep_it_fro
         run.hub.join(FakeLearner(iterations=10**6))
         run.hub.join(FakeCollector("c0", total=10**6))
         wait_until(lambda: run.counts().get("chunks", 0) > 3)
-        with journal._lock:
-            journal._db.execute("PRAGMA query_only=1")
+        with closing(sqlite3.connect(tmp_path / "j.sqlite")) as other:
+            other.executescript("DROP TABLE chunk; DROP TABLE task;")
         wait_until(lambda: run.coordinator.system_shutdown_flag)
     assert isinstance(run.coordinator.exception, JournalError)
-    assert "readonly" in str(run.coordinator.exception)
+    assert "no such table" in str(run.coordinator.exception)
 
 
 def test_a_converged_evaluation_ends_the_run_and_stays_so():
@@ -322,7 +324,7 @@ def test_a_task_that_no_worker_takes_is_dropped_and_the_commander_is_told():
     with Run(collector_task_timeout=0.1) as run:
         wait_until(lambda: run.commander.failed == ["collector_task_id1"])
         assert run.coordinator.exception is None
-        assert run.commander._collector_task_space.cur == 0
+        assert run.commander.open_tasks["collector"] == 0
 
 
 def test_a_full_ratio_limit_holds_the_collector_back_and_loses_nothing():
@@ -341,25 +343,25 @@ def test_a_full_ratio_limit_holds_the_collector_back_and_loses_nothing():
 
 def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path):
     path, plane = str(tmp_path / "coordinator.sqlite"), RecordingPlane()
-    first = Run(journal=Journal(path), plane=plane)
+    journal = Journal(path)
+    first = Run(journal=journal, plane=plane)
     first.coordinator.start()
     collector, learner = FakeCollector("c0", total=10**6), FakeLearner(iterations=10**6)
     first.hub.join(learner)
     first.hub.join(collector)
     wait_until(lambda: collector.made > 20 and len(learner.batches) > 5)
-    # The process is gone: nothing is closed in order, and its threads get no answers any more.
-    first.coordinator._journal.close()
+    # As if the process was killed: from now on nothing is written down, and nothing reaches the workers.
+    journal.close()
     for worker in (collector, learner):
         worker.link.cut()
-    first.coordinator._interaction._closing.set()
-    wait_until(lambda: not first.coordinator._interaction._sessions)
+    first.coordinator.close()
     collector.link = learner.link = None
 
     second = Run(journal=Journal(path), plane=plane)
-    second.coordinator._commander._left = {}
+    second.commander.left = {}
     with second as run:
-        assert set(run.coordinator._task_state) == {"collector_task_id1", "learner_task_id1"}
-        assert run.commander._collector_task_space.cur == 1
+        assert set(run.coordinator.open_tasks) == {"collector_task_id1", "learner_task_id1"}
+        assert run.commander.open_tasks["collector"] == 1
         held = run.buffer.count()
         assert held > 0
         # Counted before the workers come back: from the first join on, batches of the second coordinator arrive.
@@ -376,35 +378,34 @@ def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path
         wait_until(lambda: len(plane.released) >= len(collector.produced))
         assert collector.log.count("collector_start_task") == learner.log.count("learner_start_task") == 1
     assert Counter(plane.released) == Counter(collector.produced)
-    # The thread with which a buffer reports would outlive this test.
-    first.coordinator._shelf.close()
 
 
 def test_a_task_does_not_get_the_buffer_of_the_one_before_that_is_about_to_be_closed():
     with Run(learner_tasks=2) as run:
-        shut, closing, pause = run.coordinator._shelf.shut, [], threading.Event()
+        shut, ended, pause = run.coordinator.buffers.shut, [], threading.Event()
 
         def shut_late(buffer_id):
-            closing.append(buffer_id)
+            ended.append(buffer_id)
             run.coordinator.workers_changed()
             pause.wait(0.2)  # time for a thread that wants to take the buffer
             shut(buffer_id)
 
-        run.coordinator._shelf.shut = shut_late
+        run.coordinator.buffers.shut = shut_late
         run.hub.join(FakeCollector("c0", total=10**6))
         run.hub.join(FakeLearner(iterations=3))
         wait_until(lambda: "learner_task_id2" in run.commander.finished)
-    assert closing == ["test", "test"]
+    assert ended == ["test", "test"]
     assert run.coordinator.exception is None
 
 
 def test_the_buffer_of_a_learner_task_that_nobody_took_is_closed():
-    with Run() as run:
+    later = [0.0]
+    with Run(clock=lambda: time.monotonic() + later[0]) as run:
         run.hub.join(FakeCollector("c0", total=3))
         wait_until(lambda: run.commander.finished == ["collector_task_id1"])
-        run.coordinator._ledger._clock = lambda: time.monotonic() + 1e6
+        later[0] = 1e6
         wait_until(lambda: run.commander.failed == ["learner_task_id1"])
-        wait_until(lambda: run.coordinator._replay_buffer == {})
+        wait_until(lambda: run.coordinator.buffers.buffers == {})
         wait_until(lambda: len(run.plane.released) == 3)
     assert run.coordinator.exception is None
 
@@ -418,7 +419,7 @@ def test_a_restarted_coordinator_closes_a_buffer_that_no_learner_has(tmp_path):
     journal = Journal(path)
     journal.forget_task("learner_task_id1")  # killed between the end of the task and that of its buffer
     with Run(journal=journal, plane=plane) as run:
-        assert run.coordinator._replay_buffer == {}
+        assert run.coordinator.buffers.buffers == {}
     assert len(plane.released) == 3
     assert Journal(path).load().chunks == []
 
@@ -426,7 +427,7 @@ def test_a_restarted_coordinator_closes_a_buffer_that_no_learner_has(tmp_path):
 def test_unknown_tasks_are_refused():
     with Run() as run:
         coordinator = run.coordinator
-        wait_until(lambda: coordinator._task_state)
+        wait_until(lambda: coordinator.open_tasks)
         for method, args in {
             "deal_with_learner_get_data": ("?", "test", 2, 0),
             "deal_with_learner_send_info": ("?", "test", {}),
@@ -444,6 +445,6 @@ def test_unknown_tasks_are_refused():
 def test_task_space_follows_the_number_of_collectors():
     with Run() as run:
         run.coordinator.deal_with_increase_collector()
-        assert run.commander._collector_task_space.max_val == 3
+        assert run.commander.max_tasks["collector"] == 3
         run.coordinator.deal_with_decrease_collector()
-        assert run.commander._collector_task_space.max_val == 2
+        assert run.commander.max_tasks["collector"] == 2

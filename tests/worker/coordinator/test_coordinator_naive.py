@@ -8,7 +8,7 @@ from easydict import EasyDict
 
 from ding.interaction import InprocTransport
 from ding.worker.collector.comm.utils import NaiveCollector
-from ding.worker.coordinator import Coordinator
+from ding.worker.coordinator import Coordinator, NaiveCommander
 from ding.worker.learner.comm.utils import NaiveLearner
 
 
@@ -71,7 +71,9 @@ def test_a_learner_task_runs_to_its_end(network, enrol):
     for slave in [*collectors.values(), *learners.values()]:
         slave.start()
     known = {} if enrol else {"collector": addresses(collectors), "learner": addresses(learners)}
-    coordinator = Coordinator(config(network, **known))
+    cfg = config(network, **known)
+    commander = NaiveCommander(cfg.main)
+    coordinator = Coordinator(cfg, commander)
     try:
         coordinator.start()
         if enrol:
@@ -79,13 +81,13 @@ def test_a_learner_task_runs_to_its_end(network, enrol):
             for name, slave in collectors.items():
                 slave.enrol(master, name, "collector")
             learners["l0"].enrol(master, "l0", "learner")
-        wait_until(lambda: coordinator._commander._learner_task_finish_count >= 1)
+        wait_until(lambda: "learner_task_id1" in commander.finished_tasks)
     finally:
         coordinator.close()
         for slave in [*collectors.values(), *learners.values()]:
             slave.close()
     assert coordinator.exception is None
-    assert coordinator._replay_buffer == {}
-    assert len(coordinator._commander._learner_info["learner_task_id1"]) == 5
-    assert "learner_task_id1" in coordinator._historical_task
+    assert coordinator.buffers.buffers == {}
+    assert len(commander.learner_info["learner_task_id1"]) == 5
+    assert "learner_task_id1" not in coordinator.open_tasks
     assert coordinator.status()["tasks"]["failed"] == 0

@@ -22,8 +22,8 @@ HOLDER = Holder("c0", "life1")
 class Shelf:
     """A shelf with one open buffer, and a collector task that is sent."""
 
-    def __init__(self, path=":memory:"):
-        self.journal, self.plane = Journal(path), RecordingPlane()
+    def __init__(self, path=":memory:", plane=None):
+        self.journal, self.plane = Journal(path), plane or RecordingPlane()
         self.ledger = TaskLedger(self.journal)
         self.ledger.submit("collector", {"task_id": "task", "buffer_id": "b"})
         self.ledger.send("task", HOLDER)
@@ -121,8 +121,8 @@ class LockedPlane(RecordingPlane):
 
 
 def test_what_cannot_be_deleted_now_goes_later_and_troubles_nobody(caplog):
-    own = Shelf()
-    own.shelf._plane = plane = LockedPlane()
+    plane = LockedPlane()
+    own = Shelf(plane=plane)
     plane.error = StorageDenied("the folder is read-only")
     own.take(*range(1, 27))  # one chunk more than the buffer has room for
     assert own.shelf.status()["released_chunks"] == 1
@@ -136,8 +136,8 @@ def test_what_cannot_be_deleted_now_goes_later_and_troubles_nobody(caplog):
 
 
 def test_a_name_that_is_none_does_not_keep_other_files(tmp_path):
-    own = Shelf()
-    own.shelf._plane = plane = FileDataPlane(tmp_path / "data")
+    plane = FileDataPlane(tmp_path / "data")
+    own = Shelf(plane=plane)
     good = plane.put(TransitionBatch.from_rows([{"a": 1.0}]))["chunk"]
     refs = [{"chunk": name, "rows": 4, "seq": number} for number, name in enumerate(("no-checksum", good), 1)]
     assert own.shelf.take(own.ledger, "task", "b", HOLDER, refs) == 2

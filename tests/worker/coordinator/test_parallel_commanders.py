@@ -65,7 +65,7 @@ def test_types():
 def test_solo_collects_nothing_before_there_is_a_learner():
     commander = solo()
     assert commander.get_collector_task() is None
-    assert commander._collector_task_space.cur == 0
+    assert commander.open_tasks["collector"] == 0
     task = commander.get_learner_task()
     assert task["policy_id"].startswith("policy_")
     assert task["buffer_id"].startswith("buffer_")
@@ -105,7 +105,7 @@ def test_solo_tells_collectors_the_epsilon_of_all_env_steps():
     commander.finish_collector_task(collect["task_id"], {"eval_flag": False, "step_count": 40})
     commander.update_learner_info("t", {"learner_step": 7, "priority_info": {"priority": [1.0]}})
     assert commander.get_collector_task()["collector_cfg"]["collect_setting"]["eps"] == pytest.approx(0.6)
-    assert commander._learner_step == {"learner_step": 7}
+    assert commander.state_dict()["learner"] == {"learner_step": 7}, "and not the priorities of a batch"
     assert commander.status()["envstep"] == 40
 
 
@@ -145,7 +145,7 @@ def test_a_failed_evaluation_is_repeated():
     commander.get_learner_task()
     task = commander.get_collector_task()
     commander.notify_fail_collector_task(task)
-    assert commander._collector_task_space.cur == 0
+    assert commander.open_tasks["collector"] == 0
     assert commander.get_collector_task()["collector_cfg"]["eval_flag"]
 
 
@@ -163,8 +163,8 @@ def test_solo_goes_on_after_a_restart():
     commander = solo(clock)
     commander.get_learner_task()
     commander.finish_collector_task(commander.get_collector_task()["task_id"], evaluation(2.0))
-    running = commander.get_collector_task()
-    commander._total_collector_env_step = 30
+    done, running = commander.get_collector_task(), commander.get_collector_task()
+    commander.finish_collector_task(done["task_id"], {"eval_flag": False, "step_count": 30})
     clock.now += 20
     other_clock = Clock()
     other_clock.now = 5.0
@@ -187,8 +187,8 @@ def test_one_vs_one_follows_the_sequence_of_the_original():
     commander = one_vs_one(clock)
     assert commander.get_collector_task() is None
     learner = commander.get_learner_task()
-    assert commander._learner_task_space.cur == 1
-    assert len(commander._current_policy_id) == 1
+    assert commander.open_tasks["learner"] == 1
+    assert learner["policy_id"].startswith("policy_")
     assert learner["league_save_checkpoint_path"] == "naive_sp_player_default_0_ckpt.pth"
     assert commander.get_learner_task() is None
     evaluator, collector = commander.get_collector_task(), commander.get_collector_task()
@@ -206,14 +206,14 @@ def test_one_vs_one_follows_the_sequence_of_the_original():
     )
     result = {"eval_flag": False, "step_count": 20, "game_result": [["wins", "draws"], ["losses"]]}
     assert not commander.finish_collector_task(collector["task_id"], result)
-    assert commander._collector_task_space.cur == 0
+    assert commander.open_tasks["collector"] == 0
     clock.now += 61
     task = commander.get_collector_task()
     assert commander.finish_collector_task(task["task_id"], evaluation(9.5, game_result=[["wins"] * 10]))
-    assert commander._end_flag
+    assert commander.state_dict()["end"]
     assert commander.get_collector_task() is None
     commander.notify_fail_learner_task(learner)
-    assert commander._learner_task_space.cur == 0
+    assert commander.open_tasks["learner"] == 0
 
 
 @pytest.mark.parametrize(("reward", "results"), [(9.5, ["wins", "losses"]), (8.0, ["wins"])])
@@ -245,14 +245,14 @@ def test_snapshots_are_taken_through_the_weight_plane_and_survive_a_restart(tmp_
     commander = one_vs_one()
     commander.get_learner_task()
     commander.update_learner_info("t", {"learner_step": 25})
-    assert commander._league.historical_players_ids == [], "nothing was published yet"
+    assert commander.league.historical_players_ids == [], "nothing was published yet"
     FileWeightPlane(".", "naive_sp_player_default_0_ckpt.pth").publish({"model": {"w": torch.ones(2)}}, 25)
     commander.update_learner_info("t", {"learner_step": 26})
-    assert commander._league.historical_players_ids == ["naive_sp_player_default_0_26_historical"]
+    assert commander.league.historical_players_ids == ["naive_sp_player_default_0_26_historical"]
     copied = FileWeightPlane(".", "naive_sp_player_default_0_ckpt_26.pth").fetch()
     assert copied.version == 25
     assert copied.state["model"]["w"].tolist() == [1.0, 1.0]
     other = one_vs_one()
     other.load_state_dict(json.loads(json.dumps(commander.state_dict())))
-    assert other._league.historical_players_ids == commander._league.historical_players_ids
-    assert other._league.active_players[0].total_agent_step == 26
+    assert other.league.historical_players_ids == commander.league.historical_players_ids
+    assert other.league.active_players[0].total_agent_step == 26

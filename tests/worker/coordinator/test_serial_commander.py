@@ -6,18 +6,20 @@ from ding.worker import BaseSerialCommander
 from ding.worker.testing import ScriptedPolicy
 
 
-def make(policy=None):
+def make(policy=None, collector=None):
     learner = SimpleNamespace(learn_info={"learner_step": 3, "priority_info": {}, "learner_done": False})
-    collector = SimpleNamespace(envstep=40)
-    return BaseSerialCommander(BaseSerialCommander.default_config(), learner, collector, None, None, policy)
+    return BaseSerialCommander(
+        BaseSerialCommander.default_config(), learner, collector or SimpleNamespace(envstep=40), None, None, policy
+    )
 
 
 def test_step_tells_the_policy_how_far_learner_and_collector_are():
     policy = ScriptedPolicy(collect_setting={"eps": 0.25})
-    commander = make(policy.command_mode)
+    collector = SimpleNamespace(envstep=40)
+    commander = make(policy.command_mode, collector)
     assert commander.step() == {"eps": 0.25}
     assert policy.last_command_info == {"learner_step": 3, "priority_info": {}, "learner_done": False, "envstep": 40}
-    commander._collector.envstep = 48
+    collector.envstep = 48
     commander.step()
     assert policy.last_command_info["envstep"] == 48
 

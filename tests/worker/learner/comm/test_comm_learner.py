@@ -261,31 +261,36 @@ def test_get_data_gives_one_function_per_sample():
         learner.get_data(3)
 
 
+def ask(slave, task):
+    """What a message of the coordinator makes the slave do."""
+    return slave._process_task(task)
+
+
 def test_the_slave_knows_its_tasks_and_ends_one_twice_without_harm():
     name = f"run{next(names)}"
     learner, plane = make(name), InprocDataPlane(name)
     slave = learner.slave
-    assert slave._process_task({"name": "resource"}) == {"gpu": 1}
+    assert ask(slave, {"name": "resource"}) == {"gpu": 1}
     with pytest.raises(TaskFail, match="illegal learner task 'collector_data_task'"):
-        slave._process_task({"name": "collector_data_task"})
+        ask(slave, {"name": "collector_data_task"})
     for bad in ({"name": "learner_learn_task"}, {"name": "learner_start_task"},
                 {"name": "learner_get_data_task", "max_wait_s": 10**9}):  # fmt: skip
         with pytest.raises(TaskFail):
-            slave._process_task(bad)
-    slave._process_task({"name": "learner_start_task", "task_info": task(name, 1)})
+            ask(slave, bad)
+    ask(slave, {"name": "learner_start_task", "task_info": task(name, 1)})
     feed(learner, [chunk(plane, 0)])
-    report = slave._process_task({"name": "learner_get_data_task", "max_wait_s": 0.0})
+    report = ask(slave, {"name": "learner_get_data_task", "max_wait_s": 0.0})
     assert (report["done"], report["task_id"], report["buffer_id"]) == (True, "t1", "b1")
     end = {"name": "learner_close_task", "task_id": "t1"}
-    assert slave._process_task(end) == slave._process_task(end)
+    assert ask(slave, end) == ask(slave, end)
     with pytest.raises(TaskFail, match="task 't2' does not run here, but None"):
-        slave._process_task({"name": "learner_close_task", "task_id": "t2"})
-    slave._process_task({"name": "learner_start_task", "task_info": {**task(name, 1), "task_id": "t3"}})
+        ask(slave, {"name": "learner_close_task", "task_id": "t2"})
+    ask(slave, {"name": "learner_start_task", "task_info": {**task(name, 1), "task_id": "t3"}})
     with pytest.raises(TaskFail, match="task 't2' does not run here, but 't3'"):
-        slave._process_task({"name": "learner_get_data_task", "task_id": "t2"})
-    slave._process_task({"name": "learner_close_task"})
+        ask(slave, {"name": "learner_get_data_task", "task_id": "t2"})
+    ask(slave, {"name": "learner_close_task"})
     with pytest.raises(RuntimeError, match="no task"):
-        slave._process_task({"name": "learner_close_task"})
+        ask(slave, {"name": "learner_close_task"})
 
 
 def test_unknown_types_are_told():

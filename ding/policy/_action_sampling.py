@@ -4,8 +4,8 @@ Spaces are told apart by class name, so that neither package has to be imported 
 """
 
 import copy
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -13,7 +13,21 @@ import torch
 from ding.policy.errors import PolicyDataError
 
 
-def is_space(space: Any, name: str) -> bool:
+class SingleSpace(Protocol):
+    """A space of gymnasium or the old gym, as far as all have the same."""
+
+    def seed(self, seed: Any = None) -> Any:
+        """Seed the generator of the space."""
+
+    def sample(self) -> Any:
+        """Draw one action."""
+
+
+Space: TypeAlias = SingleSpace | Sequence[Any]
+"""A space, or one space per agent."""
+
+
+def is_space(space: object, name: str) -> bool:
     """Whether ``space`` is of the class ``name`` of gymnasium or gym, or of a subclass."""
     return any(cls.__name__ == name for cls in type(space).__mro__)
 
@@ -26,7 +40,7 @@ class ActionSampler:
         rng: where all randomness comes from; the space's own generator is left alone.
     """
 
-    def __init__(self, space: Any, rng: np.random.Generator) -> None:
+    def __init__(self, space: Space, rng: np.random.Generator) -> None:
         self.space = space
         self._rng = rng
         self._draw = self._drawer(space)
@@ -57,7 +71,8 @@ class ActionSampler:
         if is_space(space, "Dict"):
             return self._stack([self._drawer(part) for part in space.spaces.values()])
         if is_space(space, "Discrete"):
-            start, stop = _discrete_range(space)
+            start = int(getattr(space, "start", 0))
+            stop = start + int(space.n)
             return lambda n: torch.from_numpy(self._rng.integers(start, stop, size=(n, 1)))
         if is_space(space, "MultiDiscrete"):
             return self._multi_discrete(space)
@@ -102,16 +117,11 @@ class ActionSampler:
             values = _unbounded(self._rng, space, below, above, shape)
         return torch.from_numpy(values.astype(np.float32))
 
-    def _one_by_one(self, space: Any) -> Callable[[int], torch.Tensor]:
+    def _one_by_one(self, space: SingleSpace) -> Callable[[int], torch.Tensor]:
         """For spaces without a rule above: their own ``sample``, on a copy seeded from our generator."""
         own = copy.deepcopy(space)
         own.seed(int(self._rng.integers(2**31)))
         return lambda n: torch.from_numpy(np.stack([np.asarray(own.sample()) for _ in range(n)]))
-
-
-def _discrete_range(space: Any) -> tuple[int, int]:
-    start = int(getattr(space, "start", 0))
-    return start, start + int(space.n)
 
 
 def _unbounded(rng: np.random.Generator, space: Any, below: np.ndarray, above: np.ndarray, shape: tuple) -> np.ndarray:

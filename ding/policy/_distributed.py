@@ -5,20 +5,12 @@ from collections.abc import Iterable
 import torch
 import torch.distributed as dist
 
-
-def world_size() -> int:
-    """Number of processes of the default group; 1 when there is none."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def rank() -> int:
-    """Rank in the default group; 0 when there is none."""
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+from ding.utils import get_world_size
 
 
 def broadcast_module(module: torch.nn.Module) -> None:
     """Overwrite all parameters and buffers with those of rank 0."""
-    if world_size() > 1:
+    if get_world_size() > 1:
         for tensor in module.state_dict().values():
             dist.broadcast(tensor, 0)
 
@@ -30,7 +22,7 @@ def average_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
     ranks. Two all-reduces in total (per dtype), not one per parameter.
     """
     params = [p for p in parameters if p.requires_grad]
-    if world_size() == 1 or not params:
+    if get_world_size() == 1 or not params:
         return
     present = torch.tensor([float(p.grad is not None) for p in params], device=params[0].device)
     dist.all_reduce(present)

@@ -1,21 +1,32 @@
 """When and how the target network of a Q policy follows the learner."""
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from ding.model.wrapper.model_wrappers import IModelWrapper
+from ding.model import model_wrap
 from ding.policy.errors import PolicyConfigError
 from ding.utils.default_helper import did_you_mean
 
 _RULES = ("assign", "momentum")
 
 
-def target_update_rule(learn_cfg: Any, defaults: Any, reference_numerics: bool = False) -> tuple[str, dict[str, Any]]:
+def target_network(
+    model: torch.nn.Module, learn_cfg: Mapping[str, Any], defaults: Mapping[str, Any], reference_numerics: bool = False
+) -> Any:
+    """A copy of ``model`` in the wrapper ``target``, which follows it by the rule of :func:`target_update_rule`."""
+    rule, kwargs = target_update_rule(learn_cfg, defaults, reference_numerics)
+    return model_wrap(copy.deepcopy(model), wrapper_name="target", update_type=rule, update_kwargs=kwargs)
+
+
+def target_update_rule(
+    learn_cfg: Mapping[str, Any], defaults: Mapping[str, Any], reference_numerics: bool = False
+) -> tuple[str, dict[str, float]]:
     """``('assign', {'freq': n})`` or ``('momentum', {'theta': t})`` from a ``learn`` section.
 
-    ``learn.target_update_type`` says it outright. Without it (None):
+    ``learn.target_update_type`` decides. Without it (None):
 
     1. ``target_update_freq`` is None or absent: momentum with ``target_theta``;
     2. ``target_theta`` differs from its default while ``target_update_freq`` has its default: momentum, since only
@@ -60,37 +71,3 @@ def num_steps(optimizer: torch.optim.Optimizer) -> int:
     """
     steps = [int(state["step"]) for state in optimizer.state.values() if "step" in state]
     return max(steps, default=0)
-
-
-class LazyState(Mapping[str, torch.Tensor]):
-    """The state dict of ``model``, built when somebody reads it.
-
-    A target network that is copied every so many updates ignores it most of the time, and building it costs more than
-    all other work around a small update.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._state: dict[str, torch.Tensor] | None = None
-
-    @property
-    def module(self) -> Any:
-        """The innermost module of ``model``, for a reader who can do without the dict."""
-        module = self._model
-        while isinstance(module, IModelWrapper):
-            module = module._model
-        return module
-
-    def _read(self) -> dict[str, torch.Tensor]:
-        if self._state is None:
-            self._state = self._model.state_dict()
-        return self._state
-
-    def __getitem__(self, key: str) -> torch.Tensor:
-        return self._read()[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
-
-    def __len__(self) -> int:
-        return len(self._read())

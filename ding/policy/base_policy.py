@@ -1,28 +1,44 @@
 """``Policy``: an algorithm as up to four modes (learn, collect, eval, command), each a tuple of bound functions."""
 
+import copy
 from abc import ABC, abstractmethod
-from collections import namedtuple
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
 from easydict import EasyDict
 
-from ding.policy._create import create_policy, get_policy_cls
-from ding.policy._policy_model import PolicyModel
-from ding.policy.errors import PolicyConfigError, PolicyUsageError
-from ding.utils import deep_merge_dicts
+from ding.data import EnvBatch, TransitionBatch
+from ding.data.roles import ByEnv, Samples, StateDict
+from ding.model import create_model
+from ding.policy import _modes
+from ding.policy._distributed import average_gradients, broadcast_module
+from ding.policy.common_utils import default_preprocess_learn, float_columns, output_column
+from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
+from ding.torch_utils.data_helper import to_dtype
+from ding.torch_utils.threads import apply_fitted_num_threads
+from ding.utils import POLICY_REGISTRY, deep_merge_dicts, get_rank, import_module
 from ding.utils.default_helper import did_you_mean
 
 __all__ = ["CommandModePolicy", "Policy", "create_policy", "get_policy_cls"]
 
+# What a learner writes beside the policy's state into one checkpoint file.
+_CHECKPOINT_COUNTERS = frozenset({"last_iter", "last_step"})
+# What collectors and buffers note about a sample, and learning does not look at.
+_BUFFER_FIELDS = ("collect_iter", "replay_unique_id", "replay_buffer_idx", "priority", "staleness", "use")
 
-class Policy(PolicyModel, ABC):
+
+class Policy(ABC):
     """Base class of all algorithms.
 
-    A subclass implements ``_init_<mode>`` and the functions of each mode. The shipped ones take and return columns
+    A subclass implements ``_init_<mode>`` and the functions of each mode, and finds here the network (``_model``, on
+    ``_device``), one optimisation step (:meth:`_optimize`), samples as tensors (:meth:`_preprocess_learn`), acting
+    (:meth:`_act`) and state dicts (:attr:`learn_state`). The shipped ones take and return columns
     (:func:`ding.data.batched`); a subclass that overrides one of their methods without that mark gets the classic calls
     with one dict per environment or transition.
+
+    ``_init_learn`` sets ``_learn_model`` and ``_optimizer`` (or what else :attr:`learn_state` names), ``_init_collect``
+    sets ``_collect_model`` and ``_unroll_len``, ``_init_eval`` sets ``_eval_model``.
 
     Args:
         cfg: the ``policy`` section of the config.
@@ -35,38 +51,15 @@ class Policy(PolicyModel, ABC):
         PolicyConfigError: ``model`` is not a ``torch.nn.Module`` (a ``RuntimeError``).
     """
 
-    learn_function = namedtuple(
-        "learn_function",
-        [
-            "forward",
-            "reset",
-            "info",
-            "monitor_vars",
-            "get_attribute",
-            "set_attribute",
-            "state_dict",
-            "load_state_dict",
-        ],
-    )
-    collect_function = namedtuple(
-        "collect_function",
-        [
-            "forward",
-            "process_transition",
-            "get_train_sample",
-            "reset",
-            "get_attribute",
-            "set_attribute",
-            "state_dict",
-            "load_state_dict",
-        ],
-    )
-    eval_function = namedtuple(
-        "eval_function", ["forward", "reset", "get_attribute", "set_attribute", "state_dict", "load_state_dict"]
-    )
+    learn_function = _modes.learn_function
+    collect_function = _modes.collect_function
+    eval_function = _modes.eval_function
 
     #: All modes, in the order in which they are initialised.
     total_field: ClassVar[tuple[str, ...]] = ("learn", "collect", "eval")
+
+    #: The parts of the learn state: key -> the attribute whose ``state_dict`` it is.
+    learn_state: ClassVar[dict[str, str]] = {"model": "_learn_model", "optimizer": "_optimizer"}
 
     config: ClassVar[dict[str, Any]] = {
         # (bool) Whether only data of the newest policy may be trained on.
@@ -90,6 +83,12 @@ class Policy(PolicyModel, ABC):
         },
     }
 
+    # What the subclass builds.
+    _learn_model: Any
+    _optimizer: Any
+    _collect_model: Any
+    _eval_model: Any
+
     @classmethod
     def default_config(cls) -> EasyDict:
         """The defaults of this class over those of its parents, plus ``cfg_type``; a fresh copy.
@@ -106,12 +105,15 @@ class Policy(PolicyModel, ABC):
         return cfg
 
     def __init__(
-        self, cfg: dict, model: torch.nn.Module | None = None, enable_field: Iterable[str] | None = None
+        self, cfg: dict[str, Any], model: torch.nn.Module | None = None, enable_field: Iterable[str] | None = None
     ) -> None:
         self._cfg = cfg if isinstance(cfg, EasyDict) else EasyDict(cfg)
         self._on_policy = self._cfg.on_policy
+        self._priority = bool(self._cfg.get("priority", False))
+        self._priority_IS_weight = bool(self._cfg.get("priority_IS_weight", False))
         self._reference_numerics = bool(self._cfg.get("reference_numerics", False))
         self._enable_field = self._checked_fields(enable_field)
+        self._rank, self._cuda, self._multi_gpu, self._device = 0, False, False, "cpu"
         if set(self._enable_field) != {"command"}:
             self._init_model(model)
         for field in self._enable_field:
@@ -129,10 +131,8 @@ class Policy(PolicyModel, ABC):
                 )
         return [field for field in self.total_field if field in wanted]
 
-    # ------------------------------------------------------------------ modes
-
     @property
-    def learn_mode(self) -> Any:
+    def learn_mode(self) -> _modes.learn_function:
         """``learn_function``: forward, reset, info, monitor_vars, get_attribute, set_attribute, state_dict, load."""
         return self.learn_function(
             self._forward_learn,
@@ -146,7 +146,7 @@ class Policy(PolicyModel, ABC):
         )
 
     @property
-    def collect_mode(self) -> Any:
+    def collect_mode(self) -> _modes.collect_function:
         """``collect_function``: forward, process_transition, get_train_sample, reset, attributes, state dict."""
         return self.collect_function(
             self._forward_collect,
@@ -160,7 +160,7 @@ class Policy(PolicyModel, ABC):
         )
 
     @property
-    def eval_mode(self) -> Any:
+    def eval_mode(self) -> _modes.eval_function:
         """``eval_function``: forward, reset, get_attribute, set_attribute, state_dict, load_state_dict."""
         return self.eval_function(
             self._forward_eval,
@@ -170,6 +170,8 @@ class Policy(PolicyModel, ABC):
             self._state_dict_eval,
             self._load_state_dict_eval,
         )
+
+    # What an algorithm implements.
 
     @abstractmethod
     def _init_learn(self) -> None:
@@ -184,39 +186,241 @@ class Policy(PolicyModel, ABC):
         """Build what evaluating needs."""
 
     @abstractmethod
-    def _forward_learn(self, data: Any) -> Any:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update on a batch of samples -> dict (or list of dicts) of Python floats to log, plus ``priority``."""
 
     @abstractmethod
-    def _forward_collect(self, data: Any, **kwargs: Any) -> Any:
+    def _forward_collect(self, data: ByEnv, **kwargs: Any) -> ByEnv:
         """``{env_id: obs}`` -> ``{env_id: {'action': ...}}`` with exploration, on the CPU."""
 
     @abstractmethod
-    def _process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> dict[str, Any]:
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
         """Observation, policy output and timestep -> transition (``obs``, ``action``, ``reward``, ``done``, ...)."""
 
     @abstractmethod
-    def _get_train_sample(self, transitions: Any) -> Any:
-        """Transitions of one trajectory piece -> train samples."""
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """Transitions of one trajectory segment -> train samples."""
 
     @abstractmethod
-    def _forward_eval(self, data: Any) -> Any:
+    def _forward_eval(self, data: ByEnv) -> ByEnv:
         """``{env_id: obs}`` -> ``{env_id: {'action': ...}}`` without exploration, on the CPU."""
 
     # Most policies are stateless between calls: the three resets may be overridden, but need not.
 
     def _reset_learn(self, data_id: list[int] | None = None) -> None:
         """Forget per-sample state of learning (``None``: all)."""
+        return
 
     def _reset_collect(self, data_id: list[int] | None = None) -> None:
         """Forget the state of these environments (``None``: all)."""
+        return
 
     def _reset_eval(self, data_id: list[int] | None = None) -> None:
         """Forget the state of these environments (``None``: all)."""
+        return
 
     def _monitor_vars_learn(self) -> list[str]:
         """Names of the values that a learner logs."""
         return ["cur_lr", "total_loss"]
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """Registered name of the default network and the modules to import for it.
+
+        Raises:
+            PolicyConfigError: this policy has none (a ``RuntimeError``).
+        """
+        raise PolicyConfigError(f"{type(self).__name__} has no default model: give a model, or policy.model.type")
+
+    # The network.
+
+    def _init_model(self, model: torch.nn.Module | None) -> None:
+        cfg = self._cfg
+        self._model = self._create_model(cfg, model)
+        # Replicas exist where learning does: one that only collects or evaluates waits for no other process.
+        self._multi_gpu = "learn" in self._enable_field and bool(cfg.multi_gpu)
+        self._rank = get_rank() if self._multi_gpu else 0
+        self._cuda = bool(cfg.cuda) and torch.cuda.is_available()
+        if self._cuda:
+            index = self._rank % torch.cuda.device_count()
+            torch.cuda.set_device(index)
+            self._device = f"cuda:{index}"
+            self._model.cuda()
+        if self._multi_gpu:
+            self._init_multi_gpu_setting(self._model, bool(cfg.bp_update_sync))
+        threads = cfg.get("num_threads")
+        if threads is None:
+            apply_fitted_num_threads(self._model, self._get_batch_size() or 1)
+        elif isinstance(threads, int) and not isinstance(threads, bool) and threads >= 1:
+            torch.set_num_threads(threads)
+        else:
+            raise PolicyConfigError(f"policy.num_threads must be a positive int or None, found {threads!r}")
+
+    def _create_model(self, cfg: EasyDict, model: torch.nn.Module | None = None) -> torch.nn.Module:
+        """The given network, or a new one of ``cfg.model``."""
+        if model is None:
+            model_cfg = copy.deepcopy(cfg.model)
+            if "type" not in model_cfg:
+                model_cfg.type, model_cfg.import_names = self.default_model()
+            return create_model(model_cfg)
+        if not isinstance(model, torch.nn.Module):
+            raise PolicyConfigError(f"model must be a torch.nn.Module, found {type(model).__name__}")
+        return model
+
+    def _init_multi_gpu_setting(self, model: torch.nn.Module, bp_update_sync: bool) -> None:
+        """Start all replicas from the parameters of rank 0."""
+        self._bp_update_sync = bp_update_sync
+        broadcast_module(model)
+
+    def sync_gradients(self, model: torch.nn.Module) -> None:
+        """Average the gradients of ``model`` over all processes; nothing to do in a single one."""
+        average_gradients(model.parameters())
+
+    # What an algorithm is made of.
+
+    def _preprocess_learn(self, data: Samples, use_nstep: bool = False, weighted: bool | None = None) -> dict[str, Any]:
+        """The samples as tensors on the device, as :func:`default_preprocess_learn` makes them by the config's keys
+        ``priority``, ``priority_IS_weight`` and ``learn.ignore_done``; observations as float32.
+
+        Args:
+            data: B samples, as a list of dicts or as columns.
+            use_nstep: bring the rewards into the shape ``[n, B]``.
+            weighted: weigh the loss by the importance weights of the samples; by default as the config says.
+        """
+        weighted = self._priority_IS_weight if weighted is None else weighted
+        if isinstance(data, TransitionBatch):
+            data = data.without_columns(*_BUFFER_FIELDS, *(() if weighted else ("IS",)))
+        batch = default_preprocess_learn(
+            data,
+            use_priority=self._priority,
+            use_priority_IS_weight=weighted,
+            use_nstep=use_nstep,
+            ignore_done=self._cfg.learn.ignore_done,
+            device=self._device,
+        )
+        for key in ("obs", "next_obs"):
+            if key in batch and getattr(batch[key], "dtype", None) is not torch.float32:
+                batch[key] = to_dtype(batch[key], torch.float32)
+        return batch
+
+    def _optimize(
+        self,
+        loss: torch.Tensor,
+        optimizer: torch.optim.Optimizer,
+        model: torch.nn.Module,
+        max_grad_norm: float | None = None,
+    ) -> torch.Tensor | None:
+        """One optimiser step on ``loss``. The one place where gradients of several processes meet.
+
+        Args:
+            model: whose gradients are averaged over the processes, and clipped.
+            max_grad_norm: limit of the 2-norm of all gradients together; ``None`` leaves them as they are.
+
+        Returns:
+            The norm before it was limited, a 0-d tensor; ``None`` without a limit.
+        """
+        optimizer.zero_grad()
+        loss.backward()
+        if self._multi_gpu:
+            self.sync_gradients(model)
+        norm = None if max_grad_norm is None else torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
+        optimizer.step()
+        return norm
+
+    def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
+        """Run ``model`` in evaluation mode and without gradients on the observations of N environments.
+
+        Args:
+            model: a (wrapped) network; ``forward(obs, **kwargs)`` gives a dict.
+            data: observation columns, arrays or tensors of any dtype; the network gets float32 ``[N, ...]``.
+            kwargs: passed on, such as ``eps``.
+
+        Returns:
+            The outputs as columns on the CPU, ``action`` as ``[N, 1]`` for one discrete action.
+        """
+        if self._model.training:
+            self._model.eval()
+        with torch.no_grad():
+            output = model.forward(float_columns(data.columns, self._device), **kwargs)
+        return EnvBatch.unchecked(data.env_ids, {key: output_column(value) for key, value in output.items()})
+
+    # Attributes that others read and set.
+
+    def _get_attribute(self, name: str) -> Any:
+        """``_get_<name>()`` where there is one, else ``_<name>``.
+
+        Raises:
+            PolicyAttributeError: neither exists (a ``NotImplementedError``).
+        """
+        getter = getattr(self, "_get_" + name, None)
+        if getter is not None:
+            return getter()
+        try:
+            return getattr(self, "_" + name)
+        except AttributeError:
+            known = [key.removeprefix("_") for key in vars(self)]
+            raise PolicyAttributeError(
+                f"{type(self).__name__} has no attribute {name!r}." + did_you_mean(name, known)
+            ) from None
+
+    def _set_attribute(self, name: str, value: object) -> None:
+        """Set ``_<name>``."""
+        setattr(self, "_" + name, value)
+
+    def _get_batch_size(self) -> int | None:
+        return self._setting("batch_size", "learn")
+
+    def _get_n_sample(self) -> int | None:
+        return self._setting("n_sample", "collect")
+
+    def _get_n_episode(self) -> int | None:
+        return self._setting("n_episode", "collect")
+
+    def _setting(self, key: str, section: str) -> Any:
+        """``cfg[key]``, or ``cfg[section][key]`` where that is not given."""
+        value = self._cfg.get(key)
+        return value if value is not None else self._cfg.get(section, {}).get(key)
+
+    # State dicts.
+
+    def _state_dict_learn(self) -> StateDict:
+        """The state of each part that :attr:`learn_state` names."""
+        return {key: getattr(self, attribute).state_dict() for key, attribute in self.learn_state.items()}
+
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        """Load what :meth:`_state_dict_learn` returned.
+
+        Raises:
+            PolicyStateError: the keys are not exactly those of :attr:`learn_state` (a ``KeyError``).
+        """
+        missing = [key for key in self.learn_state if key not in state_dict]
+        unknown = sorted(set(state_dict) - self.learn_state.keys() - _CHECKPOINT_COUNTERS)
+        if missing or unknown:
+            raise PolicyStateError(
+                f"the learn state of {type(self).__name__} has the keys {[*self.learn_state]}: "
+                f"missing {missing}, unknown {unknown}"
+            )
+        for key, attribute in self.learn_state.items():
+            getattr(self, attribute).load_state_dict(state_dict[key])
+
+    def _state_dict_collect(self) -> StateDict:
+        return {"model": self._collect_model.state_dict()}
+
+    def _load_state_dict_collect(self, state_dict: StateDict) -> None:
+        self._collect_model.load_state_dict(self._model_state(state_dict), strict=True)
+
+    def _state_dict_eval(self) -> StateDict:
+        return {"model": self._eval_model.state_dict()}
+
+    def _load_state_dict_eval(self, state_dict: StateDict) -> None:
+        self._eval_model.load_state_dict(self._model_state(state_dict), strict=True)
+
+    def _model_state(self, state_dict: StateDict) -> Mapping[str, Any]:
+        # A checkpoint of the learner holds more than the model: the rest does not concern collecting and evaluating.
+        if "model" not in state_dict:
+            raise PolicyStateError(
+                f"the state dict of {type(self).__name__} lacks 'model'; it has {sorted(map(str, state_dict))}"
+            )
+        return state_dict["model"]
 
     def __repr__(self) -> str:
         model = getattr(self, "_model", None)
@@ -224,13 +428,14 @@ class Policy(PolicyModel, ABC):
 
 
 class CommandModePolicy(Policy):
-    """A policy with a fourth mode, which tells the other modes their settings (such as the current epsilon)."""
+    """A policy with a fourth mode, which gives the other modes their settings (such as the current epsilon)."""
 
-    command_function = namedtuple("command_function", ["get_setting_learn", "get_setting_collect", "get_setting_eval"])
+    command_function = _modes.command_function
+
     total_field = ("learn", "collect", "eval", "command")
 
     @property
-    def command_mode(self) -> Any:
+    def command_mode(self) -> _modes.command_function:
         """``command_function``: get_setting_learn, get_setting_collect, get_setting_eval."""
         return self.command_function(self._get_setting_learn, self._get_setting_collect, self._get_setting_eval)
 
@@ -249,3 +454,28 @@ class CommandModePolicy(Policy):
     @abstractmethod
     def _get_setting_eval(self, command_info: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments for ``eval.forward``."""
+
+
+def create_policy(cfg: EasyDict, **kwargs: Any) -> Any:
+    """Import ``cfg.import_names`` and build the policy that is registered as ``cfg.type``.
+
+    Args:
+        cfg: the ``policy`` section of the config.
+        kwargs: ``model``, ``enable_field``.
+
+    Raises:
+        PolicyConfigError: ``cfg`` has no ``type``.
+        UnknownNameError: no policy of that name is registered (a ``KeyError``).
+    """
+    get_policy_cls(cfg)
+    return POLICY_REGISTRY.build(cfg["type"], cfg=cfg, **kwargs)
+
+
+def get_policy_cls(cfg: EasyDict) -> Any:
+    """Import ``cfg.import_names`` and return the class that is registered as ``cfg.type``; raises like
+    :func:`create_policy`.
+    """
+    if "type" not in cfg:
+        raise PolicyConfigError(f"policy.type is missing; the policy config has the keys {sorted(map(str, cfg))}")
+    import_module(cfg.get("import_names", []))
+    return POLICY_REGISTRY.get(cfg["type"])

@@ -1,18 +1,20 @@
 """What all policies share: samples to tensors, noise switches, forward for a single environment."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from ding.data import TimestepBatch, TransitionBatch
+from ding.data import BaseEnvTimestep, TimestepBatch, TransitionBatch
 from ding.data.columns import stack_rows
 from ding.data.env_batch import is_truncated
-from ding.policy._forward import is_there
 from ding.policy.errors import PolicyDataError, PolicyUsageError
+from ding.torch_utils.data_helper import to_device
 from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils.data import default_collate
+
+Device: TypeAlias = torch.device | str
 
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs"})
@@ -25,7 +27,7 @@ def default_preprocess_learn(
     use_priority: bool = False,
     use_nstep: bool = False,
     ignore_done: bool = False,
-    device: "torch.device | str" = "cpu",
+    device: Device = "cpu",
 ) -> dict[str, Any]:
     """A batch of samples as a dict of contiguous tensors on ``device``.
 
@@ -52,80 +54,112 @@ def default_preprocess_learn(
     if len(data) == 0:
         raise PolicyDataError("cannot learn from a batch of zero samples")
     columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
-    kept = _KEEP_FEATURE_AXIS if _is_discrete(columns.get("action")) else columns.keys() - _ALWAYS_FLAT
-    batch = {key: _to_tensor(value, device, key not in kept) for key, value in columns.items()}
+    batch = {key: _to_tensor(value, device) for key, value in columns.items()}
+    discrete = getattr(batch.get("action"), "dtype", None) is torch.int64
+    for key in batch.keys() - _KEEP_FEATURE_AXIS if discrete else batch.keys() & _ALWAYS_FLAT:
+        batch[key] = _drop_last(batch[key])
     if "done" in batch:
         done = batch["done"]
         batch["done"] = torch.zeros_like(done, dtype=torch.float32) if ignore_done else done.float()
-    batch["weight"] = _loss_weight(batch, use_priority_IS_weight)
+    batch["weight"] = _importance_weight(batch) if use_priority_IS_weight else batch.get("weight")
     if "reward" in batch:
         batch["reward"] = _nstep_reward(batch["reward"]) if use_nstep else _drop_last(batch["reward"])
     return batch
 
 
-def _to_tensor(column: Any, device: "torch.device | str", flat: bool = False) -> Any:
-    """A column as contiguous tensors, ``[B, 1]`` as ``[B]`` where it is to be ``flat``; what has no tensor form (texts,
-    None) stays a list.
-    """
+def _to_tensor(column: object, device: Device) -> Any:
+    """A column as contiguous tensors; what has no tensor form (texts, None) stays a list."""
     if isinstance(column, dict):
         return {key: _to_tensor(value, device) for key, value in column.items()}
     if isinstance(column, list):
-        if not _is_numeric(column[0]):
-            return column
-        column = _to_device(default_collate(column), device)
-        return _drop_last(column) if flat else column
+        return to_device(default_collate(column), device) if _is_numeric(column[0]) else column
+    tensor = _as_tensor(column)
+    dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
+    return tensor.to(device, dtype, non_blocking=True).contiguous()
+
+
+def _as_tensor(column: Any) -> torch.Tensor:
+    """An array or tensor as a tensor that shares its memory, where torch can."""
     if isinstance(column, torch.Tensor):
-        if column.dtype is torch.float64:
-            column = column.float()
-        if not is_there(column, device):
-            column = column.to(device, non_blocking=True)
-        column = column.contiguous()
-        return _drop_last(column) if flat else column
-    if flat and column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.dtype == np.float64:
-        column = column.astype(np.float32)
-    elif not column.flags.writeable:
-        # A read-only array may belong to a mapped file: torch needs memory that it may write to.
-        column = column.copy()
-    tensor = torch.from_numpy(np.ascontiguousarray(column))
-    return tensor if is_there(tensor, device) else tensor.to(device, non_blocking=True)
+        return column
+    # A read-only array may belong to a mapped file: torch needs memory that it may write to.
+    return torch.from_numpy(np.ascontiguousarray(column) if column.flags.writeable else column.copy())
 
 
-def _is_discrete(action: Any) -> bool:
-    if isinstance(action, list) and _is_numeric(action[0]):
-        action = default_collate(action)
-    if isinstance(action, torch.Tensor):
-        return action.dtype is torch.int64
-    return isinstance(action, np.ndarray) and action.dtype == np.int64
-
-
-def _is_numeric(item: Any) -> bool:
+def _is_numeric(item: object) -> bool:
     while isinstance(item, (list, tuple)) and item:
         item = item[0]
     return isinstance(item, (torch.Tensor, np.ndarray, np.number, int, float, Mapping))
 
 
-def _to_device(data: Any, device: "torch.device | str") -> Any:
-    if isinstance(data, torch.Tensor):
-        return data.to(device)
-    if isinstance(data, Mapping):
-        return {key: _to_device(value, device) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_to_device(value, device) for value in data]
-    return data
-
-
-def _drop_last(value: Any) -> Any:
+def _drop_last(value: object) -> Any:
     """``[B, 1]`` -> ``[B]``, anything else unchanged."""
     if isinstance(value, torch.Tensor) and value.ndim == 2 and value.shape[1] == 1:
         return value.squeeze(1)
     return value
 
 
-def _loss_weight(batch: Mapping[str, Any], from_priority: bool) -> torch.Tensor | None:
-    if not from_priority:
-        return batch.get("weight")
+def float_columns(columns: object, device: Device) -> Any:
+    """Observation columns as float32 tensors on ``device``; memory is shared where nothing has to change.
+
+    Args:
+        columns: an array, a tensor or a list of N rows, ``[N, ...]`` of any dtype; or a dict of such. Tuple
+            observations become a list with one batch per entry, as ``default_collate`` makes it.
+        device: where the network is.
+    """
+    if isinstance(columns, dict):
+        return {key: float_columns(value, device) for key, value in columns.items()}
+    if isinstance(columns, list):
+        if columns and isinstance(columns[0], tuple):
+            columns = default_collate(columns)
+        if isinstance(columns, list) and _is_parts(columns):
+            return [float_columns(part, device) for part in columns]
+        columns = np.asarray(columns, dtype=np.float32)
+    return _as_tensor(columns).to(device, torch.float32)
+
+
+def _is_parts(value: object) -> bool:
+    """Whether this is a collated tuple observation: a list of one batch of tensors per entry, not of one row each."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return isinstance(value, dict) or (isinstance(value, torch.Tensor) and value.ndim > 0)
+
+
+def output_column(value: object) -> Any:
+    """An output of a network for N environments as a column on the CPU, ``[N]`` as ``[N, 1]``; of several heads a list
+    with a row per environment.
+    """
+    if isinstance(value, torch.Tensor):
+        value = value.cpu()
+        return value.unsqueeze(1) if value.ndim == 1 else value
+    if isinstance(value, dict):
+        return {key: output_column(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
+        heads = [output_column(head) for head in value]
+        return [list(row) for row in zip(*(head.unbind(0) for head in heads))]
+    return value
+
+
+def read_out(values: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Python numbers out of tensors, with one transfer from their device, which would wait for each.
+
+    Args:
+        values: tensors by name, 0-d or ``[B]``; of any device, but the same.
+
+    Returns:
+        A float for a 0-d tensor, a list of B floats for others.
+    """
+    numbers = torch.cat([value.detach().reshape(-1) for value in values.values()]).tolist()
+    result: dict[str, Any] = {}
+    start = 0
+    for name, value in values.items():
+        stop = start + value.numel()
+        result[name] = numbers[start:stop] if value.ndim else numbers[start]
+        start = stop
+    return result
+
+
+def _importance_weight(batch: Mapping[str, Any]) -> torch.Tensor:
     for key in ("priority_IS", "IS"):
         if key in batch:
             return _drop_last(batch[key])
@@ -145,7 +179,7 @@ def _nstep_reward(reward: torch.Tensor) -> torch.Tensor:
     raise PolicyDataError(f"an n-step reward must be [B], [B, n] or [B, agents, n], found shape {tuple(reward.shape)}")
 
 
-def transition_done(timestep: Any, reference_numerics: bool = False) -> Any:
+def transition_done(timestep: BaseEnvTimestep | TimestepBatch, reference_numerics: bool = False) -> Any:
     """``done`` as a transition stores it: False at a time limit, so that the value after it is bootstrapped.
 
     Args:
@@ -161,18 +195,30 @@ def transition_done(timestep: Any, reference_numerics: bool = False) -> Any:
 
 def set_noise_mode(module: torch.nn.Module, noise_enabled: bool) -> None:
     """Switch the noise of every ``NoiseLinearLayer`` in ``module`` on or off."""
-    for layer in module.modules():
-        if isinstance(layer, NoiseLinearLayer):
-            layer.enable_noise = noise_enabled
+    for layer in _noise_layers(module):
+        layer.enable_noise = noise_enabled
 
 
-def single_env_forward_wrapper(forward_fn: Callable) -> Callable[[Any], np.ndarray]:
+def renew_noise(module: torch.nn.Module) -> bool:
+    """Switch the noise of every ``NoiseLinearLayer`` in ``module`` on and draw it; returns whether there is one."""
+    layers = _noise_layers(module)
+    for layer in layers:
+        layer.enable_noise = True
+        layer.reset_noise()
+    return bool(layers)
+
+
+def _noise_layers(module: torch.nn.Module) -> list[NoiseLinearLayer]:
+    return [layer for layer in module.modules() if isinstance(layer, NoiseLinearLayer)]
+
+
+def single_env_forward_wrapper(forward_fn: Callable[..., Any]) -> Callable[[Any], np.ndarray]:
     """A function from one observation to one action, from the forward function of a collect or eval mode.
 
     The action is a 0-d int array for a discrete one, else an array of the action's shape.
     """
 
-    def forward(obs: Any) -> np.ndarray:
+    def forward(obs: object) -> np.ndarray:
         action = forward_fn({0: _single(obs)})[0]["action"]
         action = np.asarray(action.cpu() if isinstance(action, torch.Tensor) else action)
         discrete = np.issubdtype(action.dtype, np.integer) and action.shape == (1,)
@@ -181,7 +227,7 @@ def single_env_forward_wrapper(forward_fn: Callable) -> Callable[[Any], np.ndarr
     return forward
 
 
-def single_env_forward_wrapper_ttorch(forward_fn: Callable, cuda: bool = True) -> Callable[[Any], np.ndarray]:
+def single_env_forward_wrapper_ttorch(forward_fn: Callable[..., Any], cuda: bool = True) -> Callable[[Any], np.ndarray]:
     """A function from one observation to one action, from a function of a batch of one.
 
     Args:
@@ -191,7 +237,7 @@ def single_env_forward_wrapper_ttorch(forward_fn: Callable, cuda: bool = True) -
     """
     device = "cuda" if cuda and torch.cuda.is_available() else "cpu"
 
-    def forward(obs: Any) -> np.ndarray:
+    def forward(obs: object) -> np.ndarray:
         output = forward_fn(_map(_single(obs), lambda tensor: tensor.unsqueeze(0).to(device)))
         action = output["action"] if isinstance(output, Mapping) else output.action
         return np.asarray(action.squeeze(0).detach().cpu())
@@ -199,11 +245,11 @@ def single_env_forward_wrapper_ttorch(forward_fn: Callable, cuda: bool = True) -
     return forward
 
 
-def _single(obs: Any) -> Any:
+def _single(obs: object) -> Any:
     return _map(obs, lambda leaf: torch.as_tensor(leaf, dtype=torch.float32))
 
 
-def _map(data: Any, fn: Callable[[Any], Any]) -> Any:
+def _map(data: object, fn: Callable[[Any], Any]) -> Any:
     if isinstance(data, Mapping):
         return {key: _map(value, fn) for key, value in data.items()}
     return fn(data)

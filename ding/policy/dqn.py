@@ -1,26 +1,80 @@
 """DQN: Q-learning with a replay buffer and a target network."""
 
-import copy
 import logging
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 
-from ding.data import EnvBatch, TransitionBatch, batched
+from ding.data import EnvBatch, batched
+from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.policy._forward import float_columns, forward_columns
-from ding.policy._target_update import LazyState, num_steps, target_update_rule
+from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import default_preprocess_learn, transition_done
+from ding.policy.common_utils import read_out, renew_noise, set_noise_mode, transition_done
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
 from ding.torch_utils import Adam
-from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils import POLICY_REGISTRY
 
 log = logging.getLogger(__name__)
 
-# What collectors and buffers note about a sample, and learning does not look at.
-_BUFFER_FIELDS = ("collect_iter", "replay_unique_id", "replay_buffer_idx", "priority", "staleness", "use")
+
+class DQNLoss(NamedTuple):
+    """What :func:`dqn_loss` returns; only ``loss`` carries gradients."""
+
+    #: 0-d.
+    loss: torch.Tensor
+    #: ``(Q - R)^2`` per sample, ``[B]``; with several heads their mean.
+    squared_error: torch.Tensor
+    #: Mean of all values of the network and of the target network, 0-d.
+    q_value: torch.Tensor
+    target_q_value: torch.Tensor
+
+
+def dqn_loss(
+    network: Callable[[Any], Mapping[str, Any]],
+    target_network: Callable[[Any], Mapping[str, Any]],
+    batch: Mapping[str, Any],
+    gamma: float,
+    nstep: int = 1,
+) -> DQNLoss:
+    """The loss of double Q-learning with n-step returns; the mean over the heads of a network with several.
+
+    Args:
+        network, target_network: observations to ``{'logit': Q}``, Q float ``[B, actions]`` or a list of such per head.
+        batch: ``obs, next_obs`` ``[B, ...]``; ``action`` int64 ``[B]`` (``[B, heads]``, or a list, for several heads);
+            ``reward`` ``[nstep, B]``; ``done``, ``weight`` (or None) ``[B]``; optional ``value_gamma`` ``[B]``, the
+            discount of the bootstrap value; optional ``next_action_mask`` ``[B, actions]`` (1: allowed), by default the
+            ``action_mask`` of ``next_obs``, where that is a dict.
+        gamma: discount of a step.
+    """
+    q_heads = _heads(network(batch["obs"])["logit"])
+    next_obs = batch["next_obs"]
+    with torch.no_grad():
+        target_heads = _heads(target_network(next_obs)["logit"])
+        next_heads = _heads(network(next_obs)["logit"])
+        masks = batch.get("next_action_mask")
+        if masks is None and isinstance(next_obs, Mapping):
+            masks = next_obs.get("action_mask")
+    actions = batch["action"]
+    if isinstance(actions, torch.Tensor):
+        actions = [actions] if len(q_heads) == 1 else actions.unbind(-1)
+    losses, errors = [], []
+    for head, (q, target_q, next_q, action) in enumerate(zip(q_heads, target_heads, next_heads, actions)):
+        mask = masks[head] if isinstance(masks, list) else masks
+        next_action = (next_q if mask is None else next_q.masked_fill(mask <= 0, -torch.inf)).argmax(-1)
+        data = q_nstep_td_data(q, target_q, action, next_action, batch["reward"], batch["done"], batch["weight"])
+        loss, error = q_nstep_td_error(data, gamma, nstep=nstep, value_gamma=batch.get("value_gamma"))
+        losses.append(loss)
+        errors.append(error.detach())
+    if len(losses) == 1:
+        return DQNLoss(losses[0], errors[0], q_heads[0].detach().mean(), target_heads[0].mean())
+    values = torch.cat(q_heads, dim=-1).detach().mean(), torch.cat(target_heads, dim=-1).mean()
+    return DQNLoss(torch.stack(losses).mean(), torch.stack(errors).mean(0), *values)
+
+
+def _heads(logit: torch.Tensor | list[torch.Tensor]) -> list[torch.Tensor]:
+    return [logit] if isinstance(logit, torch.Tensor) else logit
 
 
 @POLICY_REGISTRY.register("dqn")
@@ -80,58 +134,50 @@ class DQNPolicy(Policy):
         },
     }
 
+    learn_state = {"model": "_learn_model", "target_model": "_target_model", "optimizer": "_optimizer"}
+
     def default_model(self) -> tuple[str, list[str]]:
         """``dqn`` of :mod:`ding.model.template.q_learning`."""
         return "dqn", ["ding.model.template.q_learning"]
 
-    # ------------------------------------------------------------------ learn
-
     def _init_learn(self) -> None:
         cfg = self._cfg
-        self._priority = cfg.priority
-        self._priority_IS_weight = cfg.priority_IS_weight
-        self._ignored_fields = _BUFFER_FIELDS if cfg.priority_IS_weight else (*_BUFFER_FIELDS, "IS")
         self._gamma, self._nstep = float(cfg.discount_factor), cfg.nstep
         self._optimizer = Adam(self._model.parameters(), lr=cfg.learn.learning_rate)
-        rule, kwargs = target_update_rule(cfg.learn, DQNPolicy.config["learn"], self._reference_numerics)
-        self._target_model = model_wrap(
-            copy.deepcopy(self._model), wrapper_name="target", update_type=rule, update_kwargs=kwargs
-        )
+        self._target_model = target_network(self._model, cfg.learn, DQNPolicy.config["learn"], self._reference_numerics)
         # For subclasses with a ``_forward_learn`` of their own, which take ``action`` from its output; the one below
         # needs logits only.
         self._learn_model = model_wrap(self._model, wrapper_name="argmax_sample")
-        self._target_noise = _noise_layers(self._target_model) if cfg.noisy_net else []
-        self._learn_noise = _noise_layers(self._model) if cfg.noisy_net else []
-        if cfg.noisy_net and not self._learn_noise:
+        if cfg.noisy_net and not renew_noise(self._model):
             log.warning("policy.noisy_net=True has no effect: the model has no noise layers (policy.model.noise=True)")
         self._learn_model.reset()
         self._target_model.reset()
 
     @batched
-    def _forward_learn(self, data: "TransitionBatch | list[dict[str, Any]]") -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update on B samples with ``obs, next_obs, action, reward, done``.
 
         Returns:
             ``cur_lr, total_loss, q_value, target_q_value`` (floats) and ``priority`` (B floats).
         """
-        self._prepare_networks(training=True)
-        loss, error, q_value, target_q_value = self._td_error(self._preprocess(data, self._priority_IS_weight))
-        self._optimize(loss, self._optimizer, self._learn_model)
-        self._target_model.update(LazyState(self._learn_model))
-        # One transfer for all numbers: on a GPU each would wait for the device. A sum costs a quarter of a mean.
-        sums = torch.stack([loss.detach(), q_value.sum(), target_q_value.sum()])
-        numbers = torch.cat([sums, error]).tolist()
-        return {
-            "cur_lr": self._optimizer.param_groups[0]["lr"],
-            "total_loss": numbers[0],
-            "q_value": numbers[1] / q_value.numel(),
-            "target_q_value": numbers[2] / target_q_value.numel(),
-            "priority": numbers[3:],
-        }
+        batch = self._preprocess_learn(data, use_nstep=True)
+        if not self._model.training:
+            self._model.train()
+        self._renew_noise()
+        result = dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
+        self._optimize(result.loss, self._optimizer, self._model)
+        self._target_model.update(self._model)
+        numbers = read_out(
+            {
+                "total_loss": result.loss,
+                "q_value": result.q_value,
+                "target_q_value": result.target_q_value,
+                "priority": self._priorities(result),
+            }
+        )
+        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
 
-    def calculate_priority(
-        self, data: "TransitionBatch | list[dict[str, Any]]", update_target_model: bool = False
-    ) -> dict[str, Any]:
+    def calculate_priority(self, data: Samples, update_target_model: bool = False) -> dict[str, Any]:
         """Priorities of samples without learning from them; the networks are used in evaluation mode.
 
         Args:
@@ -143,91 +189,31 @@ class DQNPolicy(Policy):
         """
         if update_target_model:
             # Not ``update(direct=True)``: the rhythm of the regular copies shall not depend on this.
-            self._target_model.load_state_dict(self._learn_model.state_dict(), strict=True)
-        self._prepare_networks(training=False)
+            self._target_model.load_state_dict(self._model.state_dict(), strict=True)
+        batch = self._preprocess_learn(data, use_nstep=True, weighted=False)
+        self._model.eval()
+        self._target_model.eval()
+        self._renew_noise()
         with torch.no_grad():
-            _, error, _, _ = self._td_error(self._preprocess(data, weighted=False))
-        return {"priority": error.tolist()}
+            result = dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
+        self._target_model.train()
+        return {"priority": self._priorities(result).tolist()}
 
-    def _preprocess(self, data: Any, weighted: bool) -> dict[str, Any]:
-        if isinstance(data, TransitionBatch):
-            data = data.without_columns(*self._ignored_fields)
-        return default_preprocess_learn(
-            data,
-            use_priority=self._priority,
-            use_priority_IS_weight=weighted,
-            use_nstep=True,
-            ignore_done=self._cfg.learn.ignore_done,
-            device=self._device,
-        )
+    def _renew_noise(self) -> None:
+        if self._cfg.noisy_net:
+            renew_noise(self._model)
+            renew_noise(self._target_model)
 
-    def _prepare_networks(self, training: bool) -> None:
-        self._set_train(self._model, training)
-        self._set_train(self._target_model, training)
-        for layer in (*self._learn_noise, *self._target_noise):
-            layer.enable_noise = True
-            layer.reset_noise()
-
-    def _td_error(self, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Loss, priority ``[B]``, Q values and target Q values; only the loss carries gradients."""
-        q_value = self._model(float_columns(batch["obs"], self._device))["logit"]
-        next_obs = float_columns(batch["next_obs"], self._device)
-        with torch.no_grad():
-            target_q_value = self._target_model.forward(next_obs)["logit"]
-            mask = batch.get("next_action_mask")
-            if mask is None and isinstance(next_obs, dict):
-                mask = next_obs.get("action_mask")
-            next_action = masked_argmax(self._model(next_obs)["logit"], mask)
-        if isinstance(q_value, list):
-            return self._multi_head_td_error(batch, q_value, target_q_value, next_action)
-        loss, squared = self._head_td_error(batch, q_value, target_q_value, batch["action"], next_action)
-        return loss, self._to_priority(squared), q_value.detach(), target_q_value
-
-    def _head_td_error(self, batch: dict[str, Any], *head: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        q_value, target_q_value, action, next_action = head
-        data = q_nstep_td_data(
-            q_value, target_q_value, action, next_action, batch["reward"], batch["done"], batch["weight"]
-        )
-        return q_nstep_td_error(data, self._gamma, nstep=self._nstep, value_gamma=batch.get("value_gamma"))
-
-    def _multi_head_td_error(
-        self, batch: dict[str, Any], q_value: list, target_q_value: list, next_action: list
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Several discrete actions at once: the mean over the heads, each learning with the same reward."""
-        action = batch["action"]
-        if isinstance(action, torch.Tensor):
-            action = list(action.unbind(-1))
-        heads = [self._head_td_error(batch, *head) for head in zip(q_value, target_q_value, action, next_action)]
-        loss = torch.stack([loss for loss, _ in heads]).mean()
-        squared = torch.stack([error for _, error in heads]).mean(0)
-        q_values = torch.cat([head.detach() for head in q_value], dim=-1)
-        return loss, self._to_priority(squared), q_values, torch.cat(target_q_value, dim=-1)
-
-    def _to_priority(self, squared: torch.Tensor) -> torch.Tensor:
-        # The exponent of prioritised replay is meant for |Q - R|, while the criterion gives its square.
-        squared = squared.detach()
-        return squared.abs() if self._reference_numerics else squared.sqrt()
+    def _priorities(self, result: DQNLoss) -> torch.Tensor:
+        # The exponent of prioritised replay is meant for |Q - R|, while the original API takes the square.
+        return result.squared_error if self._reference_numerics else result.squared_error.sqrt()
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "q_value", "target_q_value"]
 
-    def _state_dict_learn(self) -> dict[str, Any]:
-        """``model``, ``target_model`` and ``optimizer``."""
-        return {
-            "model": self._learn_model.state_dict(),
-            "target_model": self._target_model.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-        }
-
-    def _load_state_dict_learn(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`_state_dict_learn` gave; the keys must be exactly those."""
-        self._check_state_keys(state_dict, ("model", "target_model", "optimizer"))
-        self._learn_model.load_state_dict(state_dict["model"])
-        self._target_model.load_state_dict(state_dict["target_model"])
-        self._optimizer.load_state_dict(state_dict["optimizer"])
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        super()._load_state_dict_learn(state_dict)
         self._target_model.reset(target_update_count=num_steps(self._optimizer))
-
-    # ------------------------------------------------------------------ collect
 
     def _init_collect(self) -> None:
         self._unroll_len = self._cfg.collect.unroll_len
@@ -235,19 +221,17 @@ class DQNPolicy(Policy):
         self._collect_model = model_wrap(
             self._model, wrapper_name="eps_greedy_sample", reference_numerics=self._reference_numerics
         )
-        self._collect_noise = _noise_layers(self._model) if self._cfg.noisy_net else []
         self._collect_model.reset()
 
     @batched
     def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
         """Epsilon-greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
-        self._set_train(self._model, False)
-        for layer in self._collect_noise:
-            layer.enable_noise = True
-        return forward_columns(self._collect_model, data, self._device, eps=eps)
+        if self._cfg.noisy_net:
+            set_noise_mode(self._model, True)
+        return self._act(self._collect_model, data, eps=eps)
 
     @batched
-    def _process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> dict[str, Any]:
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
         """``obs, next_obs, action, reward, done``, for one environment or for columns of N."""
         return {
             "obs": obs,
@@ -258,38 +242,20 @@ class DQNPolicy(Policy):
         }
 
     @batched
-    def _get_train_sample(self, transitions: Any) -> Any:
+    def _get_train_sample(self, transitions: Samples) -> Samples:
         """n-step returns (``reward`` of n steps, ``value_gamma``), then sequences of ``collect.unroll_len``."""
         samples = get_nstep_return_data(
             transitions, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics
         )
         return get_train_sample(samples, self._unroll_len)
 
-    # ------------------------------------------------------------------ eval
-
     def _init_eval(self) -> None:
         self._eval_model = model_wrap(self._model, wrapper_name="argmax_sample")
-        self._eval_noise = _noise_layers(self._model)
         self._eval_model.reset()
 
     @batched
-    def _forward_eval(self, data: EnvBatch) -> EnvBatch:
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
         """Greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
-        self._set_train(self._model, False)
-        for layer in self._eval_noise:
-            layer.enable_noise = False
-        return forward_columns(self._eval_model, data, self._device)
-
-
-def masked_argmax(logit: Any, mask: Any = None) -> Any:
-    """The best allowed action ``[B]`` of ``logit`` ``[B, actions]`` under ``mask`` (1: allowed); lists head by head."""
-    if isinstance(logit, list):
-        masks = mask if isinstance(mask, list) else [mask] * len(logit)
-        return [masked_argmax(head, head_mask) for head, head_mask in zip(logit, masks)]
-    if mask is not None:
-        logit = logit.masked_fill(mask <= 0, -torch.inf)
-    return logit.argmax(-1)
-
-
-def _noise_layers(model: Any) -> list[Any]:
-    return [layer for layer in model.modules() if isinstance(layer, NoiseLinearLayer)]
+        if self._cfg.noisy_net:
+            set_noise_mode(self._model, False)
+        return self._act(self._eval_model, data)

@@ -1,14 +1,16 @@
 """Random policies, for filling a buffer before the first update."""
 
-from collections import namedtuple
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from easydict import EasyDict
 
 from ding.data import EnvBatch, batched
-from ding.policy._action_sampling import ActionSampler, is_space
+from ding.data.roles import CollectMode
+from ding.policy import _modes
+from ding.policy._action_sampling import ActionSampler, Space, is_space
 from ding.policy.errors import PolicyUsageError
 
 
@@ -22,7 +24,7 @@ class RandomPolicy:
         action_space: a space of gymnasium or the old gym, a list of spaces (one per agent) or a dict space.
     """
 
-    def __init__(self, action_space: Any) -> None:
+    def __init__(self, action_space: Space) -> None:
         seed = int(torch.randint(2**62, ()))
         self._space = action_space
         self._sampler = ActionSampler(action_space, np.random.default_rng(seed))
@@ -37,31 +39,31 @@ class RandomPolicy:
         """
         columns = data.columns
         mask = columns.get("action_mask") if isinstance(columns, dict) else None
-        several = isinstance(self._space, (list, tuple))
+        spaces = self._space if isinstance(self._space, (list, tuple)) else None
         output: dict[str, Any] = {}
-        if mask is not None and (several or is_space(self._space, "Discrete")):
+        if mask is not None and (spaces is not None or is_space(self._space, "Discrete")):
             mask = torch.as_tensor(mask)
             output["action"] = self._sampler.sample_masked(mask)
-            if several:
+            if spaces is not None:
                 output["logit"] = torch.zeros(mask.shape).masked_fill_(mask <= 0, -1e8)
             else:
                 output["action"] = output["action"].reshape(len(data), -1)
         else:
             output["action"] = self._sampler.sample(len(data))
-            if several and is_space(self._space[0], "Discrete"):
-                output["logit"] = torch.ones(len(data), len(self._space), int(self._space[0].n))
+            if spaces is not None and is_space(spaces[0], "Discrete"):
+                output["logit"] = torch.ones(len(data), len(spaces), int(spaces[0].n))
         return EnvBatch(data.env_ids, output)
 
 
 class PolicyFactory:
     """Makes policies that are not learned."""
 
-    random_collect_function = namedtuple(
-        "random_collect_function", ["forward", "process_transition", "get_train_sample", "reset", "get_attribute"]
-    )
+    random_collect_function = _modes.random_collect_function
 
     @staticmethod
-    def get_random_policy(policy: Any, action_space: Any = None, forward_fn: Callable[..., Any] | None = None) -> Any:
+    def get_random_policy(
+        policy: CollectMode, action_space: Space | None = None, forward_fn: Callable[..., Any] | None = None
+    ) -> _modes.random_collect_function:
         """The collect mode ``policy`` with random actions in place of its own.
 
         Args:
@@ -72,14 +74,12 @@ class PolicyFactory:
         Raises:
             PolicyUsageError: neither an action space nor a function was given (an ``AssertionError``).
         """
-        if action_space is None and forward_fn is None:
-            raise PolicyUsageError("a random policy needs an action_space or a forward_fn, both are None")
-        return PolicyFactory.random_collect_function(
-            forward_fn if forward_fn is not None else RandomPolicy(action_space).forward,
-            policy.process_transition,
-            policy.get_train_sample,
-            _reset_nothing,
-            policy.get_attribute,
+        if forward_fn is None:
+            if action_space is None:
+                raise PolicyUsageError("a random policy needs an action_space or a forward_fn, both are None")
+            forward_fn = RandomPolicy(action_space).forward
+        return _modes.random_collect_function(
+            forward_fn, policy.process_transition, policy.get_train_sample, _reset_nothing, policy.get_attribute
         )
 
 
@@ -87,7 +87,17 @@ def _reset_nothing(data_id: list[int] | None = None) -> None:
     """A random policy has no state."""
 
 
-def get_random_policy(cfg: Any, policy: Any, env: Any) -> Any:
+class HasActionSpace(Protocol):
+    """An env manager, or an env, as far as random actions need it."""
+
+    @property
+    def action_space(self) -> Any:
+        """The space of the actions of one environment."""
+
+
+def get_random_policy(
+    cfg: EasyDict, policy: CollectMode, env: HasActionSpace
+) -> CollectMode | _modes.random_collect_function:
     """A random policy over ``env.action_space``, or ``policy`` itself where its training data holds its own outputs
     (``cfg.policy.transition_with_policy_data``).
     """

@@ -55,7 +55,7 @@ class TestBase:
             wrapped.info("nothing")
         base = model_wrap(DQN(4, 2), "base")
         assert isinstance(base, BaseModelWrapper)
-        assert isinstance(base._model, DQN)
+        assert base.info("encoder") == "BaseModelWrapper DQN"
 
     def test_copies(self):
         wrapped = model_wrap(DQN(4, 2), "argmax_sample")
@@ -86,7 +86,7 @@ class TestBase:
             def forward(self, *args, **kwargs):
                 return {"logit": 2 * self._model.forward(*args, **kwargs)["logit"]}
 
-        monkeypatch.setattr("ding.model.wrapper._base.wrapper_name_map", dict(wrapper_name_map))
+        monkeypatch.delitem(wrapper_name_map, "doubling", raising=False)  # and no more of it after the test
         register_wrapper("doubling", Doubling)
         assert torch.equal(model_wrap(Given(logit=LOGIT), "doubling").forward()["logit"], 2 * LOGIT)
         with pytest.raises(TypeError, match="subclass of IModelWrapper"):

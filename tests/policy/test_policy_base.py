@@ -1,5 +1,6 @@
 """The base of all policies: modes, default configs, attributes, state keys, factories."""
 
+import inspect
 from collections.abc import Iterable
 
 import pytest
@@ -77,6 +78,10 @@ def _policy(cls: type = _Toy, fields: Iterable[str] | None = None, **kwargs) -> 
     return cls(cfg, model=torch.nn.Linear(2, 1), enable_field=fields)
 
 
+def _weight(policy: Policy) -> torch.Tensor:
+    return policy.collect_mode.get_attribute("model").weight
+
+
 def test_a_policy_that_does_not_learn_needs_no_keys_of_learning():
     cfg = EasyDict(on_policy=False, cuda=False, eval={})
     policy = _Toy(cfg, model=torch.nn.Linear(2, 2), enable_field=["eval"])
@@ -128,41 +133,26 @@ def test_unknown_field_is_an_assertion_error_with_a_hint():
         _policy(_Toy, ["command"])
 
 
-def test_mode_fields():
+_STATE = ["get_attribute", "set_attribute", "state_dict", "load_state_dict"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "functions"),
+    [
+        ("learn", ["forward", "reset", "info", "monitor_vars", *_STATE]),
+        ("collect", ["forward", "process_transition", "get_train_sample", "reset", *_STATE]),
+        ("eval", ["forward", "reset", *_STATE]),
+        ("command", ["get_setting_learn", "get_setting_collect", "get_setting_eval"]),
+    ],
+)
+def test_a_mode_is_a_tuple_of_functions(mode, functions):
     policy = _policy(_ToyCommand)
-    assert type(policy.learn_mode).__name__ == "learn_function"
-    assert policy.learn_mode._fields == (
-        "forward",
-        "reset",
-        "info",
-        "monitor_vars",
-        "get_attribute",
-        "set_attribute",
-        "state_dict",
-        "load_state_dict",
-    )
-    assert type(policy.collect_mode).__name__ == "collect_function"
-    assert policy.collect_mode._fields == (
-        "forward",
-        "process_transition",
-        "get_train_sample",
-        "reset",
-        "get_attribute",
-        "set_attribute",
-        "state_dict",
-        "load_state_dict",
-    )
-    assert type(policy.eval_mode).__name__ == "eval_function"
-    assert policy.eval_mode._fields == (
-        "forward",
-        "reset",
-        "get_attribute",
-        "set_attribute",
-        "state_dict",
-        "load_state_dict",
-    )
-    assert type(policy.command_mode).__name__ == "command_function"
-    assert policy.command_mode._fields == ("get_setting_learn", "get_setting_collect", "get_setting_eval")
+    got = getattr(policy, f"{mode}_mode")
+    assert type(got) is getattr(Policy, f"{mode}_function", None) or mode == "command"
+    assert type(got).__name__ == f"{mode}_function"
+    assert isinstance(got, tuple)
+    assert list(inspect.signature(type(got)).parameters) == functions
+    assert all(callable(function) for function in got)
 
 
 def test_modes_are_bound_functions():
@@ -208,7 +198,7 @@ def test_bad_num_threads():
 def test_state_dict_round_trip_and_strict_keys():
     policy, other = _policy(), _policy()
     other.learn_mode.load_state_dict(policy.learn_mode.state_dict())
-    assert torch.equal(other._model.weight, policy._model.weight)
+    assert torch.equal(_weight(other), _weight(policy))
     state = policy.learn_mode.state_dict()
     with pytest.raises(PolicyStateError, match=r"missing \['optimizer'\], unknown \['optimiser'\]"):
         policy.learn_mode.load_state_dict({"model": state["model"], "optimiser": {}})
@@ -220,7 +210,7 @@ def test_collect_and_eval_load_the_model_of_a_learner_checkpoint():
     policy, other = _policy(), _policy()
     state = policy.learn_mode.state_dict()
     other.collect_mode.load_state_dict(state)
-    assert torch.equal(other._model.weight, policy._model.weight)
+    assert torch.equal(_weight(other), _weight(policy))
     assert set(other.eval_mode.state_dict()) == {"model"}
     with pytest.raises(PolicyStateError, match="lacks 'model'"):
         other.eval_mode.load_state_dict({"optimizer": {}})

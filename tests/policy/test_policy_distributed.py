@@ -8,32 +8,34 @@ import textwrap
 import pytest
 import torch
 
-from ding.policy._distributed import average_gradients, broadcast_module, rank, world_size
+from ding.policy import DQNPolicy
+from ding.utils import deep_merge_dicts
 
 _SCRIPT = """
     import json, sys
     import torch
     import torch.distributed as dist
     from ding.policy import DQNPolicy
-    from ding.policy._distributed import average_gradients
     from ding.utils import deep_merge_dicts
 
     rank, folder = int(sys.argv[1]), sys.argv[2]
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
 
-    first, second, third = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
-    first.grad = torch.full((2,), float(rank + 1))
-    if rank == 1:
-        second.grad = torch.full((2,), 5.0)
-    average_gradients([first, second, third])
-    grads = [None if p.grad is None else p.grad.tolist() for p in (first, second, third)]
-
     torch.manual_seed(rank)
     cfg = deep_merge_dicts(
         DQNPolicy.default_config(), {"multi_gpu": True, "model": {"obs_shape": 4, "action_shape": 2}}
     )
     policy = DQNPolicy(cfg)
+
+    params = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
+    params[0].grad = torch.full((2,), float(rank + 1))
+    if rank == 1:
+        params[1].grad = torch.full((2,), 5.0)
+    policy.sync_gradients(params)
+    grads = [None if p.grad is None else p.grad.tolist() for p in params]
+
+    model = policy.learn_mode.get_attribute("model")
     checksums = []
     for step in range(4):
         torch.manual_seed(100 * rank + step)
@@ -42,7 +44,7 @@ _SCRIPT = """
              "reward": torch.randn(1), "done": False}
             for i in range(4)
         ]
-        checksums.append(sum(float(p.detach().abs().sum()) for p in policy._model.parameters()))
+        checksums.append(sum(float(p.detach().abs().sum()) for p in model.parameters()))
         policy.learn_mode.forward(samples)
     with open(f"{folder}/rank{rank}.json", "w") as f:
         json.dump({"grads": grads, "checksums": checksums}, f)
@@ -77,7 +79,8 @@ def test_replicas_stay_equal(tmp_path):
 def test_alone_nothing_changes():
     model = torch.nn.Linear(2, 2)
     model.weight.grad = torch.ones(2, 2)
-    average_gradients(model.parameters())
-    broadcast_module(model)
+    cfg = deep_merge_dicts(
+        DQNPolicy.default_config(), {"multi_gpu": True, "model": {"obs_shape": 4, "action_shape": 2}}
+    )
+    DQNPolicy(cfg).sync_gradients(model)
     assert model.weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
-    assert (world_size(), rank()) == (1, 0)

@@ -21,6 +21,14 @@ def make_policy(fields: Any = None, model: Any = None, model_cfg: Any = None, **
     return DQNPolicy(cfg, model=model, enable_field=fields)
 
 
+def net(policy: DQNPolicy) -> Any:
+    return policy.learn_mode.get_attribute("model")
+
+
+def target(policy: DQNPolicy) -> Any:
+    return policy.learn_mode.get_attribute("target_model")
+
+
 def wave(shape: Any, phase: float) -> torch.Tensor:
     size = math.prod(shape)
     return torch.from_numpy(np.sin(0.7 * np.arange(size) + phase).astype(np.float32)).reshape(tuple(shape))
@@ -93,8 +101,8 @@ def test_golden_vectors(case, as_columns, reference):
     policy = make_policy(
         fields=["learn", "collect"], **{**overrides, "learn": learn}, reference_numerics=reference, cuda=False
     )
-    fill(policy._model)
-    fill(policy._target_model)
+    fill(net(policy))
+    fill(target(policy))
     for loss, q_value, target_q_value, priority in steps:
         data = TransitionBatch(TransitionBatch.from_rows(samples).columns) if as_columns else copy.deepcopy(samples)
         out = policy.learn_mode.forward(data)
@@ -105,8 +113,8 @@ def test_golden_vectors(case, as_columns, reference):
         # The corrected priority is the absolute TD error, the reference's its square: the updates are the same.
         expected = priority if reference else [math.sqrt(value) for value in priority]
         assert out["priority"] == pytest.approx(expected, rel=1e-4)
-    assert sum_abs(policy._model) == pytest.approx(learner_sum, rel=1e-4)
-    assert sum_abs(policy._target_model) == pytest.approx(target_sum, rel=1e-4)
+    assert sum_abs(net(policy)) == pytest.approx(learner_sum, rel=1e-4)
+    assert sum_abs(target(policy)) == pytest.approx(target_sum, rel=1e-4)
 
 
 def test_log_values_are_plain_floats():
@@ -119,7 +127,7 @@ def test_log_values_are_plain_floats():
 
 def test_cur_lr_follows_a_scheduler():
     policy = make_policy()
-    policy._optimizer.param_groups[0]["lr"] = 0.25
+    policy.learn_mode.get_attribute("optimizer").param_groups[0]["lr"] = 0.25
     assert policy.learn_mode.forward(golden_batch())["cur_lr"] == 0.25
 
 
@@ -134,7 +142,7 @@ def test_double_q_uses_the_learner_for_the_choice_and_the_target_for_the_value()
 
     policy = make_policy(model=Table([1.0, 2.0]), discount_factor=0.5, learn={"learning_rate": 0.0})
     with torch.no_grad():
-        policy._target_model.values.copy_(torch.tensor([40.0, 10.0]))
+        target(policy).values.copy_(torch.tensor([40.0, 10.0]))
     sample = {
         "obs": torch.zeros(4),
         "next_obs": torch.zeros(4),
@@ -170,8 +178,8 @@ def test_next_action_mask_of_the_sample_precedes_the_mask_of_the_observation():
 def test_ignore_done_bootstraps_at_the_end():
     plain, ignoring = make_policy(), make_policy(learn={"ignore_done": True})
     for policy in (plain, ignoring):
-        fill(policy._model)
-        fill(policy._target_model)
+        fill(net(policy))
+        fill(target(policy))
     left = plain.learn_mode.forward(golden_batch())["priority"]
     right = ignoring.learn_mode.forward(golden_batch())["priority"]
     assert left[:3] == right[:3]
@@ -184,9 +192,9 @@ def test_ignore_done_bootstraps_at_the_end():
 def _target_moves(policy: DQNPolicy, updates: int) -> list[bool]:
     moves = []
     for _ in range(updates):
-        before = [p.detach().clone() for p in policy._target_model.parameters()]
+        before = [p.detach().clone() for p in target(policy).parameters()]
         policy.learn_mode.forward(golden_batch())
-        moves.append(any(not torch.equal(a, b) for a, b in zip(before, policy._target_model.parameters())))
+        moves.append(any(not torch.equal(a, b) for a, b in zip(before, target(policy).parameters())))
     return moves
 
 
@@ -212,10 +220,10 @@ def test_target_update_rule(learn, extra, moves):
 
 def test_momentum_moves_by_theta():
     policy = make_policy(learn={"target_theta": 0.25})
-    before = {name: p.detach().clone() for name, p in policy._target_model.named_parameters()}
+    before = {name: p.detach().clone() for name, p in target(policy).named_parameters()}
     policy.learn_mode.forward(golden_batch())
-    learner = dict(policy._model.named_parameters())
-    for name, p in policy._target_model.named_parameters():
+    learner = dict(net(policy).named_parameters())
+    for name, p in target(policy).named_parameters():
         torch.testing.assert_close(p, 0.75 * before[name] + 0.25 * learner[name])
 
 
@@ -247,7 +255,7 @@ def test_missing_rule_is_a_runtime_error():
 def test_calculate_priority_learns_nothing():
     policy = make_policy()
     with torch.no_grad():
-        next(iter(policy._target_model.parameters())).add_(0.5)
+        next(iter(target(policy).parameters())).add_(0.5)
     before = copy.deepcopy(policy.learn_mode.state_dict())
     first = policy.calculate_priority(golden_batch())["priority"]
     after = policy.learn_mode.state_dict()
@@ -259,10 +267,10 @@ def test_calculate_priority_learns_nothing():
 def test_calculate_priority_can_renew_the_target():
     policy = make_policy()
     with torch.no_grad():
-        next(iter(policy._target_model.parameters())).add_(0.5)
+        next(iter(target(policy).parameters())).add_(0.5)
     policy.calculate_priority(golden_batch(), update_target_model=True)
-    learner = policy._model.state_dict()
-    assert all(torch.equal(value, learner[name]) for name, value in policy._target_model.state_dict().items())
+    learner = net(policy).state_dict()
+    assert all(torch.equal(value, learner[name]) for name, value in target(policy).state_dict().items())
 
 
 def test_calculate_priority_keeps_the_rhythm_of_the_target():
@@ -274,7 +282,7 @@ def test_calculate_priority_keeps_the_rhythm_of_the_target():
 
 def test_calculate_priority_needs_no_weights_of_a_buffer():
     policy = make_policy(priority=True, priority_IS_weight=True)
-    plain = make_policy(model=copy.deepcopy(policy._model))
+    plain = make_policy(model=copy.deepcopy(net(policy)))
     assert policy.calculate_priority(golden_batch()) == plain.calculate_priority(golden_batch())
 
 
@@ -289,10 +297,10 @@ def test_calculate_priority_leaves_batch_statistics_alone():
 
     policy = make_policy(model=Normed())
     policy.calculate_priority(golden_batch())
-    assert policy._model.norm.num_batches_tracked == policy._target_model.norm.num_batches_tracked == 0
+    assert net(policy).norm.num_batches_tracked == target(policy).norm.num_batches_tracked == 0
     policy.learn_mode.forward(golden_batch())
     # The learner sees both observations, the target the next one.
-    assert (policy._model.norm.num_batches_tracked, policy._target_model.norm.num_batches_tracked) == (2, 1)
+    assert (net(policy).norm.num_batches_tracked, target(policy).norm.num_batches_tracked) == (2, 1)
 
 
 class _OwnLearning(DQNPolicy):
@@ -322,7 +330,7 @@ def test_a_learn_step_of_a_subclass_has_the_models_of_the_original_api():
     cfg = deep_merge_dicts(DQNPolicy.default_config(), {"model": {"obs_shape": 4, "action_shape": 2}})
     own, shipped = _OwnLearning(cfg), make_policy()
     for policy in (own, shipped):
-        for model in (policy._model, policy._target_model):
+        for model in (net(policy), target(policy)):
             fill(model)
     for _ in range(3):
         mine, theirs = own.learn_mode.forward(golden_batch()), shipped.learn_mode.forward(golden_batch())
@@ -388,13 +396,13 @@ def test_reference_numerics_draws_epsilon_once_for_all():
 def test_modes_of_the_network():
     policy = make_policy()
     policy.learn_mode.forward(golden_batch())
-    assert policy._model.training
-    assert policy._target_model.training
+    assert net(policy).training
+    assert target(policy).training
     policy.collect_mode.forward({0: torch.zeros(4)}, eps=0.1)
-    assert not policy._model.training
+    assert not net(policy).training
     policy.learn_mode.forward(golden_batch())
     policy.eval_mode.forward({0: torch.zeros(4)})
-    assert not policy._model.training
+    assert not net(policy).training
 
 
 def test_modes_of_layers_that_decide_by_themselves():
@@ -403,31 +411,12 @@ def test_modes_of_layers_that_decide_by_themselves():
             return super().train(False)
 
     policy = make_policy()
-    policy._model.frozen = Frozen(2)
-    policy._model.inner = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout())
-    policy._set_train(policy._model, False)
-    assert not any(module.training for module in policy._model.modules())
-    policy._set_train(policy._model, True)
-    assert [module for module in policy._model.modules() if not module.training] == [policy._model.frozen]
-
-
-@pytest.mark.parametrize("rows", [1, 5, 300])
-def test_arrays_give_what_tensors_give(rows, monkeypatch):
-    policy = make_policy()
-    obs = EnvBatch(np.arange(rows), np.random.default_rng(0).standard_normal((rows, 4)).astype(np.float32))
-    modes = {"collect": {"eps": 0.5}, "eval": {}}
-    outputs = []
-    for arrays in (True, False):
-        if not arrays:
-            monkeypatch.setattr(type(policy._model), "array_forward", lambda self, obs, **kwargs: None)
-        torch.manual_seed(0)
-        outputs.append([getattr(policy, f"{mode}_mode").forward(obs, **kwargs) for mode, kwargs in modes.items()])
-    for by_array, by_tensor in zip(*outputs):
-        assert by_array.columns.keys() == by_tensor.columns.keys()
-        assert torch.equal(by_array.columns["action"], by_tensor.columns["action"])
-        assert by_array.columns["action"].shape == (rows, 1)
-        torch.testing.assert_close(by_array.columns["logit"], by_tensor.columns["logit"])
-        assert by_array.env_ids is obs.env_ids
+    net(policy).frozen = Frozen(2)
+    net(policy).inner = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout())
+    policy.eval_mode.forward({0: torch.zeros(4)})
+    assert not any(module.training for module in net(policy).modules())
+    policy.learn_mode.forward(golden_batch())
+    assert [module for module in net(policy).modules() if not module.training] == [net(policy).frozen]
 
 
 def test_process_transition():
@@ -482,9 +471,9 @@ def test_dict_observations():
         {"obs": obs[i], "next_obs": obs[i], "action": out[i]["action"], "reward": torch.ones(1), "done": False}
         for i in obs
     ]
-    before = sum_abs(policy._model)
+    before = sum_abs(net(policy))
     policy.learn_mode.forward(samples)
-    assert sum_abs(policy._model) != before
+    assert sum_abs(net(policy)) != before
 
 
 def _masked_obs(mask: list[int], n: int) -> dict:
@@ -506,7 +495,7 @@ def test_masked_actions_are_never_taken(eps):
 def test_bootstrap_obeys_the_mask_of_the_next_observation():
     policy = make_policy(learn={"learning_rate": 0.0})
     with torch.no_grad():
-        for p in policy._target_model.parameters():
+        for p in target(policy).parameters():
             p.add_(0.1)
     samples = [
         {
@@ -520,9 +509,9 @@ def test_bootstrap_obeys_the_mask_of_the_next_observation():
     ]
     priority = policy.learn_mode.forward(samples)["priority"]
     with torch.no_grad():
-        q = policy._model(wave((1, 4), 0.1))["logit"][0, 0]
-        target = policy._target_model.forward(wave((1, 4), 0.4))["logit"][0]
-    assert priority == pytest.approx([abs(float(q - 0.97 * target[i])) for i in (0, 1)], rel=1e-4)
+        q = net(policy)(wave((1, 4), 0.1))["logit"][0, 0]
+        next_q = target(policy).forward(wave((1, 4), 0.4))["logit"][0]
+    assert priority == pytest.approx([abs(float(q - 0.97 * next_q[i])) for i in (0, 1)], rel=1e-4)
 
 
 def test_a_final_observation_may_allow_no_action():
@@ -563,7 +552,7 @@ def test_learning_resamples_the_noise_of_both_networks():
     policy = _noisy_policy()
 
     def noise() -> list[torch.Tensor]:
-        models = (policy._model, policy._target_model)
+        models = (net(policy), target(policy))
         return [value.clone() for m in models for name, value in m.state_dict().items() if name.endswith("weight_eps")]
 
     before = noise()
@@ -687,9 +676,9 @@ def test_several_discrete_actions_at_once():
         }
         for i in range(5)
     ]
-    before = sum_abs(policy._model)
+    before = sum_abs(net(policy))
     learned = policy.learn_mode.forward(samples)
     assert len(learned["priority"]) == 5
     # The loss is the mean over the heads, whose squared errors the priority averages.
     assert learned["total_loss"] == pytest.approx(np.mean(np.square(learned["priority"])), rel=1e-4)
-    assert sum_abs(policy._model) != before
+    assert sum_abs(net(policy)) != before

@@ -1,5 +1,6 @@
 """Random policies over every kind of action space."""
 
+import inspect
 from collections import namedtuple
 
 import gymnasium as gym
@@ -24,7 +25,8 @@ def _forward(space, obs=None, seed: int = 0) -> dict:
 def test_function_delegates():
     policy = PolicyFactory.get_random_policy(_POLICY, action_space=gym.spaces.Discrete(2))
     assert type(policy).__name__ == "random_collect_function"
-    assert policy._fields == ("forward", "process_transition", "get_train_sample", "reset", "get_attribute")
+    names = ["forward", "process_transition", "get_train_sample", "reset", "get_attribute"]
+    assert list(inspect.signature(type(policy)).parameters) == names
     assert policy[1:3] == ("process", "sample")
     assert policy.get_attribute == "attribute"
     assert policy.reset([1]) is None

@@ -1,5 +1,8 @@
 """Gradient guards and state dicts of the optimizers."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -167,3 +170,109 @@ def test_gradient_norms():
     assert calculate_grad_norm(model) == pytest.approx(13)
     assert calculate_grad_norm(model, norm_type=1) == pytest.approx(19)
     assert calculate_grad_norm_without_bias_two_norm(model) == pytest.approx(5)
+
+
+def network() -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"weight_decay": 0.1}, {"betas": (0.5, 0.9), "eps": 1e-3}, {"amsgrad": True}])
+def test_steps_are_those_of_the_fused_kernel_bit_for_bit(kwargs):
+    models = [network(), network()]
+    groups = [[{"params": m[0].parameters()}, {"params": m[2].parameters(), "lr": 0.5}] for m in models]
+    optimizers = [Adam(groups[0], lr=0.05, **kwargs), torch.optim.Adam(groups[1], lr=0.05, fused=True, **kwargs)]
+    for step in range(6):
+        for model, optimizer in zip(models, optimizers):
+            generator = torch.Generator().manual_seed(step)
+            for param in model.parameters():
+                param.grad = torch.randn(param.shape, generator=generator)
+            if step in (0, 3):  # a parameter without a gradient is left alone
+                model[0].bias.grad = None
+            optimizer.param_groups[0]["lr"] = 0.1 * (step + 1)
+            optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(models[0].parameters(), models[1].parameters()))
+    for left, right in zip(optimizers[0].state.values(), optimizers[1].state.values()):
+        assert left.keys() == right.keys()
+        assert all(torch.equal(left[key], right[key]) for key in left)
+
+
+def test_no_parameters_is_an_error():
+    with pytest.raises(ValueError, match="empty parameter list"):
+        Adam([])
+
+
+@pytest.mark.parametrize("cls", [Adam, RMSprop])
+def test_step_hooks_run_once_in_each_step(cls):
+    # Making one of torch's own classes patches the step of that class.
+    torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
+    torch.optim.RMSprop([torch.nn.Parameter(torch.zeros(1))])
+    optimizer = cls([param_with_grad([0.0], [1.0])], lr=0.1)
+    seen = []
+    handles = [
+        optimizer.register_step_pre_hook(lambda *args: seen.append("before")),
+        optimizer.register_step_post_hook(lambda *args: seen.append("after")),
+    ]
+    optimizer.step()
+    assert seen == ["before", "after"]
+    for handle in handles:
+        handle.remove()
+    optimizer.step()
+    assert len(seen) == 2
+    assert torch.is_grad_enabled()
+
+
+def test_learning_rate_schedulers_find_their_steps():
+    optimizer = Adam([param_with_grad([0.0], [1.0])], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    for _ in range(3):
+        assert optimizer.step(lambda: 7) == 7
+        scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.125
+
+
+def test_groups_added_later_are_stepped():
+    first, second = (param_with_grad([0.0, 0.0], [1.0, 1.0]) for _ in range(2))
+    optimizer = Adam([first], lr=0.1)
+    optimizer.add_param_group({"params": [second], "lr": 0.5})
+    optimizer.step()
+    assert first[0].item() == pytest.approx(-0.1)
+    assert second[0].item() == pytest.approx(-0.5)
+
+
+WHOLE_LIFE = """
+import sys
+import torch
+from ding.torch_utils import Adam, RMSprop
+
+for cls in (Adam, RMSprop):
+    param = torch.nn.Parameter(torch.zeros(3))
+    optimizer = cls([param], lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        param.grad = torch.ones(3)
+        optimizer.step()
+    cls([param]).load_state_dict(optimizer.state_dict())
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+def test_torchs_compiler_is_not_imported():
+    assert subprocess.run([sys.executable, "-c", WHOLE_LIFE], timeout=120, check=False).returncode == 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, while it compiles
+def test_a_compiled_update_makes_the_same_step():
+    models = [network(), network()]
+    optimizers = [Adam(model.parameters(), lr=0.05) for model in models]
+
+    def update(model, optimizer):
+        optimizer.zero_grad()
+        model(torch.ones(4, 3)).square().mean().backward()
+        optimizer.step()
+
+    compiled = torch.compile(update, backend="eager")
+    for _ in range(3):
+        update(models[0], optimizers[0])
+        compiled(models[1], optimizers[1])
+    assert_same_parameters(*models)

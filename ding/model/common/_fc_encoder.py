@@ -12,7 +12,6 @@ from ding.model.common._shapes import as_shape
 from ding.torch_utils.network.nn_module import fc_block
 from ding.torch_utils.network.normalization import build_normalization
 from ding.torch_utils.network.res_block import ResFCBlock
-from ding.torch_utils.network.run_layers import run_layers
 
 
 class FCEncoder(nn.Module):
@@ -52,8 +51,8 @@ class FCEncoder(nn.Module):
         self.obs_shape = size
         self.act = nn.ReLU() if activation is None else activation
         self.init = nn.Linear(size, widths[0])
-        if norm_type is not None and not res_block:
-            self.init_norm = build_normalization(norm_type, dim=1)(widths[0])
+        no_norm = norm_type is None or res_block
+        self.init_norm = None if no_norm else build_normalization(str(norm_type), dim=1)(widths[0])
         if res_block:
             blocks = [ResFCBlock(width, self.act, norm_type, dropout) for width in widths]
             self.main: nn.Module = blocks[0] if len(blocks) == 1 else nn.Sequential(*blocks)
@@ -69,7 +68,7 @@ class FCEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Observations float ``[..., obs_shape]`` to features ``[..., hidden_size_list[-1]]``."""
-        modules = self.__dict__["_modules"]
-        norm = modules.get("init_norm")
-        first = (modules["init"], modules["act"]) if norm is None else (modules["init"], norm, modules["act"])
-        return run_layers((*first, modules["main"]), x)
+        x = self.init(x)
+        if self.init_norm is not None:
+            x = self.init_norm(x)
+        return self.main(self.act(x))

@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 from torch import nn
 
 from ding.model.common._head_layers import first_given, stack
-from ding.torch_utils.network.run_layers import run_layers
 
 RELU = nn.ReLU()
-# With more actions a product of matrices costs more than it spares.
-_FEW_ACTIONS = 32
-
-
-def dueling_q(advantage: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """``advantage - mean(advantage) + value`` for ``[..., actions]`` and ``[..., 1]``; the mean is over the actions.
-
-    At usual batch sizes the number of operations counts, forward and backward: on a CPU all is one product of matrices,
-    which takes half the time. (A GPU may multiply at a lower precision than it adds.)
-    """
-    actions = advantage.shape[-1]
-    if advantage.dim() == 2 and advantage.is_cpu and advantage.dtype is torch.float32 and actions <= _FEW_ACTIONS:
-        return torch.addmm(value, advantage, _centre(actions))
-    # The mean is a factor of the difference: by itself it costs four times as much.
-    return torch.sub(advantage, advantage.sum(dim=-1, keepdim=True), alpha=1 / actions) + value
-
-
-@cache
-def _centre(actions: int) -> torch.Tensor:
-    """The matrix that takes the mean off rows of ``actions`` numbers."""
-    # A tensor made in inference mode could not be used for gradients later.
-    with torch.inference_mode(False):
-        return torch.eye(actions, dtype=torch.float32, device="cpu") - 1 / actions
 
 
 class DiscreteHead(nn.Module):
@@ -63,7 +37,7 @@ class DiscreteHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
-        return {"logit": run_layers((self.__dict__["_modules"]["Q"],), x)}
+        return {"logit": self.Q(x)}
 
 
 class DuelingHead(nn.Module):
@@ -97,10 +71,8 @@ class DuelingHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
-        modules = self.__dict__["_modules"]
-        a = run_layers((modules["A"],), x)
-        v = run_layers((modules["V"],), x)
-        return {"logit": dueling_q(a, v)}
+        advantage = self.A(x)
+        return {"logit": self.V(x) + advantage - advantage.mean(dim=-1, keepdim=True)}
 
 
 class StochasticDuelingHead(nn.Module):
@@ -192,9 +164,8 @@ class BranchingHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to ``logit`` ``[B, num_branches, action_bins_per_branch]``."""
-        v = run_layers((self.V,), x).unsqueeze(1)
-        a = torch.stack([run_layers((branch,), x) for branch in self.branches], dim=1)
-        return {"logit": dueling_q(a, v)}
+        advantage = torch.stack([branch(x) for branch in self.branches], dim=1)
+        return {"logit": self.V(x).unsqueeze(1) + advantage - advantage.mean(dim=-1, keepdim=True)}
 
 
 class AttentionPolicyHead(nn.Module):

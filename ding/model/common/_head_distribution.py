@@ -7,7 +7,6 @@ from torch import nn
 
 from ding.model.common._head_discrete import RELU
 from ding.model.common._head_layers import stack
-from ding.torch_utils.network.run_layers import run_layers
 
 
 class _CategoricalHead(nn.Module):
@@ -66,7 +65,7 @@ class DistributionHead(_CategoricalHead):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to ``logit`` (means) ``[B, N]`` and ``distribution`` ``[B, N, n_atom]``."""
-        q = run_layers((self.Q,), x)
+        q = self.Q(x)
         return self._output(q.reshape(*q.shape[:-1], self.output_size, self.n_atom))
 
 
@@ -96,7 +95,7 @@ class RainbowHead(_CategoricalHead):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to ``logit`` (means) ``[B, N]`` and ``distribution`` ``[B, N, n_atom]``."""
-        a, q = run_layers((self.A,), x), run_layers((self.Q,), x)
+        a, q = self.A(x), self.Q(x)
         a = a.reshape(*a.shape[:-1], self.output_size, self.n_atom)
         return self._output(q.unsqueeze(-2) + a - a.mean(dim=-2, keepdim=True))
 
@@ -129,7 +128,7 @@ class QRDQNHead(nn.Module):
             ``logit`` ``[B, N]`` (means), ``q`` ``[B, N, num_quantiles]``, ``tau`` ``[B, num_quantiles, 1]`` (the
             middles of equal fractions).
         """
-        q = run_layers((self.Q,), x)
+        q = self.Q(x)
         q = q.reshape(*q.shape[:-1], self.output_size, self.num_quantiles)
         steps = torch.arange(self.num_quantiles, device=q.device, dtype=q.dtype)
         tau = ((steps + 0.5) / self.num_quantiles).reshape(1, -1, 1).expand(q.shape[0], -1, -1)

@@ -9,7 +9,6 @@ from torch import nn
 
 from ding.model.common._head_discrete import RELU
 from ding.model.common._head_layers import stack
-from ding.torch_utils.network.run_layers import run_layers
 
 
 class QuantileHead(nn.Module):
@@ -58,7 +57,7 @@ class QuantileHead(nn.Module):
 
     def _values(self, x: torch.Tensor, quantiles: torch.Tensor, num_quantiles: int) -> torch.Tensor:
         features = x.repeat(num_quantiles, 1) * self.quantile_net(quantiles)
-        return run_layers((self.Q,), features).reshape(num_quantiles, x.shape[0], self.output_size)
+        return self.Q(features).reshape(num_quantiles, x.shape[0], self.output_size)
 
     def forward(self, x: torch.Tensor, num_quantiles: int | None = None) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` random fractions.
@@ -113,7 +112,7 @@ class FQFHead(nn.Module):
     def _values(self, x: torch.Tensor, quantiles: torch.Tensor) -> torch.Tensor:
         """Values ``[B, K, N]`` at the fractions ``[B, K]``."""
         embedding = self.fqf_fc(torch.cos(quantiles.unsqueeze(-1) * self.sigma_pi))
-        return run_layers((self.Q,), x.unsqueeze(1) * embedding)
+        return self.Q(x.unsqueeze(1) * embedding)
 
     def forward(self, x: torch.Tensor, num_quantiles: int | None = None) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` proposed fractions.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from ding.model.common._shapes import as_shape
@@ -42,7 +41,14 @@ class IMPALACnnResidualBlock(nn.Module):
 
 
 class IMPALACnnDownStack(nn.Module):
-    """A convolution, max pooling to half the size, and residual blocks."""
+    """A convolution, max pooling to half the size unless ``pool`` is False, and ``nblock`` residual blocks.
+
+    State: ``firstconv``, ``blocks.j``.
+
+    Arguments:
+        scale: of the whole stack; each block gets ``scale / sqrt(nblock)``.
+        kwargs: of the blocks (``batch_norm``).
+    """
 
     def __init__(
         self,
@@ -54,31 +60,22 @@ class IMPALACnnDownStack(nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        self.in_channel = in_channnel
-        self.out_channel = out_channel
-        self.pool = pool
+        self.in_channel, self.out_channel, self.pool = in_channnel, out_channel, pool
         self.firstconv = normed_conv2d(in_channnel, out_channel, 3, padding=1)
-        block_scale = scale / math.sqrt(nblock)
-        self.blocks = nn.ModuleList(
-            IMPALACnnResidualBlock(out_channel, scale=block_scale, **kwargs) for _ in range(nblock)
-        )
+        self.halve = nn.MaxPool2d(3, stride=2, padding=1) if pool else nn.Identity()
+        blocks = (IMPALACnnResidualBlock(out_channel, scale / math.sqrt(nblock), **kwargs) for _ in range(nblock))
+        self.blocks = nn.Sequential(*blocks)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, in, H, W]`` to ``[B, out, ceil(H/2), ceil(W/2)]`` (the same size without pooling)."""
-        x = self.firstconv(x)
-        if self.pool:
-            x = F.max_pool2d(x, kernel_size=3, stride=2, padding=1)
-        for block in self.blocks:
-            x = block(x)
-        return x
+        return self.blocks(self.halve(self.firstconv(x)))
 
     def output_shape(self, inshape: tuple[int, int, int]) -> tuple[int, int, int]:
         """The image shape that ``inshape`` ``(C, H, W)`` becomes."""
-        channels, height, width = inshape
+        channels, *size = inshape
         if channels != self.in_channel:
             raise ValueError(f"expected {self.in_channel} channels, got {channels}")
-        if self.pool:
-            return self.out_channel, (height + 1) // 2, (width + 1) // 2
+        height, width = ((side + 1) // 2 if self.pool else side for side in size)
         return self.out_channel, height, width
 
 

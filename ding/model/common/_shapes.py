@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeGuard
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard
 
-ObsShape = Any  # int, a sequence of ints, or a mapping of names to those
-Shape = int | tuple[int, ...]
+import torch
+
+ObsShape: TypeAlias = "int | Sequence[int] | Mapping[str, int | Sequence[int]]"
+"""What a model takes as the shape of its observations; a mapping names the parts of a dict."""
+
+Observation: TypeAlias = "torch.Tensor | Mapping[str, Any]"
+"""A batch of observations: float or integer ``[B, *obs_shape]``, or such by name."""
+
+Shape: TypeAlias = "int | tuple[int, ...]"
 
 
-def as_shape(value: Any, name: str) -> Shape:
+def as_shape(value: object, name: str) -> Shape:
     """An int for one axis, a tuple of ints for several; one-element sequences become their element.
 
     Raises:
@@ -22,17 +29,12 @@ def as_shape(value: Any, name: str) -> Shape:
     raise ValueError(f"{name} must be a positive int or a sequence of them, got {value!r}")
 
 
-def is_int(value: Any) -> TypeGuard[int]:
+def is_int(value: object) -> TypeGuard[int]:
     """Whether ``value`` is an integer (of Python or numpy) and no bool."""
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
-def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether ``value`` is a mapping."""
-    return isinstance(value, Mapping)
-
-
-def output_sizes(action_shape: Any, name: str = "action_shape") -> int | list[int]:
+def output_sizes(action_shape: int | Sequence[int], name: str = "action_shape") -> int | list[int]:
     """The number of actions, or the numbers per head of a multi-discrete action space."""
     shape = as_shape(action_shape, name)
     return shape if isinstance(shape, int) else list(shape)

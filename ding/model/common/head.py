@@ -11,7 +11,7 @@ from ding.model.common._head_discrete import (
     StochasticDuelingHead,
 )
 from ding.model.common._head_distribution import DistributionHead, QRDQNHead, RainbowHead
-from ding.model.common._head_multi import MultiHead, independent_normal_dist
+from ding.model.common._head_layers import MultiHead, independent_normal_dist
 from ding.model.common._head_quantile import FQFHead, QuantileHead
 
 head_cls_map: dict[str, type[nn.Module]] = {

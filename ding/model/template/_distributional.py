@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import nn
 
+from ding.model.common._shapes import ObsShape
 from ding.model.common.head import DistributionHead, FQFHead, QRDQNHead, QuantileHead, RainbowHead
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, QModel, make_encoder, make_head
 from ding.utils import MODEL_REGISTRY
@@ -21,7 +21,7 @@ class _CategoricalQModel(QModel):
 
     def __init__(
         self,
-        obs_shape: Any,
+        obs_shape: ObsShape,
         action_shape: int | Sequence[int],
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
         head_hidden_size: int | None = None,
@@ -80,7 +80,7 @@ class QRDQN(QModel):
 
     def __init__(
         self,
-        obs_shape: Any,
+        obs_shape: ObsShape,
         action_shape: int | Sequence[int],
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
         head_hidden_size: int | None = None,
@@ -110,7 +110,7 @@ class _ImplicitQuantileModel(QModel):
 
     def __init__(
         self,
-        obs_shape: Any,
+        obs_shape: ObsShape,
         action_shape: int | Sequence[int],
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
         head_hidden_size: int | None = None,

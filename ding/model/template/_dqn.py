@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.model.common._shapes import ObsShape
 from ding.model.common.head import BranchingHead, DiscreteHead, DuelingHead, MultiHead
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, QModel, make_encoder, make_head
 from ding.torch_utils.network.nn_module import NoiseLinearLayer
@@ -41,7 +42,7 @@ class DQN(QModel):
 
     def __init__(
         self,
-        obs_shape: Any,
+        obs_shape: ObsShape,
         action_shape: int | Sequence[int],
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
         dueling: bool = True,
@@ -92,7 +93,7 @@ class BDQ(QModel):
 
     def __init__(
         self,
-        obs_shape: Any,
+        obs_shape: ObsShape,
         num_branches: int = 0,
         action_bins_per_branch: int = 2,
         layer_num: int = 3,

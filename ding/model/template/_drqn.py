@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.model.common._shapes import ObsShape
 from ding.model.common.head import DiscreteHead, DuelingHead
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, make_encoder, make_head
 from ding.torch_utils.network.rnn import get_lstm
@@ -27,7 +28,7 @@ class DRQN(nn.Module):
 
     def __init__(
         self,
-        obs_shape: Any,
+        obs_shape: ObsShape,
         action_shape: int | Sequence[int],
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
         dueling: bool = True,

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common._shapes import as_shape, is_mapping, output_sizes
+from ding.model.common._shapes import Observation, ObsShape, as_shape, output_sizes
 from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder
 from ding.model.common.head import MultiHead
-from ding.model.template._array_q import PlanSlot
 
 OBSERVATION, ACTION_MASK = "observation", "action_mask"
 DEFAULT_HIDDEN_SIZES = (128, 128, 64)
 
 
 def make_encoder(
-    obs_shape: Any,
+    obs_shape: ObsShape,
     hidden_size_list: Sequence[int],
     activation: nn.Module | None,
     norm_type: str | None,
@@ -31,7 +29,7 @@ def make_encoder(
     Raises:
         RuntimeError: another number of axes.
     """
-    if is_mapping(obs_shape):
+    if isinstance(obs_shape, Mapping):
         return DictEncoder(obs_shape, hidden_size_list, activation, norm_type, dropout)
     shape = as_shape(obs_shape, "obs_shape")
     if isinstance(shape, int):
@@ -46,7 +44,7 @@ def make_encoder(
 
 def make_head(
     head_cls: Callable[..., nn.Module],
-    action_shape: Any,
+    action_shape: int | Sequence[int],
     hidden_size_list: Sequence[int],
     head_hidden_size: int | None,
     **head_kwargs: Any,
@@ -79,47 +77,23 @@ class QModel(nn.Module):
     encoder: nn.Module
     head: nn.Module
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._plan_slot = PlanSlot()
-
-    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """What :meth:`forward` gives for ``obs``, up to rounding and without gradients, at a lower price for few rows.
-
-        Arguments:
-            obs: float32 ``[N, features]``. It is not changed.
-
-        Returns:
-            ``{'logit': float32 [N, actions]}``; ``None`` unless the model is a plain multilayer perceptron on the CPU
-            (no normalisation, dropout, noise, hooks, or methods of a subclass in the way), ``obs`` is as above, and
-            there are no other arguments.
-        """
-        cls = type(self)
-        if kwargs or cls.forward is not QModel.forward or cls.encode is not QModel.encode:
-            return None
-        plan = self._plan_slot.plan(self)
-        return {"logit": plan.logit(obs)} if plan is not None and plan.takes(obs) else None
-
-    def forward(self, x: Any) -> dict[str, Any]:
+    def forward(self, x: Observation) -> dict[str, Any]:
         """Observation ``[B, *obs_shape]`` (or a dict as above) to the outputs of the head, and ``action_mask`` if
         there was one.
         """
-        modules = self.__dict__["_modules"]
-        if isinstance(x, torch.Tensor):
-            return modules["head"](self.encode(x))
-        observation, action_mask = self.split_observation(x)
-        output = modules["head"](self.encode(observation))
+        observation, action_mask = (x, None) if isinstance(x, torch.Tensor) else self.split_observation(x)
+        output: dict[str, Any] = self.head(self.encode(observation))
         if action_mask is not None:
             output[ACTION_MASK] = action_mask
         return output
 
-    def encode(self, observation: Any) -> torch.Tensor:
+    def encode(self, observation: Observation) -> torch.Tensor:
         """Features of an observation without its mask. Integers (pixels) get the precision of the model."""
         if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
             observation = observation.to(next(self.parameters()).dtype)
-        return self.__dict__["_modules"]["encoder"](observation)
+        return self.encoder(observation)
 
-    def split_observation(self, x: Any) -> tuple[Any, torch.Tensor | None]:
+    def split_observation(self, x: Observation) -> tuple[Any, torch.Tensor | None]:
         """The observation and the action mask (None without one) of ``x``.
 
         Raises:
@@ -130,11 +104,11 @@ class QModel(nn.Module):
             return x, None
         if not isinstance(x, Mapping):
             raise TypeError(f"{type(self).__name__} takes a tensor or a dict of tensors, got {type(x).__name__}")
-        if OBSERVATION in x and not (isinstance(self.encoder, DictEncoder) and OBSERVATION in self.encoder.names):
+        names = self.encoder.names if isinstance(self.encoder, DictEncoder) else []
+        if OBSERVATION in x and OBSERVATION not in names:
             return x[OBSERVATION], x.get(ACTION_MASK)
-        if isinstance(self.encoder, DictEncoder):
-            mask = None if ACTION_MASK in self.encoder.names else x.get(ACTION_MASK)
-            return x, mask
+        if names:
+            return x, None if ACTION_MASK in names else x.get(ACTION_MASK)
         raise KeyError(
             f"{type(self).__name__} was built for a tensor observation; a dict must hold it under {OBSERVATION!r} "
             f"(and may hold {ACTION_MASK!r}), got the keys {sorted(x)}"

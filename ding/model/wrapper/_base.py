@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from ding.utils import did_you_mean
@@ -18,8 +17,8 @@ class IModelWrapper:
     on reach the module through any number of wrappers.
     """
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: nn.Module | IModelWrapper) -> None:
+        self._model: Any = model
 
     def __getattr__(self, key: str) -> Any:
         # Copying asks for attributes before ``_model`` is there.
@@ -30,19 +29,6 @@ class IModelWrapper:
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the wrapped model."""
         return self._model.forward(*args, **kwargs)
-
-    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """What ``forward`` gives for float32 ``obs`` ``[N, features]``, without tensors; see ``QModel.array_forward``.
-
-        ``None`` where there is no such form, as in any wrapper that does not say how it goes. Nothing, such as a random
-        number, has been consumed then.
-        """
-        return None
-
-    def _inner_arrays(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The array form of what is wrapped, if it has one."""
-        forward = getattr(self._model, "array_forward", None)
-        return None if forward is None else forward(obs, **kwargs)
 
     def reset(self, data_id: list[int] | None = None, **kwargs: Any) -> None:
         """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""
@@ -74,15 +60,11 @@ class BaseModelWrapper(IModelWrapper):
         model = self._model
         return model(*args, **kwargs) if isinstance(model, nn.Module) else model.forward(*args, **kwargs)
 
-    def array_forward(self, obs: np.ndarray, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The model's own array form, if it has one."""
-        return self._inner_arrays(obs, **kwargs) if type(self) is BaseModelWrapper else None
-
 
 class TeacherNetwork(IModelWrapper):
     """Reserved name ``teacher``; cannot be built."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: nn.Module | IModelWrapper) -> None:
         raise NotImplementedError("the model wrapper 'teacher' is not implemented")
 
 
@@ -102,7 +84,7 @@ def register_wrapper(name: str, wrapper_type: type[IModelWrapper]) -> None:
     wrapper_name_map[name] = wrapper_type
 
 
-def model_wrap(model: Any, wrapper_name: str | None = None, **kwargs: Any) -> Any:
+def model_wrap(model: nn.Module | IModelWrapper, wrapper_name: str | None = None, **kwargs: Any) -> Any:
     """Wrap ``model`` by the wrapper ``wrapper_name``; a bare model gets the wrapper ``base`` first.
 
     Arguments:
@@ -121,12 +103,14 @@ def model_wrap(model: Any, wrapper_name: str | None = None, **kwargs: Any) -> An
     return wrapper_name_map[wrapper_name](model, **kwargs)
 
 
-def output_dict(output: Any, wrapper: IModelWrapper) -> dict[str, Any]:
+def output_dict(output: object, wrapper: IModelWrapper) -> dict[str, Any]:
     """``output`` of the model, checked to be a dict.
 
     Raises:
         TypeError: it is something else.
     """
-    if not isinstance(output, Mapping):
-        raise TypeError(f"{type(wrapper).__name__} needs a model whose output is a dict, got {type(output).__name__}")
-    return output if isinstance(output, dict) else dict(output)
+    if isinstance(output, dict):
+        return output
+    if isinstance(output, Mapping):
+        return dict(output)
+    raise TypeError(f"{type(wrapper).__name__} needs a model whose output is a dict, got {type(output).__name__}")

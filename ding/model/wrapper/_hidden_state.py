@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torch import nn
+
 from ding.model.wrapper._base import IModelWrapper, output_dict
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 
@@ -24,7 +26,7 @@ class HiddenStateWrapper(IModelWrapper):
 
     def __init__(
         self,
-        model: Any,
+        model: nn.Module | IModelWrapper,
         state_num: int,
         save_prev_state: bool = False,
         init_fn: Callable[[], Any] = _nothing,

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from ding.model.wrapper._base import IModelWrapper, output_dict
-from ding.model.wrapper._eps_greedy import EpsGreedyMultinomialSampleWrapper, EpsGreedySampleWrapper
-from ding.model.wrapper._logits import greedy_action, softmax_action, split_heads
-from ding.model.wrapper._sampling import normal_sample
+from ding.model.wrapper._continuous import normal_sample
+from ding.model.wrapper._discrete import (
+    EpsGreedyMultinomialSampleWrapper,
+    EpsGreedySampleWrapper,
+    greedy_action,
+    softmax_action,
+    split_heads,
+)
 
 
-def _hybrid_output(output: dict[str, Any], action_type: Any) -> dict[str, Any]:
+def _hybrid_output(output: dict[str, Any], action_type: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
     if "action_args" not in output:
         raise KeyError(f"a hybrid action needs 'action_args' in the output of the model, got {sorted(output)}")
     action = {"action_type": action_type, "action_args": output["action_args"]}
@@ -37,14 +44,14 @@ class HybridArgmaxSampleWrapper(IModelWrapper):
 class HybridEpsGreedySampleWrapper(EpsGreedySampleWrapper):
     """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output of ``hybrid_argmax_sample``."""
 
-    def _output(self, output: dict[str, Any], action: Any) -> dict[str, Any]:
+    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
         return _hybrid_output(output, action)
 
 
 class HybridEpsGreedyMultinomialSampleWrapper(EpsGreedyMultinomialSampleWrapper):
     """``hybrid_eps_greedy_multinomial_sample``: ``eps_greedy_multinomial_sample`` for ``action_type``."""
 
-    def _output(self, output: dict[str, Any], action: Any) -> dict[str, Any]:
+    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
         return _hybrid_output(output, action)
 
 

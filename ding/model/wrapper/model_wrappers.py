@@ -1,6 +1,5 @@
 """Model wrappers by name. The classes live in small private modules; this is their public address."""
 
-from ding.model.wrapper._action_noise import ActionNoiseWrapper
 from ding.model.wrapper._base import (
     BaseModelWrapper,
     IModelWrapper,
@@ -9,7 +8,15 @@ from ding.model.wrapper._base import (
     register_wrapper,
     wrapper_name_map,
 )
-from ding.model.wrapper._eps_greedy import EpsGreedyMultinomialSampleWrapper, EpsGreedySampleWrapper
+from ding.model.wrapper._continuous import ActionNoiseWrapper, DeterministicSampleWrapper, ReparamSampleWrapper
+from ding.model.wrapper._discrete import (
+    ArgmaxSampleWrapper,
+    CombinationArgmaxSampleWrapper,
+    CombinationMultinomialSampleWrapper,
+    EpsGreedyMultinomialSampleWrapper,
+    EpsGreedySampleWrapper,
+    MultinomialSampleWrapper,
+)
 from ding.model.wrapper._hidden_state import HiddenStateWrapper
 from ding.model.wrapper._hybrid import (
     HybridArgmaxSampleWrapper,
@@ -17,14 +24,6 @@ from ding.model.wrapper._hybrid import (
     HybridEpsGreedyMultinomialSampleWrapper,
     HybridEpsGreedySampleWrapper,
     HybridReparamMultinomialSampleWrapper,
-)
-from ding.model.wrapper._sampling import (
-    ArgmaxSampleWrapper,
-    CombinationArgmaxSampleWrapper,
-    CombinationMultinomialSampleWrapper,
-    DeterministicSampleWrapper,
-    MultinomialSampleWrapper,
-    ReparamSampleWrapper,
 )
 from ding.model.wrapper._target import TargetNetworkWrapper
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+Device: TypeAlias = "torch.device | str | int | None"
 
 
 def one_hot(val: torch.Tensor, num: int, num_first: bool = False) -> torch.Tensor:
@@ -49,28 +51,34 @@ def binary_encode(y: torch.Tensor, max_val: int | torch.Tensor) -> torch.Tensor:
     return bits.to(y.dtype)
 
 
-class NearestUpsample(nn.Module):
+class _Upsample(nn.Module):
+    """Enlarge images; a subclass names how the new pixels are computed."""
+
+    mode: ClassVar[str]
+
+    def __init__(self, scale_factor: float | list[float]) -> None:
+        super().__init__()
+        self.scale_factor = scale_factor
+
+    def extra_repr(self) -> str:
+        """The factor for ``repr``."""
+        return f"scale_factor={self.scale_factor}"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[B, C, H, W]`` to ``[B, C, H * scale, W * scale]``."""
+        return F.interpolate(x, scale_factor=self.scale_factor, mode=self.mode)
+
+
+class NearestUpsample(_Upsample):
     """Enlarge images ``[B, C, H, W]`` by ``scale_factor``, repeating the nearest pixel."""
 
-    def __init__(self, scale_factor: float | list[float]) -> None:
-        super().__init__()
-        self.scale_factor = scale_factor
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, C, H, W]`` to ``[B, C, H * scale, W * scale]``."""
-        return F.interpolate(x, scale_factor=self.scale_factor, mode="nearest")
+    mode = "nearest"
 
 
-class BilinearUpsample(nn.Module):
-    """Enlarge images ``[B, C, H, W]`` by ``scale_factor``, interpolating linearly on both axes."""
+class BilinearUpsample(_Upsample):
+    """Enlarge images ``[B, C, H, W]`` by ``scale_factor``, interpolating linearly on both axes; corners may move."""
 
-    def __init__(self, scale_factor: float | list[float]) -> None:
-        super().__init__()
-        self.scale_factor = scale_factor
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, C, H, W]`` to ``[B, C, H * scale, W * scale]``."""
-        return F.interpolate(x, scale_factor=self.scale_factor, mode="bilinear", align_corners=False)
+    mode = "bilinear"
 
 
 @torch.no_grad()
@@ -85,8 +93,8 @@ def normed_linear(
     in_features: int,
     out_features: int,
     bias: bool = True,
-    device: Any = None,
-    dtype: Any = None,
+    device: Device = None,
+    dtype: torch.dtype | None = None,
     scale: float = 1.0,
 ) -> nn.Linear:
     """``nn.Linear`` whose weight rows start with L2 norm ``scale`` and whose bias starts at zero."""
@@ -105,8 +113,8 @@ def normed_conv2d(
     groups: int = 1,
     bias: bool = True,
     padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
-    device: Any = None,
-    dtype: Any = None,
+    device: Device = None,
+    dtype: torch.dtype | None = None,
     scale: float = 1,
 ) -> nn.Conv2d:
     """``nn.Conv2d`` whose filters start with L2 norm ``scale`` and whose bias starts at zero."""

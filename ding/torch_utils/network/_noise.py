@@ -22,21 +22,23 @@ class NoiseLinearLayer(nn.Module):
         sigma0: scale of the initial ``sigma``: ``sigma0 / sqrt(in)`` for weights, ``sigma0 / sqrt(out)`` for biases.
     """
 
+    weight_mu: nn.Parameter
+    weight_sigma: nn.Parameter
     weight_eps: torch.Tensor
+    bias_mu: nn.Parameter
+    bias_sigma: nn.Parameter
     bias_eps: torch.Tensor
 
     def __init__(self, in_channels: int, out_channels: int, sigma0: float = 0.4) -> None:
         super().__init__()
-        self.in_channels = in_channels
-        self.out_channels = out_channels
+        self.in_channels, self.out_channels = in_channels, out_channels
         self.sigma0 = sigma0
         self.enable_noise = False
-        self.weight_mu = nn.Parameter(torch.empty(out_channels, in_channels))
-        self.weight_sigma = nn.Parameter(torch.empty(out_channels, in_channels))
-        self.bias_mu = nn.Parameter(torch.empty(out_channels))
-        self.bias_sigma = nn.Parameter(torch.empty(out_channels))
-        self.register_buffer("weight_eps", torch.empty(out_channels, in_channels))
-        self.register_buffer("bias_eps", torch.empty(out_channels))
+        shapes = {"weight": (out_channels, in_channels), "bias": (out_channels,)}
+        for name, shape in shapes.items():
+            for part in ("mu", "sigma"):
+                self.register_parameter(f"{name}_{part}", nn.Parameter(torch.empty(shape)))
+            self.register_buffer(f"{name}_eps", torch.empty(shape))
         self.reset_parameters()
         self.reset_noise()
 

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from ding.torch_utils.network._blocks import conv2d_block, fc_block
-from ding.torch_utils.network.run_layers import run_layers
 
 _RES_TYPES = ("basic", "bottleneck", "downsample")
 
@@ -82,5 +81,5 @@ class ResFCBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, in_channels]`` in and out."""
-        y = self.act(run_layers((self.fc1, self.fc2), x) + x)
+        y = self.act(self.fc2(self.fc1(x)) + x)
         return y if self.dropout is None else self.dropout(y)

@@ -1,4 +1,4 @@
-"""The wrapper that adds noise to continuous actions."""
+"""Wrappers that choose continuous actions: the mean, a sample, or a noisy one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,40 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from ding.model.wrapper._base import IModelWrapper, output_dict
 
-_UNIT_RANGE = {"min": -1, "max": 1}
+Range = Mapping[str, float]
+_UNIT_RANGE: Range = {"min": -1, "max": 1}
+
+
+class DeterministicSampleWrapper(IModelWrapper):
+    """``deterministic_sample``: adds ``action``, the mean ``logit['mu']``."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and take the mean."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output["action"] = output["logit"]["mu"]
+        return output
+
+
+def normal_sample(parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """A sample of the normal distribution with ``mu`` and ``sigma``, without gradient."""
+    with torch.no_grad():
+        return torch.normal(parameters["mu"], parameters["sigma"])
+
+
+class ReparamSampleWrapper(IModelWrapper):
+    """``reparam_sample``: adds ``action``, a sample of the normal distribution with ``logit['mu']`` and
+    ``logit['sigma']``.
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and draw; the sample has no gradient."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output["action"] = normal_sample(output["logit"])
+        return output
 
 
 class ActionNoiseWrapper(IModelWrapper):
@@ -25,11 +55,11 @@ class ActionNoiseWrapper(IModelWrapper):
 
     def __init__(
         self,
-        model: Any,
+        model: nn.Module | IModelWrapper,
         noise_type: str = "gauss",
         noise_kwargs: Mapping[str, Any] | None = None,
-        noise_range: Mapping[str, float] | None = None,
-        action_range: Mapping[str, float] | None = _UNIT_RANGE,
+        noise_range: Range | None = None,
+        action_range: Range | None = _UNIT_RANGE,
     ) -> None:
         super().__init__(model)
         from ding.rl_utils.exploration import create_noise_generator  # here, so that other wrappers do not pay for it
@@ -53,7 +83,7 @@ class ActionNoiseWrapper(IModelWrapper):
             output[key] = self._noisy(output[key])
         return output
 
-    def _noisy(self, action: Any) -> Any:
+    def _noisy(self, action: torch.Tensor | Mapping[str, torch.Tensor] | list[torch.Tensor]) -> Any:
         if isinstance(action, Mapping):
             return {**action, "action_args": self.add_noise(action["action_args"])}
         if isinstance(action, list | tuple):
@@ -62,10 +92,9 @@ class ActionNoiseWrapper(IModelWrapper):
 
     def add_noise(self, action: torch.Tensor) -> torch.Tensor:
         """``action`` ``[B, N]`` with noise, clamped as configured; a new tensor."""
-        noise = self.noise_generator(action.shape, action.device)
-        if self.noise_range is not None:
-            noise = noise.clamp(self.noise_range["min"], self.noise_range["max"])
-        action = action + noise
-        if self.action_range is not None:
-            action = action.clamp(self.action_range["min"], self.action_range["max"])
-        return action
+        noise = _within(self.noise_range, self.noise_generator(action.shape, action.device))
+        return _within(self.action_range, action + noise)
+
+
+def _within(limits: Range | None, values: torch.Tensor) -> torch.Tensor:
+    return values if limits is None else values.clamp(limits["min"], limits["max"])

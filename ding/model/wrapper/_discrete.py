@@ -1,0 +1,215 @@
+"""Wrappers that choose discrete actions. Nothing here changes what the model or the observation gave.
+
+Shapes: B rows, N actions; ``...`` may hold further axes such as agents. A mask is 0 where an action is forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from ding.model.wrapper._base import IModelWrapper, output_dict
+
+Masks = list[torch.Tensor | None]
+Eps = float | Mapping[int, float]
+Exploit = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
+
+
+def split_heads(output: Mapping[str, Any]) -> tuple[list[torch.Tensor], Masks, bool]:
+    """The logits and masks of ``output`` per head, and whether the model has one head only (its logit is a tensor).
+
+    Raises:
+        KeyError: the output has no ``logit``.
+        TypeError: the logit is neither a tensor nor a list of tensors.
+        ValueError: the number of masks is not that of the heads, or a mask forbids every action of a row.
+    """
+    if "logit" not in output:
+        raise KeyError(f"sampling an action needs 'logit' in the output of the model, got {sorted(output)}")
+    logit, mask = output["logit"], output.get("action_mask")
+    single = isinstance(logit, torch.Tensor)
+    if not single and not isinstance(logit, list | tuple):
+        raise TypeError(f"'logit' must be a tensor or a list of tensors, got {type(logit).__name__}")
+    logits = [logit] if single else list(logit)
+    if mask is None:
+        return logits, [None] * len(logits), single
+    masks: Masks = [mask] if isinstance(mask, torch.Tensor) else list(mask)
+    if len(masks) != len(logits):
+        raise ValueError(f"'action_mask' has {len(masks)} entries for {len(logits)} heads")
+    for item in masks:
+        if item is not None and not (item != 0).any(dim=-1).all():
+            rows = (item == 0).all(dim=-1).nonzero().flatten().tolist()
+            raise ValueError(f"'action_mask' forbids every action in row(s) {rows}")
+    return logits, masks, single
+
+
+def mask_logits(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """``logit`` with minus infinity where ``mask`` is 0; ``logit`` itself without a mask."""
+    return logit if mask is None else logit.masked_fill(mask == 0, float("-inf"))
+
+
+def greedy_action(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """The best allowed action of each row: int64 ``[...]`` from ``[..., N]``."""
+    return (logit if mask is None else mask_logits(logit, mask)).argmax(dim=-1)
+
+
+def sample_weights(weight: torch.Tensor) -> torch.Tensor:
+    """One index per row, with chances in proportion to ``weight`` ``[..., N]``: int64 ``[...]``."""
+    flat = torch.multinomial(weight.reshape(-1, weight.shape[-1]), 1)
+    return flat.reshape(weight.shape[:-1])
+
+
+def softmax_action(logit: torch.Tensor, mask: torch.Tensor | None, alpha: float | None = None) -> torch.Tensor:
+    """One allowed action per row, drawn from ``softmax(logit / alpha)``."""
+    scaled = logit if alpha is None else logit / alpha
+    return sample_weights(mask_logits(scaled, mask).softmax(dim=-1))
+
+
+def random_action(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """One action per row, uniform or with the chances that ``mask`` gives."""
+    if mask is None:
+        return torch.randint(logit.shape[-1], logit.shape[:-1], device=logit.device)
+    return sample_weights(mask.to(device=logit.device, dtype=torch.float32).expand(logit.shape))
+
+
+class ArgmaxSampleWrapper(IModelWrapper):
+    """``argmax_sample``: adds ``action``, the best allowed one: int64 ``[B]``, or a list of such for several heads."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and choose."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        logits, masks, single = split_heads(output)
+        actions = [greedy_action(logit, mask) for logit, mask in zip(logits, masks)]
+        output["action"] = actions[0] if single else actions
+        return output
+
+
+class MultinomialSampleWrapper(IModelWrapper):
+    """``multinomial_sample``: adds ``action``, drawn from ``softmax(logit / alpha)`` of the allowed ones."""
+
+    def forward(self, *args: Any, alpha: float | None = None, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and draw. ``alpha`` is a temperature; 1 unless given."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        logits, masks, single = split_heads(output)
+        actions = [softmax_action(logit, mask, alpha) for logit, mask in zip(logits, masks)]
+        output["action"] = actions[0] if single else actions
+        return output
+
+
+class EpsGreedySampleWrapper(IModelWrapper):
+    """``eps_greedy_sample``: adds ``action``, the best allowed one, or with chance ``eps`` a random allowed one.
+
+    Whether to explore is drawn for every row and head by itself.
+
+    Arguments:
+        reference_numerics: draw once per head for all rows together, as the original API does.
+    """
+
+    def __init__(self, model: nn.Module | IModelWrapper, reference_numerics: bool = False) -> None:
+        super().__init__(model)
+        self._reference_numerics = reference_numerics
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and choose.
+
+        Arguments:
+            eps: the chance to explore; or ``{row: eps}``, a chance per row (then only the first head is used, and
+                what follows the row axis, such as agents, explores together and comes before it in the action).
+
+        Raises:
+            KeyError: ``eps`` is missing, or misses a row.
+        """
+        if "eps" not in kwargs:
+            raise KeyError(f"{type(self).__name__}.forward needs the keyword 'eps', got {sorted(kwargs)}")
+        eps: Eps = kwargs.pop("eps")
+        exploit = self._exploit(kwargs)
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        logits, masks, single = split_heads(output)
+        action: torch.Tensor | list[torch.Tensor]
+        if isinstance(eps, Mapping):
+            action = _choose_per_row(logits[0], masks[0], eps, exploit)
+        else:
+            choose = _choose_together if self._reference_numerics else _choose
+            action = [choose(logit, mask, eps, exploit) for logit, mask in zip(logits, masks)]
+            action = action[0] if single else action
+        return self._output(output, action)
+
+    def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
+        """What to do when not exploring; takes its own arguments out of ``kwargs``."""
+        return greedy_action
+
+    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+        output["action"] = action
+        return output
+
+
+class EpsGreedyMultinomialSampleWrapper(EpsGreedySampleWrapper):
+    """``eps_greedy_multinomial_sample``: ``eps_greedy_sample`` with a draw from ``softmax(logit / alpha)`` for the
+    best action.
+
+    ``forward`` takes the keyword ``alpha`` too; 1 unless given.
+    """
+
+    def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
+        return partial(softmax_action, alpha=kwargs.pop("alpha", None))
+
+
+def _choose(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:
+    explore = torch.rand(logit.shape[:-1], device=logit.device) < eps
+    return torch.where(explore, random_action(logit, mask), exploit(logit, mask))
+
+
+def _choose_together(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:
+    if torch.rand(()).item() > eps:
+        return exploit(logit, mask)
+    return random_action(logit, mask)
+
+
+def _choose_per_row(
+    logit: torch.Tensor, mask: torch.Tensor | None, eps: Mapping[int, float], exploit: Exploit
+) -> torch.Tensor:
+    rows = logit.shape[0]
+    missing = [row for row in range(rows) if row not in eps]
+    if missing:
+        raise KeyError(f"'eps' has no entry for row(s) {missing} of a batch of {rows}")
+    chances = torch.tensor([eps[row] for row in range(rows)], device=logit.device)
+    explore = torch.rand(rows, device=logit.device) < chances
+    explore = explore.reshape(rows, *[1] * (logit.dim() - 2))
+    return torch.where(explore, random_action(logit, mask), exploit(logit, mask)).movedim(0, -1)
+
+
+class CombinationArgmaxSampleWrapper(IModelWrapper):
+    """``combination_argmax_sample``: the output is ``action``, the ``shot_number`` best distinct actions ``[B,
+    shot_number]``, and ``logit``.
+    """
+
+    def forward(self, shot_number: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model with the other arguments and choose."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        scores = _shot_scores(output, shot_number)
+        return {"action": scores.topk(shot_number, dim=-1).indices, "logit": output["logit"]}
+
+
+class CombinationMultinomialSampleWrapper(IModelWrapper):
+    """``combination_multinomial_sample``: as ``combination_argmax_sample``, drawing from ``softmax(logit)`` without
+    replacement.
+    """
+
+    def forward(self, shot_number: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model with the other arguments and draw."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        weight = _shot_scores(output, shot_number).softmax(dim=-1)
+        return {"action": torch.multinomial(weight, shot_number, replacement=False), "logit": output["logit"]}
+
+
+def _shot_scores(output: Mapping[str, Any], shot_number: int) -> torch.Tensor:
+    """The masked logits ``[B, N]`` of the first head, after a check that ``shot_number`` actions are allowed."""
+    logits, masks, _ = split_heads(output)
+    logit, mask = logits[0], masks[0]
+    allowed = logit.shape[-1] if mask is None else int((mask != 0).sum(dim=-1).min())
+    if not 0 < shot_number <= allowed:
+        raise ValueError(f"shot_number must be in [1, {allowed}], the number of allowed actions, got {shot_number}")
+    return mask_logits(logit, mask)

@@ -1,7 +1,7 @@
 """Random policies, for filling a buffer before the first update."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -63,7 +63,7 @@ class PolicyFactory:
     @staticmethod
     def get_random_policy(
         policy: CollectMode, action_space: Space | None = None, forward_fn: Callable[..., Any] | None = None
-    ) -> _modes.random_collect_function:
+    ) -> CollectMode:
         """The collect mode ``policy`` with random actions in place of its own.
 
         Args:
@@ -78,9 +78,11 @@ class PolicyFactory:
             if action_space is None:
                 raise PolicyUsageError("a random policy needs an action_space or a forward_fn, both are None")
             forward_fn = RandomPolicy(action_space).forward
-        return _modes.random_collect_function(
+        random_policy = _modes.random_collect_function(
             forward_fn, policy.process_transition, policy.get_train_sample, _reset_nothing, policy.get_attribute
         )
+        # A collect mode without a state: a collector asks for nothing else.
+        return cast(CollectMode, random_policy)
 
 
 def _reset_nothing(data_id: list[int] | None = None) -> None:
@@ -95,9 +97,7 @@ class HasActionSpace(Protocol):
         """The space of the actions of one environment."""
 
 
-def get_random_policy(
-    cfg: EasyDict, policy: CollectMode, env: HasActionSpace
-) -> CollectMode | _modes.random_collect_function:
+def get_random_policy(cfg: EasyDict, policy: CollectMode, env: HasActionSpace) -> CollectMode:
     """A random policy over ``env.action_space``, or ``policy`` itself where its training data holds its own outputs
     (``cfg.policy.transition_with_policy_data``).
     """

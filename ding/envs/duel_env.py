@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
 from ding.envs.env.base_env import BaseEnv
@@ -80,7 +81,7 @@ class DuelEnv(BaseEnv):
         self._place_coin()
         return self._obs()
 
-    def step(self, action: Any) -> BaseEnvTimestep:  # type: ignore[override]
+    def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
         """Move both players.
 
         Raises:

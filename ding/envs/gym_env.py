@@ -1,12 +1,13 @@
 """A registered gymnasium env in one call."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ding.envs.env._making import make_gym_env
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 
 
-def env(cfg: Any, seed_api: bool = True, caller: str = "collector", **kwargs: Any) -> DingEnvWrapper:
+def env(cfg: Mapping[str, Any], seed_api: bool = True, caller: str = "collector", **kwargs: Any) -> DingEnvWrapper:
     """A :class:`DingEnvWrapper` around the env of ``cfg.env_id``.
 
     Args:

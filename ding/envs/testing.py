@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -20,6 +20,8 @@ from ding.envs.env.base_env import BaseEnv
 from ding.utils import ENV_REGISTRY, did_you_mean
 
 __all__ = ["CountingEnv", "CountingGymEnv", "CountingSettings", "Fault", "InjectedFault"]
+
+Obs: TypeAlias = np.ndarray | dict[str, np.ndarray]
 
 FAULT_KINDS = ("raise", "hang", "kill", "shape", "dtype", "nan", "nan_reward")
 
@@ -130,7 +132,7 @@ class CountingGymEnv(gymnasium.Env[Any, Any]):
         self.t = 0
         return self._disturb(self._obs(), 0.0)[0], {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Count one step."""
         self.actions.append(action)
         self.t += 1
@@ -149,7 +151,7 @@ class CountingGymEnv(gymnasium.Env[Any, Any]):
             return {"count": count, "flag": np.array([self.t % 2], dtype=np.int64)}
         return count
 
-    def _disturb(self, obs: Any, reward: float) -> tuple[Any, float]:
+    def _disturb(self, obs: Obs, reward: float) -> tuple[Any, float]:
         fault = self.settings.fault
         if not isinstance(fault, Fault) or not fault.strikes(self.episode, self.t):
             return obs, reward
@@ -164,7 +166,7 @@ class CountingGymEnv(gymnasium.Env[Any, Any]):
             return obs, float("nan")
         return self._spoil(obs, fault.kind), reward
 
-    def _spoil(self, obs: Any, kind: str) -> Any:
+    def _spoil(self, obs: Obs, kind: str) -> Any:
         count = obs["count"] if isinstance(obs, dict) else obs
         changed = {
             "shape": np.zeros((3,), np.float32),
@@ -190,7 +192,7 @@ class CountingEnv(BaseEnv):
         cfg: the fields of :class:`CountingSettings`.
     """
 
-    def __init__(self, cfg: Any = None) -> None:
+    def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
         self._core = CountingGymEnv(**vars(CountingSettings.from_cfg(cfg or {})))
         self.observation_space = self._core.observation_space
         self.action_space = self._core.action_space
@@ -214,7 +216,7 @@ class CountingEnv(BaseEnv):
         self._return = 0.0
         return self._core.reset()[0]
 
-    def step(self, action: Any) -> BaseEnvTimestep:  # type: ignore[override]
+    def step(self, action: object) -> BaseEnvTimestep:  # type: ignore[override]
         """Count one step."""
         obs, reward, terminated, truncated, info = self._core.step(action)
         self._return += reward

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from ding.torch_utils import one_hot
 from ding.utils import require_extra
+
+Table: TypeAlias = Sequence[int] | np.ndarray
 
 
 def num_first_one_hot(x: torch.Tensor, num: int) -> torch.Tensor:
@@ -41,7 +43,9 @@ def clip_one_hot(v: torch.Tensor, num: int) -> torch.Tensor:
     return one_hot(v.clamp(0, num - 1), num)
 
 
-def reorder_one_hot(v: torch.Tensor, dictionary: dict[int, int], num: int, transform: Any = None) -> torch.Tensor:
+def reorder_one_hot(
+    v: torch.Tensor, dictionary: dict[int, int], num: int, transform: Table | None = None
+) -> torch.Tensor:
     """One-hot ``[B, num]`` of the values that ``dictionary`` gives to ``v`` ``[B]``.
 
     Args:
@@ -58,7 +62,7 @@ def reorder_one_hot(v: torch.Tensor, dictionary: dict[int, int], num: int, trans
 
 
 def reorder_boolean_vector(
-    v: Sequence[int], dictionary: dict[int, int], num: int, transform: Any = None
+    v: Sequence[int], dictionary: dict[int, int], num: int, transform: Table | None = None
 ) -> torch.Tensor:
     """Float32 ``[num]`` with ones at the classes of the values in ``v``; see :func:`reorder_one_hot`."""
     result = torch.zeros(num)
@@ -68,7 +72,7 @@ def reorder_boolean_vector(
 
 
 def affine_transform(
-    data: Any,
+    data: float | np.ndarray | torch.Tensor,
     action_clip: bool = True,
     alpha: float | None = None,
     beta: float | None = None,
@@ -104,7 +108,7 @@ def batch_binary_encode(x: torch.Tensor, bit_num: int) -> torch.Tensor:
     return ((x.long().unsqueeze(-1) >> shifts) & 1).float()
 
 
-def get_postion_vector(x: Any) -> torch.Tensor:
+def get_postion_vector(x: float) -> torch.Tensor:
     """Sine and cosine position encoding of a number over 64 values, float32 ``[64]`` (Vaswani et al. 2017)."""
     exponents = torch.arange(64) // 2 * 2 / 64
     angles = float(x) / torch.pow(torch.tensor(10000.0), exponents)

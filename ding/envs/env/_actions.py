@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from ding.envs.env._obs import AnySpace
 
-def to_env_action(action: Any, space: Any) -> Any:
+
+def to_env_action(action: object, space: AnySpace | None) -> Any:
     """``action`` in the form that an env with this action space takes.
 
     Python ints pass; 0-d arrays, and int64 arrays ``(1,)`` for a space that is not an array space, become ints; tensors
@@ -34,7 +36,7 @@ def to_env_action(action: Any, space: Any) -> Any:
     return _from_array(np.asarray(action), space)
 
 
-def _from_array(action: np.ndarray, space: Any) -> Any:
+def _from_array(action: np.ndarray, space: AnySpace | None) -> Any:
     if isinstance(space, spaces.Discrete):
         if action.size != 1:
             raise TypeError(f"a discrete action must be a single int, found an array of shape {action.shape}")
@@ -49,7 +51,7 @@ def _from_array(action: np.ndarray, space: Any) -> Any:
     return action
 
 
-def scale_action(action: Any, space: Any) -> Any:
+def scale_action(action: Any, space: AnySpace) -> Any:
     """Clip to [-1, 1] and map affinely to the bounds of each Box of the space; other parts pass unchanged."""
     if isinstance(space, spaces.Dict):
         return {key: scale_action(value, space.spaces[key]) for key, value in action.items()}
@@ -62,7 +64,7 @@ def scale_action(action: Any, space: Any) -> Any:
     return scaled.astype(space.dtype, copy=False)
 
 
-def from_sample(sample: Any) -> Any:
+def from_sample(sample: object) -> Any:
     """A sample of an action space in the form that policies use: ints become int64 ``(1,)``, dict values arrays."""
     if isinstance(sample, (int, np.integer)):
         return np.array([sample], dtype=np.int64)

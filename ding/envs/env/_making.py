@@ -6,11 +6,12 @@ from copy import deepcopy
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from ding.envs.env._errors import EnvConfigError
+from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
+from ding.envs.env_wrappers._episode import AnyEnv
 from ding.utils import MissingExtraError, import_module, require_extra
 
 # Packages that register envs with gymnasium when asked: (part of the id, module, extra).
@@ -20,7 +21,7 @@ _LATE_REGISTRATIONS = (("ALE/", "ale_py", "atari"), ("NoFrameskip", "ale_py", "a
 _EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "pygame": "video", "ale": "atari"}
 
 
-def make_gym_env(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+def make_gym_env(env_id: str, **kwargs: Any) -> AnyEnv:
     """``gymnasium.make`` without its per-step checks; it can render to arrays where the env is able to.
 
     Raises:
@@ -39,7 +40,7 @@ def make_gym_env(env_id: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
         ) from error
 
 
-def _make(spec: Any, kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+def _make(spec: EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     # The callers keep to reset-before-step by themselves, so the guards would only cost time at every step.
     spec.disable_env_checker = True
     spec.order_enforce = False
@@ -48,7 +49,7 @@ def _make(spec: Any, kwargs: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     return gymnasium.make(spec, **kwargs)
 
 
-def find_spec(env_id: str) -> Any:
+def find_spec(env_id: str) -> EnvSpec:
     """A copy of the spec of a gymnasium env; ``package.module:Env-v0`` imports the module first.
 
     Raises:
@@ -69,25 +70,26 @@ def find_spec(env_id: str) -> Any:
         raise EnvConfigError(f"env.env_id: no gymnasium env is registered as {env_id!r}{hint}") from error
 
 
-def _render_modes(spec: Any) -> Any:
+def _render_modes(spec: EnvSpec) -> Sequence[str]:
     creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     return (getattr(creator, "metadata", None) or {}).get("render_modes", ())
 
 
-def as_gymnasium(env: Any) -> Any:
+def as_gymnasium(env: object) -> AnyEnv:
     """``env`` itself when it is known to speak the gymnasium API, else a wrapper that makes it."""
     if isinstance(env, GymToGymnasiumWrapper):
         return env
-    innermost = env.unwrapped if isinstance(env, gymnasium.Env) else None
-    if innermost is not None and (innermost.spec is not None or isinstance(innermost, GymToGymnasiumWrapper)):
-        return env
+    if isinstance(env, gymnasium.Env):
+        innermost = env.unwrapped
+        if innermost.spec is not None or isinstance(innermost, GymToGymnasiumWrapper):
+            return env
     # An env class that was ported by changing only its import still steps with 4 fields: let each result tell.
     return GymToGymnasiumWrapper(env)
 
 
 def apply_wrappers(
-    env: Any, wrappers: "str | Sequence[Mapping[str, Any] | Callable[[Any], Any]]", env_id: str | None, caller: str
-) -> Any:
+    env: AnyEnv, wrappers: "str | Sequence[Mapping[str, Any] | Callable[[Any], Any]]", env_id: str | None, caller: str
+) -> AnyEnv:
     """Wrap ``env`` in a named list of wrappers, or in each of a list of configs and callables, innermost first.
 
     Raises:

@@ -1,12 +1,14 @@
 """Observations and their spaces as the workers want them: arrays, floats as float32."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 
+AnySpace: TypeAlias = spaces.Space[Any]
 
-def float32_space(space: Any) -> Any:
+
+def float32_space(space: AnySpace) -> AnySpace:
     """The space with its float64 (and float16) boxes as float32."""
     if isinstance(space, spaces.Box) and space.dtype.kind == "f" and space.dtype != np.float32:
         return spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
@@ -17,7 +19,7 @@ def float32_space(space: Any) -> Any:
     return space
 
 
-def cast_obs(obs: Any, space: Any) -> Any:
+def cast_obs(obs: object, space: AnySpace | None) -> Any:
     """The observation as arrays, float32 where its space says so; dicts and tuples keep their form."""
     if isinstance(space, spaces.Box):
         array = np.asarray(obs)

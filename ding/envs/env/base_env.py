@@ -1,17 +1,24 @@
 """The contract of an env, and the helpers that find env classes and per-env configs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from copy import deepcopy
 from typing import Any
 
 import gymnasium
 
+from ding.config import ConfigError
 from ding.data import BaseEnvTimestep
-from ding.envs.env._errors import EnvConfigError
 from ding.utils import ENV_REGISTRY, import_module
 
 __all__ = ["BaseEnv", "BaseEnvTimestep", "create_model_env", "get_env_cls", "get_vec_env_setting"]
+
+
+class EnvConfigError(ConfigError, KeyError, ValueError):
+    """A key of the env config is missing, or names an env that is not there: a branch of `ding.config.errors`.
+
+    The built-in bases are what DI-engine raises in the same places.
+    """
 
 
 class BaseEnv(gymnasium.Env[Any, Any], ABC):
@@ -24,7 +31,7 @@ class BaseEnv(gymnasium.Env[Any, Any], ABC):
     reward_space: gymnasium.Space[Any]
 
     @abstractmethod
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
         """Keep the config; see ``create_collector_env_cfg`` for where it comes from."""
 
     @abstractmethod
@@ -55,12 +62,12 @@ class BaseEnv(gymnasium.Env[Any, Any], ABC):
         """One line about the env."""
 
     @staticmethod
-    def create_collector_env_cfg(cfg: Any) -> list[Any]:
+    def create_collector_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
         """One config per collector env: copies of ``cfg`` without ``collector_env_num``."""
         return copy_cfg(cfg, "collector_env_num")
 
     @staticmethod
-    def create_evaluator_env_cfg(cfg: Any) -> list[Any]:
+    def create_evaluator_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
         """One config per evaluator env: copies of ``cfg`` without ``evaluator_env_num``."""
         return copy_cfg(cfg, "evaluator_env_num")
 
@@ -77,7 +84,7 @@ class BaseEnv(gymnasium.Env[Any, Any], ABC):
         return None
 
 
-def copy_cfg(cfg: Any, num_key: str, **changes: Any) -> list[Any]:
+def copy_cfg(cfg: MutableMapping[str, Any], num_key: str, **changes: Any) -> list[Any]:
     """As many deep copies of ``cfg`` as its ``num_key`` says, without that key and with these changes.
 
     Raises:
@@ -109,7 +116,7 @@ def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
 
 
 def get_vec_env_setting(
-    cfg: Mapping[str, Any], collect: bool = True, eval_: bool = True
+    cfg: MutableMapping[str, Any], collect: bool = True, eval_: bool = True
 ) -> tuple[type[BaseEnv], list[Any] | None, list[Any] | None]:
     """What a pipeline needs to make its envs.
 
@@ -127,7 +134,7 @@ def get_vec_env_setting(
     return env_cls, collector_cfg, evaluator_cfg
 
 
-def create_model_env(cfg: Any) -> Any:
+def create_model_env(cfg: MutableMapping[str, Any]) -> Any:
     """An env to be used as a model of the world: built from a copy of ``cfg`` without ``import_names`` and ``type``."""
     cfg = deepcopy(cfg)
     import_module(list(cfg.pop("import_names", [])))

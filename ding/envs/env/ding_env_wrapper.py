@@ -1,6 +1,6 @@
 """``DingEnvWrapper``: any gymnasium env, or env of the old gym API, as a :class:`~ding.envs.BaseEnv`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from copy import deepcopy
 from typing import Any
 
@@ -10,11 +10,10 @@ from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
 from ding.envs.env._actions import from_sample, scale_action, to_env_action
-from ding.envs.env._errors import EnvConfigError
 from ding.envs.env._making import apply_wrappers, as_gymnasium, make_gym_env
 from ding.envs.env._obs import cast_obs, float32_space
 from ding.envs.env._stepping import FastStep, RawStep
-from ding.envs.env.base_env import BaseEnv, copy_cfg
+from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
 from ding.envs.env_wrappers._video import RecordEpisodes, require_video_writer
 from ding.utils import ENV_REGISTRY
@@ -60,8 +59,8 @@ class DingEnvWrapper(BaseEnv):
 
     def __init__(
         self,
-        env: Any = None,
-        cfg: Any = None,
+        env: object = None,
+        cfg: Mapping[str, Any] | None = None,
         seed_api: bool = True,
         caller: str = "collector",
         is_gymnasium: bool = False,
@@ -207,7 +206,7 @@ class DingEnvWrapper(BaseEnv):
         self._in_episode = True
         return cast_obs(obs, self._observation_space)
 
-    def step(self, action: Any) -> BaseEnvTimestep:  # type: ignore[override]
+    def step(self, action: object) -> BaseEnvTimestep:  # type: ignore[override]
         """Do one step; see :meth:`BaseEnv.step`.
 
         Args:
@@ -228,7 +227,7 @@ class DingEnvWrapper(BaseEnv):
             reward = np.maximum(reward, np.float32(REWARD_FLOOR))
         return BaseEnvTimestep(obs, reward, bool(terminated or truncated), info)
 
-    def _env_action(self, action: Any) -> Any:
+    def _env_action(self, action: object) -> Any:
         action = to_env_action(action, self._action_space)
         return scale_action(action, self._action_space) if self._act_scale else action
 
@@ -302,11 +301,11 @@ class DingEnvWrapper(BaseEnv):
         return f"{type(self).__name__}({self._env_id or self._raw_env!r})"
 
     @staticmethod
-    def create_collector_env_cfg(cfg: Any) -> list[Any]:
+    def create_collector_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
         """One config per collector env, with ``is_train=True``."""
         return copy_cfg(cfg, "collector_env_num", is_train=True)
 
     @staticmethod
-    def create_evaluator_env_cfg(cfg: Any) -> list[Any]:
+    def create_evaluator_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
         """One config per evaluator env, with ``is_train=False``."""
         return copy_cfg(cfg, "evaluator_env_num", is_train=False)

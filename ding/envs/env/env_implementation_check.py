@@ -45,7 +45,7 @@ def check_space_dtype(env: BaseEnv) -> None:
                 _require(space.dtype == np.float32, f"{path} has dtype {space.dtype}, expected float32")
 
 
-def _boxes(space: Any, path: str) -> list[tuple[str, Any]]:
+def _boxes(space: spaces.Space[Any], path: str) -> list[tuple[str, Any]]:
     if isinstance(space, spaces.Dict):
         return [item for name, part in space.spaces.items() for item in _boxes(part, f"{path}[{name!r}]")]
     if isinstance(space, spaces.Tuple):
@@ -53,7 +53,7 @@ def _boxes(space: Any, path: str) -> list[tuple[str, Any]]:
     return [(path, space)] if isinstance(space, spaces.Box) else []
 
 
-def check_array_space(data: Any, space: Any, name: str) -> None:
+def check_array_space(data: object, space: Any, name: str) -> None:
     """An array (or dict or sequence of arrays) has the type, dtype and shape of its space and lies within its bounds.
 
     Raises:
@@ -109,7 +109,7 @@ def check_step(env: BaseEnv) -> None:
                 break
 
 
-def check_different_memory(array1: Any, array2: Any, step_times: int) -> None:
+def check_different_memory(array1: object, array2: Any, step_times: int) -> None:
     """Two observations do not share memory.
 
     Raises:

@@ -121,7 +121,16 @@ class ObsStacker:
         Raises:
             Exception: what ``complain`` makes.
         """
-        columns = self._stack_any(obs, env_ids) if self._box is None else self._stack_box(obs, env_ids, self._box)
+        if self._box is None:
+            columns = self._stack_any(obs, env_ids)
+        else:
+            try:
+                columns = np.array(obs)
+            except ValueError:
+                columns = np.empty(0)  # of different shapes
+            if columns.shape[1:] != self._box.shape or columns.dtype != self._box.dtype:
+                self._check_rows(obs, env_ids, self._box)
+                columns = columns.astype(self._box.dtype)
         if self._check and (not isinstance(columns, np.ndarray) or has_nan(columns)):
             bad = first_nan(columns)
             if bad is not None:
@@ -129,20 +138,12 @@ class ObsStacker:
                 raise self._complain(env_ids[bad[0]], f"NaN in the observation{where}")
         return columns
 
-    def _stack_box(self, obs: Sequence[Any], env_ids: Sequence[int], box: spaces.Box) -> np.ndarray:
-        try:
-            column = np.array(obs)
-        except ValueError:
-            column = np.empty(0)  # of different shapes
-        shape, dtype = box.shape, box.dtype
-        if column.shape[1:] == shape and column.dtype == dtype:
-            return column
+    def _check_rows(self, obs: Sequence[Any], env_ids: Sequence[int], box: spaces.Box) -> None:
         for env_id, row in zip(env_ids, map(np.asarray, obs)):
-            if row.shape != shape:
-                raise self._complain(env_id, f"observation of shape {row.shape}, expected {shape}")
-            if not np.can_cast(row.dtype, dtype, "same_kind"):
-                raise self._complain(env_id, f"observation of dtype {row.dtype}, expected {dtype}")
-        return column.astype(dtype)
+            if row.shape != box.shape:
+                raise self._complain(env_id, f"observation of shape {row.shape}, expected {box.shape}")
+            if not np.can_cast(row.dtype, box.dtype, "same_kind"):
+                raise self._complain(env_id, f"observation of dtype {row.dtype}, expected {box.dtype}")
 
     def _stack_any(self, obs: Sequence[Any], env_ids: Sequence[int]) -> Columns:
         try:

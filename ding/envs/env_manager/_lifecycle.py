@@ -111,8 +111,8 @@ class EnvLifecycle:
 
         The list is shared: do not change it.
         """
-        if ids is self._ready_array:
-            return self.ready_ids
+        if ids is self._ready_array and self._ready is not None:
+            return self._ready
         env_ids = ids.tolist()
         for env_id in env_ids:
             if not 0 <= env_id < self.env_num:

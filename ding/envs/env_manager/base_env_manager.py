@@ -278,7 +278,7 @@ class BaseEnvManager(AbstractEnvManager):
             truncated[cuts] = True
         column = returns.astype(np.float32)
         if returns.ndim == 1:
-            everyone = len(env_ids) == self._env_num and env_ids is self._life.ready_ids
+            everyone = len(env_ids) == self._env_num and batch.env_ids is self._life.ready_array
             self._returns[slice(None) if everyone else batch.env_ids] += returns
             column = column[:, None]
         if infos:

@@ -1,6 +1,7 @@
 """Wrappers that change what a step, an episode or a reward is."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -9,19 +10,25 @@ from ding.utils import ENV_WRAPPER_REGISTRY
 
 Step = tuple[Any, Any, bool, bool, dict[str, Any]]
 Reset = tuple[Any, dict[str, Any]]
+AnyEnv = gymnasium.Env[Any, Any]
 AnyWrapper = gymnasium.Wrapper[Any, Any, Any, Any]
 
 
-def scalar(reward: Any) -> float:
+def scalar(reward: object) -> float:
     """A reward as a float; it may be a Python or numpy number or an array of one element."""
     return float(reward) if isinstance(reward, (int, float)) else float(np.asarray(reward).item())
+
+
+def box_of(env: AnyEnv) -> gymnasium.spaces.Box:
+    """The observation space of an env whose observations are arrays."""
+    return cast(gymnasium.spaces.Box, env.observation_space)
 
 
 @ENV_WRAPPER_REGISTRY.register("noop_reset")
 class NoopResetWrapper(AnyWrapper):
     """Start an episode with 1 to ``noop_max`` no-ops (action 0), drawn from the env's own generator."""
 
-    def __init__(self, env: Any, noop_max: int = 30) -> None:
+    def __init__(self, env: AnyEnv, noop_max: int = 30) -> None:
         super().__init__(env)
         self.noop_max = noop_max
         self.noop_action = 0
@@ -42,11 +49,11 @@ class MaxAndSkipWrapper(AnyWrapper):
     summed.
     """
 
-    def __init__(self, env: Any, skip: int = 4) -> None:
+    def __init__(self, env: AnyEnv, skip: int = 4) -> None:
         super().__init__(env)
         self.skip = skip
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step up to ``skip`` times, fewer at the end of the episode."""
         total = 0.0
         previous: Any = None
@@ -65,11 +72,11 @@ class MaxAndSkipWrapper(AnyWrapper):
 class ActionRepeatWrapper(AnyWrapper):
     """Do each action ``action_repeat`` times, sum the rewards, stop at the end of the episode."""
 
-    def __init__(self, env: Any, action_repeat: int = 1) -> None:
+    def __init__(self, env: AnyEnv, action_repeat: int = 1) -> None:
         super().__init__(env)
         self.action_repeat = action_repeat
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step up to ``action_repeat`` times."""
         total = 0.0
         for _ in range(self.action_repeat):
@@ -86,7 +93,7 @@ class DelayRewardWrapper(AnyWrapper):
     once.
     """
 
-    def __init__(self, env: Any, delay_reward_step: int = 0) -> None:
+    def __init__(self, env: AnyEnv, delay_reward_step: int = 0) -> None:
         super().__init__(env)
         self._delay_reward_step = delay_reward_step
         self._held = 0.0
@@ -98,7 +105,7 @@ class DelayRewardWrapper(AnyWrapper):
         self._steps = 0
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step; the reward is 0 unless it is time to pay."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         if self._delay_reward_step < 1:
@@ -115,7 +122,7 @@ class DelayRewardWrapper(AnyWrapper):
 class EvalEpisodeReturnWrapper(AnyWrapper):
     """Add ``info['eval_episode_return']``, float32 ``(1,)``, at the end of an episode: the sum of its rewards."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self._return = 0.0
 
@@ -124,7 +131,7 @@ class EvalEpisodeReturnWrapper(AnyWrapper):
         self._return = 0.0
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step and add."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._return += scalar(reward)
@@ -137,11 +144,11 @@ class EvalEpisodeReturnWrapper(AnyWrapper):
 class ClipRewardWrapper(AnyWrapper):
     """Replace a reward by its sign: -1, 0 or 1."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.reward_range = (-1, 1)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step and clip."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, float(np.sign(scalar(reward))), terminated, truncated, info
@@ -151,12 +158,12 @@ class ClipRewardWrapper(AnyWrapper):
 class EpisodicLifeWrapper(AnyWrapper):
     """End the episode with each lost life of an ALE game; the game itself is reset only when it is really over."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.lives = 0
         self.was_real_done = True
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step; ``terminated`` also when a life was lost."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.was_real_done = terminated or truncated
@@ -201,7 +208,7 @@ class TimeLimitWrapper(AnyWrapper):
     ``time_count``.
     """
 
-    def __init__(self, env: Any, max_limit: int) -> None:
+    def __init__(self, env: AnyEnv, max_limit: int) -> None:
         super().__init__(env)
         self.max_limit = max_limit
         self.time_count = 0
@@ -211,7 +218,7 @@ class TimeLimitWrapper(AnyWrapper):
         self.time_count = 0
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step and count."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.time_count += 1
@@ -227,7 +234,7 @@ class GymHybridDictActionWrapper(AnyWrapper):
     args)``.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.action_space = gymnasium.spaces.Dict(
             {
@@ -239,6 +246,6 @@ class GymHybridDictActionWrapper(AnyWrapper):
             }
         )
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Mapping[str, Any]) -> Step:
         """Step with type and arguments; the mask is for the learner only."""
         return self.env.step((action["type"], action["args"]))

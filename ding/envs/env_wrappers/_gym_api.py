@@ -1,6 +1,7 @@
 """One API for envs of gymnasium and of the old gym."""
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -65,7 +66,7 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
             result = self.env.reset() if options is None else self.env.reset(options=options)
         return split_reset(result)
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step, always with 5 fields."""
         result = self.env.step(action)
         if len(result) == 5:
@@ -93,16 +94,16 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return f"<GymToGymnasiumWrapper{self.env!r}>"
 
 
-def _modes(metadata: Any) -> Any:
+def _modes(metadata: Mapping[str, Any]) -> Any:
     return metadata.get("render_modes") or metadata.get("render.modes") or ()
 
 
-def _takes_seed(reset: Any) -> bool:
+def _takes_seed(reset: Callable[..., Any]) -> bool:
     parameters = inspect.signature(reset).parameters
     return "seed" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def split_reset(result: Any) -> tuple[Any, dict[str, Any]]:
+def split_reset(result: object) -> tuple[Any, dict[str, Any]]:
     """``(obs, info)`` from the result of a reset of either API."""
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
         return result

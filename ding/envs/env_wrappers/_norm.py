@@ -4,8 +4,9 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
-from ding.envs.env_wrappers._episode import AnyWrapper, Reset, Step, scalar
+from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY
 
 # Steps before the running statistics are trusted.
@@ -32,7 +33,7 @@ class RunningMeanStd:
         self._var = np.ones(self._shape, dtype=np.float64)
         self._count = self._epsilon
 
-    def update(self, x: Any) -> None:
+    def update(self, x: npt.ArrayLike) -> None:
         """Take in a batch ``[B, *shape]``."""
         x = np.asarray(x, dtype=np.float64)
         count, mean, var = x.shape[0], x.mean(axis=0), x.var(axis=0)
@@ -55,9 +56,9 @@ class RunningMeanStd:
 
 
 class _Float32Obs(gymnasium.ObservationWrapper[Any, Any, Any]):
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
-        shape = env.observation_space.shape
+        shape = box_of(env).shape
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32)
         self.clip_range = CLIP_RANGE
 
@@ -69,12 +70,12 @@ class ObsNormWrapper(_Float32Obs):
     The first 30 observations pass unchanged. The statistics live as long as the env.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.data_count = 0
-        self.rms = RunningMeanStd(shape=env.observation_space.shape)
+        self.rms = RunningMeanStd(shape=box_of(env).shape)
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: np.ndarray) -> np.ndarray:
         """Take in and standardise, float32."""
         self.data_count += 1
         self.rms.update(np.asarray(observation)[None])
@@ -87,12 +88,12 @@ class ObsNormWrapper(_Float32Obs):
 class StaticObsNormWrapper(_Float32Obs):
     """Standardise by a given mean and standard deviation, clipped to +-3."""
 
-    def __init__(self, env: Any, mean: Any, std: Any) -> None:
+    def __init__(self, env: AnyEnv, mean: npt.ArrayLike, std: npt.ArrayLike) -> None:
         super().__init__(env)
         self.mean = np.asarray(mean, dtype=np.float32)
         self.std = np.asarray(std, dtype=np.float32)
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: np.ndarray) -> np.ndarray:
         """Standardise, float32."""
         return np.clip((observation - self.mean) / self.std, *self.clip_range).astype(np.float32)
 
@@ -105,7 +106,7 @@ class RewardNormWrapper(AnyWrapper):
     env.
     """
 
-    def __init__(self, env: Any, reward_discount: float) -> None:
+    def __init__(self, env: AnyEnv, reward_discount: float) -> None:
         super().__init__(env)
         self.reward_discount = reward_discount
         self.cum_reward = 0.0
@@ -117,7 +118,7 @@ class RewardNormWrapper(AnyWrapper):
         self.cum_reward = 0.0
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step and scale the reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.data_count += 1

@@ -1,24 +1,25 @@
 """Wrappers that change the form of an observation."""
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import gymnasium
 import numpy as np
 
-from ding.envs.env_wrappers._episode import AnyWrapper, Reset, Step, scalar
+from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY, require_extra
 
 ObsWrapper = gymnasium.ObservationWrapper[Any, Any, Any]
 Shapes = tuple[Any, Any, Any]
+DType: TypeAlias = type[np.generic] | np.dtype[Any]
 
 
-def _box(low: float, high: float, shape: Sequence[int], dtype: Any) -> gymnasium.spaces.Box:
+def _box(low: float, high: float, shape: Sequence[int], dtype: DType) -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(low=low, high=high, shape=tuple(shape), dtype=dtype)
 
 
-def _bounds(space: Any) -> tuple[float, float]:
+def _bounds(space: gymnasium.spaces.Box) -> tuple[float, float]:
     return float(np.min(space.low)), float(np.max(space.high))
 
 
@@ -28,16 +29,16 @@ class WarpFrameWrapper(ObsWrapper):
     resized.
     """
 
-    def __init__(self, env: Any, size: int = 84) -> None:
+    def __init__(self, env: AnyEnv, size: int = 84) -> None:
         super().__init__(env)
         self._cv2 = require_extra("cv2", "atari")
         self.size = size
-        old = env.observation_space
+        old = box_of(env)
         self._channels_first = len(old.shape) == 3 and old.shape[0] < 10
         shape = (old.shape[0], size, size) if self._channels_first else (size, size)
         self.observation_space = _box(*_bounds(old), shape, old.dtype)
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: np.ndarray) -> np.ndarray:
         """Gray and resize (area interpolation)."""
         cv2 = self._cv2
         if not self._channels_first:
@@ -47,7 +48,7 @@ class WarpFrameWrapper(ObsWrapper):
         return np.stack(planes)
 
     @staticmethod
-    def new_shape(obs_shape: Any, act_shape: Any, rew_shape: Any, size: int = 84) -> Shapes:
+    def new_shape(obs_shape: Sequence[int], act_shape: object, rew_shape: object, size: int = 84) -> Shapes:
         """Shapes after wrapping."""
         return (size, size), act_shape, rew_shape
 
@@ -56,14 +57,15 @@ class WarpFrameWrapper(ObsWrapper):
 class ScaledFloatFrameWrapper(ObsWrapper):
     """Scale observations to float32 in [0, 1] by the bounds of the space."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
-        low, high = _bounds(env.observation_space)
+        old = box_of(env)
+        low, high = _bounds(old)
         self.bias = np.float32(low)
         self.scale = np.float32(high - low)
-        self.observation_space = _box(0.0, 1.0, env.observation_space.shape, np.float32)
+        self.observation_space = _box(0.0, 1.0, old.shape, np.float32)
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: np.ndarray) -> np.ndarray:
         """Scale."""
         return (observation.astype(np.float32) - self.bias) / self.scale
 
@@ -72,11 +74,11 @@ class ScaledFloatFrameWrapper(ObsWrapper):
 class FrameStackWrapper(AnyWrapper):
     """Stack the last ``n_frames`` observations on a new first axis; a reset repeats the first one."""
 
-    def __init__(self, env: Any, n_frames: int = 4) -> None:
+    def __init__(self, env: AnyEnv, n_frames: int = 4) -> None:
         super().__init__(env)
         self.n_frames = n_frames
         self.frames: deque[Any] = deque(maxlen=n_frames)
-        old = env.observation_space
+        old = box_of(env)
         self.observation_space = _box(*_bounds(old), (n_frames, *old.shape), old.dtype)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
@@ -85,14 +87,14 @@ class FrameStackWrapper(AnyWrapper):
         self.frames.extend([obs] * self.n_frames)
         return np.stack(self.frames), info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step and shift."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.frames.append(obs)
         return np.stack(self.frames), reward, terminated, truncated, info
 
     @staticmethod
-    def new_shape(obs_shape: Any, act_shape: Any, rew_shape: Any, n_frames: int = 4) -> Shapes:
+    def new_shape(obs_shape: Sequence[int], act_shape: object, rew_shape: object, n_frames: int = 4) -> Shapes:
         """Shapes after wrapping."""
         shape = (obs_shape,) if isinstance(obs_shape, int) else tuple(obs_shape)
         return (n_frames, *shape), act_shape, rew_shape
@@ -102,7 +104,7 @@ class FrameStackWrapper(AnyWrapper):
 class ObsTransposeWrapper(ObsWrapper):
     """Move channels first: ``[H, W, C]`` to ``[C, H, W]``; a tuple of n frames becomes ``[n, C, H, W]``."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         old: Any = env.observation_space
         if isinstance(old, gymnasium.spaces.Tuple):
@@ -113,14 +115,14 @@ class ObsTransposeWrapper(ObsWrapper):
             height, width, channels = old.shape
             self.observation_space = _box(*_bounds(old), (channels, height, width), old.dtype)
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: np.ndarray) -> np.ndarray:
         """Transpose."""
         if isinstance(observation, (tuple, list)):
             return np.stack(observation).transpose(0, 3, 1, 2)
         return observation.transpose(2, 0, 1)
 
     @staticmethod
-    def new_shape(obs_shape: Any, act_shape: Any, rew_shape: Any) -> Shapes:
+    def new_shape(obs_shape: Sequence[int], act_shape: object, rew_shape: object) -> Shapes:
         """Shapes after wrapping."""
         return (obs_shape[2], obs_shape[0], obs_shape[1]), act_shape, rew_shape
 
@@ -133,16 +135,16 @@ class TransposeWrapper(ObsTransposeWrapper):
 class RamWrapper(ObsWrapper):
     """Turn the 128 bytes of an Atari machine into a float32 ``[128, 1, 1]``."""
 
-    def __init__(self, env: Any, render: bool = False) -> None:
+    def __init__(self, env: AnyEnv, render: bool = False) -> None:
         super().__init__(env)
-        self.observation_space = _box(*_bounds(env.observation_space), (128, 1, 1), np.float32)
+        self.observation_space = _box(*_bounds(box_of(env)), (128, 1, 1), np.float32)
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: np.ndarray) -> np.ndarray:
         """Reshape."""
         return np.asarray(observation, dtype=np.float32).reshape(128, 1, 1)
 
     @staticmethod
-    def new_shape(obs_shape: Any, act_shape: Any, rew_shape: Any) -> Shapes:
+    def new_shape(obs_shape: Sequence[int], act_shape: object, rew_shape: object) -> Shapes:
         """Shapes after wrapping."""
         return (128, 1, 1), act_shape, rew_shape
 
@@ -155,7 +157,7 @@ class ObsPlusPrevActRewWrapper(AnyWrapper):
     float32 ``(1,)``.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.observation_space = gymnasium.spaces.Dict(
             {
@@ -173,13 +175,13 @@ class ObsPlusPrevActRewWrapper(AnyWrapper):
         action = np.zeros(shape, space.dtype) if shape else np.int64(-1)
         return self._extended(obs, action, 0.0), info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step; the observation names this very action."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._extended(obs, action, reward), reward, terminated, truncated, info
 
     @staticmethod
-    def _extended(obs: Any, action: Any, reward: Any) -> dict[str, Any]:
+    def _extended(obs: object, action: object, reward: object) -> dict[str, Any]:
         previous = np.int64(action) if isinstance(action, (int, np.integer)) else np.asarray(action)
         return {
             "obs": obs,
@@ -192,7 +194,7 @@ class ObsPlusPrevActRewWrapper(AnyWrapper):
 class AllinObsWrapper(AnyWrapper):
     """Observations ``{'obs', 'reward'}``; the reward is that of the step that led to ``obs``, float32 ``(1,)``."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.observation_space = gymnasium.spaces.Dict(
             {"obs": env.observation_space, "reward": _box(-np.inf, np.inf, (1,), np.float32)}
@@ -203,7 +205,7 @@ class AllinObsWrapper(AnyWrapper):
         obs, info = self.env.reset(seed=seed, options=options)
         return {"obs": obs, "reward": np.zeros(1, dtype=np.float32)}, info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         shown = np.array([scalar(reward)], dtype=np.float32)
@@ -220,15 +222,18 @@ class FlatObsWrapper(ObsWrapper):
 
     CHAR_CODES = 28
 
-    def __init__(self, env: Any, maxStrLen: int = 96) -> None:
+    def __init__(self, env: AnyEnv, maxStrLen: int = 96) -> None:
         super().__init__(env)
         self.max_str_len = maxStrLen
-        size = int(np.prod(env.observation_space["image"].shape)) + self.CHAR_CODES * maxStrLen
+        size = (
+            int(np.prod(cast(gymnasium.spaces.Dict, env.observation_space)["image"].shape or ()))
+            + self.CHAR_CODES * maxStrLen
+        )
         self.observation_space = _box(0, 255, (size,), np.float32)
         self._mission = ""
         self._codes: np.ndarray | None = None
 
-    def observation(self, observation: Any) -> Any:
+    def observation(self, observation: Mapping[str, Any]) -> np.ndarray:
         """Flatten.
 
         Raises:

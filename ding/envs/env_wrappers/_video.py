@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.envs.env_wrappers._episode import AnyWrapper, Reset, Step
+from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step
 from ding.utils import require_extra
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class RecordEpisodes(AnyWrapper):
         ValueError: the env does not render to arrays.
     """
 
-    def __init__(self, env: Any, folder: "str | Path", prefix: str = "rl-video") -> None:
+    def __init__(self, env: AnyEnv, folder: "str | Path", prefix: str = "rl-video") -> None:
         super().__init__(env)
         if env.render_mode != "rgb_array":
             raise ValueError(
@@ -110,7 +110,7 @@ class RecordEpisodes(AnyWrapper):
         self._opening = self._frame()
         return result
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step and record."""
         result = self.env.step(action)
         if self._opening is not None:

@@ -3,8 +3,10 @@
 Every wrapper is a :class:`gymnasium.Wrapper`; those with a registered name can be listed in ``cfg.env_wrapper``.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import gymnasium
 
 from ding.envs.env_wrappers._episode import (
     ActionRepeatWrapper,
@@ -62,10 +64,12 @@ __all__ = [
     "update_shape",
 ]
 
+Shape: TypeAlias = int | Sequence[int]
+
 _UNREGISTERED = {cls.__name__: cls for cls in (TransposeWrapper, TimeLimitWrapper, FlatObsWrapper)}
 
 
-def create_env_wrapper(env: Any, env_wrapper_cfg: Mapping[str, Any]) -> Any:
+def create_env_wrapper(env: gymnasium.Env[Any, Any], env_wrapper_cfg: Mapping[str, Any]) -> Any:
     """Wrap ``env`` as a config says.
 
     Args:
@@ -82,7 +86,9 @@ def create_env_wrapper(env: Any, env_wrapper_cfg: Mapping[str, Any]) -> Any:
     return ENV_WRAPPER_REGISTRY.build(env_wrapper_cfg["type"], env, **env_wrapper_cfg.get("kwargs", {}))
 
 
-def update_shape(obs_shape: Any, act_shape: Any, rew_shape: Any, wrapper_names: Iterable[str]) -> tuple[Any, Any, Any]:
+def update_shape(
+    obs_shape: Shape, act_shape: Shape, rew_shape: Shape, wrapper_names: Iterable[str]
+) -> tuple[Any, Any, Any]:
     """The shapes of observation, action and reward after these wrappers.
 
     Args:

@@ -187,7 +187,7 @@ class WorkerEngine:
         """Order an attribute (``args`` is ``None``) or the result of a method."""
         self._order(Command.CALL, env_id, Message("call", (env_id, name, args)))
 
-    def step_object(self, env_id: int, action: Any) -> None:
+    def step_object(self, env_id: int, action: object) -> None:
         """Order a step with an action that has no fixed array form."""
         self._order(Command.STEP, env_id, Message("step", (env_id, action)))
 

@@ -1,10 +1,10 @@
 """Floor 6: the control plane of the parallel mode.
 
 A `Master` gives tasks to `Slave`s; JSON over HTTP in both directions, never data. `docs/architecture.md` shows where it
-stands, ``ding.interaction.exception.base`` draws the tree of errors, ``ding.interaction.inproc`` is the same within one
-process.
+stands, ``ding.interaction.errors`` draws the tree of errors, ``ding.interaction.messages`` has the messages,
+``ding.interaction.base.inproc`` is the same within one process.
 
-Flask and waitress are imported when a service starts to listen over HTTP.
+The HTTP server is imported when a service starts to listen over HTTP.
 """
 
 from ding.utils.exports import lazy_exports

@@ -1,8 +1,8 @@
 from ding.interaction.base import TlsConfig as TlsConfig
 from ding.interaction.base import read_run_token as read_run_token
 from ding.interaction.base import write_run_token as write_run_token
-from ding.interaction.exception import InteractionError as InteractionError
-from ding.interaction.inproc import InprocTransport as InprocTransport
+from ding.interaction.base.inproc import InprocTransport as InprocTransport
+from ding.interaction.errors import InteractionError as InteractionError
 from ding.interaction.master import Connection as Connection
 from ding.interaction.master import EnrolRefuse as EnrolRefuse
 from ding.interaction.master import Master as Master

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.transport import Server, Transport, Wire
-from ding.interaction.exception.base import UnreachableError
+from ding.interaction.errors import UnreachableError
 from ding.interaction.values import ResponseValues
 
 #: What may happen to a request: it never arrives; it arrives but the answer does not; it arrives twice.
@@ -67,7 +66,9 @@ class _FaultyWire(Wire):
         self._inner = inner
         self._choose = choose
 
-    def send(self, method: str, path: str, data: Any, headers: Mapping[str, str], timeout_s: float) -> ResponseValues:
+    def send(
+        self, method: str, path: str, data: object, headers: Mapping[str, str], timeout_s: float
+    ) -> ResponseValues:
         """See ``Wire.send``."""
         fault = self._choose(method, path)
         if fault == "drop_request":

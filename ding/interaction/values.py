@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+from ding.interaction.messages import AnswerBody, convert
+from ding.interaction.wire import loads
+
+
+class Response(Protocol):
+    """An HTTP answer: of ``HttpEngine``, of ``requests``, or of another client."""
+
+    status_code: Any
+    content: Any
 
 
 class ResponseValues(NamedTuple):
@@ -16,29 +25,21 @@ class ResponseValues(NamedTuple):
     data: Any
 
     @classmethod
-    def from_payload(cls, status_code: int, payload: Any) -> ResponseValues:
-        """From a decoded body ``{"success", "code", "message", "data"}``.
+    def from_body(cls, status_code: int, body: bytes) -> ResponseValues:
+        """From a body ``{"success", "code", "message", "data"}``.
 
         Raises:
-            ValueError: the payload is no such object.
+            ValueError: the body is not the JSON object that the protocol asks for.
         """
-        if not isinstance(payload, Mapping):
-            raise ValueError(f"an answer must be an object, got {type(payload).__name__}")
-        code = payload.get("code", 0 if status_code < 400 else -1)
-        message = payload.get("message")
-        if isinstance(code, bool) or not isinstance(code, int):
-            raise ValueError(f"the code of an answer must be an integer, got {type(code).__name__}")
-        success = bool(payload.get("success", status_code < 400))
-        return cls(status_code, success, code, "" if message is None else str(message), payload.get("data"))
+        answer = convert(loads(body), AnswerBody, "answer")
+        return cls(status_code, answer.success and status_code < 400, answer.code, answer.message or "", answer.data)
 
 
 def get_values_from_response(response: Any) -> ResponseValues:
-    """The values of an answer of ``requests`` or of a Flask test client.
+    """The values of an answer of an HTTP client, or of a Flask test client.
 
     Raises:
         ValueError: the body is not the JSON object that the protocol asks for.
     """
-    from ding.interaction.wire import loads  # wire needs the errors, and they need this module
-
     body = response.content if hasattr(response, "content") else response.get_data()
-    return ResponseValues.from_payload(int(response.status_code), loads(body))
+    return ResponseValues.from_body(int(response.status_code), body)

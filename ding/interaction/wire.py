@@ -2,7 +2,7 @@
 
 A float that is not finite travels as ``{"$float": "inf"}`` (or ``"-inf"``, ``"nan"``) and arrives as the float again,
 because configs are full of infinite limits. Numpy scalars and arrays and torch tensors travel as plain numbers and
-lists.
+lists, messages (``ding.interaction.messages``) as objects.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import os
 import re
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from ding.interaction.config import MAX_JSON_DEPTH
-from ding.interaction.exception.base import WireError
+from ding.interaction.errors import WireError
 
 _FLOAT_KEY = "$float"
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -22,7 +25,7 @@ _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: object) -> bytes:
     """``value`` as compact JSON.
 
     Raises:
@@ -57,15 +60,18 @@ def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
         raise WireError(f"the body is no JSON: {type(error).__name__}") from error
 
 
-def _plain(value: Any) -> Any:
-    if callable(getattr(value, "tolist", None)):
-        return value.tolist()
+def _plain(value: object) -> Any:
+    if isinstance(value, Struct):
+        return asdict(value)
+    to_list = getattr(value, "tolist", None)
+    if callable(to_list):
+        return to_list()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _tagged(value: Any) -> Any:
+def _tagged(value: object) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else {_FLOAT_KEY: str(float(value))}
     if isinstance(value, dict):

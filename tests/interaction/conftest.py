@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ding.interaction import InprocTransport, Master, Slave, TaskFail
-from ding.interaction.base.transport import HttpTransport, Transport
+from ding.interaction.base.http import HttpTransport
+from ding.interaction.base.transport import Transport
 
 WAIT_S = 20.0
 RUN_TOKEN = "0123456789abcdef" * 4

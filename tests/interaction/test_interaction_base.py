@@ -1,19 +1,20 @@
-"""The parts below masters and slaves: wire, schema, addresses, HTTP client, answers, tokens, events."""
+"""The parts below masters and slaves: wire, messages, addresses, HTTP client, answers, tokens, events."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import socket
 import threading
+import time
 
 import flask
 import pytest
-import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ding.interaction import inproc, read_run_token, write_run_token
+from ding.interaction import InprocTransport, messages, read_run_token, write_run_token
 from ding.interaction.base import (
     ControllableContext,
     ControllableService,
@@ -34,10 +35,12 @@ from ding.interaction.base import (
     translate_dict_func,
 )
 from ding.interaction.base.endpoint import Answer, Endpoint
+from ding.interaction.base.http import HttpTransport, resolve_transport
 from ding.interaction.base.server import HttpServer
 from ding.interaction.base.token import TokenGuard
-from ding.interaction.base.transport import Client, HttpTransport, resolve_transport
+from ding.interaction.base.transport import Client
 from ding.interaction.exception import (
+    HTTPError,
     InteractionError,
     ResponseException,
     SchemaError,
@@ -46,19 +49,6 @@ from ding.interaction.exception import (
     UnreachableError,
     WireError,
     get_slave_exception_by_error,
-)
-from ding.interaction.schema import (
-    Boolean,
-    Identifier,
-    Integer,
-    ListOf,
-    Nullable,
-    Number,
-    ObjectOf,
-    OneOf,
-    Record,
-    Text,
-    check,
 )
 from ding.interaction.wire import dumps, loads
 
@@ -126,46 +116,38 @@ def test_what_cannot_be_sent():
             dumps(value)
 
 
+TASK = {"task": {"id": "a"}}
+ENROL = {"name": "w", "role": "collector", "address": "http://127.0.0.1:1", "incarnation": "i"}
+
+
 @pytest.mark.parametrize(
-    ("value", "schema", "message"),
+    ("value", "kind", "message"),
     [
-        (1, Text(), "body: expected a text, got int"),
-        ("abc", Text(max_length=2), "at most 2 characters, got 3"),
-        ("a/b", Identifier(), "an identifier that matches"),
-        ("..", Identifier(), "an identifier"),
-        ("", Identifier(), "an identifier"),
-        ("a\n", Identifier(), "an identifier"),
-        (True, Integer(), "expected an integer, got bool"),
-        (5, Integer(maximum=4), "at most 4"),
-        (-1, Number(minimum=0), "at least 0"),
-        (math.nan, Number(minimum=0), "at least 0"),
-        (1, Boolean(), "a boolean"),
-        ("colector", OneOf(("collector", "learner")), "Did you mean 'collector'"),
-        (True, OneOf((1, 2)), "one of"),
-        ([1, "x"], ListOf(Integer()), r"body\[1\]: expected an integer"),
-        ([1, 2], ListOf(max_length=1), "at most 1 items"),
-        ({"a": "x"}, ObjectOf(Integer()), "body.'a': expected an integer"),
-        ({}, Record({"id": Text()}), "the key 'id' is missing"),
-        ({"id": "x", "dta": 1}, Record({"id": Text()}, {"data": Integer()}), "Did you mean 'data'"),
-        ({"a": {"b": 1}}, Record({"a": Record({"b": Text()})}), "body.a.b: expected a text"),
-        ("x", Nullable(Integer()), "an integer"),
+        ([], messages.NewTask, "expected `object`, got `array`"),
+        ({}, messages.NewTask, "missing required field `task`"),
+        ({"task": {}}, messages.NewTask, r"missing required field `id` - at `\$.task`"),
+        ({"task": {"id": 5}}, messages.NewTask, r"expected `str`, got `int` - at `\$.task.id`"),
+        *[({"task": {"id": bad}}, messages.NewTask, r"at `\$.task.id`") for bad in ("a/b", "..", "", "a\n", "x" * 121)],
+        ({**TASK, "message": "x" * 1_000_001}, messages.Result, r"at `\$.message`"),
+        ({**TASK, "worker": {"pid": 1}}, messages.Result, r"unknown field `pid` - at `\$.worker`"),
+        ({"master": {"address": "x" * 513}}, messages.Connect, "length <= 512"),
+        ({**ENROL, "resorce": {}}, messages.Enrol, "unknown field `resorce`"),
+        ({**ENROL, "resource": []}, messages.Enrol, r"expected `object`, got `array` - at `\$.resource`"),
+        ({**ENROL, "\ud800": 1}, messages.Enrol, "surrogates"),
+        (True, int, "expected `int`, got `bool`"),
+        ("1", int, "expected `int`, got `str`"),
     ],
 )
-def test_what_does_not_fit(value, schema, message):
-    with pytest.raises(SchemaError, match=message):
-        check(value, schema)
+def test_messages_of_the_wrong_shape(value, kind, message):
+    with pytest.raises(SchemaError, match=f"(?i)^body: .*{message}"):
+        messages.convert(value, kind)
 
 
-def test_what_fits():
-    for value, schema in (
-        ("a-1_b.c", Identifier()),
-        (None, Nullable(Integer())),
-        (3, Number(0, 3)),
-        ([], ListOf(Integer())),
-        ({"id": 1, "more": 2}, Record({"id": Integer()}, extra=True)),
-        ("a", OneOf(("a",))),
-    ):
-        assert check(value, schema) is value
+def test_messages():
+    result = messages.convert({**TASK, "result": [1], "unknown": 1}, messages.Result)
+    assert (result.task.id, result.result, result.message, result.worker.incarnation) == ("a", [1], "", None)
+    for message in (result, messages.convert(ENROL, messages.Enrol)):
+        assert messages.convert(loads(dumps(message)), type(message)) == message
 
 
 def test_addresses():
@@ -185,7 +167,7 @@ def test_addresses():
 @pytest.fixture
 def server():
     endpoint = Endpoint(TokenGuard(None))
-    endpoint.add("POST", "/echo", lambda call: Answer("echo", {"body": call.body(ObjectOf()), "x": call.header("X")}))
+    endpoint.add("POST", "/echo", lambda call: Answer("echo", {"body": call.body(dict), "x": call.header("X")}))
     endpoint.add("GET", "/refuse", lambda call: refuse())
     server = HttpServer(endpoint, "127.0.0.1", 0)
     yield server
@@ -201,7 +183,7 @@ def test_http_engine(server):
     engine = HttpEngine("127.0.0.1", server.port)
     response = engine.request("POST", "echo", {"a": math.inf}, {"X": "1"})
     assert get_values_from_response(response) == (200, True, 0, "echo", {"body": {"a": math.inf}, "x": "1"})
-    with pytest.raises(requests.HTTPError):
+    with pytest.raises(HTTPError):
         engine.request("GET", "refuse")
     response = engine.request("GET", "/refuse", raise_for_status=False)
     assert get_values_from_response(response) == (404, False, 233, "no", {"a": 1})
@@ -229,32 +211,93 @@ def test_http_engine_class(server):
 
 
 def test_http_engine_tries_again(server):
-    port = server.port
+    engine = HttpEngine("127.0.0.1", server.port)
+    assert engine.request("POST", "echo", {"a": 1}).json()["data"]["body"] == {"a": 1}
     server.close()
-    engine = HttpEngine("127.0.0.1", port)
-    sent = []
-    send = engine._send
-    engine._send = lambda *args: sent.append(1) or send(*args)
-    for retries in (0, 2):
-        sent.clear()
-        with pytest.raises(requests.ConnectionError):
-            engine.request("GET", "ping", retries=retries, retry_waiting=0.0)
-        assert len(sent) == retries + 1
+    begin = time.monotonic()
+    with pytest.raises(UnreachableError, match=r"POST http://127\.0\.0\.1"):
+        engine.request("POST", "echo", retries=0, retry_waiting=WAIT_S)
+    with pytest.raises(UnreachableError):
+        engine.request("POST", "echo", retries=2, retry_waiting=0.1)
+    assert 0.2 <= time.monotonic() - begin < WAIT_S
     engine.close()
 
 
-def test_an_answer_that_is_no_json_is_no_answer():
-    app_server = HttpServer(Endpoint(TokenGuard(None)), "127.0.0.1", 0)
-    app_server._server.application = lambda environ, start: start("200 OK", [("Content-Length", "2")]) or [b"hi"]
-    wire = HttpTransport().open("127.0.0.1", app_server.port)
-    with pytest.raises(UnreachableError, match="no JSON"):
-        wire.send("GET", "/x", None, {}, WAIT_S)
-    wire.close()
-    app_server.close()
+class ScriptedServer:
+    """Answers each request with the next of some texts, as they are."""
+
+    def __init__(self, *answers):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.connections = 0
+        self.thread = threading.Thread(target=self.serve, args=(list(answers),), daemon=True)
+        self.thread.start()
+
+    def serve(self, answers):
+        while answers:
+            connection, _ = self.listener.accept()
+            self.connections += 1
+            with connection:
+                while answers and self.receive(connection):
+                    connection.sendall(answers.pop(0))
+                    if b"close" in answers[:1]:
+                        answers.pop(0)
+                        break
+
+    @staticmethod
+    def receive(connection):
+        """A request, which ends with its empty object; False at the end of the connection."""
+        request = b""
+        while not request.endswith(b"{}"):
+            part = connection.recv(65536)
+            if not part:
+                return False
+            request += part
+        return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.listener.close()
+        self.thread.join(WAIT_S)
+
+
+def answer(body):
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+@pytest.mark.parametrize("text", [answer(b"hi"), answer(b"[]"), b"HTTP/1.1 what\r\n\r\n", b"nothing\r\n\r\n"])
+def test_an_answer_that_is_no_json_is_no_answer(text):
+    with ScriptedServer(text, b"close") as scripted:
+        wire = HttpTransport().open("127.0.0.1", scripted.port)
+        with pytest.raises(UnreachableError):
+            wire.send("GET", "/x", None, {}, WAIT_S)
+        wire.close()
+
+
+def test_connections_are_kept_and_replaced_when_the_server_has_closed_them():
+    with ScriptedServer(answer(b"{}"), answer(b"{}"), b"close", answer(b"{}")) as scripted:
+        wire = HttpTransport().open("127.0.0.1", scripted.port)
+        for _ in range(2):
+            assert wire.send("GET", "/x", None, {}, WAIT_S).status_code == 200
+        assert scripted.connections == 1
+        time.sleep(0.1)  # until the end of the connection has arrived
+        assert wire.send("GET", "/x", None, {}, WAIT_S).status_code == 200
+        assert scripted.connections == 2
+        wire.close()
+
+
+def test_a_silent_server_is_given_up_at_the_deadline():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        wire = HttpTransport().open("127.0.0.1", silent.getsockname()[1])
+        with pytest.raises(UnreachableError, match="timed out"):
+            wire.send("GET", "/x", None, {}, 0.1)
+        wire.close()
 
 
 def test_client_gives_up_when_closed():
-    wire = inproc.InprocTransport().open("127.0.0.1", 1)
+    wire = InprocTransport().open("127.0.0.1", 1)
     client = Client(wire, dict, get_slave_exception_by_error, retries=10**6, retry_waiting_s=WAIT_S)
     failed = []
 
@@ -273,7 +316,8 @@ def test_client_gives_up_when_closed():
 
 def test_transports_by_name():
     assert isinstance(resolve_transport(None, None), HttpTransport)
-    assert resolve_transport("inproc", None) is inproc.default_network()
+    assert isinstance(resolve_transport("inproc", None), InprocTransport)
+    assert resolve_transport("inproc", None) is resolve_transport("inproc", None)
     for bad in ("carrier pigeon", 5):
         with pytest.raises(ValueError, match="transport must be"):
             resolve_transport(bad, None)
@@ -316,13 +360,16 @@ def test_answers_of_flask_views():
 
 
 def test_response_exception_of_an_http_error(server):
-    response = requests.get(f"http://127.0.0.1:{server.port}/refuse", timeout=WAIT_S)
-    error = ResponseException(requests.HTTPError(response=response))
+    engine = HttpEngine("127.0.0.1", server.port)
+    with pytest.raises(HTTPError) as caught:
+        engine.request("GET", "refuse")
+    engine.close()
+    error = ResponseException(caught.value)
     assert (error.status_code, error.success, error.code) == (404, False, 233)
     assert (error.message, error.data) == ("no", {"a": 1})
     assert isinstance(error, InteractionError)
     with pytest.raises(ValueError, match="without a response"):
-        ResponseException(requests.HTTPError())
+        ResponseException(HTTPError())
 
 
 def test_run_token_files(tmp_path):

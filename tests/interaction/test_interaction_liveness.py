@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from ding.interaction import EnrolRefuse, Master, TaskStatus
-from ding.interaction.base.network import split_http_address
+from ding.interaction.base.addresses import split_http_address
 from ding.interaction.exception import (
     ConnectionLost,
     ConnectTimeout,

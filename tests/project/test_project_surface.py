@@ -101,8 +101,7 @@ def test_the_import_of_the_workers_is_light() -> None:
     heavy = [
         "tensorboardX",
         "flask",
-        "waitress",
-        "requests",
+        "cheroot",
         "rich",
         "matplotlib",
         "cv2",

@@ -1,6 +1,8 @@
+from ding.interaction.base.addresses import get_host_ip as get_host_ip
+from ding.interaction.base.addresses import join_http_address as join_http_address
+from ding.interaction.base.addresses import split_http_address as split_http_address
 from ding.interaction.base.app import ResponsibleException as ResponsibleException
 from ding.interaction.base.app import failure_response as failure_response
-from ding.interaction.base.app import get_values_from_response as get_values_from_response
 from ding.interaction.base.app import responsible as responsible
 from ding.interaction.base.app import success_response as success_response
 from ding.interaction.base.common import ControllableContext as ControllableContext
@@ -9,13 +11,11 @@ from ding.interaction.base.common import default_func as default_func
 from ding.interaction.base.common import random_token as random_token
 from ding.interaction.base.common import translate_dict_func as translate_dict_func
 from ding.interaction.base.network import HttpEngine as HttpEngine
-from ding.interaction.base.network import get_host_ip as get_host_ip
 from ding.interaction.base.network import get_http_engine_class as get_http_engine_class
-from ding.interaction.base.network import join_http_address as join_http_address
-from ding.interaction.base.network import split_http_address as split_http_address
 from ding.interaction.base.threading import DblEvent as DblEvent
 from ding.interaction.base.tls import TlsConfig as TlsConfig
 from ding.interaction.base.token import read_run_token as read_run_token
 from ding.interaction.base.token import resolve_run_token as resolve_run_token
 from ding.interaction.base.token import write_run_token as write_run_token
 from ding.interaction.base.transport import Transport as Transport
+from ding.interaction.values import get_values_from_response as get_values_from_response

@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from ding.interaction.base.app import ResponsibleException, payload
+from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.token import TokenGuard
 from ding.interaction.config import MAX_BODY_BYTES
-from ding.interaction.exception.base import SchemaError, WireError
+from ding.interaction.errors import SchemaError, WireError
 from ding.interaction.exception.protocol import ProtocolErrorCode
-from ding.interaction.schema import Schema, check
-from ding.interaction.wire import loads
+from ding.interaction.messages import AnswerBody, MessageT, convert
+from ding.interaction.wire import dumps, loads
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +40,14 @@ class Call:
         """The value of a header, or None."""
         return self._headers.get(name)
 
-    def body(self, schema: Schema, code: int = ProtocolErrorCode.BODY_INVALID) -> Any:
+    def body(self, kind: type[MessageT], code: int = ProtocolErrorCode.BODY_INVALID) -> MessageT:
         """The decoded body.
 
         Raises:
-            ResponsibleException: it is no JSON or does not fit ``schema`` (400, with ``code``).
+            ResponsibleException: it is no JSON, or none of this kind (400, with ``code``).
         """
         try:
-            return check(loads(self._read_body() or b"{}"), schema)
+            return convert(loads(self._read_body() or b"{}"), kind)
         except (WireError, SchemaError) as error:
             raise ResponsibleException(code, str(error), status_code=400) from error
 
@@ -74,20 +74,23 @@ class Endpoint:
         """Add a route."""
         self.routes[(method, path)] = handler
 
-    def handle(
-        self, method: str, path: str, headers: Headers, read_body: Callable[[], bytes]
-    ) -> tuple[int, dict[str, Any]]:
-        """The HTTP status and the body of the answer. Never raises for a request, however malformed."""
+    def handle(self, method: str, path: str, headers: Headers, read_body: Callable[[], bytes]) -> tuple[int, bytes]:
+        """The HTTP status and the body (JSON) of the answer. Never raises for a request, however malformed."""
         try:
-            self.guard.check(headers.get("Authorization"))
-            answer = self._find(method, path)(Call(headers, read_body))
-        except ResponsibleException as error:
-            return error.status_code, payload(False, error.code, error.message, error.data)
+            status, answer = self._answer(method, path, Call(headers, read_body))
+            return status, dumps(answer)
         except Exception:
             log.exception("the handler of %s %s failed", method, path[:80])
-            text = "A hook of the service failed; its log tells more."
-            return 500, payload(False, ProtocolErrorCode.INTERNAL_ERROR, text, None)
-        return 200, payload(True, 0, answer.message, answer.data)
+            text = "A hook of the service failed; its log has the traceback."
+            return 500, dumps(AnswerBody(False, ProtocolErrorCode.INTERNAL_ERROR, text))
+
+    def _answer(self, method: str, path: str, call: Call) -> tuple[int, AnswerBody]:
+        try:
+            self.guard.check(call.header("Authorization"))
+            answer = self._find(method, path)(call)
+        except ResponsibleException as error:
+            return error.status_code, AnswerBody(False, error.code, error.message, error.data)
+        return 200, AnswerBody(True, 0, answer.message, answer.data)
 
     def _find(self, method: str, path: str) -> Handler:
         handler = self.routes.get((method, path))

@@ -1,152 +1,309 @@
-"""The HTTP server: a Flask app on waitress, with a loop that ends cleanly.
+"""The HTTP server: connections, time-outs, limits and TLS of ``cheroot``, in front of the routes of an endpoint.
 
-Waitress is used for TLS too: it has none of its own, so its connections are wrapped in non-blocking TLS
-(``_guarded._TlsChannel``). The server of werkzeug would take an ``ssl_context``, but it closes the connection after
-each answer (a new handshake per request), spends a thread on every client however slow, and answers some malformed
-requests with 5xx; this way both run through the same parser and limits.
+The token is checked, and with it everything that is known from the headers, before any of the body is read. Every
+refusal is JSON of the protocol, and none of a malformed request is a 5xx.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
+import os
 import socket
 import ssl
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from http import HTTPStatus
+from typing import Any
 
+from cheroot.errors import MaxSizeExceeded
+from cheroot.makefile import MakeFile
+from cheroot.server import Gateway, HeaderReader, HTTPConnection, HTTPRequest, HTTPServer
+from cheroot.ssl import Adapter
+
+from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.transport import Server
-from ding.interaction.config import MAX_BODY_BYTES
-from ding.interaction.exception.base import PortTakenError
-
-if TYPE_CHECKING:
-    from flask import Flask
+from ding.interaction.config import GLOBAL_HOST, MAX_REQUEST_SECONDS
+from ding.interaction.errors import PortTakenError
+from ding.interaction.exception.protocol import ProtocolErrorCode
+from ding.interaction.messages import AnswerBody
+from ding.interaction.wire import dumps
 
 log = logging.getLogger(__name__)
 
-_THREADS = 4
 _MAX_HEADER_BYTES = 16 * 2**10
-_MAX_CONNECTIONS = 900  # with poll, not select; stays below the usual 1024 open files of a process
+_MAX_IDLE_CONNECTIONS = 900  # below the usual limit of 1024 open files of a process
 _IDLE_CONNECTION_SECONDS = 60
-_LOOP_SECONDS = 5.0
-_CLOSE_SECONDS = 5.0
+# A request occupies a thread from its first byte on; where clients are slow there are more and more of them.
+_THREADS = 4
+_MAX_THREADS = 256
+# How often the server looks whether it has to stop.
+_LOOK_SECONDS = 0.1
+_CLOSE_SECONDS = 5
+# How long a connection stays open after a refusal, for the client to read the answer, and how much it may still send
+# meanwhile.
+_LINGER_SECONDS = 2.0
+_LINGER_BYTES = 64 * 2**20
+
+_EXPECT = b"Ding-Expect"
+_REFUSALS = {
+    405: (ProtocolErrorCode.METHOD_NOT_ALLOWED, "The path does not know this method."),
+    408: (ProtocolErrorCode.REQUEST_TIMED_OUT, "The request came too slowly."),
+    413: (ProtocolErrorCode.BODY_TOO_LARGE, "The body is too large."),
+    431: (ProtocolErrorCode.HEADERS_TOO_LARGE, "The headers are too large."),
+    400: (ProtocolErrorCode.REQUEST_INVALID, "The request is no well-formed HTTP."),
+}
 
 
-def make_app(endpoint: Endpoint) -> Flask:
-    """A Flask app for the routes of ``endpoint``."""
-    import flask
-    from werkzeug.exceptions import HTTPException
-
-    from ding.interaction.base.app import payload
-    from ding.interaction.exception.protocol import ProtocolErrorCode
-    from ding.interaction.wire import dumps
-
-    app = flask.Flask("ding.interaction", static_folder=None, template_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = endpoint.max_body_bytes
-    app.url_map.merge_slashes = False
-
-    def respond(status: int, body: dict[str, Any]) -> flask.Response:
-        return flask.Response(dumps(body), status=status, mimetype="application/json")
-
-    def view(*_args: Any) -> flask.Response:
-        request = flask.request
-        return respond(*endpoint.handle(request.method, request.path, request.headers, request.get_data))
-
-    def refuse(error: HTTPException) -> flask.Response:
-        if error.code in (404, 405):
-            return view()
-        code = ProtocolErrorCode.BODY_TOO_LARGE if error.code == 413 else ProtocolErrorCode.REQUEST_INVALID
-        status = error.code if error.code is not None and 400 <= error.code < 500 else 400
-        return respond(status, payload(False, code, "The request is no well-formed HTTP.", None))
-
-    app.register_error_handler(HTTPException, refuse)
-    for number, (method, path) in enumerate(endpoint.routes):
-        app.add_url_rule(path, f"route{number}", view, methods=[method], provide_automatic_options=False)
-    return app
+def _refusal(status: int) -> ResponsibleException:
+    code, message = _REFUSALS[status]
+    return ResponsibleException(code, message, status_code=status)
 
 
-def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to ``host`` and ``port``.
+class _PatientSocket:
+    """The reading side of a socket: all reads of one request together take ``MAX_REQUEST_SECONDS`` at most."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._timeout = connection.gettimeout()
+        self.deadline = 0.0
+
+    def recv_into(self, buffer: Any) -> int:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(self._timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+class _HeaderReader(HeaderReader):
+    """Keeps ``Expect`` from ``cheroot``, which would invite the body before the token is checked."""
+
+    def __call__(self, rfile: Any, hdict: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
+        headers: dict[bytes, bytes] = super().__call__(rfile, hdict)
+        headers[_EXPECT] = headers.pop(b"Expect", b"")
+        return headers
+
+
+class _Request(HTTPRequest):
+    """A request on its way in; what ``cheroot`` itself refuses is answered in JSON."""
+
+    header_reader = _HeaderReader()
+
+    def read_request_headers(self) -> bool:
+        """Read the headers; returns whether they are well-formed."""
+        try:
+            if not super().read_request_headers():
+                return False
+        except MaxSizeExceeded:
+            self.simple_response("431")
+            return False
+        length = self.inheaders.get(b"Content-Length")
+        if length is not None and (self.chunked_read or not length.isdigit()):
+            self.simple_response("400")
+            return False
+        return True
+
+    def simple_response(self, status: str, msg: str = "") -> None:
+        """Refuse the request."""
+        number = int(status[:3])
+        number = 431 if number == 414 else number if number in _REFUSALS else 400
+        self.send(number, dumps(AnswerBody(False, *_REFUSALS[number])), close=True)
+
+    def send(self, status: int, body: bytes, close: bool) -> None:
+        """Send an answer."""
+        self.close_connection = self.conn.lingers = close
+        self.status = f"{status} {HTTPStatus(status).phrase}".encode("ascii")  # type: ignore[assignment]  # so it is sent
+        self.outheaders += [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body))]
+        if close:
+            self.response_protocol = "HTTP/1.1"
+        try:
+            self.ensure_headers_sent()
+            self.write(body)
+        except OSError as error:
+            log.debug("an answer could not be sent: %s", error)
+            self.close_connection = True
+
+
+class _Gateway(Gateway):
+    """Between a request and the endpoint."""
+
+    def __init__(self, endpoint: Endpoint, request: _Request) -> None:
+        super().__init__(request)
+        self._endpoint = endpoint
+
+    def respond(self) -> None:
+        """Answer the request."""
+        request = self.req
+        path = request.path.decode("utf-8", "replace")
+        status, body = self._endpoint.handle(request.method.decode("latin-1"), path, self, self._read_body)
+        chunked = request.chunked_read and not request.rfile.closed
+        unread = chunked or (status >= 400 and request.rfile.remaining > 0)
+        request.send(status, b"" if request.method == b"HEAD" else body, request.close_connection or unread)
+
+    def get(self, key: str, /) -> str | None:
+        """The value of a header, or None."""
+        value = self.req.inheaders.get(key.title().encode("ascii"))
+        return None if value is None else value.decode("latin-1")
+
+    def _read_body(self) -> bytes:
+        request = self.req
+        announced = 0 if request.chunked_read else request.rfile.remaining
+        try:
+            if request.inheaders[_EXPECT] == b"100-continue":
+                request.conn.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            body: bytes = request.rfile.read()
+        except TimeoutError as error:
+            raise _refusal(408) from error
+        except (OSError, MaxSizeExceeded) as error:
+            raise _refusal(413 if getattr(error, "errno", None) is None else 400) from error
+        except ValueError as error:
+            raise _refusal(400) from error
+        if len(body) < announced:
+            raise _refusal(400)
+        return body
+
+
+class _Connection(HTTPConnection):
+    """A connection. After a refusal it says goodbye gently, so that the answer is not lost in a reset."""
+
+    RequestHandlerClass = _Request
+    lingers = False
+
+    def __init__(self, server: HTTPServer, sock: socket.socket, makefile: Callable[..., Any] = MakeFile) -> None:
+        self._reads = _PatientSocket(sock)
+        super().__init__(server, sock, lambda _, mode, size: makefile(self._reads if "r" in mode else sock, mode, size))
+
+    def communicate(self) -> bool:
+        """Serve one request; returns whether the connection stays open."""
+        self._reads.deadline = time.monotonic() + MAX_REQUEST_SECONDS
+        return bool(super().communicate())
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self.lingers:
+            self._linger()
+        super().close()
+
+    def _linger(self) -> None:
+        deadline, left = time.monotonic() + _LINGER_SECONDS, _LINGER_BYTES
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+            while left > 0 and time.monotonic() < deadline:
+                self.socket.settimeout(max(0.01, deadline - time.monotonic()))
+                read = len(self.socket.recv(65536))
+                left -= read or left
+        except OSError as error:
+            log.debug("a refused client: %s", error)
+
+
+class _Tls(Adapter):
+    """Encrypts connections. The handshake belongs to the first read, in the thread of the connection."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.context = context
+
+    def bind(self, sock: socket.socket) -> socket.socket:
+        """The socket that listens."""
+        return sock
+
+    def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
+        """The encrypted side of a new connection."""
+        return self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False), {}
+
+    def get_environ(self) -> dict[str, str]:
+        """Nothing: there is no WSGI."""
+        return {}
+
+    def makefile(self, sock: socket.socket, mode: str = "r", bufsize: int = -1) -> Any:
+        """The socket as a file."""
+        return MakeFile(sock, mode, bufsize)
+
+
+class _Server(HTTPServer):
+    ConnectionClass = _Connection
+    version = "ding"
+    timeout = _IDLE_CONNECTION_SECONDS
+    expiration_interval = _LOOK_SECONDS
+    shutdown_timeout = _CLOSE_SECONDS
+    keep_alive_conn_limit = _MAX_IDLE_CONNECTIONS
+    max_request_header_size = _MAX_HEADER_BYTES
+    request_queue_size = 1024
+
+    def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
+        """Take the port; it may be taken again as soon as it is closed, also one that the system chose."""
+        bound = socket.socket(family, type, proto)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            bound.bind(self.bind_addr)
+            # Two sockets may both be bound as long as neither listens: listening is what claims the port.
+            bound.listen(self.request_queue_size)
+        except OSError:
+            bound.close()
+            raise
+        self.socket, self.bind_addr = bound, bound.getsockname()[:2]
+        return bound
+
+    def process_conn(self, conn: _Connection) -> None:
+        """Have a thread serve a connection."""
+        super().process_conn(conn)
+        if self.requests.idle <= self.requests.qsize:
+            self.requests.grow(max(_THREADS, self.requests.qsize))
+
+    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
+        """Malformed requests and lost connections are nothing to warn of."""
+        log.debug("%s", msg, exc_info=traceback)
+
+
+class HttpServer(Server):
+    """Listens from its construction on; one thread waits for requests, others answer them.
 
     Raises:
         PortTakenError: the port is in use.
         OSError: the address is none of this host.
     """
-    family, kind, proto, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    bound = socket.socket(family, kind, proto)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        # Two sockets may both be bound with SO_REUSEADDR as long as neither listens: listening is what claims the port.
-        bound.listen(1024)
-    except OSError as error:
-        bound.close()
-        if error.errno != errno.EADDRINUSE:
-            raise
-        raise PortTakenError(
-            errno.EADDRINUSE, f"port {port} of {host or 'all addresses'} is taken; give another one, 0 or 'auto'"
-        ) from error
-    return bound
-
-
-class HttpServer(Server):
-    """Listens from its construction on; one thread waits for requests, a few answer them."""
 
     def __init__(self, endpoint: Endpoint, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
-        from waitress.adjustments import Adjustments
-
-        from ding.interaction.base._guarded import GuardedServer
-
-        bound = bind_socket(host, port)
-        self.host = host
-        self.port = int(bound.getsockname()[1])
-        limit = endpoint.max_body_bytes
-        adjustments = Adjustments(
-            threads=_THREADS,
-            max_request_body_size=limit + 1,
-            max_request_header_size=_MAX_HEADER_BYTES,
-            inbuf_overflow=limit + 2**20,
-            outbuf_overflow=4 * MAX_BODY_BYTES,  # answers stay in memory: no temporary files
-            connection_limit=_MAX_CONNECTIONS,
-            cleanup_interval=5,
-            channel_timeout=_IDLE_CONNECTION_SECONDS,
-            asyncore_use_poll=True,
-            ident=None,
-            url_scheme="http" if context is None else "https",
-            log_socket_errors=False,
-        )
-        self._server = GuardedServer(make_app(endpoint), bound, adjustments, endpoint.guard, context)
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name=f"http-{self.port}", daemon=True)
+        gateway = partial(_Gateway, endpoint)
+        self._server = _Server((host or GLOBAL_HOST, port), gateway, minthreads=_THREADS, maxthreads=_MAX_THREADS)
+        self._server.max_request_body_size = endpoint.max_body_bytes
+        if context is not None:
+            self._server.ssl_adapter = _Tls(context)
+        listens: Future[None] = Future()
+        self._thread = threading.Thread(target=self._serve, args=(listens,), name=f"http-{port}", daemon=True)
         self._thread.start()
+        try:
+            listens.result()
+        except OSError as error:
+            if os.strerror(errno.EADDRINUSE) not in str(error):
+                raise
+            text = f"port {port} of {host or 'all addresses'} is taken; give another one, 0 or 'auto'"
+            raise PortTakenError(errno.EADDRINUSE, text) from error
+        self.host = host
+        self.port = int(self._server.bind_addr[1])
 
     def close(self) -> None:
         """Finish the answers that are under way (up to 5 seconds), then free the port."""
-        if self._closing.is_set():
-            self._thread.join(2 * _CLOSE_SECONDS)
-            return
-        self._closing.set()
-        self._server.pull_trigger()
-        self._thread.join(2 * _CLOSE_SECONDS)
-        if self._thread.is_alive():
-            log.error("the HTTP server on port %d did not end within %g s", self.port, 2 * _CLOSE_SECONDS)
+        self._server.stop()
+        self._thread.join(_CLOSE_SECONDS)
 
-    def _loop(self) -> None:
-        from waitress import wasyncore
-
-        server = self._server
+    def _serve(self, listens: Future[None]) -> None:
+        """The thread of the server; the threads that it starts are daemons as it is."""
         try:
-            while not self._closing.is_set():
-                wasyncore.loop(server.poll_seconds(_LOOP_SECONDS), use_poll=True, map=server._map, count=1)
-            server.accepting = False
-            deadline = time.monotonic() + _CLOSE_SECONDS
-            while not server.idle() and time.monotonic() < deadline:
-                wasyncore.loop(0.1, use_poll=True, map=server._map, count=1)
-        finally:
-            server.task_dispatcher.shutdown(timeout=1)
-            server.retire()
-            wasyncore.close_all(server._map, ignore_all=True)
+            self._server.prepare()
+        except Exception as error:  # noqa: BLE001 - raised by the constructor
+            listens.set_exception(error)
+            return
+        listens.set_result(None)
+        self._server.serve()

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 from ding.interaction._counters import Counters
+from ding.interaction.base.addresses import get_host_ip, join_http_address
 from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.common import ControllableService, random_token
 from ding.interaction.base.endpoint import Answer, Call, Endpoint
-from ding.interaction.base.network import get_host_ip, join_http_address
+from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.token import TokenGuard, check_bind, resolve_run_token, same_token
-from ding.interaction.base.transport import Client, Server, Transport, resolve_transport
+from ding.interaction.base.transport import Client, Server, Transport
 from ding.interaction.config import (
     AUTO_PORT_TRIES,
     DEFAULT_CHANNEL,
@@ -24,7 +25,8 @@ from ding.interaction.config import (
     LOCAL_HOST,
     MAX_BODY_BYTES,
 )
-from ding.interaction.exception.base import PortTakenError, ResponseException, ServiceClosed, UnreachableError
+from ding.interaction.errors import PortTakenError, ServiceClosed, UnreachableError
+from ding.interaction.exception.response import ResponseException
 from ding.interaction.values import ResponseValues
 
 log = logging.getLogger(__name__)

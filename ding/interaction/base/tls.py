@@ -42,14 +42,9 @@ class TlsConfig:
             context.verify_mode = ssl.CERT_REQUIRED
         return context
 
-    @property
-    def verify(self) -> str | bool:
-        """What ``requests`` checks servers against."""
-        return True if self.cafile is None else self.cafile
-
-    @property
-    def client_certificate(self) -> tuple[str, str] | str | None:
-        """What ``requests`` shows to servers that demand a certificate."""
-        if not self.mutual or self.certfile is None:
-            return None
-        return self.certfile if self.keyfile is None else (self.certfile, self.keyfile)
+    def client_context(self) -> ssl.SSLContext:
+        """For a client: checks servers against ``cafile``; with ``mutual`` it shows the own certificate."""
+        context = ssl.create_default_context(cafile=self.cafile)
+        if self.mutual and self.certfile is not None:
+            context.load_cert_chain(self.certfile, self.keyfile)
+        return context

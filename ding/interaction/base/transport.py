@@ -1,7 +1,7 @@
 """How requests travel: a transport serves endpoints and opens wires to them.
 
 A backend implements three small things: ``Transport.serve`` (and the ``Server`` that it returns), ``Transport.open``
-(and the ``Wire`` that it returns). ``HttpTransport`` is here, ``InprocTransport`` in ``ding.interaction.inproc``.
+(and the ``Wire`` that it returns). ``HttpTransport`` is in ``http.py``, ``InprocTransport`` in ``inproc.py``.
 Retries, headers and errors are the business of ``Client``, the same for all.
 """
 
@@ -10,20 +10,16 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import requests
 
 from ding.interaction.base.endpoint import Endpoint
-from ding.interaction.base.network import HttpEngine
-from ding.interaction.base.tls import TlsConfig
 from ding.interaction.config import (
     DEFAULT_REQUEST_RETRIES,
     DEFAULT_REQUEST_RETRY_WAITING,
     DEFAULT_REQUEST_TIMEOUT,
 )
-from ding.interaction.exception.base import ResponseException, ServiceClosed, UnreachableError
-from ding.interaction.values import ResponseValues, get_values_from_response
+from ding.interaction.errors import ServiceClosed, UnreachableError
+from ding.interaction.exception.response import ResponseException
+from ding.interaction.values import ResponseValues
 
 
 class Server(ABC):
@@ -41,7 +37,9 @@ class Wire(ABC):
     """The way to one endpoint. May be used by several threads."""
 
     @abstractmethod
-    def send(self, method: str, path: str, data: Any, headers: Mapping[str, str], timeout_s: float) -> ResponseValues:
+    def send(
+        self, method: str, path: str, data: object, headers: Mapping[str, str], timeout_s: float
+    ) -> ResponseValues:
         """Send one request, once, and return the answer, an error answer too.
 
         Raises:
@@ -75,49 +73,6 @@ class Transport(ABC):
         """A wire to an address; does not connect yet."""
 
 
-class HttpWire(Wire):
-    """A wire over HTTP with kept-alive connections."""
-
-    def __init__(self, engine: HttpEngine) -> None:
-        self._engine = engine
-
-    def send(self, method: str, path: str, data: Any, headers: Mapping[str, str], timeout_s: float) -> ResponseValues:
-        """See ``Wire.send``."""
-        try:
-            response = self._engine.request(
-                method, path, data, headers, raise_for_status=False, retries=0, timeout_s=timeout_s
-            )
-        except requests.RequestException as error:
-            raise UnreachableError(f"{method} {self._engine.address}{path}: {type(error).__name__}: {error}") from error
-        try:
-            return get_values_from_response(response)
-        except ValueError as error:
-            raise UnreachableError(f"{method} {self._engine.address}{path}: the answer is no JSON") from error
-
-    def close(self) -> None:
-        """Close the kept connections."""
-        self._engine.close()
-
-
-class HttpTransport(Transport):
-    """HTTP/1.1: a Flask app served by waitress, and ``requests`` sessions; over TLS when configured."""
-
-    def __init__(self, tls: TlsConfig | None = None) -> None:
-        self._tls = tls
-        self.https = tls is not None and tls.certfile is not None
-
-    def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
-        """See ``Transport.serve``."""
-        from ding.interaction.base.server import HttpServer
-
-        context = self._tls.server_context() if self._tls is not None and self.https else None
-        return HttpServer(endpoint, host, port, context)
-
-    def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:
-        """See ``Transport.open``."""
-        return HttpWire(HttpEngine(host, port, https, path, tls=self._tls))
-
-
 class Client:
     """Requests to one peer: adds headers, sends again what got no answer, turns error answers into exceptions.
 
@@ -143,7 +98,7 @@ class Client:
         self,
         method: str,
         path: str,
-        data: Any = None,
+        data: object = None,
         retries: int | None = None,
         timeout_s: float = DEFAULT_REQUEST_TIMEOUT,
     ) -> ResponseValues:
@@ -173,22 +128,3 @@ class Client:
         """No further tries; a request that waits for the next one gives up at once."""
         self._closed.set()
         self._wire.close()
-
-
-def resolve_transport(transport: Transport | str | None, tls: TlsConfig | None) -> Transport:
-    """A transport object for ``None`` or ``'http'``, ``'inproc'``, or a transport object.
-
-    Raises:
-        ValueError: another text, or ``tls`` together with something else than HTTP.
-    """
-    if transport is None or transport == "http":
-        return HttpTransport(tls)
-    if tls is not None:
-        raise ValueError("tls can be given for the transport 'http' only")
-    if isinstance(transport, Transport):
-        return transport
-    if transport == "inproc":
-        from ding.interaction.inproc import default_network
-
-        return default_network()
-    raise ValueError(f"transport must be 'http', 'inproc' or a Transport, got {transport!r}")

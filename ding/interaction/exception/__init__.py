@@ -1,4 +1,4 @@
-"""The exception tree of the control plane; drawn in ``ding.interaction.exception.base``."""
+"""The exception tree of the control plane; drawn in ``ding.interaction.errors``."""
 
 from ding.utils.exports import lazy_exports
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum, unique
 
-import requests
-
-from ding.interaction.exception.base import ResponseException, values_of
-from ding.interaction.exception.protocol import find_class
+from ding.interaction.exception.protocol import ProtocolResponseException
+from ding.interaction.exception.response import ErrorWithResponse, ResponseException, exception_of
 from ding.interaction.values import ResponseValues
 
 
@@ -32,66 +30,50 @@ class MasterResponseException(ResponseException):
     """A master answered with an error."""
 
 
-class MasterSuccess(MasterResponseException):
+class MasterSuccess(MasterResponseException, code=MasterErrorCode.SUCCESS):
     """No error; the class completes the table."""
 
 
-class MasterSystemShuttingDown(MasterResponseException):
+class MasterSystemShuttingDown(MasterResponseException, code=MasterErrorCode.SYSTEM_SHUTTING_DOWN):
     """The master is shutting down."""
 
 
-class MasterChannelNotGiven(MasterResponseException):
+class MasterChannelNotGiven(MasterResponseException, code=MasterErrorCode.CHANNEL_NOT_GIVEN):
     """The request has no channel."""
 
 
-class MasterChannelInvalid(MasterResponseException):
+class MasterChannelInvalid(MasterResponseException, code=MasterErrorCode.CHANNEL_INVALID):
     """The master listens on another channel."""
 
 
-class MasterMasterTokenNotGiven(MasterResponseException):
+class MasterMasterTokenNotGiven(MasterResponseException, code=MasterErrorCode.MASTER_TOKEN_NOT_GIVEN):
     """The request has no token of the master."""
 
 
-class MasterMasterTokenInvalid(MasterResponseException):
+class MasterMasterTokenInvalid(MasterResponseException, code=MasterErrorCode.MASTER_TOKEN_INVALID):
     """The token of the master is wrong."""
 
 
-class MasterSelfTokenNotGiven(MasterResponseException):
+class MasterSelfTokenNotGiven(MasterResponseException, code=MasterErrorCode.SELF_TOKEN_NOT_GIVEN):
     """A request that only the master itself may make has no token."""
 
 
-class MasterSelfTokenInvalid(MasterResponseException):
+class MasterSelfTokenInvalid(MasterResponseException, code=MasterErrorCode.SELF_TOKEN_INVALID):
     """A request that only the master itself may make has a wrong token."""
 
 
-class MasterSlaveTokenNotGiven(MasterResponseException):
+class MasterSlaveTokenNotGiven(MasterResponseException, code=MasterErrorCode.SLAVE_TOKEN_NOT_GIVEN):
     """The request has no connection token."""
 
 
-class MasterSlaveTokenInvalid(MasterResponseException):
+class MasterSlaveTokenInvalid(MasterResponseException, code=MasterErrorCode.SLAVE_TOKEN_INVALID):
     """The connection is unknown: it was never made, or it is over."""
 
 
-class MasterTaskDataInvalid(MasterResponseException):
+class MasterTaskDataInvalid(MasterResponseException, code=MasterErrorCode.TASK_DATA_INVALID):
     """The message about a task is not of the right shape."""
 
 
-_CLASSES: dict[int, type[ResponseException]] = {
-    MasterErrorCode.SUCCESS: MasterSuccess,
-    MasterErrorCode.SYSTEM_SHUTTING_DOWN: MasterSystemShuttingDown,
-    MasterErrorCode.CHANNEL_NOT_GIVEN: MasterChannelNotGiven,
-    MasterErrorCode.CHANNEL_INVALID: MasterChannelInvalid,
-    MasterErrorCode.MASTER_TOKEN_NOT_GIVEN: MasterMasterTokenNotGiven,
-    MasterErrorCode.MASTER_TOKEN_INVALID: MasterMasterTokenInvalid,
-    MasterErrorCode.SELF_TOKEN_NOT_GIVEN: MasterSelfTokenNotGiven,
-    MasterErrorCode.SELF_TOKEN_INVALID: MasterSelfTokenInvalid,
-    MasterErrorCode.SLAVE_TOKEN_NOT_GIVEN: MasterSlaveTokenNotGiven,
-    MasterErrorCode.SLAVE_TOKEN_INVALID: MasterSlaveTokenInvalid,
-    MasterErrorCode.TASK_DATA_INVALID: MasterTaskDataInvalid,
-}
-
-
-def get_master_exception_by_error(error: requests.HTTPError | ResponseValues) -> ResponseException:
+def get_master_exception_by_error(error: ErrorWithResponse | ResponseValues) -> ResponseException:
     """The exception for an error answer of a master, by the code in it."""
-    values = values_of(error)
-    return find_class(values, _CLASSES, MasterResponseException)(values)
+    return exception_of(error, MasterResponseException, ProtocolResponseException)

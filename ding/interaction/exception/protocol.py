@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum, unique
 
-from ding.interaction.exception.base import ResponseException
-from ding.interaction.values import ResponseValues
+from ding.interaction.exception.response import ResponseException
 
 
 @unique
@@ -30,72 +29,49 @@ class ProtocolResponseException(ResponseException):
     """An error of the protocol itself."""
 
 
-class RunTokenNotGiven(ProtocolResponseException):
+class RunTokenNotGiven(ProtocolResponseException, code=ProtocolErrorCode.RUN_TOKEN_NOT_GIVEN):
     """The request has no run token."""
 
 
-class RunTokenInvalid(ProtocolResponseException):
+class RunTokenInvalid(ProtocolResponseException, code=ProtocolErrorCode.RUN_TOKEN_INVALID):
     """The run token is that of another run, or wrong."""
 
 
-class RequestInvalid(ProtocolResponseException):
+class RequestInvalid(ProtocolResponseException, code=ProtocolErrorCode.REQUEST_INVALID):
     """The request is no well-formed HTTP."""
 
 
-class BodyInvalid(ProtocolResponseException):
+class BodyInvalid(ProtocolResponseException, code=ProtocolErrorCode.BODY_INVALID):
     """The body is no JSON, or has the wrong shape."""
 
 
-class BodyTooLarge(ProtocolResponseException):
+class BodyTooLarge(ProtocolResponseException, code=ProtocolErrorCode.BODY_TOO_LARGE):
     """The body is larger than the server takes."""
 
 
-class RouteNotFound(ProtocolResponseException):
+class RouteNotFound(ProtocolResponseException, code=ProtocolErrorCode.ROUTE_NOT_FOUND):
     """There is no such path."""
 
 
-class MethodNotAllowed(ProtocolResponseException):
+class MethodNotAllowed(ProtocolResponseException, code=ProtocolErrorCode.METHOD_NOT_ALLOWED):
     """The path does not know the method."""
 
 
-class RequestTimedOut(ProtocolResponseException):
+class RequestTimedOut(ProtocolResponseException, code=ProtocolErrorCode.REQUEST_TIMED_OUT):
     """The request came too slowly."""
 
 
-class HeadersTooLarge(ProtocolResponseException):
+class HeadersTooLarge(ProtocolResponseException, code=ProtocolErrorCode.HEADERS_TOO_LARGE):
     """The headers are larger than the server takes."""
 
 
-class EnrolRefused(ProtocolResponseException):
+class EnrolRefused(ProtocolResponseException, code=ProtocolErrorCode.ENROL_REFUSED):
     """The master does not want this worker."""
 
 
-class IncarnationFenced(ProtocolResponseException):
+class IncarnationFenced(ProtocolResponseException, code=ProtocolErrorCode.INCARNATION_FENCED):
     """A newer process has taken the place of this one."""
 
 
-class InternalError(ProtocolResponseException):
+class InternalError(ProtocolResponseException, code=ProtocolErrorCode.INTERNAL_ERROR):
     """A hook of the peer raised."""
-
-
-_CLASSES: dict[int, type[ProtocolResponseException]] = {
-    ProtocolErrorCode.RUN_TOKEN_NOT_GIVEN: RunTokenNotGiven,
-    ProtocolErrorCode.RUN_TOKEN_INVALID: RunTokenInvalid,
-    ProtocolErrorCode.REQUEST_INVALID: RequestInvalid,
-    ProtocolErrorCode.BODY_INVALID: BodyInvalid,
-    ProtocolErrorCode.BODY_TOO_LARGE: BodyTooLarge,
-    ProtocolErrorCode.ROUTE_NOT_FOUND: RouteNotFound,
-    ProtocolErrorCode.METHOD_NOT_ALLOWED: MethodNotAllowed,
-    ProtocolErrorCode.REQUEST_TIMED_OUT: RequestTimedOut,
-    ProtocolErrorCode.HEADERS_TOO_LARGE: HeadersTooLarge,
-    ProtocolErrorCode.ENROL_REFUSED: EnrolRefused,
-    ProtocolErrorCode.INCARNATION_FENCED: IncarnationFenced,
-    ProtocolErrorCode.INTERNAL_ERROR: InternalError,
-}
-
-
-def find_class(
-    values: ResponseValues, own: dict[int, type[ResponseException]], base: type[ResponseException]
-) -> type[ResponseException]:
-    """The class for the code of an answer: one of ``own``, one of this module, or ``base``."""
-    return own.get(values.code) or _CLASSES.get(values.code) or base

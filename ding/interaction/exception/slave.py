@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum, unique
 
-import requests
-
-from ding.interaction.exception.base import ResponseException, values_of
-from ding.interaction.exception.protocol import find_class
+from ding.interaction.exception.protocol import ProtocolResponseException
+from ding.interaction.exception.response import ErrorWithResponse, ResponseException, exception_of
 from ding.interaction.values import ResponseValues
 
 
@@ -35,81 +33,62 @@ class SlaveResponseException(ResponseException):
     """A slave answered with an error."""
 
 
-class SlaveSuccess(SlaveResponseException):
+class SlaveSuccess(SlaveResponseException, code=SlaveErrorCode.SUCCESS):
     """No error; the class completes the table."""
 
 
-class SlaveSystemShuttingDown(SlaveResponseException):
+class SlaveSystemShuttingDown(SlaveResponseException, code=SlaveErrorCode.SYSTEM_SHUTTING_DOWN):
     """The slave is shutting down."""
 
 
-class SlaveChannelNotFound(SlaveResponseException):
+class SlaveChannelNotFound(SlaveResponseException, code=SlaveErrorCode.CHANNEL_NOT_FOUND):
     """The request has no channel."""
 
 
-class SlaveChannelInvalid(SlaveResponseException):
+class SlaveChannelInvalid(SlaveResponseException, code=SlaveErrorCode.CHANNEL_INVALID):
     """The slave listens on another channel."""
 
 
-class SlaveMasterTokenNotFound(SlaveResponseException):
+class SlaveMasterTokenNotFound(SlaveResponseException, code=SlaveErrorCode.MASTER_TOKEN_NOT_FOUND):
     """The request has no connection token."""
 
 
-class SlaveMasterTokenInvalid(SlaveResponseException):
+class SlaveMasterTokenInvalid(SlaveResponseException, code=SlaveErrorCode.MASTER_TOKEN_INVALID):
     """The connection token is not that of the connected master."""
 
 
-class SlaveSelfTokenNotFound(SlaveResponseException):
+class SlaveSelfTokenNotFound(SlaveResponseException, code=SlaveErrorCode.SELF_TOKEN_NOT_FOUND):
     """A request that only the slave itself may make has no token."""
 
 
-class SlaveSelfTokenInvalid(SlaveResponseException):
+class SlaveSelfTokenInvalid(SlaveResponseException, code=SlaveErrorCode.SELF_TOKEN_INVALID):
     """A request that only the slave itself may make has a wrong token."""
 
 
-class SlaveSlaveAlreadyConnected(SlaveResponseException):
+class SlaveSlaveAlreadyConnected(SlaveResponseException, code=SlaveErrorCode.SLAVE_ALREADY_CONNECTED):
     """Another connection holds the slave."""
 
 
-class SlaveSlaveNotConnected(SlaveResponseException):
+class SlaveSlaveNotConnected(SlaveResponseException, code=SlaveErrorCode.SLAVE_NOT_CONNECTED):
     """No master is connected."""
 
 
-class SlaveSlaveConnectionRefused(SlaveResponseException):
+class SlaveSlaveConnectionRefused(SlaveResponseException, code=SlaveErrorCode.SLAVE_CONNECTION_REFUSED):
     """The slave raised ``ConnectionRefuse``."""
 
 
-class SlaveSlaveDisconnectionRefused(SlaveResponseException):
+class SlaveSlaveDisconnectionRefused(SlaveResponseException, code=SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED):
     """The slave raised ``DisconnectionRefuse``."""
 
 
-class SlaveTaskAlreadyExist(SlaveResponseException):
+class SlaveTaskAlreadyExist(SlaveResponseException, code=SlaveErrorCode.TASK_ALREADY_EXIST):
     """The slave runs as many tasks as it may."""
 
 
-class SlaveTaskRefused(SlaveResponseException):
+class SlaveTaskRefused(SlaveResponseException, code=SlaveErrorCode.TASK_REFUSED):
     """The slave raised ``TaskRefuse``."""
 
 
-_CLASSES: dict[int, type[ResponseException]] = {
-    SlaveErrorCode.SUCCESS: SlaveSuccess,
-    SlaveErrorCode.SYSTEM_SHUTTING_DOWN: SlaveSystemShuttingDown,
-    SlaveErrorCode.CHANNEL_NOT_FOUND: SlaveChannelNotFound,
-    SlaveErrorCode.CHANNEL_INVALID: SlaveChannelInvalid,
-    SlaveErrorCode.MASTER_TOKEN_NOT_FOUND: SlaveMasterTokenNotFound,
-    SlaveErrorCode.MASTER_TOKEN_INVALID: SlaveMasterTokenInvalid,
-    SlaveErrorCode.SELF_TOKEN_NOT_FOUND: SlaveSelfTokenNotFound,
-    SlaveErrorCode.SELF_TOKEN_INVALID: SlaveSelfTokenInvalid,
-    SlaveErrorCode.SLAVE_ALREADY_CONNECTED: SlaveSlaveAlreadyConnected,
-    SlaveErrorCode.SLAVE_NOT_CONNECTED: SlaveSlaveNotConnected,
-    SlaveErrorCode.SLAVE_CONNECTION_REFUSED: SlaveSlaveConnectionRefused,
-    SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED: SlaveSlaveDisconnectionRefused,
-    SlaveErrorCode.TASK_ALREADY_EXIST: SlaveTaskAlreadyExist,
-    SlaveErrorCode.TASK_REFUSED: SlaveTaskRefused,
-}
-
-
-def get_slave_exception_by_error(error: requests.HTTPError | ResponseValues) -> ResponseException:
+def get_slave_exception_by_error(error: ErrorWithResponse | ResponseValues) -> ResponseException:
     """The exception for an error answer of a slave, by the code in it."""
-    values = values_of(error)
-    return find_class(values, _CLASSES, SlaveResponseException)(values)
+    return exception_of(error, SlaveResponseException, ProtocolResponseException)

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ding.interaction.base.addresses import split_http_address
 from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.endpoint import Answer, Call
-from ding.interaction.base.network import split_http_address
 from ding.interaction.base.service import HttpService
 from ding.interaction.exception.master import MasterErrorCode
 from ding.interaction.exception.protocol import ProtocolErrorCode
 from ding.interaction.master.base import EnrolRefuse, MasterHooks
-from ding.interaction.schema import Anything, Identifier, ObjectOf, Record, Text
+from ding.interaction.messages import Enrol, Result
 
 if TYPE_CHECKING:
     from ding.interaction.master._callbacks import CallbackThread
@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from ding.interaction.master.connection import Connection
 
 log = logging.getLogger(__name__)
-
-_RESULT = Record(
-    {"task": Record({"id": Identifier()}, extra=True)},
-    optional={
-        "result": Anything(),
-        "message": Text(max_length=1_000_000),
-        "worker": Record({}, optional={"incarnation": Identifier()}),
-    },
-    extra=True,
-)
-_ENROL = Record(
-    {"name": Identifier(), "role": Identifier(), "address": Text(max_length=512), "incarnation": Identifier()},
-    optional={"resource": ObjectOf()},
-)
 
 
 class MasterRoutes(MasterHooks, HttpService):
@@ -95,18 +81,18 @@ class MasterRoutes(MasterHooks, HttpService):
             if error.code == MasterErrorCode.SLAVE_TOKEN_INVALID:
                 self._counters.add("results_rejected")
             raise
-        body = call.body(_RESULT, MasterErrorCode.TASK_DATA_INVALID)
-        incarnation = body.get("worker", {}).get("incarnation")
+        body = call.body(Result, MasterErrorCode.TASK_DATA_INVALID)
+        incarnation = body.worker.incarnation
         if incarnation is not None and connection.incarnation not in (None, incarnation):
             self._counters.add("results_rejected")
             text = "Another process has this connection."
             raise ResponsibleException(ProtocolErrorCode.INCARNATION_FENCED, text, status_code=409)
-        task = connection._take_result(body["task"]["id"])
+        task = connection._take_result(body.task.id)
         if task is None:
             return Answer("The result is ignored: the task is over, or is none of this master.")
         self._counters.add("tasks_completed" if completed else "tasks_failed")
         self._callbacks.call(self._heard, connection)
-        self._callbacks.put(task.finish(completed, body.get("result"), body.get("message", "")))
+        self._callbacks.put(task.finish(completed, body.result, body.message))
         return Answer("The result is taken.")
 
     def _handle_status(self, call: Call) -> Answer:
@@ -116,11 +102,11 @@ class MasterRoutes(MasterHooks, HttpService):
     def _handle_enrol(self, call: Call) -> Answer:
         self._check_alive()
         self._check_channel(call)
-        body = call.body(_ENROL)
-        name, incarnation = body["name"], body["incarnation"]
+        body = call.body(Enrol)
+        name, incarnation = body.name, body.incarnation
         try:
-            split_http_address(body["address"])
-            worker = (name, body["role"], body["address"], incarnation, body.get("resource", {}))
+            split_http_address(body.address)
+            worker = (name, body.role, body.address, incarnation, body.resource)
             self._before_enrol(*worker)
         except ValueError as error:
             text = "The address is not valid."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ding.interaction.exception.base import InteractionError
+from ding.interaction.errors import InteractionError
 
 if TYPE_CHECKING:
     from ding.interaction.master.connection import Connection

@@ -10,13 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ding.interaction.base.addresses import join_http_address
 from ding.interaction.base.common import ControllableContext, random_token
-from ding.interaction.base.network import join_http_address
 from ding.interaction.base.transport import Client
-from ding.interaction.exception.base import ConnectionLost, InteractionError, ResponseException
+from ding.interaction.errors import ConnectionLost, InteractionError
+from ding.interaction.exception.response import ResponseException
 from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
 from ding.interaction.master.task import Task
-from ding.interaction.schema import Identifier, check
+from ding.interaction.messages import Identifier, convert
 
 if TYPE_CHECKING:
     from ding.interaction.master.master import Master
@@ -176,7 +177,7 @@ class Connection(ControllableContext):
         Raises:
             SchemaError: the id is no identifier.
         """
-        identity = str(uuid.uuid4()) if task_id is None else check(task_id, Identifier(), "task_id")
+        identity = str(uuid.uuid4()) if task_id is None else convert(task_id, Identifier, "task_id")
         return Task(self, identity, data, deadline_s)
 
     # For the task and the master.

@@ -18,7 +18,7 @@ from ding.interaction.config import (
     DEFAULT_SLAVE_PORT,
     MIN_HEARTBEAT_CHECK_SPAN,
 )
-from ding.interaction.exception.base import ServiceClosed
+from ding.interaction.errors import ServiceClosed
 from ding.interaction.exception.master import MasterErrorCode, get_master_exception_by_error
 from ding.interaction.master._callbacks import CallbackThread
 from ding.interaction.master._registry import Registry

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import IntEnum, unique
 from typing import TYPE_CHECKING, Any
 
-from ding.interaction.exception.base import ConnectionLost, InteractionError, TaskTimeout
+from ding.interaction.errors import ConnectionLost, InteractionError, TaskTimeout
 
 if TYPE_CHECKING:
     from ding.interaction.master.connection import Connection

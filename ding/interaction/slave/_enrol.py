@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ding.interaction.base.transport import Client
-from ding.interaction.exception.base import ResponseException, ServiceClosed, UnreachableError
+from ding.interaction.errors import ServiceClosed, UnreachableError
 from ding.interaction.exception.master import MasterSystemShuttingDown
+from ding.interaction.exception.response import ResponseException
 from ding.interaction.slave._link import LinkState
 
 log = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ding.interaction.base.addresses import split_http_address
 from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.endpoint import Answer, Call
-from ding.interaction.base.network import split_http_address
 from ding.interaction.base.service import HttpService
 from ding.interaction.base.token import same_token
 from ding.interaction.base.transport import Client
@@ -15,14 +15,10 @@ from ding.interaction.config import DEFAULT_MASTER_PORT
 from ding.interaction.exception.master import get_master_exception_by_error
 from ding.interaction.exception.protocol import ProtocolErrorCode
 from ding.interaction.exception.slave import SlaveErrorCode
-from ding.interaction.schema import Anything, Identifier, Record, Text
+from ding.interaction.messages import Connect, Disconnect, NewTask
 from ding.interaction.slave._link import Link, LinkState
 from ding.interaction.slave._slots import Busy, TaskSlots
 from ding.interaction.slave.action import ConnectionRefuse, DisconnectionRefuse, TaskRefuse
-
-_CONNECT = Record({"master": Record({"address": Text(max_length=512)})}, optional={"data": Anything()}, extra=True)
-_TASK = Record({"task": Record({"id": Identifier()}, extra=True)}, optional={"data": Anything()}, extra=True)
-_DISCONNECT = Record({}, optional={"data": Anything()}, extra=True)
 
 
 class SlaveRoutes(HttpService):
@@ -73,11 +69,11 @@ class SlaveRoutes(HttpService):
             if same_token(token, link.token):  # sent again because the answer was lost
                 return welcome
             raise _error(SlaveErrorCode.SLAVE_ALREADY_CONNECTED, "Another connection holds the slave.", 400)
-        body = call.body(_CONNECT)
-        address = body["master"]["address"]
+        body = call.body(Connect)
+        address = body.master.address
         client = self._master_client(address, token)
         try:
-            self._before_connection(body.get("data"))
+            self._before_connection(body.data)
         except ConnectionRefuse as error:
             raise _error(SlaveErrorCode.SLAVE_CONNECTION_REFUSED, error.message, 403, error.data) from error
         if not self._state.set_if_free(lambda: Link(token, address, client)):
@@ -87,9 +83,9 @@ class SlaveRoutes(HttpService):
 
     def _handle_disconnect(self, call: Call) -> Answer:
         link = self._link_of(call)
-        body = call.body(_DISCONNECT)
+        body = call.body(Disconnect)
         try:
-            self._before_disconnection(body.get("data"))
+            self._before_disconnection(body.data)
         except DisconnectionRefuse as error:
             raise _error(SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED, error.message, 403, error.data) from error
         self._state.drop(link)
@@ -97,8 +93,8 @@ class SlaveRoutes(HttpService):
 
     def _handle_task(self, call: Call) -> Answer:
         link = self._link_of(call)
-        body = call.body(_TASK)
-        task_id, data = body["task"]["id"], body.get("data")
+        body = call.body(NewTask)
+        task_id, data = body.task.id, body.data
         if not self._slots.seen(task_id):
             self._check_task(data)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ding.interaction.exception.base import InteractionError
+from ding.interaction.errors import InteractionError
 
 
 class _Refusal(InteractionError):

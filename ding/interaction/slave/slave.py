@@ -17,15 +17,10 @@ from ding.interaction.config import (
     DEFAULT_SLAVE_PORT,
     MIN_HEARTBEAT_SPAN,
 )
-from ding.interaction.exception.base import (
-    ConnectTimeout,
-    InteractionError,
-    ResponseException,
-    ServiceClosed,
-    WireError,
-)
+from ding.interaction.errors import ConnectTimeout, InteractionError, ServiceClosed, WireError
 from ding.interaction.exception.master import MasterErrorCode, MasterSystemShuttingDown
 from ding.interaction.exception.protocol import ProtocolErrorCode
+from ding.interaction.exception.response import ResponseException
 from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
 from ding.interaction.slave._enrol import Announcer
 from ding.interaction.slave._link import Link, LinkState

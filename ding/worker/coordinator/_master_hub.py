@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.interaction import Connection, EnrolRefuse, InteractionError, Master, TaskStatus
-from ding.interaction.base.network import split_http_address
+from ding.interaction.base.addresses import split_http_address
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.protocols import WorkerLink

@@ -3,8 +3,15 @@
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode
 
+from msgspec import Struct
+
+from ding.interaction import InteractionError
+from ding.interaction.base import split_http_address
+from ding.interaction.base.http_client import HttpConnections
+from ding.interaction.messages import convert
+from ding.interaction.wire import dumps, loads
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import OperatorError
 
@@ -19,6 +26,15 @@ class OperatorAnswer(NamedTuple):
     code: int
     message: str
     data: Any
+
+
+class _Body(Struct):
+    """An answer of the operator; other fields are not looked at."""
+
+    success: bool = False
+    code: int = -1
+    message: str | None = ""
+    data: Any = None
 
 
 class OperatorServer:
@@ -43,19 +59,17 @@ class OperatorServer:
         namespace: str | None = None,
         name: str | None = None,
     ) -> None:
-        scheme = "https" if https else "http"
-        port = port or (443 if https else 80)
-        self._url = f"{scheme}://{host}:{port}/{api_version.strip('/')}"
+        self._connections = HttpConnections(host, port or (443 if https else 80), https)
+        self._api_version = api_version.strip("/")
         environ = os.environ
         self._namespace = environ.get("KUBERNETES_POD_NAMESPACE", "default") if namespace is None else namespace
         self._name = environ.get("KUBERNETES_POD_NAME", "dijob-example-coordinator") if name is None else name
         self._worker_type = "coordinator"
-        self._session: Any = None
 
     @property
     def api_version(self) -> str:
         """First part of the path."""
-        return self._url.rsplit("/", 1)[1]
+        return self._api_version
 
     def set_worker_type(self, worker_type: str) -> None:
         """Say whether a coordinator or an aggregator asks."""
@@ -84,33 +98,22 @@ class OperatorServer:
         return self._request("DELETE", "/replicas", body=body)
 
     def close(self) -> None:
-        """Close the connection; the next request makes another one."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        """Close the connections."""
+        self._connections.close()
 
     def _who(self) -> dict[str, str]:
         return {"namespace": self._namespace, self._worker_type: self._name}
 
-    def _request(self, method: str, path: str, params: Any = None, body: Any = None) -> OperatorAnswer:
-        import requests
-
-        if self._session is None:
-            self._session = requests.Session()
-            self._session.trust_env = False
+    def _request(
+        self, method: str, path: str, params: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> OperatorAnswer:
+        path = f"/{self.api_version}{path}?{urlencode(params)}" if params else f"/{self.api_version}{path}"
         try:
-            response = self._session.request(
-                method, self._url + path, params=params, json=body, timeout=_TIMEOUT_S, allow_redirects=False
-            )
-            values = response.json()
-        except (requests.RequestException, ValueError, RecursionError) as error:
-            raise OperatorError(f"{method} {self._url}{path}: {error}") from error
-        if not isinstance(values, dict):
-            raise OperatorError(f"{method} {self._url}{path}: the answer is no JSON object")
-        code = values.get("code", -1)
-        if type(code) is not int:
-            raise OperatorError(f"{method} {self._url}{path}: the code of an answer must be an integer")
-        return OperatorAnswer(bool(values.get("success")), code, str(values.get("message", "")), values.get("data"))
+            response = self._connections.send(method, path, None if body is None else dumps(body), {}, _TIMEOUT_S)
+            answer = convert(loads(response.content), _Body, "answer")
+        except (InteractionError, ValueError) as error:
+            raise OperatorError(f"{method} {self._connections.address}{path}: {error}") from error
+        return OperatorAnswer(answer.success, answer.code, answer.message or "", answer.data)
 
 
 def server_of(address: str, api_version: str = "v1alpha1", **options: Any) -> OperatorServer:
@@ -123,11 +126,9 @@ def server_of(address: str, api_version: str = "v1alpha1", **options: Any) -> Op
         ValueError: this is no address.
     """
     try:
-        parts = urlsplit(address if "://" in address else f"http://{address}")
-        host, port = parts.hostname or "", parts.port
+        host, port, https, path = split_http_address(address)
     except ValueError as error:
-        raise ValueError(f"the address of the operator must be host:port or a URL, got {address!r}") from error
-    if not host or parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
-        raise ValueError(f"the address of the operator must be host:port or an http(s) URL, got {address!r}")
-    host = f"[{host}]" if ":" in host else host
-    return OperatorServer(host, port, api_version, parts.scheme == "https", **options)
+        raise ValueError(f"the address of the operator must be host:port or an http(s) URL, got {address!r}") from error
+    if path not in ("", "/"):
+        raise ValueError(f"the address of the operator must have no path, got {address!r}")
+    return OperatorServer(host, port, api_version, https, **options)

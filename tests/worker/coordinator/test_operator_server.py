@@ -58,8 +58,7 @@ def client(operator, monkeypatch):
     monkeypatch.setenv("KUBERNETES_POD_NAME", "pod")
     client = OperatorServer("127.0.0.1", operator.server_port)
     yield client
-    if client._session is not None:
-        client._session.close()
+    client.close()
 
 
 def test_requests_are_those_of_the_protocol(operator, client):

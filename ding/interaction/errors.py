@@ -8,7 +8,8 @@ Exceptions::
         │   ├── MasterResponseException    ... one class per MasterErrorCode (exception/master.py)
         │   ├── SlaveResponseException     ... one class per SlaveErrorCode (exception/slave.py)
         │   └── ProtocolResponseException  ... one class per ProtocolErrorCode (exception/protocol.py)
-        ├── UnreachableError               no answer: refused, reset, timed out (also a requests ConnectionError)
+        ├── HTTPError                      an ``HttpEngine`` got an error answer; has the answer as ``response``
+        ├── UnreachableError               no answer: refused, reset, timed out (also a ConnectionError)
         ├── ConnectionLost                 the connection to a slave is over (also a ConnectionError)
         ├── ServiceClosed                  the service was shut down (also a RuntimeError)
         ├── TaskTimeout                    a task is not over in time (also a TimeoutError)
@@ -22,69 +23,12 @@ Exceptions::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import requests
-
-from ding.interaction.values import ResponseValues, get_values_from_response
-
 
 class InteractionError(Exception):
     """Anything that goes wrong on the control plane."""
 
 
-def values_of(error: requests.HTTPError | ResponseValues) -> ResponseValues:
-    """The values of the answer behind an error.
-
-    Raises:
-        ValueError: the error carries no response, or one that is no answer of the protocol.
-    """
-    if isinstance(error, ResponseValues):
-        return error
-    if error.response is None:
-        raise ValueError("an HTTPError without a response says nothing about the peer's answer")
-    return get_values_from_response(error.response)
-
-
-class ResponseException(InteractionError):
-    """The peer answered with an error.
-
-    Made from the ``requests.HTTPError`` of the response, or from the five values of one
-    (``ResponseValues``), which is how a transport that is not HTTP makes it.
-    """
-
-    def __init__(self, error: requests.HTTPError | ResponseValues) -> None:
-        self._values = values_of(error)
-        super().__init__(f"{self.message} (code {self.code}, status {self.status_code})")
-
-    @property
-    def status_code(self) -> int:
-        """HTTP status."""
-        return self._values.status_code
-
-    @property
-    def success(self) -> bool:
-        """Always False in a well-formed error answer."""
-        return self._values.success
-
-    @property
-    def code(self) -> int:
-        """The number of the error, a value of one of the error enums."""
-        return self._values.code
-
-    @property
-    def message(self) -> str:
-        """One sentence."""
-        return self._values.message
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """What the peer adds to the sentence; an empty dict when nothing."""
-        return self._values.data or {}
-
-
-class UnreachableError(InteractionError, requests.exceptions.ConnectionError):
+class UnreachableError(InteractionError, ConnectionError):
     """The peer gave no answer: connection refused or reset, a timeout, or an answer that is no JSON."""
 
 
@@ -121,4 +65,4 @@ class WireError(InteractionError, ValueError):
 
 
 class SchemaError(InteractionError, ValueError):
-    """A message of the wrong shape; the message says where and what was expected."""
+    """A message of the wrong shape; the message names the field and what was expected."""

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
 
-from ding.interaction.base.app import payload
 from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.transport import Server, Transport, Wire
-from ding.interaction.exception.base import PortTakenError, UnreachableError
+from ding.interaction.errors import PortTakenError, UnreachableError
 from ding.interaction.exception.protocol import ProtocolErrorCode
 from ding.interaction.values import ResponseValues
-from ding.interaction.wire import dumps, loads
+from ding.interaction.wire import dumps
 
 _FIRST_EPHEMERAL_PORT = 49152
 
@@ -80,7 +78,9 @@ class _InprocWire(Wire):
         self._port = port
         self._base = base
 
-    def send(self, method: str, path: str, data: Any, headers: Mapping[str, str], timeout_s: float) -> ResponseValues:
+    def send(
+        self, method: str, path: str, data: object, headers: Mapping[str, str], timeout_s: float
+    ) -> ResponseValues:
         """See ``Wire.send``. There is no timeout: handlers do not wait."""
         endpoint = self._network.find(self._port)
         if endpoint is None:
@@ -88,9 +88,9 @@ class _InprocWire(Wire):
         body = dumps({} if data is None else data)
         if len(body) > endpoint.max_body_bytes:
             text = f"The body is larger than {endpoint.max_body_bytes} bytes."
-            return ResponseValues.from_payload(413, payload(False, ProtocolErrorCode.BODY_TOO_LARGE, text, None))
+            return ResponseValues(413, False, ProtocolErrorCode.BODY_TOO_LARGE, text, None)
         status, answer = endpoint.handle(method, self._base + path, headers, lambda: body)
-        return ResponseValues.from_payload(status, loads(dumps(answer)))
+        return ResponseValues.from_body(status, answer)
 
     def close(self) -> None:
         """Nothing is held."""

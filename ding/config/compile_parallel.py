@@ -12,7 +12,7 @@ from easydict import EasyDict
 from ding.config.checks.keys import check_keys, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_system
 from ding.config.checks.values import check_values
-from ding.config.errors import ConfigValueError
+from ding.config.errors import ConfigValueError, did_you_mean
 from ding.config.experiment_dir import create_experiment_dir
 from ding.config.resolve import class_of, defaults_of, import_by_name
 from ding.config.sections import (
@@ -27,7 +27,6 @@ from ding.config.sections import (
 )
 from ding.config.source import parallel_config_to_source, save_leniently
 from ding.config.utils import Hosts, parallel_transform, parallel_transform_k8s, parallel_transform_slurm
-from ding.utils import nearest
 from ding.utils.file_helper import atomic_write
 
 _COORDINATOR = ("ding.worker.coordinator", "Coordinator")
@@ -96,10 +95,7 @@ def compile_config_parallel(
 
 def _check_platform(platform: str) -> None:
     if platform not in PLATFORMS:
-        near = nearest(platform, PLATFORMS)
-        raise ConfigValueError(
-            f"platform: there is no {platform!r}" + (f"; did you mean {near!r}?" if near else f", only {PLATFORMS}")
-        )
+        raise ConfigValueError(f"platform: there is no {platform!r}{did_you_mean(platform, PLATFORMS)}")
 
 
 def _check_all(user: EasyDict, create: EasyDict, system: EasyDict) -> EasyDict:

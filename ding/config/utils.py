@@ -1,6 +1,6 @@
 """The shape of the system config: which process listens where.
 
-A port of 0 means any free one: the process binds it and tells it when it enrols, so nobody has to guess a free port
+A port of 0 means any free one: the process binds it and sends it when it enrols, so that no free port is guessed
 beforehand. The functions change the config that they are given and return it.
 """
 
@@ -80,7 +80,7 @@ def _worker_section(system: Mapping[str, Any], kind: str, index: int) -> EasyDic
 
 
 def set_host_port(cfg: EasyDict, coordinator_host: str | None, learner_host: Hosts, collector_host: Hosts) -> EasyDict:
-    """Give every section of a system config its host and port and tell the coordinator the workers' addresses.
+    """Give every section of a system config its host and port and the coordinator the workers' addresses.
 
     Args:
         cfg: What `set_system_cfg` returned.

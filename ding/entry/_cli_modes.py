@@ -2,75 +2,50 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace as Options
 from typing import Any
 
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.utils import MissingExtraError, UnknownNameError, nearest
+from ding.config.errors import did_you_mean
+from ding.utils import MissingExtraError, UnknownNameError, nearest, registries
 
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
-    "serial_onpolicy",
-    "serial_sqil",
-    "serial_dqfd",
-    "serial_trex",
-    "serial_trex_onpolicy",
-    "serial_reward_model",
-    "serial_gail",
-    "serial_offline",
-    "serial_ngu",
+    *("serial_onpolicy", "serial_sqil", "serial_dqfd", "serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
+    *("serial_gail", "serial_offline", "serial_ngu"),
 )
-MODULES = ("config", "coordinator", "learner", "collector", "learner_aggregator", "spawn_learner")
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of the command line, as far as a mode reads them."""
-
-    config: str | None
-    seeds: tuple[int, ...]
-    env: str | None
-    policy: str | None
-    exp_name: str | None
-    train_iter: int
-    env_step: int
-    load_path: str | None
-    state_freq: int
-    replay_path: str | None
-    quiet: bool
-    strict: bool
-    echo: Callable[[str], Any]
-    enable_total_log: bool = False
-    disable_flask_log: bool = True
-    platform: str = "local"
-    module: str | None = None
-    module_name: str | None = None
-    coordinator_host: str | None = None
-    coordinator_port: int | None = None
-    learner_host: str | None = None
-    learner_port: int | None = None
-    collector_host: str | None = None
-    collector_port: int | None = None
-    aggregator_host: str | None = None
-    aggregator_port: int | None = None
-    add: str | None = None
-    delete: str | None = None
-    restart: str | None = None
-    kubeconfig: str | None = None
-    coordinator_name: str | None = None
-    namespace: str | None = None
-    replicas: int = 1
-    restart_pod_name: str | None = None
-    cpus: int = 0
-    gpus: int = 0
-    memory: str | None = None
-    operator_server: str | None = None
-    token_file: str | None = None
+# What each module of -m dist runs, with which options (under the name of the parameter, where that is another).
+_COORDINATOR = "coordinator_host coordinator_port token_file"
+_WORKER = f"name=module_name {_COORDINATOR}"
+_DIST = {
+    "config": (
+        "dist_prepare_config",
+        "platform coordinator_host coordinator_port learner_host learner_port collector_host collector_port",
+    ),
+    "coordinator": (
+        "dist_launch_coordinator",
+        f"{_COORDINATOR} max_train_iter=train_iter max_env_step=env_step quiet",
+    ),
+    "learner": ("dist_launch_learner", f"learner_port host=learner_host {_WORKER}"),
+    "collector": ("dist_launch_collector", f"collector_port host=collector_host {_WORKER}"),
+    "learner_aggregator": ("dist_launch_learner_aggregator", f"aggregator_host aggregator_port {_WORKER}"),
+    "spawn_learner": (
+        "dist_launch_spawn_learner",
+        f"learner_port host=learner_host aggregator_host aggregator_port {_WORKER}",
+    ),
+}
+_OPERATOR = "kubeconfig coordinator_name namespace operator_server"
+_REPLICAS = {
+    "add": ("dist_add_replicas", f"replicas cpus gpus memory {_OPERATOR}"),
+    "delete": ("dist_delete_replicas", f"replicas {_OPERATOR}"),
+    "restart": ("dist_restart_replicas", f"restart_pod_name {_OPERATOR}"),
+}
 
 
 def run_mode(mode: str, options: Options) -> None:
@@ -90,6 +65,9 @@ def run_mode(mode: str, options: Options) -> None:
         modes[mode](options)
     except _config_mistakes() as error:
         raise ConfigValueError(str(error)) from error
+    except _failures() as error:
+        options.echo(f"ding: {error}")
+        raise SystemExit(1) from error
 
 
 def _config_mistakes() -> tuple[type[Exception], ...]:
@@ -100,150 +78,78 @@ def _config_mistakes() -> tuple[type[Exception], ...]:
     return UnknownNameError, MissingExtraError, PolicyConfigError, HookConfigError
 
 
+def _failures() -> tuple[type[Exception], ...]:
+    """What ends a run in a way that one sentence (and the log of a process) explains."""
+    from ding.parallel.launch import RoleFailed
+    from ding.worker.coordinator.errors import OperatorError
+
+    return RoleFailed, OperatorError
+
+
 def _serial(options: Options) -> None:
-    from ding.entry.serial_entry import serial_pipeline
+    from ding.entry.serial_entry import load_input, serial_pipeline
     from ding.entry.view.views import make_view
 
-    path = _config_path(options)
-    seeds = _seeds(options, path)
-    for seed in seeds:
-        main, create = _load(path)
-        _name_experiment(main, options, path, seed, several=len(seeds) > 1)
-        if options.load_path is not None:
-            _resume(main, options)
+    for seed, (main, create) in _runs(options, load_input):
         if options.state_freq:
             main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict()).run_state_freq = options.state_freq
-        serial_pipeline(
-            (main, create),
-            seed=seed,
-            max_train_iter=options.train_iter,
-            max_env_step=options.env_step,
-            view=make_view(options.quiet),
-            strict=options.strict,
-        )
+        arguments = _picked(options, "max_train_iter=train_iter max_env_step=env_step strict")
+        serial_pipeline((main, create), seed=seed, view=make_view(options.quiet), **arguments)
 
 
 def _parallel(options: Options) -> None:
     from ding.entry.parallel_entry import load_parallel_input, parallel_pipeline
     from ding.entry.view.views import make_view
-    from ding.parallel.launch import RoleFailed
 
-    path = _config_path(options)
-    seeds = options.seeds or (int(load_parallel_input(path)[0].get("seed", 0)),)
-    for seed in seeds:
-        main, create, system = load_parallel_input(path)
-        _name_experiment(main, options, path, seed, several=len(seeds) > 1)
-        if options.load_path is not None:
-            _resume(main, options)
-        try:
-            parallel_pipeline(
-                (main, create, system),
-                seed=seed,
-                enable_total_log=options.enable_total_log,
-                disable_flask_log=options.disable_flask_log,
-                max_train_iter=options.train_iter,
-                max_env_step=options.env_step,
-                view=make_view(options.quiet),
-                strict=options.strict,
-            )
-        except RoleFailed as error:
-            options.echo(f"ding: {error}")
-            raise SystemExit(1) from error
+    names = "enable_total_log disable_flask_log max_train_iter=train_iter max_env_step=env_step strict"
+    for seed, configs in _runs(options, load_parallel_input):
+        parallel_pipeline(configs, seed=seed, view=make_view(options.quiet), **_picked(options, names))
 
 
 def _dist(options: Options) -> None:
-    from ding.entry import dist_entry
-    from ding.parallel.launch import RoleFailed
-
     if options.add or options.delete or options.restart:
         _replicas(options)
         return
-    if options.module not in MODULES:
-        near = nearest(options.module, MODULES) if options.module else None
-        hint = f"; did you mean {near!r}?" if near else f"; known are {', '.join(MODULES)}"
-        raise ConfigValueError(f"-m dist: which module? -M {options.module or ''} is none{hint}")
+    module = options.module
+    if module not in _DIST:
+        raise ConfigValueError(f"-m dist: which module? -M {module or ''} is none{did_you_mean(module or '', _DIST)}")
     # An aggregator in a pod needs none.
-    alone = options.module == "learner_aggregator" and options.config is None and options.env is None
-    path = "" if alone else str(_config_path(options))
+    alone = module == "learner_aggregator" and options.config is None and options.env is None
+    path = None if alone else str(_config_path(options))
+    function, names = _DIST[module]
     seed = options.seeds[0] if options.seeds else 0
-    where: dict[str, Any] = {"coordinator_host": options.coordinator_host, "coordinator_port": options.coordinator_port}
-    token: dict[str, Any] = {"token_file": options.token_file}
-    if options.module == "config":
-        workers: dict[str, Any] = {
-            key: getattr(options, key) for key in ("learner_host", "learner_port", "collector_host", "collector_port")
-        }
-        options.echo(dist_entry.dist_prepare_config(path, seed, options.platform, **where, **workers))
-    elif options.module == "coordinator":
-        dist_entry.dist_launch_coordinator(
-            path,
-            seed,
-            **where,
-            **token,
-            max_train_iter=options.train_iter,
-            max_env_step=options.env_step,
-            quiet=options.quiet,
-        )
-    elif options.module == "learner_aggregator":
-        dist_entry.dist_launch_learner_aggregator(
-            path or None, seed, options.aggregator_host, options.aggregator_port, options.module_name, **where, **token
-        )
-    elif options.module == "spawn_learner":
-        aggregator: dict[str, Any] = {
-            "aggregator_host": options.aggregator_host,
-            "aggregator_port": options.aggregator_port,
-        }
-        try:
-            dist_entry.dist_launch_spawn_learner(
-                path, seed, options.learner_port, options.module_name, host=options.learner_host, **aggregator, **token
-            )
-        except RoleFailed as error:
-            options.echo(f"ding: {error}")
-            raise SystemExit(1) from error
-    else:
-        launch = getattr(dist_entry, f"dist_launch_{options.module}")
-        port, host = getattr(options, f"{options.module}_port"), getattr(options, f"{options.module}_host")
-        launch(path, seed, port, options.module_name, **where, host=host, **token)
+    result = _dist_function(function)(path, seed, **_picked(options, names))
+    if module == "config":
+        options.echo(result)
 
 
 def _replicas(options: Options) -> None:
-    from ding.entry import dist_entry
-    from ding.worker.coordinator.errors import OperatorError
-
-    asked = [key for key in ("add", "delete", "restart") if getattr(options, key)]
+    asked = [key for key in _REPLICAS if getattr(options, key)]
     if len(asked) > 1:
         raise ConfigValueError(f"give one of --add, --delete and --restart, not {' and '.join(asked)}")
-    who: dict[str, Any] = {
-        key: getattr(options, key) for key in ("kubeconfig", "coordinator_name", "namespace", "operator_server")
-    }
-    try:
-        if options.add:
-            resources: dict[str, Any] = {key: getattr(options, key) for key in ("cpus", "gpus", "memory")}
-            sentence = dist_entry.dist_add_replicas(options.add, replicas=options.replicas, **resources, **who)
-        elif options.delete:
-            sentence = dist_entry.dist_delete_replicas(options.delete, replicas=options.replicas, **who)
-        else:
-            pod = options.restart_pod_name
-            sentence = dist_entry.dist_restart_replicas(str(options.restart), restart_pod_name=pod, **who)
-    except OperatorError as error:
-        options.echo(f"ding: {error}")
-        raise SystemExit(1) from error
-    options.echo(sentence)
+    function, names = _REPLICAS[asked[0]]
+    options.echo(_dist_function(function)(getattr(options, asked[0]), **_picked(options, names)))
+
+
+def _dist_function(name: str) -> Any:
+    return getattr(importlib.import_module("ding.entry.dist_entry"), name)
+
+
+def _picked(options: Options, names: str) -> dict[str, Any]:
+    """Return the options of these names, each as ``name`` or ``parameter=name``."""
+    pairs = [name.rpartition("=") for name in names.split()]
+    return {parameter or name: getattr(options, name) for parameter, _, name in pairs}
 
 
 def _eval(options: Options) -> None:
     from ding.entry.application_entry import eval as evaluate
+    from ding.entry.serial_entry import load_input
     from ding.entry.view.views import console_lines
 
-    path = _config_path(options)
     returns = {}
-    seeds = _seeds(options, path)
-    for seed in seeds:
-        main, create = _load(path)
-        _name_experiment(main, options, path, seed, several=len(seeds) > 1)
+    for seed, configs in _runs(options, load_input, resume=False):
         with console_lines():
-            returns[str(seed)] = evaluate(
-                (main, create), seed=seed, load_path=options.load_path, replay_path=options.replay_path
-            )
+            returns[str(seed)] = evaluate(configs, seed=seed, **_picked(options, "load_path replay_path"))
         options.echo(f"seed {seed}: return {returns[str(seed)]:.2f}")
     if len(returns) > 1:
         options.echo(f"mean over {len(returns)} seeds: {sum(returns.values()) / len(returns):.2f}")
@@ -267,25 +173,24 @@ def _config_path(options: Options) -> Path:
     raise ConfigValueError(f"-e {options.env} -p {options.policy}: there is no configs/{options.env}/{name}")
 
 
-def _load(path: Path) -> tuple[EasyDict, EasyDict]:
-    from ding.entry.serial_entry import load_input
+def _runs(
+    options: Options, load: Callable[[Path], tuple[EasyDict, ...]], resume: bool = True
+) -> Iterator[tuple[int, tuple[EasyDict, ...]]]:
+    """Yield each seed with the configs of its run, which ``load`` reads.
 
-    return load_input(path)
-
-
-def _seeds(options: Options, path: Path) -> Sequence[int]:
-    """The seeds asked for; else the one in the config, which a saved config has; else 0."""
-    if options.seeds:
-        return options.seeds
-    main, _ = _load(path)
-    return [int(main.get("seed", 0))]
-
-
-def _name_experiment(main: EasyDict, options: Options, path: Path, seed: int, several: bool) -> None:
-    if several:
-        main.exp_name = f"{options.exp_name or path.stem + '_result'}/seed{seed}"
-    elif options.exp_name is not None:
-        main.exp_name = options.exp_name
+    The seeds are those asked for; else the one in the config, which a saved config has; else 0.
+    """
+    path = _config_path(options)
+    seeds: Sequence[int] = options.seeds or (int(load(path)[0].get("seed", 0)),)
+    for seed in seeds:
+        main, *others = load(path)
+        if len(seeds) > 1:
+            main.exp_name = f"{options.exp_name or path.stem + '_result'}/seed{seed}"
+        elif options.exp_name is not None:
+            main.exp_name = options.exp_name
+        if resume and options.load_path is not None:
+            _resume(main, options)
+        yield seed, (main, *others)
 
 
 def _resume(main: EasyDict, options: Options) -> None:
@@ -320,14 +225,8 @@ def registry_text(name: str) -> str:
     Raises:
         ConfigValueError: There is no such registry.
     """
-    import importlib
-
-    from ding.utils import registries
-
     if name not in registries:
-        near = nearest(name, registries)
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise ConfigValueError(f"-q {name}: there is no such registry{hint}; known are {', '.join(registries)}")
+        raise ConfigValueError(f"-q {name}: there is no such registry{did_you_mean(name, registries)}")
     for package in ("ding.envs", "ding.model", "ding.policy", "ding.worker"):
         importlib.import_module(package)
     details = registries[name].query_details()

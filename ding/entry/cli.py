@@ -7,7 +7,7 @@ option or config, with one sentence; 128 + n stopped by signal n.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -20,23 +20,15 @@ class _Mistake(click.ClickException):
 
     exit_code = 2
 
-    def show(self, file: Any = None) -> None:
+    def show(self, file: IO[str] | None = None) -> None:
         click.echo(f"ding: {self.format_message()}", err=True)
 
 
-class _Number(click.ParamType):
-    """A count that may be written as 1000, 1e3 or 1_000."""
-
-    name = "count"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            number = float(value)
-            if number < 0 or number != int(number):
-                raise ValueError(value)
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is not a whole number of at least 0", param, ctx)
-        return int(number)
+def _whole(ctx: click.Context, param: click.Parameter, value: float) -> int:
+    """A count; 1e3 and 1_000 are written for 1000, too."""
+    if value < 0 or not value.is_integer():
+        raise click.BadParameter(f"'{value:g}' is not a whole number of at least 0", ctx, param)
+    return int(value)
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -81,8 +73,12 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("-e", "--env", metavar="ENV", help="Without -c: the env of a config in configs/.")
 @click.option("-p", "--policy", metavar="POLICY", help="Without -c: the policy of a config in configs/.")
 @click.option("--exp-name", metavar="DIR", help="The experiment folder, instead of the config's exp_name.")
-@click.option("--train-iter", type=_Number(), default=int(1e8), help="Stop after this many train iterations.")
-@click.option("--env-step", type=_Number(), default=int(1e8), help="Stop after this many env steps.")
+@click.option(
+    "--train-iter", type=float, callback=_whole, default=1e8, metavar="N", help="Stop after this many train iterations."
+)
+@click.option(
+    "--env-step", type=float, callback=_whole, default=1e8, metavar="N", help="Stop after this many env steps."
+)
 @click.option(
     "--load-path",
     metavar="PATH",
@@ -156,7 +152,7 @@ def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: 
 
 @cli.command("plot")
 @click.argument("exp_dir", nargs=-1, required=True)
-@click.option("-o", "--out", metavar="PNG", default="learning_curve.png", show_default=True, help="The picture.")
+@click.option("-o", "--out", metavar="PNG", default="learning_curve.png", show_default=True, help="The file.")
 @click.option("--tag", default="evaluator_step/reward_mean", show_default=True, help="The scalar to draw.")
 def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
     """Draw learning curves: mean and spread over the runs (seeds) of each experiment.

@@ -19,7 +19,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.config.utils import Hosts
-from ding.entry.dist.config import (
+from ding.entry.distributed.config import (
     auto_folders,
     coordinator_of,
     env_port,
@@ -29,8 +29,8 @@ from ding.entry.dist.config import (
     waits_for_coordinator,
     write_prepared,
 )
-from ding.entry.dist.group import PATIENCE_S, dist_launch_learner_aggregator, dist_launch_spawn_learner
-from ding.entry.dist.replicas import dist_add_replicas, dist_delete_replicas, dist_restart_replicas
+from ding.entry.distributed.group import PATIENCE_S, dist_launch_learner_aggregator, dist_launch_spawn_learner
+from ding.entry.distributed.replicas import dist_add_replicas, dist_delete_replicas, dist_restart_replicas
 from ding.entry.parallel.coordinator import coordinate
 from ding.entry.parallel.reports import ReportReader, finish_run
 from ding.entry.parallel.workers import COORDINATOR, collect, learn

@@ -152,7 +152,7 @@ def learn_rank(context: RoleContext) -> dict[str, Any] | None:
     section = dict(payload["cfg"].system[learner])
     section["multi_gpu"] = True
     outlasted = work(context, create_comm_learner, names, section, learner)
-    return {"ended": f"{learner}: the aggregator is gone"} if outlasted else None
+    return {"ended": f"{learner}: the aggregator did not come back"} if outlasted else None
 
 
 def _join(context: RoleContext, learner: str, rank: int, world_size: int) -> bool:

@@ -38,7 +38,7 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
         raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")
 
 
-def _action_shape(space: spaces.Space) -> tuple[int, ...] | None:
+def _action_shape(space: spaces.Space[Any]) -> tuple[int, ...] | None:
     if isinstance(space, spaces.Discrete):
         return (int(space.n),)
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:

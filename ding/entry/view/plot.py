@@ -1,4 +1,4 @@
-"""`ding plot`: learning curves as a picture."""
+"""`ding plot`: learning curves as an image."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ding.config import ConfigValueError
+from ding.config.errors import did_you_mean
 from ding.entry.view.event_files import read_scalars, tags_in
-from ding.utils import nearest, require_extra
+from ding.utils import require_extra
 
 DEFAULT_TAG = "evaluator_step/reward_mean"
 
@@ -74,9 +75,7 @@ def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> li
             groups.setdefault(label_of(run), []).append((steps, values))
     if not groups:
         known = set().union(*(tags_in(run / "log" / "serial") for run in runs))
-        near = nearest(tag, known)
-        hint = "" if near is None else f"; did you mean {near!r}?"
-        raise ConfigValueError(f"no run has values under the tag {tag!r}{hint}")
+        raise ConfigValueError(f"no run has values under the tag {tag!r}{did_you_mean(tag, known)}")
     return [_average(label, runs_of) for label, runs_of in groups.items()]
 
 

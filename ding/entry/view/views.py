@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import time
 from collections.abc import Callable
-from typing import Protocol, TextIO
+from typing import Protocol
 
 from ding.entry.view.status import RateMeter, RunStatus, clock_text
 from ding.parallel.launch.signals import write_notice
@@ -98,16 +99,13 @@ class _OwnLines(logging.Filter):
         return record.levelno >= logging.WARNING or record.name.startswith("ding.")
 
 
-class _StderrHandler(logging.StreamHandler):
+class _StderrHandler(logging.Handler):
     """Writes to what ``sys.stderr`` is at that moment: the live view puts a stream of its own there."""
 
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, value: TextIO) -> None:
-        """The stream is not a choice."""
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
 
 
 class console_lines:

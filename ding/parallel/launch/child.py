@@ -107,7 +107,7 @@ class _Pipe:
         except (EOFError, OSError):
             self.orphaned.set()
             _arm_hard_exit(ORPHAN_GRACE_S)
-            context.stop.set("the launcher is gone")
+            context.stop.set("the launcher ended")
 
 
 def child_main(spec: ChildSpec, connection: Connection) -> None:

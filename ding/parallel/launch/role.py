@@ -23,7 +23,7 @@ class RestartRule:
     """When the process of a role is started again, and how long after.
 
     A failure is an exception, a crash or an exit code other than 0. A kill is an end by SIGKILL, SIGTERM or SIGINT from
-    outside, or an end that nobody asked for: the work was not at fault, so more of them are borne. Both counts are
+    outside, or an end that was not asked for: the work was not at fault, so more of them are borne. Both counts are
     of ends in a row: they go back to 0 when the process reports progress, or has run for ``healthy_after_s``.
     """
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ding.config import ConfigValueError
-from ding.utils import nearest
+from ding.config.errors import did_you_mean
 
 if TYPE_CHECKING:
     from ding.worker.coordinator.operator_server import OperatorAnswer, OperatorServer
@@ -46,7 +46,7 @@ def dist_add_replicas(
         operator_server: ``host:port`` or URL of the operator; else ``KUBERNETES_SERVER_URL``.
 
     Raises:
-        ConfigValueError: A value is wrong, or nothing says where the operator is or who asks.
+        ConfigValueError: A value is wrong, or nothing says where the operator is or of which run the workers are.
         OperatorError: The operator does not answer, or refuses.
     """
     count = _checked(replicas_type, replicas)
@@ -101,8 +101,7 @@ def dist_restart_replicas(
 
 def _checked(replicas_type: str, replicas: object) -> int:
     if replicas_type not in KINDS:
-        near = nearest(str(replicas_type), KINDS)
-        hint = f"; did you mean {near!r}?" if near else ""
+        hint = did_you_mean(replicas_type, KINDS)
         raise ConfigValueError(f"replicas are of type {' or '.join(KINDS)}, got {replicas_type!r}{hint}")
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
         raise ConfigValueError(f"the number of replicas must be at least 1, got {replicas!r}")

@@ -17,8 +17,8 @@ from ding.config import ConfigError, ConfigValueError, compile_config_parallel, 
 from ding.config.source import parallel_config_to_source
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import dist_entry
-from ding.entry.dist.config import load_config
-from ding.entry.dist.group import aggregator_addresses
+from ding.entry.distributed.config import load_config
+from ding.entry.distributed.group import aggregator_addresses
 from ding.interaction import write_run_token
 
 

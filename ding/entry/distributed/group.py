@@ -10,7 +10,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.config.utils import AGGREGATOR_PORT
-from ding.entry.dist.config import coordinator_of, env_number, env_port, load_config, run_token
+from ding.entry.distributed.config import coordinator_of, env_number, env_port, load_config, run_token
 from ding.entry.parallel.learner_group import CONNECT_TIMEOUT_S, aggregate, aggregate_freely, make_ranks
 from ding.entry.parallel.roles import PRELOAD
 from ding.entry.parallel.workers import COORDINATOR
@@ -34,7 +34,7 @@ def dist_launch_learner_aggregator(
     token_file: str | None = None,
     patience_s: float = PATIENCE_S,
 ) -> None:
-    """Run the aggregator of a learner here until the coordinator has been gone for a minute, or a signal comes.
+    """Run the aggregator of a learner here until the coordinator has been away for a minute, or a signal comes.
 
     It waits for the processes of `dist_launch_spawn_learner`, then announces itself at the coordinator in the place of
     the learner. Without a config file it waits for ``WORLD_SIZE`` learners (in a pod: for those of the operator) and,
@@ -88,7 +88,7 @@ def dist_launch_spawn_learner(
     coordinator_host: str | None = None,
     coordinator_port: int | None = None,
 ) -> None:
-    """Run the processes of a learner that belong on this machine, until their aggregator has been gone for a minute,
+    """Run the processes of a learner that belong on this machine, until their aggregator has been away for a minute,
     or a signal comes. When one of them ends, all of this machine are started again; three failures in a row end them.
 
     The environment says which ones: ``LOCAL_WORLD_SIZE`` of them (default: all ``system_config.learner_gpu_num``) with
@@ -179,7 +179,9 @@ def _place(section: EasyDict, host: str | None, port: int | None) -> None:
         section.port = [port + rank if port else 0 for rank in range(section.gpu_num)]
 
 
-def aggregator_addresses(cfg: EasyDict | None, learner: str, host: str | None, port: int | None) -> dict[str, dict[str, Any]]:
+def aggregator_addresses(
+    cfg: EasyDict | None, learner: str, host: str | None, port: int | None
+) -> dict[str, dict[str, Any]]:
     """Where an aggregator listens: for the coordinator (``slave``) and, one port on, for the learners (``master``)."""
     known = {} if cfg is None else cfg.system.get(learner.replace("learner", "learner_aggregator"), {})
     slave, master = dict(known.get("slave", {})), dict(known.get("master", {}))

@@ -88,6 +88,11 @@ class SideProcess:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process of the side still runs."""
+        return self._process.poll() is None
+
     @functools.cached_property
     def ready(self) -> dict[str, Any]:
         """What it announces when it is built; waits for that.

@@ -30,3 +30,8 @@ def assert_golden(actual, expected, atol=1e-5):
     actual, expected = flat(actual), flat(expected)
     assert len(actual) == len(expected)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=atol)
+
+
+def changed(data, **fields):
+    """The named tuple ``data`` with some fields replaced."""
+    return type(data)(**(data._asdict() | fields))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from easydict import EasyDict
-from golden_values import assert_golden, f
+from golden_values import assert_golden, changed, f
 
 import ding.rl_utils as rl_utils
 from ding.rl_utils import (
@@ -30,7 +30,7 @@ CUT = torch.tensor([0.0, 0, 1, 0, 0])
 def test_gae_golden():
     data = gae_data(f(5, 0), f(5, 0.3), f(5, 1), CUT, None)
     assert_golden(gae(data), [1.981811, 0.882823, -0.309987, -1.022646, -0.905681])
-    flagged = data._replace(traj_flag=torch.tensor([0.0, 0, 1, 0, 1]))
+    flagged = changed(data, traj_flag=torch.tensor([0.0, 0, 1, 0, 1]))
     assert_golden(gae(flagged, 0.9, 0.8), [1.742177, 0.881581, -0.309987, -0.868497, -0.909423])
     matrix = gae_data(f((3, 2), 0), f((3, 2), 0.3), f((3, 2), 1), None, None)
     assert_golden(gae(matrix), [0.943931, -0.102915, -0.197964, -1.336477, -0.905681, -1.232486])

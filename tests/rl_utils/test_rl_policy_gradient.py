@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from golden_values import assert_golden, f, ints
+from golden_values import assert_golden, changed, f, ints
 
 from ding.rl_utils import (
     a2c_data,
@@ -131,7 +131,7 @@ def test_entropy_of_a_masked_action_is_finite():
     logit = f((4, 3), 0)
     logit[:, 2] = -float("inf")
     logit.requires_grad_()
-    loss, _ = ppo_error(discrete()._replace(logit_new=logit, action=ints(4, 2)))
+    loss, _ = ppo_error(changed(discrete(), logit_new=logit, action=ints(4, 2)))
     sum(loss).backward()
     assert torch.isfinite(torch.stack(list(loss))).all()
     assert torch.isfinite(logit.grad).all()
@@ -145,15 +145,15 @@ def test_ppg():
     old, new = (torch.distributions.Categorical(logits=logit) for logit in (data.logit_old, data.logit_new))
     expected = torch.distributions.kl_divergence(old, new)
     torch.testing.assert_close(loss.behavioral_cloning_loss, expected.mean())
-    weighted = ppg_joint_error(data._replace(weight=WEIGHT))
+    weighted = ppg_joint_error(changed(data, weight=WEIGHT))
     torch.testing.assert_close(weighted.behavioral_cloning_loss, (expected * WEIGHT).mean())
-    assert ppg_joint_error(data._replace(logit_old=data.logit_new)).behavioral_cloning_loss == 0
+    assert ppg_joint_error(changed(data, logit_old=data.logit_new)).behavioral_cloning_loss == 0
 
 
 def test_a2c_golden():
     data = a2c_data(f((4, 3), 0), ACT, f(4, 0), f(4, 2), f(4, 3), None)
     assert_golden(a2c_error(data), [0.106773, 2.087774, 1.033736])
-    data = data._replace(logit=normal((4, 2), 0), action=f((4, 2), 0.9))
+    data = changed(data, logit=normal((4, 2), 0), action=f((4, 2), 0.9))
     assert_golden(a2c_error_continuous(data), [0.204237, 2.087774, 1.733876])
 
 
@@ -187,7 +187,7 @@ def test_happo_factor_scales_the_surrogate_but_not_the_dual_clip():
 @pytest.mark.parametrize(("error", "full"), [(ppo_error, discrete), (ppo_error_continuous, continuous)])
 def test_ppo_data_without_a_pretrained_policy_has_eight_fields(error, full):
     data = full(WEIGHT)
-    assert_golden(error(type(data)(*data[:8])), error(data._replace(logit_pretrained=None)))
+    assert_golden(error(type(data)(*data[:8])), error(changed(data, logit_pretrained=None)))
     short = ppo_policy_data if full is discrete else ppo_policy_data_continuous
     assert short(*data[:3], data.adv, WEIGHT).logit_pretrained is None
 
@@ -211,8 +211,8 @@ def test_vtrace_golden():
     assert_golden(returns, [0.757412, 0.70849, 0.265001, -0.346449, -0.884655, -1.070139])
     data = vtrace_data(OUTPUT, BEHAVIOUR, ACT_TB, f((4, 2), 1), f((3, 2), 0.5), None)
     assert_golden(vtrace_error_discrete_action(data), [-0.498464, 0.177229, 1.035193])
-    data = data._replace(
-        target_output=normal((3, 2, 2), 0), behaviour_output=normal((3, 2, 2), 0.4), action=f((3, 2, 2), 0.9)
+    data = changed(
+        data, target_output=normal((3, 2, 2), 0), behaviour_output=normal((3, 2, 2), 0.4), action=f((3, 2, 2), 0.9)
     )
     assert_golden(vtrace_error_continuous_action(data), [-0.275547, 0.063041, 1.737009])
 
@@ -268,7 +268,7 @@ def test_coma_golden():
     shape = (3, 2, 2, 3)
     data = coma_data(f(shape, 0), ints(shape[:3], 3), f(shape, 1), f(shape, 2), f((3, 2), 0.5), None)
     assert_golden(coma_error(data, 0.9, 0.8), [0.084558, 2.715314, 1.035041])
-    weighted = coma_error(data._replace(weight=torch.full(shape[:3], 2.0)), 0.9, 0.8)
+    weighted = coma_error(changed(data, weight=torch.full(shape[:3], 2.0)), 0.9, 0.8)
     assert_golden(weighted, [2 * 0.084558, 2 * 2.715314, 2 * 1.035041], atol=3e-5)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from golden_values import assert_golden, f, ints
+from golden_values import assert_golden, changed, f, ints
 from torch import nn
 
 from ding.rl_utils import td
@@ -23,9 +23,9 @@ def nstep_data(reward=R3, weight=None):
 def test_q_1step():
     data = td.q_1step_td_data(Q, NEXT_Q, ACT, NEXT_ACT, R1, DONE, None)
     assert_golden(td.q_1step_td_error(data, 0.9), 0.598157)
-    assert_golden(td.q_1step_td_error(data._replace(weight=WEIGHT), 0.9), 0.750948)
+    assert_golden(td.q_1step_td_error(changed(data, weight=WEIGHT), 0.9), 0.750948)
     with pytest.raises(AssertionError, match="must be"):
-        td.q_1step_td_error(data._replace(reward=R3), 0.9)
+        td.q_1step_td_error(changed(data, reward=R3), 0.9)
 
 
 def test_q_nstep():
@@ -47,7 +47,7 @@ def test_q_nstep_one_step_equals_the_one_step_error():
 
 def test_boolean_done_is_accepted():
     data = nstep_data()
-    with_bool = td.q_nstep_td_error(data._replace(done=DONE.bool()), 0.9, nstep=3)
+    with_bool = td.q_nstep_td_error(changed(data, done=DONE.bool()), 0.9, nstep=3)
     torch.testing.assert_close(with_bool[0], td.q_nstep_td_error(data, 0.9, nstep=3)[0])
 
 
@@ -74,7 +74,7 @@ def test_q_nstep_with_agents_broadcasts_reward_over_the_agents_of_a_row(trailing
     assert per_sample.shape == (2, 2)
     assert_golden([loss, per_sample], [1.244035, [1.529549, 0.165027, 2.443925, 0.837637]])
     weighted, _ = td.q_nstep_td_error(
-        data._replace(weight=torch.tensor([2.0, 0.0])), 0.9, value_gamma=torch.tensor([0.9, 0.9])
+        changed(data, weight=torch.tensor([2.0, 0.0])), 0.9, value_gamma=torch.tensor([0.9, 0.9])
     )
     assert_golden(weighted, per_sample[0].sum() / 2)
 
@@ -99,7 +99,7 @@ def test_soft_q():
     result = td.q_nstep_sql_td_error(nstep_data(f((1, 4), 0.5)), 0.9, 0.1)
     expected = [1.511111, [1.940681, 0.402727, 3.452348, 0.248689], [1.015175, 0.04173, 0.311647, 1.014629]]
     assert_golden(result, expected)
-    infinite = nstep_data(f((1, 4), 0.5))._replace(next_n_q=torch.tensor([[float("inf")] * 3, [-float("inf")] * 3] * 2))
+    infinite = changed(nstep_data(f((1, 4), 0.5)), next_n_q=torch.tensor([[float("inf")] * 3, [-float("inf")] * 3] * 2))
     assert td.q_nstep_sql_td_error(infinite, 0.9, 0.1)[2].tolist() == [20, -20, 20, -20]
 
 
@@ -109,7 +109,7 @@ def test_munchausen():
     expected = [0.981767, [0.424154, 0.008163, 3.451993, 0.042758], 0.371829, [0.0, 0.0, 0.0, 0.0]]
     assert_golden(result, expected)
     assert result[3].shape == (4, 1)
-    far = data._replace(target_q=5 * f((4, 3), 0.2))
+    far = changed(data, target_q=5 * f((4, 3), 0.2))
     assert td.m_q_1step_td_error(far, 0.9, 0.03, 0.9)[3].sum() > 0
 
 
@@ -157,7 +157,7 @@ def test_categorical():
     three = td.dist_nstep_td_error(dist_data(3), 0.9, -2, 2, 5, nstep=3)
     assert_golden(three, [1.670668, [1.490861, 1.659936, 2.350381, 1.181494]])
     weighted = td.dist_nstep_td_error(
-        dist_data(3)._replace(weight=WEIGHT), 0.9, -2, 2, 5, nstep=3, value_gamma=VALUE_GAMMA
+        changed(dist_data(3), weight=WEIGHT), 0.9, -2, 2, 5, nstep=3, value_gamma=VALUE_GAMMA
     )
     assert_golden(weighted, [2.081872, [1.683725, 1.523009, 2.350381, 1.181494]])
 
@@ -167,12 +167,12 @@ def test_categorical_survives_a_zero_probability_and_rejects_logits():
     sharp = torch.zeros(4, 3, 5)
     sharp[..., 2] = 1
     dist = sharp.clone().requires_grad_()
-    loss, _ = td.dist_nstep_td_error(data._replace(dist=dist), 0.9, -2, 2, 5, nstep=3)
+    loss, _ = td.dist_nstep_td_error(changed(data, dist=dist), 0.9, -2, 2, 5, nstep=3)
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(dist.grad).all()
     with pytest.raises(AssertionError, match="logits"):
-        td.dist_nstep_td_error(data._replace(dist=f((4, 3, 5), 3)), 0.9, -2, 2, 5, nstep=3)
+        td.dist_nstep_td_error(changed(data, dist=f((4, 3, 5), 3)), 0.9, -2, 2, 5, nstep=3)
 
 
 def test_categorical_takes_the_logarithm_of_small_probabilities_as_they_are():
@@ -192,7 +192,7 @@ def test_categorical_projection_keeps_the_mass():
     data = td.dist_nstep_td_data(dist, spike, zeros, zeros, reward, torch.zeros(3), None)
     weights = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0])
     probability = (weights / weights.sum()).expand(3, 1, 5)
-    _, per_sample = td.dist_nstep_td_error(data._replace(dist=probability), 1.0, -2, 2, 5)
+    _, per_sample = td.dist_nstep_td_error(changed(data, dist=probability), 1.0, -2, 2, 5)
     log_p = (weights / weights.sum()).log()
     torch.testing.assert_close(per_sample, -torch.stack([log_p[2], log_p[4], (log_p[2] + log_p[3]) / 2]))
 
@@ -296,10 +296,10 @@ def test_discount_cumsum():
 @pytest.mark.parametrize(
     "error",
     [
-        lambda q, n: td.q_nstep_td_error(nstep_data()._replace(q=q, next_n_q=n), 0.9, nstep=3)[0],
-        lambda q, n: td.q_nstep_td_error_with_rescale(nstep_data()._replace(q=q, next_n_q=n), 0.9, nstep=3)[0],
-        lambda q, n: td.q_nstep_sql_td_error(nstep_data()._replace(q=q, next_n_q=n), 0.9, 0.1, nstep=3)[0],
-        lambda q, n: td.dqfd_nstep_td_error(dqfd_data()._replace(q=q, next_n_q=n), 0.9, 1.0, 1.0, 0.8, nstep=3)[0],
+        lambda q, n: td.q_nstep_td_error(changed(nstep_data(), q=q, next_n_q=n), 0.9, nstep=3)[0],
+        lambda q, n: td.q_nstep_td_error_with_rescale(changed(nstep_data(), q=q, next_n_q=n), 0.9, nstep=3)[0],
+        lambda q, n: td.q_nstep_sql_td_error(changed(nstep_data(), q=q, next_n_q=n), 0.9, 0.1, nstep=3)[0],
+        lambda q, n: td.dqfd_nstep_td_error(changed(dqfd_data(), q=q, next_n_q=n), 0.9, 1.0, 1.0, 0.8, nstep=3)[0],
         lambda q, n: td.m_q_1step_td_error(td.m_q_1step_td_data(q, n, n, ACT, R1, DONE, None), 0.9, 0.03, 0.9)[0],
     ],
 )

@@ -1,3 +1,4 @@
+import inspect
 import sys
 from collections import OrderedDict
 
@@ -122,7 +123,7 @@ def test_a_lazy_entry_needs_module_and_name():
 
 def test_details_name_file_and_line_of_the_registration():
     registry = Registry()
-    line = sys._getframe().f_lineno + 1
+    line = inspect.currentframe().f_lineno + 1
     registry.register("a", int)
 
     @registry.register("b")

@@ -87,7 +87,8 @@ def test_close_wakes_a_waiting_reader():
     assert got == [None]
     release.set()
     closer.join(10)
-    assert not loader._thread.is_alive()
+    assert not closer.is_alive()
+    assert "dataloader" not in {thread.name for thread in threading.enumerate()}
     assert next(loader) is None
     loader.close()
 

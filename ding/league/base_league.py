@@ -14,12 +14,13 @@ from ding.league.metric import LeagueMetricEnv, PlayerRating
 from ding.league.payoff import create_payoff, flat
 from ding.league.player import ActivePlayer, HistoricalPlayer, Player, create_player
 from ding.utils import LEAGUE_REGISTRY, deep_merge_dicts, import_module
+from ding.utils.file_helper import atomic_write
 
 log = logging.getLogger(__name__)
 
 
 class BaseLeague(ABC):
-    """Keeps the players, tells who plays whom, takes results, and takes snapshots of players that are trained enough.
+    """Keeps the players, decides who plays whom, counts results, and takes a snapshot of a player when one is due.
 
     Thread-safe.
 
@@ -31,7 +32,7 @@ class BaseLeague(ABC):
 
     config: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, cfg: Any, save_checkpoint_fn: Callable[[str, str], None] | None = None) -> None:
+    def __init__(self, cfg: Mapping[str, Any], save_checkpoint_fn: Callable[[str, str], None] | None = None) -> None:
         self.cfg = EasyDict(deep_merge_dicts(self.default_config(), cfg))
         self.path_policy = self.cfg.get("path_policy", ".")
         self._copy_weights = save_checkpoint_fn or self._copy_file
@@ -49,24 +50,14 @@ class BaseLeague(ABC):
         cfg.cfg_type = cls.__name__ + "Dict"
         return cfg
 
-    # ------------------------------------------------------------------ players
-
     def _init_players(self) -> None:
         for category in self.cfg.player_category:
             for kind, number in self.cfg.active_players.items():
                 for index in range(number):
                     name = f"{kind}_{category}_{index}"
-                    player = create_player(
-                        self.cfg,
-                        kind,
-                        self.cfg[kind],
-                        category,
-                        self.payoff,
-                        f"{name}_ckpt.pth",
-                        name,
-                        0,
-                        self.metric_env.create_rating(),
-                    )
+                    settings, rating = self.cfg[kind], self.metric_env.create_rating()
+                    facts = (settings, category, self.payoff, f"{name}_ckpt.pth", name, 0, rating)
+                    player = create_player(self.cfg, kind, *facts)
                     if not isinstance(player, ActivePlayer):
                         raise TypeError(f"active_players.{kind}: {type(player).__name__} is no ActivePlayer")
                     self.active_players.append(player)
@@ -82,20 +73,15 @@ class BaseLeague(ABC):
                         self._copy_weights(path, player.checkpoint_path)
             if self.cfg.use_pretrain_init_historical:
                 name = f"{category}_pretrain_historical"
-                self._add_historical(
-                    HistoricalPlayer(
-                        self.cfg,
-                        category,
-                        self.payoff,
-                        path,
-                        name,
-                        0,
-                        self.metric_env.create_rating(),
-                        parent_id="pretrain",
-                    )
-                )
+                self._add_historical(category, path, name, 0, self.metric_env.create_rating(), "pretrain")
 
-    def _add_historical(self, player: HistoricalPlayer) -> None:
+    def _add_historical(
+        self, category: str, path: str, name: str, step: int, rating: PlayerRating, parent: str
+    ) -> None:
+        player = HistoricalPlayer(self.cfg, category, self.payoff, path, name, step, rating, parent_id=parent)
+        self._take_in(player)
+
+    def _take_in(self, player: HistoricalPlayer) -> None:
         self.historical_players.append(player)
         self.payoff.add_player(player)
 
@@ -124,8 +110,6 @@ class BaseLeague(ABC):
     def historical_players_ids(self) -> list[str]:
         """Ids of the snapshots."""
         return [player.player_id for player in self.historical_players]
-
-    # ------------------------------------------------------------------ games
 
     def get_job_info(self, player_id: str | None = None, eval_flag: bool = False) -> dict[str, Any]:
         """Who plays next, see the subclass; ``player_id`` defaults to the first active player."""
@@ -169,7 +153,7 @@ class BaseLeague(ABC):
                 log.warning("no snapshot of %s for now: %s", player_id, error)
                 player.load_state_dict(before)
                 return False
-            self._add_historical(snapshot)
+            self._take_in(snapshot)
             self._mutate_player(player)
         return True
 
@@ -178,7 +162,7 @@ class BaseLeague(ABC):
         """What happens to a player after a snapshot."""
 
     def update_active_player(self, player_info: Mapping[str, Any]) -> bool:
-        """Tell of the progress of a player: ``{'player_id', 'train_iteration' or 'eval_win'}``.
+        """Report the progress of a player: ``{'player_id', 'train_iteration' or 'eval_win'}``.
 
         Returns:
             Whether it will be evaluated against a harder opponent.
@@ -198,8 +182,6 @@ class BaseLeague(ABC):
 
     def _copy_file(self, source: str, target: str) -> None:
         """Copy weights within ``path_policy``, whole or not at all."""
-        from ding.utils.file_helper import atomic_write
-
         with open(self._path(source), "rb") as file:
             content = file.read()
         with atomic_write(self._path(target)) as copy_:
@@ -212,24 +194,12 @@ class BaseLeague(ABC):
             raise ValueError(f"{name!r} lies outside of the policy folder")
         return path
 
-    # ------------------------------------------------------------------ state
-
     def state_dict(self) -> dict[str, Any]:
         """What JSON can hold of players and results."""
         with self._lock:
             return {
                 "active": {player.player_id: player.state_dict() for player in self.active_players},
-                "historical": [
-                    [
-                        one.player_id,
-                        one.category,
-                        one.checkpoint_path,
-                        one.total_agent_step,
-                        list(one.rating),
-                        one.parent_id,
-                    ]
-                    for one in self.historical_players
-                ],
+                "historical": [_row(player) for player in self.historical_players],
                 "payoff": self.payoff.state_dict(),
             }
 
@@ -240,22 +210,15 @@ class BaseLeague(ABC):
                 self._active(player_id).load_state_dict(one)
             for player_id, category, path, step, rating, parent_id in state["historical"]:
                 if player_id not in self.historical_players_ids:
-                    self._add_historical(
-                        HistoricalPlayer(
-                            self.cfg,
-                            category,
-                            self.payoff,
-                            path,
-                            player_id,
-                            step,
-                            PlayerRating(*rating),
-                            parent_id=parent_id,
-                        )
-                    )
+                    self._add_historical(category, path, player_id, step, PlayerRating(*rating), parent_id)
             self.payoff.load_state_dict(state["payoff"])
 
 
-def create_league(cfg: Any, *args: Any) -> BaseLeague:
+def _row(one: HistoricalPlayer) -> list[Any]:
+    return [one.player_id, one.category, one.checkpoint_path, one.total_agent_step, list(one.rating), one.parent_id]
+
+
+def create_league(cfg: Mapping[str, Any], *args: Any) -> BaseLeague:
     """The league that ``cfg.league_type`` names, after importing ``cfg.import_names``.
 
     Raises:

@@ -2,9 +2,10 @@
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-_RESULTS = ("wins", "draws", "losses")
+# A result, as the other player sees it.
+_MIRRORED = {"wins": "losses", "losses": "wins", "draws": "draws"}
 
 
 class BattleRecordDict(dict[str, float]):
@@ -20,6 +21,14 @@ class BattleRecordDict(dict[str, float]):
         for key in self.data_keys:
             result[key] = self[key] * decay
         return result
+
+
+class HasPlayerId(Protocol):
+    """What a payoff needs of a player."""
+
+    @property
+    def player_id(self) -> str:
+        """Unique name."""
 
 
 class BattleSharedPayoff:
@@ -38,7 +47,7 @@ class BattleSharedPayoff:
         self._records: dict[tuple[str, str], BattleRecordDict] = {}
         self._lock = threading.RLock()
 
-    def add_player(self, player: Any) -> None:
+    def add_player(self, player: HasPlayerId) -> None:
         """Take a player in; one that is in already stays."""
         with self._lock:
             if player.player_id not in self.players_ids:
@@ -66,19 +75,18 @@ class BattleSharedPayoff:
         """
         try:
             home, away = job_info["player_id"]
-            results = [_result(one) for one in flat(job_info["result"])]
+            results = list(flat(job_info["result"]))
         except (KeyError, ValueError, TypeError):
             return False
         with self._lock:
-            if not {home, away} <= set(self.players_ids) or None in results:
+            if not {home, away} <= set(self.players_ids) or not all(result in _MIRRORED for result in results):
                 return False
             for result in results:
-                self._count(home, away, str(result))
+                self._count(home, away, result)
         return True
 
     def _count(self, home: str, away: str, result: str) -> None:
-        mirrored = {"wins": "losses", "losses": "wins", "draws": "draws"}[result]
-        sides = [(home, away, result)] if home == away else [(home, away, result), (away, home, mirrored)]
+        sides = [(home, away, result)] if home == away else [(home, away, result), (away, home, _MIRRORED[result])]
         for one, other, what in sides:
             record = self._records.get((one, other), BattleRecordDict()) * self._decay
             record["games"] += 1
@@ -125,7 +133,7 @@ def create_payoff(cfg: Mapping[str, Any]) -> BattleSharedPayoff:
     return BattleSharedPayoff(cfg)
 
 
-def flat(values: Any) -> Iterable[Any]:
+def flat(values: object) -> Iterable[Any]:
     """The leaves of nested lists."""
     if isinstance(values, (list, tuple)):
         for value in values:
@@ -134,9 +142,5 @@ def flat(values: Any) -> Iterable[Any]:
         yield values
 
 
-def _result(value: Any) -> str | None:
-    return value if value in _RESULTS else None
-
-
-def _as_list(value: Any) -> Sequence[str]:
+def _as_list(value: str | Sequence[str]) -> Sequence[str]:
     return [value] if isinstance(value, str) else value

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.league.metric import PlayerRating
+from ding.league.metric import LeagueMetricEnv, PlayerRating
 from ding.league.payoff import BattleSharedPayoff
 from ding.utils import PLAYER_REGISTRY, import_module
 
@@ -29,7 +29,7 @@ class Player:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: Mapping[str, Any],
         category: str,
         init_payoff: BattleSharedPayoff,
         checkpoint_path: str,
@@ -91,6 +91,10 @@ class HistoricalPlayer(Player):
         return self._parent_id
 
 
+def _is_historical(player: Player) -> bool:
+    return isinstance(player, HistoricalPlayer)
+
+
 class ActivePlayer(Player):
     """A player that learns.
 
@@ -121,21 +125,18 @@ class ActivePlayer(Player):
     def is_trained_enough(self, select_fn: Callable[[Player], bool] | None = None) -> bool:
         """Whether a snapshot is due: after two phases, or after one if it beats all it is compared with."""
         passed = self._total_agent_step - self._last_enough_step
-        if passed < self._one_phase_step:
-            return False
-        if passed >= 2 * self._one_phase_step:
+        phases = 2 if passed >= 2 * self._one_phase_step else int(passed >= self._one_phase_step)
+        due = phases == 2 or (phases == 1 and self._beats_all(self._get_players(select_fn or _is_historical)))
+        if due:
             self._last_enough_step = self._total_agent_step
-            return True
-        rivals = self._get_players(select_fn or (lambda player: isinstance(player, HistoricalPlayer)))
-        if not rivals:
-            return False
-        win_rates = self._payoff[self._player_id, [player.player_id for player in rivals]]
-        if min(win_rates) > self._strong_win_rate:
-            self._last_enough_step = self._total_agent_step
-            return True
-        return False
+        return due
 
-    def snapshot(self, metric_env: Any) -> HistoricalPlayer:
+    def _beats_all(self, rivals: list[Player]) -> bool:
+        """Whether the win rate against each of these is above ``strong_win_rate``; False against nobody."""
+        win_rates = self._payoff[self._player_id, [player.player_id for player in rivals]]
+        return bool(rivals) and min(win_rates) > self._strong_win_rate
+
+    def snapshot(self, metric_env: LeagueMetricEnv) -> HistoricalPlayer:
         """A historical player with the current weights; the caller copies the weights to its checkpoint path."""
         head = self._checkpoint_path.removesuffix(".pth")
         return HistoricalPlayer(
@@ -200,7 +201,7 @@ class ActivePlayer(Player):
         self.rating = PlayerRating(*state["rating"])
 
 
-def create_player(cfg: Any, player_type: str, *args: Any, **kwargs: Any) -> Player:
+def create_player(cfg: Mapping[str, Any], player_type: str, *args: Any, **kwargs: Any) -> Player:
     """The player that is registered as ``player_type``, after importing ``cfg.import_names``.
 
     Raises:

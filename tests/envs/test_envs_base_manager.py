@@ -158,7 +158,8 @@ class TestData:
                 return np.arange(self._size)
 
             def step(self, action):
-                return super().step(action)._replace(obs=np.arange(self._size))
+                _, *rest = super().step(action)
+                return BaseEnvTimestep(np.arange(self._size), *rest)
 
         manager = BaseEnvManager([partial(Ragged, 2), partial(Ragged, 3)])
         manager.launch()
@@ -171,7 +172,8 @@ class TestData:
     def test_scalar_rewards_become_a_column(self):
         class Scalar(CountingEnv):
             def step(self, action):
-                return super().step(action)._replace(reward=2.5)
+                obs, _, done, info = super().step(action)
+                return BaseEnvTimestep(obs, 2.5, done, info)
 
         manager = BaseEnvManager([Scalar, Scalar])
         manager.launch()
@@ -451,7 +453,8 @@ class TestFaults:
     def test_infinite_observations_pass(self):
         class Infinite(CountingEnv):
             def step(self, action):
-                return super().step(action)._replace(obs=np.array([np.inf, -np.inf], dtype=np.float32))
+                _, *rest = super().step(action)
+                return BaseEnvTimestep(np.array([np.inf, -np.inf], dtype=np.float32), *rest)
 
         manager = BaseEnvManager([Infinite])
         manager.launch()

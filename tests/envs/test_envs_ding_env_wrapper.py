@@ -380,7 +380,7 @@ class TestEnvClasses:
         collect[0].x.y = 2
         assert collect[1].x.y == cfg.x.y == 1
         assert get_vec_env_setting(cfg, eval_=False)[2] is None
-        assert cls(cfg=evaluate[0])._caller == "evaluator"
+        assert cls(cfg=evaluate[0]).caller == "evaluator"
 
     def test_configs_of_base_env_are_copies(self):
         one, two = BaseEnv.create_collector_env_cfg(EasyDict(collector_env_num=2, x={"y": 1}))

@@ -49,15 +49,15 @@ def fail_kill(timestep):
 
 
 def bad_reward(timestep):
-    return timestep._replace(reward=np.zeros(3, np.float32))
+    return BaseEnvTimestep(timestep.obs, np.zeros(3, np.float32), timestep.done, timestep.info)
 
 
 def bad_obs(timestep):
-    return timestep._replace(obs="nothing")
+    return BaseEnvTimestep("nothing", timestep.reward, timestep.done, timestep.info)
 
 
 def bad_info(timestep):
-    return timestep._replace(info={"function": lambda: None})
+    return BaseEnvTimestep(timestep.obs, timestep.reward, timestep.done, {"function": lambda: None})
 
 
 def no_timestep(timestep):

@@ -105,7 +105,7 @@ class HangingEnv(CountingEnv):
 def launch_hanging(fd):
     def build():
         env = HangingEnv({})
-        env._core.settings.hang_fd = fd
+        env.core.settings.hang_fd = fd
         return env
 
     manager = SyncSubprocessEnvManager([build] * 2, {})

@@ -128,8 +128,10 @@ def test_a_snapshot_without_weights_is_put_off(tmp_path):
     assert not one.judge_snapshot(name)
     (tmp_path / one.active_players_ckpts[0]).write_bytes(b"weights")
     assert one.judge_snapshot(name)
+    one.active_players[0].checkpoint_path = "../x.pth"
+    one.update_active_player({"player_id": name, "train_iteration": 101})
     with pytest.raises(ValueError, match="outside"):
-        one._copy_file("../x", "y")
+        one.judge_snapshot(name, force=True)
 
 
 def test_harder_former_selves_are_played_more_often(tmp_path):

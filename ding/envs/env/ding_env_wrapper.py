@@ -98,6 +98,11 @@ class DingEnvWrapper(BaseEnv):
         return self._env_id if self._builds_env else None
 
     @property
+    def caller(self) -> str:
+        """``collector`` or ``evaluator``."""
+        return self._caller
+
+    @property
     def env_kwargs(self) -> dict[str, Any]:
         """Arguments of the construction."""
         return dict(self._cfg.env_kwargs)

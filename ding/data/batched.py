@@ -1,7 +1,7 @@
 """The mark of policy methods that take and return columns."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ding.data.env_batch import EnvBatch
@@ -27,7 +27,7 @@ def batched(method: Method) -> Method:
         return method
 
     @functools.wraps(method)
-    def forward(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self: object, data: Mapping[int, Any], *args: Any, **kwargs: Any) -> Any:
         if isinstance(data, EnvBatch):
             return method(self, data, *args, **kwargs)
         return method(self, EnvBatch.from_dict(data), *args, **kwargs).to_dict()
@@ -36,6 +36,6 @@ def batched(method: Method) -> Method:
     return forward  # type: ignore[return-value]
 
 
-def is_batched(method: Any) -> bool:
+def is_batched(method: object) -> bool:
     """Whether a function or bound method carries the mark of :func:`batched`."""
     return bool(getattr(method, _MARK, False))

@@ -147,7 +147,7 @@ def concat(parts: Sequence[Any], path: str = "") -> Columns:
     return np.concatenate(list(parts))
 
 
-def describe_leaf(leaf: Any) -> str:
+def describe_leaf(leaf: object) -> str:
     """Short text for messages: kind, dtype and row shape."""
     if isinstance(leaf, torch.Tensor):
         return f"tensor {str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape[1:])}"

@@ -41,7 +41,7 @@ class EnvBatch(Mapping[int, Any]):
         self._positions: dict[int, int] | None = None
 
     @classmethod
-    def unchecked(cls, env_ids: np.ndarray, columns: Columns) -> "EnvBatch":
+    def unchecked(cls, env_ids: np.ndarray, columns: Columns | None) -> "EnvBatch":
         """Wrap columns that are known to be sound, without looking at them (for hot paths)."""
         batch = cls.__new__(cls)
         batch.env_ids = env_ids
@@ -58,11 +58,8 @@ class EnvBatch(Mapping[int, Any]):
         """
         if isinstance(mapping, EnvBatch):
             return mapping
-        batch = EnvBatch.__new__(EnvBatch)
-        batch.env_ids = np.fromiter(mapping.keys(), dtype=np.int64, count=len(mapping))
-        batch._columns = None
+        batch = EnvBatch.unchecked(_ids(mapping), None)
         batch._rows = list(mapping.values())
-        batch._positions = None
         return batch
 
     @property
@@ -152,41 +149,32 @@ class TimestepBatch(EnvBatch):
         self,
         env_ids: "np.ndarray | Sequence[int]",
         obs: Columns,
-        reward: Any,
+        reward: Columns,
         done: np.ndarray,
         truncated: np.ndarray,
         infos: dict[int, dict[str, Any]] | None = None,
     ) -> None:
-        ids = np.asarray(env_ids, dtype=np.int64)
-        check_rows({"obs": obs, "reward": reward, "done": done, "truncated": truncated}, len(ids))
-        self._fill(ids, obs, reward, done, truncated, {} if infos is None else infos)
-
-    def _fill(
-        self, env_ids: np.ndarray, obs: Columns, reward: Any, done: np.ndarray, truncated: np.ndarray, infos: dict
-    ) -> None:
-        self.env_ids = env_ids
-        self.obs = obs
-        self.reward = reward
-        self.done = done
-        self.truncated = truncated
-        self.infos = infos
+        super().__init__(env_ids, {"obs": obs, "reward": reward, "done": done, "truncated": truncated})
         self._columns = None
-        self._rows = None
-        self._positions = None
+        self.obs, self.reward, self.done, self.truncated = obs, reward, done, truncated
+        self.infos = {} if infos is None else infos
 
     @classmethod
     def unchecked_timesteps(
         cls,
         env_ids: np.ndarray,
         obs: Columns,
-        reward: Any,
+        reward: Columns,
         done: np.ndarray,
         truncated: np.ndarray,
         infos: dict[int, dict[str, Any]],
     ) -> "TimestepBatch":
         """Wrap arrays that are known to be sound, without looking at them (for hot paths)."""
         batch = cls.__new__(cls)
-        batch._fill(env_ids, obs, reward, done, truncated, infos)
+        batch.env_ids = env_ids
+        batch._columns = batch._rows = batch._positions = None
+        batch.obs, batch.reward, batch.done, batch.truncated = obs, reward, done, truncated
+        batch.infos = infos
         return batch
 
     @classmethod
@@ -207,7 +195,7 @@ class TimestepBatch(EnvBatch):
             raise SchemaError("a TimestepBatch needs at least one environment")
         infos = {i: step.info for i, step in enumerate(steps) if step.info}
         batch = cls.unchecked_timesteps(
-            np.fromiter(mapping.keys(), dtype=np.int64, count=len(steps)),
+            _ids(mapping),
             _obs_column([step.obs for step in steps]),
             _reward_column([step.reward for step in steps]),
             np.array([bool(step.done) for step in steps], dtype=np.bool_),
@@ -249,7 +237,11 @@ class TimestepBatch(EnvBatch):
         return self._all_rows()[self.position(env_id)]
 
 
-def is_truncated(info: Any) -> bool:
+def _ids(mapping: Mapping[int, Any]) -> np.ndarray:
+    return np.fromiter(mapping.keys(), dtype=np.int64, count=len(mapping))
+
+
+def is_truncated(info: object) -> bool:
     """Whether an info dict says that a time limit, and not a terminal state, ended the episode."""
     return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
 
@@ -262,13 +254,13 @@ def _obs_column(observations: list[Any]) -> Columns:
         return observations
 
 
-def _is_numeric(reward: Any) -> bool:
+def _is_numeric(reward: object) -> bool:
     if isinstance(reward, np.ndarray):
         return reward.dtype.kind in "biuf"
     return isinstance(reward, (int, float, np.number, np.bool_))
 
 
-def _reward_column(rewards: list[Any]) -> Any:
+def _reward_column(rewards: list[Any]) -> Columns:
     if all(_is_numeric(reward) for reward in rewards):
         # One env may give an int where another gives a float.
         rewards = [np.asarray(reward, dtype=np.float32) for reward in rewards]

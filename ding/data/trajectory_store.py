@@ -1,9 +1,11 @@
 """The store in which the trajectory segments of several environments grow."""
 
+from typing import Any
+
 import numpy as np
 import torch
 
-from ding.data.columns import Columns, SchemaError, concat, map_leaves, take
+from ding.data.columns import Columns, SchemaError, concat, take
 from ding.data.transition_batch import TransitionBatch
 
 _NO_LENGTHS = np.zeros(0, dtype=np.int64)
@@ -136,20 +138,16 @@ class TrajectoryStore:
             return concat([as_tensors(step) for step in steps])  # type: ignore[return-value]
 
 
-def as_tensors(columns: dict[str, Columns]) -> dict[str, Columns]:
+def as_tensors(columns: Columns) -> Any:
     """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
 
     The column form of :func:`ding.rollout.to_tensor_transitions`.
     """
-    return {key: map_leaves(_tensor_leaf, value) for key, value in columns.items()}
-
-
-def _tensor_leaf(leaf: Columns) -> Columns:
-    if not isinstance(leaf, np.ndarray) or leaf.ndim < 2:
-        return leaf
-    if leaf.dtype == np.float64:
-        leaf = leaf.astype(np.float32)
-    return torch.from_numpy(leaf)
+    if isinstance(columns, dict):
+        return {key: as_tensors(value) for key, value in columns.items()}
+    if not isinstance(columns, np.ndarray) or columns.ndim < 2:
+        return columns
+    return torch.from_numpy(columns.astype(np.float32) if columns.dtype == np.float64 else columns)
 
 
 def _taken(columns: dict[str, Columns], rows: np.ndarray) -> dict[str, Columns]:

@@ -1,24 +1,23 @@
 """``TransitionBatch``: a sequence of transition dicts that is stored as columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
-from typing import Any, overload
+from dataclasses import dataclass
+from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
-from ding.data.columns import Index, SchemaError, check_rows, concat, num_rows, row_list, stack_rows, take
+from ding.data.columns import SchemaError, check_rows, concat, num_rows, row_list, stack_rows, take
 
 
+@dataclass(slots=True)
 class _Table:
     """What the batches that are views of each other share: columns until a row is taken, then rows."""
 
-    __slots__ = ("columns", "rows")
+    columns: dict[str, Any]
+    rows: list[dict[str, Any]] | None = None
 
-    def __init__(self, columns: dict[str, Any], rows: list[dict[str, Any]] | None = None) -> None:
-        self.columns = columns
-        self.rows = rows
 
-    def __reduce__(self) -> Any:
-        return _Table, (self.columns, self.rows)
+Positions: TypeAlias = Sequence[int] | np.ndarray
 
 
 class TransitionBatch(MutableSequence[dict[str, Any]]):
@@ -31,19 +30,23 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
 
     Args:
         columns: nested dict of columns (see :mod:`ding.data.columns`), each with N rows.
-        lengths: int64 ``[S]``, lengths of the trajectory pieces of which the batch is the concatenation, with sum N.
-            ``None``: one piece.
+        lengths: int64 ``[S]``, lengths of the trajectory segments of which the batch is the concatenation, with sum N.
+            ``None``: one segment.
+
+    Attributes:
+        lengths: as given.
 
     Raises:
         SchemaError: no column, leaves with different numbers of rows, or ``lengths`` that do not add up to N.
     """
 
-    __slots__ = ("_index", "_length", "_lengths", "_table")
+    __slots__ = ("_index", "_length", "_table", "lengths")
 
     _table: _Table
-    _index: Index | None
+    # Which rows of the table these are; None: all of them.
+    _index: range | np.ndarray | None
     _length: int
-    _lengths: np.ndarray | None
+    lengths: np.ndarray | None
 
     def __init__(self, columns: Mapping[str, Any], lengths: "Sequence[int] | np.ndarray | None" = None) -> None:
         if not isinstance(columns, Mapping):
@@ -54,7 +57,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         self._table = _Table(columns)
         self._index = None
         self._length = length
-        self._lengths = None if lengths is None else _checked_lengths(lengths, length)
+        self.lengths = None if lengths is None else _checked_lengths(lengths, length)
 
     @classmethod
     def unchecked(cls, columns: dict[str, Any], length: int, lengths: np.ndarray | None = None) -> "TransitionBatch":
@@ -63,7 +66,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         batch._table = _Table(columns)
         batch._index = None
         batch._length = length
-        batch._lengths = lengths
+        batch.lengths = lengths
         return batch
 
     @classmethod
@@ -80,7 +83,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         batch = cls.__new__(cls)
         batch._set_rows(list(rows))
         if lengths is not None:
-            batch._lengths = _checked_lengths(lengths, batch._length)
+            batch.lengths = _checked_lengths(lengths, batch._length)
         return batch
 
     @classmethod
@@ -97,11 +100,11 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         if len(batches) == 1:
             return batches[0]
         lengths = None
-        if any(batch._lengths is not None for batch in batches):
+        if any(batch.lengths is not None for batch in batches):
             lengths = np.concatenate([batch.segment_lengths() for batch in batches])
         if any(batch._table.rows is not None for batch in batches):
             result = cls.from_rows([row for batch in batches for row in batch.rows()])
-            result._lengths = lengths
+            result.lengths = lengths
             return result
         columns = concat([batch.columns for batch in batches])
         assert isinstance(columns, dict)
@@ -123,20 +126,17 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         elif self._index is None:
             return table.columns
         else:
-            columns = take(table.columns, self._index)
+            index = self._index
+            picked = slice(index.start, index.stop, index.step) if isinstance(index, range) else index
+            columns = take(table.columns, picked)
         if not isinstance(columns, dict):
             raise SchemaError("the rows of a TransitionBatch must be dicts")
         return columns
 
-    @property
-    def lengths(self) -> np.ndarray | None:
-        """int64 ``[S]`` lengths of the trajectory pieces, or ``None`` for one piece."""
-        return self._lengths
-
     def segment_lengths(self) -> np.ndarray:
-        """Like :attr:`lengths`, with one piece spelled out (no piece for an empty batch)."""
-        if self._lengths is not None:
-            return self._lengths
+        """Like :attr:`lengths`, with one segment spelled out (none for an empty batch)."""
+        if self.lengths is not None:
+            return self.lengths
         return np.array([self._length] if self._length else [], dtype=np.int64)
 
     def with_columns(self, **columns: Any) -> "TransitionBatch":
@@ -146,11 +146,11 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             SchemaError: a new column has another number of rows.
         """
         check_rows(columns, self._length)
-        return self.unchecked({**self.columns, **columns}, self._length, self._lengths)
+        return self.unchecked({**self.columns, **columns}, self._length, self.lengths)
 
     def without_columns(self, *names: str) -> "TransitionBatch":
         """A batch without the named top-level columns; names that do not exist are ignored."""
-        return self.unchecked({k: v for k, v in self.columns.items() if k not in names}, self._length, self._lengths)
+        return self.unchecked({k: v for k, v in self.columns.items() if k not in names}, self._length, self.lengths)
 
     # ------------------------------------------------------------------ rows
 
@@ -171,15 +171,15 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         assert rows is not None
         if self._index is None:
             return rows
-        if isinstance(self._index, slice):
-            return rows[self._index]
+        if isinstance(self._index, range):
+            return rows[self._index.start : self._index.stop : self._index.step]
         return [rows[i] for i in self._index.tolist()]
 
     def _set_rows(self, rows: list[dict[str, Any]]) -> None:
         self._table = _Table({}, rows)
         self._index = None
         self._length = len(rows)
-        self._lengths = None
+        self.lengths = None
 
     # ------------------------------------------------------------------ sequence
 
@@ -192,54 +192,33 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     @overload
     def __getitem__(self, item: "slice | Sequence[int] | np.ndarray") -> "TransitionBatch": ...
 
-    def __getitem__(self, item: Any) -> Any:
-        if isinstance(item, slice):
-            return self._view(item)
+    def __getitem__(self, item: "int | slice | Positions") -> "dict[str, Any] | TransitionBatch":
+        base = range(self._length) if self._index is None else self._index
         if isinstance(item, (int, np.integer)):
-            position = int(item)
-            if position < -self._length or position >= self._length:
-                raise IndexError(f"row {position} of a batch of {self._length} rows")
-            rows = self._materialise()
-            return rows[self._base_position(position % self._length)]
-        return self._view(_as_positions(item, self._length))
+            if not -self._length <= item < self._length:
+                raise IndexError(f"row {item} of a batch of {self._length} rows")
+            return self._materialise()[int(base[int(item)])]
+        if not isinstance(item, slice):
+            positions = _as_positions(item, self._length)
+            return self._view(base.start + positions * base.step if isinstance(base, range) else base[positions])
+        picked = base[item]
+        if isinstance(picked, range) and picked.step < 0:
+            # Tensors cannot be sliced backwards: such a view goes by positions.
+            picked = np.arange(picked.start, picked.stop, picked.step)
+        return self._view(picked.copy() if isinstance(picked, np.ndarray) else picked)
 
-    def _view(self, item: Index) -> "TransitionBatch":
+    def _view(self, index: range | np.ndarray) -> "TransitionBatch":
         view = self.__class__.__new__(self.__class__)
         view._table = self._table
-        view._lengths = None
-        if isinstance(item, slice) and (self._index is None or isinstance(self._index, slice)):
-            base = range(_base_length(self._index, self._length))[self._index or slice(None)]
-            picked = base[item]
-            # Tensors cannot be sliced backwards: such a view goes by positions.
-            backwards = picked.step < 0
-            view._index = (
-                np.array(picked, dtype=np.int64) if backwards else slice(picked.start, picked.stop, picked.step)
-            )
-            view._length = len(picked)
-        else:
-            # A copy, because torch takes no array with a negative stride.
-            view._index = self._positions()[item].copy()
-            view._length = len(view._index)
+        view._index = index
+        view._length = len(index)
+        view.lengths = None
         return view
-
-    def _positions(self) -> np.ndarray:
-        """Positions of this view's rows in the table."""
-        if isinstance(self._index, np.ndarray):
-            return self._index
-        base = range(_base_length(self._index, self._length))[self._index or slice(None)]
-        return np.arange(base.start, base.stop, base.step, dtype=np.int64)
-
-    def _base_position(self, position: int) -> int:
-        if self._index is None:
-            return position
-        if isinstance(self._index, slice):
-            return int(self._index.start + position * self._index.step)
-        return int(self._index[position])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
 
-    def __add__(self, other: Any) -> "TransitionBatch":
+    def __add__(self, other: "TransitionBatch | list[dict[str, Any]]") -> "TransitionBatch":
         if isinstance(other, TransitionBatch):
             if not self._length or not other._length:
                 return other if not self._length else self
@@ -248,19 +227,19 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             return self.from_rows(self.rows() + other) if other else self
         return NotImplemented
 
-    def __radd__(self, other: Any) -> list[dict[str, Any]]:
+    def __radd__(self, other: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if isinstance(other, list):
             return other + self.rows()
         return NotImplemented
 
     # In-place list operations: the batch leaves its table and owns a list of the same row dicts from then on.
 
-    def __setitem__(self, item: Any, value: Any) -> None:
+    def __setitem__(self, item: SupportsIndex | slice, value: object) -> None:
         rows = self.rows()
-        rows[item] = value
+        rows[item] = value  # type: ignore[call-overload]
         self._set_rows(rows)
 
-    def __delitem__(self, item: Any) -> None:
+    def __delitem__(self, item: SupportsIndex | slice) -> None:
         rows = self.rows()
         del rows[item]
         self._set_rows(rows)
@@ -281,12 +260,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         return f"TransitionBatch({self._length} rows, fields {list(self._table.columns)})"
 
 
-def _base_length(index: Index | None, length: int) -> int:
-    """A length that is large enough for ``range(...)[index]`` to give the view's positions back."""
-    return int(index.stop) if isinstance(index, slice) else length
-
-
-def _as_positions(item: Any, length: int) -> np.ndarray:
+def _as_positions(item: object, length: int) -> np.ndarray:
     """Normalise an index array, list or boolean mask to non-negative int64 positions."""
     array = np.asarray(item)
     if array.dtype == np.bool_:

@@ -41,6 +41,7 @@ class EpisodeRecord:
     """
 
     def __init__(self, env_num: int = 0) -> None:
+        self._is_distributed = get_world_size() > 1
         self.finished: list[Episode] = []
         self.zero_totals()
         self.begin(env_num)
@@ -98,7 +99,7 @@ class EpisodeRecord:
 
     def sync(self) -> None:
         """Make the totals those of all ranks: what each has counted since the last call is summed."""
-        if get_world_size() == 1:
+        if not self._is_distributed:
             return
         self._set_totals(
             [

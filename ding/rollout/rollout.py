@@ -10,7 +10,7 @@ from ding.data.roles import CollectMode, EnvManager, EvalMode, Samples
 from ding.rollout.episodes import EpisodeRecord, episode_return, scalar
 from ding.rollout.players import Game
 from ding.rollout.segments import Segments, Taken
-from ding.rollout.stepper import VectorStep, VectorStepper, drop_abnormal
+from ding.rollout.stepper import VectorStep, VectorStepper, drop_abnormal, select
 
 Infos = list[dict[str, Any]]
 
@@ -88,7 +88,9 @@ class Rollout:
             For each episode that ended its env id and, per player, its last info.
         """
         start_s = time.perf_counter()
-        steps = self.record(self.stepper.step(policy_kwargs, allowed), extras, start_s)
+        stepper, env = self.stepper, self.stepper.env
+        obs = env.ready_obs if allowed is None else select(env.ready_obs, allowed)
+        steps = self.record(stepper.join(env.step(stepper.act(obs, policy_kwargs))), extras, start_s)
         if steps and np.count_nonzero(steps[0].timesteps.done):
             return self.end_episodes(steps)
         return []

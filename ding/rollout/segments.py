@@ -16,6 +16,9 @@ INF = float("inf")
 _ROW = "transition"
 
 
+_NO_SEGMENTS = np.zeros(0, dtype=np.int64)
+
+
 class Taken(NamedTuple):
     """Training samples of S finished segments, one segment after the other."""
 
@@ -94,9 +97,9 @@ class Segments:
     def take_samples(self) -> Taken:
         """Take the finished segments out as training samples."""
         batch = self._store.take_finished()
-        steps = batch.segment_lengths()
-        if not len(batch):
-            return Taken([], steps, steps)
+        steps = batch.lengths
+        if steps is None:
+            return Taken([], _NO_SEGMENTS, _NO_SEGMENTS)
         if self._batched_samples:
             samples = self._policy.get_train_sample(batch)
             self._samples_per_step = max(self._samples_per_step, len(samples) / len(batch))
@@ -115,7 +118,10 @@ class Segments:
 
     def _columns(self, step: VectorStep, extra: dict[str, Any]) -> dict[str, Any]:
         timesteps = step.timesteps
-        obs, output = EnvBatch.from_dict(step.obs).columns, EnvBatch.from_dict(step.output).columns
+        obs, output = (
+            (part if isinstance(part, EnvBatch) else EnvBatch.from_dict(part)).columns
+            for part in (step.obs, step.output)
+        )
         columns = self._policy.process_transition(obs, output, timesteps)
         if not isinstance(columns, dict):
             raise SchemaError(f"process_transition must return a dict of columns, found {type(columns).__name__}")
@@ -164,8 +170,6 @@ def _samples_per_segment(steps: np.ndarray, samples: Samples) -> np.ndarray:
 
 def joined(parts: list[Samples]) -> Samples:
     """One sequence of all samples; a ``TransitionBatch`` where all parts are."""
-    if len(parts) == 1:
-        return parts[0]
     batches = [part for part in parts if isinstance(part, TransitionBatch)]
     if parts and len(batches) == len(parts):
         return TransitionBatch.concat(batches)

@@ -38,7 +38,9 @@ class _Sent(NamedTuple):
 
 
 class VectorStepper:
-    """Steps an env manager with one policy, or with one per player of a game.
+    """Steps an env manager with one policy, or with one per player of a game::
+
+        steps = stepper.join(env.step(stepper.act(env.ready_obs, [{}])))
 
     Environments of an asynchronous manager answer when they are ready, so that a timestep may belong to the
     observation of an earlier call; what was sent to an environment is remembered until its timestep arrives.
@@ -74,23 +76,12 @@ class VectorStepper:
         """Whether an environment has not answered to an action yet."""
         return bool(self._pending)
 
-    def step(self, policy_kwargs: Sequence[dict[str, Any]], allowed: "set[int] | None" = None) -> list[VectorStep]:
-        """Forward the ready observations (of the ``allowed`` environments), step, and return what came back.
+    def act(self, obs: ByEnv, policy_kwargs: Sequence[dict[str, Any]]) -> ByEnv:
+        """Return actions by env id for the observations ``obs``; both are remembered for :meth:`join`.
 
         Args:
+            obs: observations of N environments by env id.
             policy_kwargs: per player the keyword arguments of the forward.
-            allowed: ids of the environments to step (``None``: all that are ready).
-
-        Returns:
-            One :class:`VectorStep` per player.
-        """
-        obs = self.env.ready_obs
-        if allowed is not None:
-            obs = select(obs, allowed)
-        return self.join(self.env.step(self.act(obs, policy_kwargs)))
-
-    def act(self, obs: ByEnv, policy_kwargs: Sequence[dict[str, Any]]) -> ByEnv:
-        """The first half of :meth:`step`: actions by env id for ``obs``; both are remembered for :meth:`join`.
 
         Raises:
             ValueError: a policy answers for fewer environments than it was asked for.
@@ -115,7 +106,7 @@ class VectorStepper:
         return _actions(outputs[0], isinstance(obs, EnvBatch)) if self._game is None else self._game.actions(outputs)
 
     def join(self, timesteps: Mapping[int, BaseEnvTimestep]) -> list[VectorStep]:
-        """The second half of :meth:`step`: per player the timesteps beside what the environments were sent.
+        """Return per player the timesteps that ``env.step`` gave, beside what the environments were sent.
 
         Without any timestep the list is empty.
         """
@@ -124,7 +115,10 @@ class VectorStepper:
             return []
         if self._copy_obs:
             timesteps = copy.deepcopy(timesteps)
-        per_player = [TimestepBatch.from_dict(timesteps)] if self._game is None else self._game.timesteps(timesteps)
+        if self._game is not None:
+            per_player = self._game.timesteps(timesteps)
+        else:
+            per_player = [timesteps if isinstance(timesteps, TimestepBatch) else TimestepBatch.from_dict(timesteps)]
         sent, self._sent = self._sent, _Sent([], [])
         env_ids = per_player[0].env_ids
         if not self._pending and all(_has_ids(mapping, env_ids) for mapping in (*sent.obs, *sent.outputs)):

@@ -4,59 +4,15 @@
 :class:`ScriptedEnvManager` either.
 """
 
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, batched
-
-
-class LearnMode(NamedTuple):
-    """The functions of a policy that a learner calls."""
-
-    forward: Callable
-    reset: Callable
-    info: Callable
-    monitor_vars: Callable
-    get_attribute: Callable
-    set_attribute: Callable
-    state_dict: Callable
-    load_state_dict: Callable
-
-
-class CollectMode(NamedTuple):
-    """The functions of a policy that a collector calls."""
-
-    forward: Callable
-    process_transition: Callable
-    get_train_sample: Callable
-    reset: Callable
-    get_attribute: Callable
-    set_attribute: Callable
-    state_dict: Callable
-    load_state_dict: Callable
-
-
-class EvalMode(NamedTuple):
-    """The functions of a policy that an evaluator calls."""
-
-    forward: Callable
-    reset: Callable
-    get_attribute: Callable
-    set_attribute: Callable
-    state_dict: Callable
-    load_state_dict: Callable
-
-
-class CommandMode(NamedTuple):
-    """The functions of a policy that a commander calls."""
-
-    get_setting_learn: Callable
-    get_setting_collect: Callable
-    get_setting_eval: Callable
+from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, batched, roles
 
 
 class ScriptedPolicy:
@@ -80,7 +36,7 @@ class ScriptedPolicy:
     def __init__(
         self,
         action: "int | Sequence[float] | Callable[[int, int], Any]" = 0,
-        learn_output: Any = None,
+        learn_output: object = None,
         collect_setting: dict[str, Any] | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
@@ -108,49 +64,41 @@ class ScriptedPolicy:
     # modes
 
     @property
-    def learn_mode(self) -> LearnMode:
+    def learn_mode(self) -> roles.LearnMode:
         """What a learner takes."""
-        return LearnMode(
-            self._forward_learn,
-            self._reset_learn,
-            self.__repr__,
-            self._monitor_vars,
-            self._get_attribute,
-            self._set_attribute,
-            self._state_dict,
-            self._load_state_dict,
+        return self._mode(
+            forward=self._forward_learn, reset=self._reset_learn, info=self.__repr__, monitor_vars=self._monitor_vars
         )
 
     @property
-    def collect_mode(self) -> CollectMode:
+    def collect_mode(self) -> roles.CollectMode:
         """What a collector takes."""
-        return CollectMode(
-            self._forward_collect,
-            self._process_transition,
-            self._get_train_sample,
-            self._reset_collect,
-            self._get_attribute,
-            self._set_attribute,
-            self._state_dict,
-            self._load_state_dict,
+        return self._mode(
+            forward=self._forward_collect,
+            process_transition=self._process_transition,
+            get_train_sample=self._get_train_sample,
+            reset=self._reset_collect,
         )
 
     @property
-    def eval_mode(self) -> EvalMode:
+    def eval_mode(self) -> roles.EvalMode:
         """What an evaluator takes."""
-        return EvalMode(
-            self._forward_eval,
-            self._reset_eval,
-            self._get_attribute,
-            self._set_attribute,
-            self._state_dict,
-            self._load_state_dict,
-        )
+        return self._mode(forward=self._forward_eval, reset=self._reset_eval)
 
     @property
-    def command_mode(self) -> CommandMode:
+    def command_mode(self) -> roles.CommandMode:
         """What a commander takes."""
-        return CommandMode(dict, self._get_setting_collect, dict)
+        return self._mode(get_setting_learn=dict, get_setting_collect=self._get_setting_collect, get_setting_eval=dict)
+
+    def _mode(self, **functions: Callable[..., Any]) -> Any:
+        """A named tuple, as the modes of a policy are."""
+        functions |= {
+            "get_attribute": self._get_attribute,
+            "set_attribute": self._set_attribute,
+            "state_dict": self._state_dict,
+            "load_state_dict": self._load_state_dict,
+        }
+        return namedtuple("Mode", functions)(**functions)
 
     # collect and eval
 
@@ -167,16 +115,18 @@ class ScriptedPolicy:
         action = self._action(env_id, step) if callable(self._action) else self._action
         return torch.as_tensor([action] if np.isscalar(action) else action)
 
-    def _forward_collect(self, data: Any, **kwargs: Any) -> Any:
+    def _forward_collect(self, data: roles.ByEnv, **kwargs: Any) -> roles.ByEnv:
         return self._by_env("collect", data, kwargs)
 
-    def _forward_eval(self, data: Any, **kwargs: Any) -> Any:
+    def _forward_eval(self, data: roles.ByEnv, **kwargs: Any) -> roles.ByEnv:
         return self._by_env("eval", data, kwargs)
 
     def _by_env(self, mode: str, data: Mapping[int, Any], kwargs: dict[str, Any]) -> dict[int, dict[str, Any]]:
         return {env_id: {"action": action} for env_id, action in zip(data, self._act(mode, data, kwargs))}
 
-    def _process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> dict[str, Any]:
+    def _process_transition(
+        self, obs: object, policy_output: Mapping[str, Any], timestep: BaseEnvTimestep | TimestepBatch
+    ) -> dict[str, Any]:
         return {
             "obs": obs,
             "next_obs": timestep.obs,
@@ -185,7 +135,7 @@ class ScriptedPolicy:
             "done": timestep.done,
         }
 
-    def _get_train_sample(self, transitions: Any) -> Any:
+    def _get_train_sample(self, transitions: roles.Samples) -> roles.Samples:
         return transitions
 
     def _reset_collect(self, env_ids: Sequence[int] | None = None) -> None:
@@ -201,14 +151,14 @@ class ScriptedPolicy:
 
     # learn
 
-    def _forward_learn(self, data: Any, **kwargs: Any) -> Any:
+    def _forward_learn(self, data: roles.Samples, **kwargs: Any) -> Any:
         self.learned.append(data)
         output = self._learn_output(data, **kwargs) if callable(self._learn_output) else self._learn_output
         if isinstance(output, list):
             return [dict(item) if isinstance(item, dict) else item for item in output]
         return dict(output) if isinstance(output, dict) else output
 
-    def _reset_learn(self, data_id: Any = None) -> None:
+    def _reset_learn(self, data_id: Sequence[int] | None = None) -> None:
         self.resets.append(("learn", None))
 
     def _monitor_vars(self) -> list[str]:
@@ -227,7 +177,7 @@ class ScriptedPolicy:
             raise NotImplementedError(f"the scripted policy has no attribute {name!r}")
         return self.attributes[name]
 
-    def _set_attribute(self, name: str, value: Any) -> None:
+    def _set_attribute(self, name: str, value: object) -> None:
         self.attributes[name] = value
 
     def _get_setting_collect(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -242,26 +192,28 @@ class BatchedScriptedPolicy(ScriptedPolicy):
     """The same script in columns: an :class:`~ding.data.EnvBatch` in, an ``EnvBatch`` with ``action [N, 1]`` out."""
 
     @batched
-    def _forward_collect(self, data: Any, **kwargs: Any) -> Any:
-        return self._in_columns("collect", data, kwargs)
+    def _forward_collect(self, data: roles.ByEnv, **kwargs: Any) -> roles.ByEnv:
+        return self._in_columns("collect", data, kwargs)  # type: ignore[arg-type]
 
     @batched
-    def _forward_eval(self, data: Any, **kwargs: Any) -> Any:
-        return self._in_columns("eval", data, kwargs)
+    def _forward_eval(self, data: roles.ByEnv, **kwargs: Any) -> roles.ByEnv:
+        return self._in_columns("eval", data, kwargs)  # type: ignore[arg-type]
 
     def _in_columns(self, mode: str, data: EnvBatch, kwargs: dict[str, Any]) -> EnvBatch:
         return EnvBatch(data.env_ids, {"action": self._act(mode, data, kwargs)})
 
     @batched
-    def _process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> dict[str, Any]:
+    def _process_transition(
+        self, obs: object, policy_output: Mapping[str, Any], timestep: BaseEnvTimestep | TimestepBatch
+    ) -> dict[str, Any]:
         return super()._process_transition(obs, policy_output, timestep)
 
     @batched
-    def _get_train_sample(self, transitions: Any) -> Any:
+    def _get_train_sample(self, transitions: roles.Samples) -> roles.Samples:
         return transitions
 
     @batched
-    def _forward_learn(self, data: Any, **kwargs: Any) -> Any:
+    def _forward_learn(self, data: roles.Samples, **kwargs: Any) -> Any:
         return super()._forward_learn(data, **kwargs)
 
 
@@ -307,14 +259,14 @@ class ScriptedEnvManager:
         self._time = [0] * self.env_num
         self._broken: set[int] = set()
 
-    def launch(self, reset_param: Any = None) -> None:
+    def launch(self, reset_param: Mapping[int, Any] | None = None) -> None:
         """Open the manager and reset all envs."""
         if not self.closed:
             raise AssertionError("launch() needs a closed env manager")
         self.closed = False
         self.reset(reset_param)
 
-    def reset(self, reset_param: Any = None) -> None:
+    def reset(self, reset_param: Mapping[int, Any] | None = None) -> None:
         """Begin a new episode in all envs, or in those that ``reset_param`` names."""
         self.resets.append(reset_param)
         for env_id in range(self.env_num) if reset_param is None else reset_param:
@@ -325,14 +277,15 @@ class ScriptedEnvManager:
         self.num_episodes[env_id] += 1
         self._broken.discard(env_id)
 
-    def _obs(self, env_id: int) -> Any:
+    def observation(self, env_id: int) -> Any:
+        """What the env shows now."""
         obs = np.array([env_id, self._time[env_id]], dtype=np.float32)
         return obs if self._num_players == 1 else [obs + 100 * player for player in range(self._num_players)]
 
     @property
     def ready_obs(self) -> Any:
         """Observations of the envs that wait for an action."""
-        ready = {env_id: self._obs(env_id) for env_id in range(self.env_num) if env_id not in self._broken}
+        ready = {env_id: self.observation(env_id) for env_id in range(self.env_num) if env_id not in self._broken}
         return EnvBatch.from_dict(ready) if self._in_columns else ready
 
     @property
@@ -344,16 +297,17 @@ class ScriptedEnvManager:
         """One step of each of the given envs."""
         if not actions:
             raise AssertionError("step() needs at least one action")
-        steps = {env_id: self._step(env_id, action) for env_id, action in dict(actions).items()}
+        steps = {env_id: self.step_env(env_id, action) for env_id, action in dict(actions).items()}
         return TimestepBatch.from_dict(steps) if self._in_columns else steps
 
-    def _step(self, env_id: int, action: Any) -> BaseEnvTimestep:
+    def step_env(self, env_id: int, action: object) -> BaseEnvTimestep:
+        """One step of an env."""
         if env_id in self._broken:
             raise AssertionError(f"env {env_id} needs a reset")
         self.actions[env_id].append(action)
         self._time[env_id] += 1
         lengths, episode = self._lengths[env_id], self.num_episodes[env_id] - 1
-        obs, last = self._obs(env_id), self._time[env_id] >= lengths[episode % len(lengths)]
+        obs, last = self.observation(env_id), self._time[env_id] >= lengths[episode % len(lengths)]
         info: dict[str, Any] = {}
         done = last and (env_id, episode) not in self._abnormal
         if last and not done:

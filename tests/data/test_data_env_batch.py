@@ -108,30 +108,30 @@ def test_rewards_of_several_dtypes_become_float32(ints, floats) -> None:
 
 class _Policy:
     @batched
-    def _forward_collect(self, data: EnvBatch, scale: float = 1.0) -> EnvBatch:
+    def forward(self, data: EnvBatch, scale: float = 1.0) -> EnvBatch:
         return EnvBatch(data.env_ids, {"action": data.columns[:, :1] * scale})
 
     @batched
-    def _process_transition(self, obs, output, timestep):
+    def process_transition(self, obs, output, timestep):
         return {"obs": obs, "action": output["action"]}
 
 
 class _Child(_Policy):
-    def _forward_collect(self, data, scale=1.0):
+    def forward(self, data, scale=1.0):
         return {env_id: {"action": obs[:1]} for env_id, obs in data.items()}
 
 
 def test_the_mark_belongs_to_the_function() -> None:
-    assert is_batched(_Policy()._forward_collect)
-    assert is_batched(_Policy()._process_transition)
-    assert not is_batched(_Child()._forward_collect)
-    assert is_batched(_Child()._process_transition)
+    assert is_batched(_Policy().forward)
+    assert is_batched(_Policy().process_transition)
+    assert not is_batched(_Child().forward)
+    assert is_batched(_Child().process_transition)
 
 
 def test_a_batched_forward_serves_the_classic_call() -> None:
     policy = _Policy()
-    out = policy._forward_collect({3: np.array([1.0, 2.0]), 1: np.array([5.0, 6.0])}, scale=2.0)
+    out = policy.forward({3: np.array([1.0, 2.0]), 1: np.array([5.0, 6.0])}, scale=2.0)
     assert type(out) is dict
     assert {k: v["action"].tolist() for k, v in out.items()} == {3: [2.0], 1: [10.0]}
-    batch = policy._forward_collect(EnvBatch([0], np.array([[4.0, 1.0]])))
+    batch = policy.forward(EnvBatch([0], np.array([[4.0, 1.0]])))
     assert isinstance(batch, EnvBatch)

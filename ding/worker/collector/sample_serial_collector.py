@@ -93,7 +93,7 @@ class SampleSerialCollector(SerialCollector):
         self._report(train_iter)
         if self._on_policy:
             rollout.forget_segments()
-        samples = joined(parts)
+        samples = parts[0] if len(parts) == 1 else joined(parts)
         if missing < 0 and drop_extra:
             if self._keep_surplus:
                 self._surplus = samples[n_sample:]

@@ -199,8 +199,8 @@ def test_the_number_of_policies(cls, count):
 class OneArrayGame(ScriptedEnvManager):
     """Writes all observations of an env into the same array."""
 
-    def _obs(self, env_id):
-        players = super()._obs(env_id)
+    def observation(self, env_id):
+        players = super().observation(env_id)
         if not hasattr(self, "_arrays"):
             self._arrays = {}
         for array, now in zip(self._arrays.setdefault(env_id, players), players):

@@ -41,9 +41,10 @@ def seen(rows):
 @pytest.mark.parametrize("n_sample", [2, 6, None])
 @pytest.mark.parametrize("lengths", [[2, 2], [2, 2, 2]])
 def test_another_env_manager_begins_anew(policy_cls, late, n_sample, lengths) -> None:
-    collector = make_collector(SampleSerialCollector, game(9, 1), make_policy(policy_cls, n_sample))
+    first = game(9, 1)
+    collector = make_collector(SampleSerialCollector, first, make_policy(policy_cls, n_sample))
     collector.collect(1)
-    first, second = collector._env, game(*lengths)
+    second = game(*lengths)
     if late:
         collector.reset_env(second)
     else:
@@ -89,7 +90,7 @@ def test_no_step_is_lost_to_a_policy_with_another_length_of_pieces(policy_cls, b
     collector.reset_policy(make_policy(policy_cls, after).collect_mode)
     while env.num_episodes[1] < 3:
         samples += collector.collect(1)
-    samples += collector._surplus
+    samples += collector.collect(0, drop_extra=False)
     assert [step for step in seen(samples) if step[0] == 1] == [(1, t) for _ in range(2) for t in range(9)]
 
 
@@ -159,8 +160,8 @@ def test_a_policy_that_leaves_an_env_out_is_told(cls, in_columns) -> None:
 class IntegerGame(ScriptedEnvManager):
     """Shows integers."""
 
-    def _obs(self, env_id):
-        return super()._obs(env_id).astype(np.int64)
+    def observation(self, env_id):
+        return super().observation(env_id).astype(np.int64)
 
 
 @BOTH
@@ -182,7 +183,7 @@ class OneArrayGame(ScriptedEnvManager):
         super().__init__(*args, **kwargs)
         self._arrays = [np.zeros(1), np.zeros(2)]
 
-    def _obs(self, env_id):
+    def observation(self, env_id):
         self._arrays[env_id][:] = self._time[env_id]
         return (self._arrays[env_id],)
 
@@ -199,8 +200,8 @@ def test_copied_observations_may_have_any_form(in_columns, n_sample) -> None:
 class DoubleGame(ScriptedEnvManager):
     """Shows numbers of double precision."""
 
-    def _obs(self, env_id):
-        return super()._obs(env_id).astype(np.float64)
+    def observation(self, env_id):
+        return super().observation(env_id).astype(np.float64)
 
 
 @BOTH
@@ -232,9 +233,9 @@ def test_a_cache_pool_gives_bare_values_lists_and_nothing() -> None:
 @BOTH
 def test_totals_of_episodes(policy_cls) -> None:
     policy = make_policy(policy_cls, n_episode=2)
-    collector = make_collector(EpisodeSerialCollector, game(2, 3), policy, reward_shaping=True)
-    shaped = []
-    collector._env.reward_shaping = lambda env_id, episode: shaped.append((env_id, len(episode)))
+    env, shaped = game(2, 3), []
+    collector = make_collector(EpisodeSerialCollector, env, policy, reward_shaping=True)
+    env.reward_shaping = lambda env_id, episode: shaped.append((env_id, len(episode)))
     collector.collect()
     collector.collect()
     state = collector.state_dict()

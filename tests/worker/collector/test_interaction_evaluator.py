@@ -194,8 +194,8 @@ def test_env_and_policy_may_come_later():
 
 def test_env_without_episode_return_is_told():
     class Silent(ScriptedEnvManager):
-        def _step(self, env_id, action):
-            step = super()._step(env_id, action)
+        def step_env(self, env_id, action):
+            step = super().step_env(env_id, action)
             step.info.pop("eval_episode_return", None)
             return step
 
@@ -264,8 +264,8 @@ def test_ended_manager_is_revived():
     class OneEpisode(ScriptedEnvManager):
         """Envs that wait for a reset after each episode."""
 
-        def _step(self, env_id, action):
-            step = super()._step(env_id, action)
+        def step_env(self, env_id, action):
+            step = super().step_env(env_id, action)
             if step.done:
                 self._broken.add(env_id)
             return step

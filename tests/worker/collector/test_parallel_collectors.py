@@ -43,6 +43,14 @@ def _scripted(base):
     return Policy
 
 
+class _Misfits(ScriptedPolicy):
+    """No two of its samples are of one shape."""
+
+    def _get_train_sample(self, transitions):
+        return [{**row, "hint": torch.zeros(int(1000 * row["obs"][0] + row["obs"][1]))} for row in transitions]
+
+
+POLICY_REGISTRY.register("parallel_misfits", _scripted(_Misfits))
 for _name, _base in {"parallel_scripted": BatchedScriptedPolicy, "parallel_scripted_rows": ScriptedPolicy}.items():
     POLICY_REGISTRY.register(_name, _scripted(_base))
 
@@ -382,16 +390,8 @@ class TestZergling:
         assert collector.get_finish_info()["step_count"] == 0
 
     def test_samples_that_do_not_fit_together_are_told_by_name(self):
-        collector = create_parallel_collector(config(2, 3, policy="parallel_scripted_rows", chunk_rows=100))
+        collector = create_parallel_collector(config(2, 3, policy="parallel_misfits", chunk_rows=100))
         comm = Comm(collector)
-        policy = collector.policy.forward.__self__
-        number = iter(range(100))
-
-        def samples(transitions):
-            return [{**row, "hint": torch.zeros(next(number))} for row in transitions]
-
-        policy._get_train_sample = samples
-        collector.policy = policy.collect_mode
         with pytest.raises(ValueError, match=r"same fields.*hint"):
             collector.start()
         collector.close()

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data._aligned import aligned_zeros
-
 _FAN_BITS = 4
 _FAN = 1 << _FAN_BITS
 _TOP = 8192
@@ -21,7 +19,6 @@ _ONES = np.ones(_FAN)
 # Column c adds up the children of a node up to child c. The last one gives more than all of them: no mass lies beyond.
 _ENDS = np.triu(np.ones((_FAN, _FAN)))
 _ENDS[:, -1] = 2.0
-_NO_LEAF = "every leaf of the tree is 0, there is none to find"
 
 
 class SumTree:
@@ -42,8 +39,7 @@ class SumTree:
             depth += 1
         # Leaves are added so that every node has all its children.
         top = -(-capacity // _FAN**depth)
-        # Aligned, so that a node of 16 children lies in two cache lines, not three.
-        self._levels = [aligned_zeros(top * _FAN**height, np.float64) for height in range(depth, -1, -1)]
+        self._levels = [np.zeros(top * _FAN**height) for height in range(depth, -1, -1)]
         # Level k + 1 holds the sums of the rows of the k-th of these views.
         self._rows = [level.reshape(-1, _FAN) for level in self._levels[:-1]]
         # Before each sum of the top level and after the last. Torch adds up several times faster than numpy.
@@ -53,9 +49,6 @@ class SumTree:
         self._prefix_bits = self._prefix.view(np.int64)[1:]
         self._min = np.inf
         self._min_count = 0
-        # (weight, n) while the leaves [0, n) hold one weight and all others 0, as in a buffer whose priorities nobody
-        # has changed. A draw then needs no sums, and none are made.
-        self._even: tuple[float, int] | None = (0.0, 0)
 
     @property
     def leaves(self) -> np.ndarray:
@@ -65,12 +58,10 @@ class SumTree:
     @property
     def total(self) -> float:
         """Sum of all leaves."""
-        self._end_evenness()
         return float(self._levels[-1].sum())
 
-    def set(self, index: np.ndarray, values: Any) -> None:
+    def set(self, index: np.ndarray, values: "float | np.ndarray") -> None:
         """Set the leaves of an int64 array ``[K]`` to a number or to float64 ``[K]`` (the last one wins on repeats)."""
-        self._end_evenness()
         leaves = self._levels[0]
         old = leaves.take(index)
         leaves[index] = values
@@ -81,13 +72,9 @@ class SumTree:
             index = index >> _FAN_BITS
             above[index] = rows.take(index, 0) @ _ONES
 
-    def set_range(self, start: int, stop: int, values: Any) -> None:
+    def set_range(self, start: int, stop: int, values: "float | np.ndarray") -> None:
         """Set the leaves ``[start, stop)`` to a number or to float64 ``[stop - start]``."""
         leaves = self._levels[0][start:stop]
-        if self._stays_even(start, stop, values):
-            leaves[:] = values
-            return
-        self._end_evenness()
         old = leaves.copy()
         leaves[:] = values
         if self._may_lower(old, values):
@@ -101,34 +88,9 @@ class SumTree:
         for level in self._levels:
             level.fill(0.0)
         self._min, self._min_count = np.inf, 0
-        self._even = (0.0, 0)
-
-    def _stays_even(self, start: int, stop: int, values: Any) -> bool:
-        """Whether all leaves above 0 are equal, and the first ones, when ``values`` are in ``[start, stop)``."""
-        if self._even is None or isinstance(values, np.ndarray):
-            return False
-        weight, count = self._even
-        if not (values == weight if count else values > 0) or start > count:
-            return False
-        self._even = (float(values), max(count, stop))
-        return True
-
-    def _end_evenness(self) -> None:
-        """Make the sums, which hold from now on."""
-        if self._even is None:
-            return
-        weight, count = self._even
-        self._even = None
-        if count:
-            self._min, self._min_count = weight, count
-            for rows, above in zip(self._rows, self._levels[1:]):
-                np.matmul(rows, _ONES, out=above)
 
     def smallest(self) -> float:
         """The smallest leaf above 0, ``inf`` when there is none."""
-        if self._even is not None:
-            weight, count = self._even
-            return weight if count else np.inf
         if self._min_count <= 0:
             leaves = self._levels[0]
             self._min = float(leaves.min(where=leaves > 0, initial=np.inf))
@@ -141,7 +103,6 @@ class SumTree:
             "levels": [level.copy() for level in self._levels],
             "min": self._min,
             "min_count": self._min_count,
-            "even": self._even,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -149,10 +110,13 @@ class SumTree:
         for level, saved in zip(self._levels, state["levels"], strict=True):
             level[:] = saved
         self._min, self._min_count = float(state["min"]), int(state["min_count"])
-        even = state.get("even")
-        self._even = None if even is None else (float(even[0]), int(even[1]))
+        if state.get("even"):
+            # A state of an earlier version, which made the sums of equal leaves when they were first needed.
+            self._min_count = 0
+            for rows, above in zip(self._rows, self._levels[1:]):
+                np.matmul(rows, _ONES, out=above)
 
-    def _may_lower(self, old: np.ndarray, values: Any) -> bool:
+    def _may_lower(self, old: np.ndarray, values: "float | np.ndarray") -> bool:
         """Note that leaves ``old`` are gone. Whether ``values`` in their place may hold a smaller one than the minimum.
 
         The minimum is kept while it can be kept without looking at all leaves. The count of leaves at the minimum is a
@@ -172,7 +136,6 @@ class SumTree:
 
     def prefix(self, stop: int) -> float:
         """Sum of the leaves before ``stop``."""
-        self._end_evenness()
         result = 0.0
         last = len(self._levels) - 1
         for number, level in enumerate(self._levels):
@@ -193,7 +156,6 @@ class SumTree:
         Raises:
             ValueError: every leaf is 0.
         """
-        self._end_evenness()
         self._add_up()
         return self._find(mass)[0]
 
@@ -206,23 +168,14 @@ class SumTree:
         Raises:
             ValueError: every leaf is 0.
         """
-        if self._even is None:
-            return self._find(points * (self._add_up() / parts))
-        weight, count = self._even
-        if not count:
-            raise ValueError(_NO_LEAF)
-        # Rounding may lead to the end itself, which lies in no leaf.
-        leaf = np.minimum((points * (count / parts)).astype(np.int64), count - 1)
-        weights = np.empty(len(leaf))
-        weights.fill(weight)
-        return leaf, weights
+        return self._find(points * (self._add_up() / parts))
 
     def _add_up(self) -> float:
         """Cumulative sums of the topmost level; the total."""
         torch.cumsum(self._top, 0, out=self._top_ends)
         total = float(self._prefix[-1])
         if not total > 0:
-            raise ValueError(_NO_LEAF)
+            raise ValueError("every leaf of the tree is 0, there is none to find")
         # So that a point which rounding led to the total is found in the last node.
         self._prefix[-1] = np.inf
         return total

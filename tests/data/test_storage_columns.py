@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data._aligned import aligned_zeros
 from ding.data.storage import (
     ColumnStorage,
     DeviceStorage,
@@ -372,7 +371,7 @@ def test_elided_observations_are_exact(seed, capacity, envs, stack, n_step):
             np.testing.assert_array_equal(read["obs"][i], model[position][0])
             np.testing.assert_array_equal(read["next_obs"][i], model[position][1])
     storage.erase(np.arange(capacity))
-    assert storage._pairs[0].pool.held == 0
+    assert storage.num_frames == 0
 
 
 @pytest.mark.parametrize(("stack", "frames"), [(0, 105), (4, 105 + 3 * 5)])
@@ -393,7 +392,7 @@ def test_a_frame_is_stored_once(stack, frames, envs):
             "next_obs": torch.from_numpy(np.stack([b for _, b in part])),
         }
         storage.write(at, rows, 10)
-    assert storage._pairs[0].pool.held == frames
+    assert storage.num_frames == frames
 
 
 def test_compact_rows_hold_frames_in_the_order_of_their_first_use():
@@ -418,16 +417,3 @@ def test_equal_fingerprints_are_told_apart_by_comparing(monkeypatch):
         read = storage.read(np.arange(10)).columns
         assert torch.equal(read["obs"], source["obs"])
         assert torch.equal(read["next_obs"], source["next_obs"])
-
-
-@pytest.mark.parametrize("shape", [5, (3, 4), (0, 2), (7, 84, 84)])
-@pytest.mark.parametrize("dtype", [np.float64, np.uint8, np.dtype([("a", np.int64), ("b", np.float32, (3,))])])
-def test_aligned_arrays(shape, dtype):
-    array = aligned_zeros(shape, dtype)
-    expected = np.zeros(shape, dtype)
-    assert array.shape == expected.shape
-    assert array.dtype == expected.dtype
-    assert array.tobytes() == expected.tobytes()
-    assert array.flags.c_contiguous
-    assert array.flags.writeable
-    assert not array.size or array.ctypes.data % 64 == 0

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ding.data.buffer._draw import LazyGenerator
-from ding.data.buffer._order import SlotOrder
 from ding.data.buffer._records import MISSING, IndexArray, RecordBatch, index_text, serials_of
 from ding.data.buffer.buffer import BufferedData, spread_meta
 from ding.data.columns import SchemaError, take
+from ding.data.replay.index import SlotQueue
 from ding.data.storage import (
     ElidedRows,
     ElidingStorage,
@@ -41,7 +41,7 @@ class RecordCore:
         self.size = size
         self.lock = threading.RLock()
         self.token = uuid.uuid4().hex[:16]
-        self.order = SlotOrder(size)
+        self.order = SlotQueue(size)
         self.version = 0
         self.push_count = 0
         self._log: deque[Any] = deque(maxlen=_LOG_LENGTH)

@@ -34,6 +34,10 @@ class Storage(ABC):
     def read(self, positions: np.ndarray) -> Any:
         """Copies of the rows at int64 ``[K]`` positions: a ``TransitionBatch``, or a list of objects."""
 
+    def copied(self, positions: np.ndarray) -> Any:
+        """The rows of :meth:`read` as plain data for a state: columns, a list, or elided rows."""
+        return self.read(positions)
+
     def saved(self, positions: np.ndarray) -> Any:
         """The rows of :meth:`read` as a file is to hold them, see :func:`ding.data.safe_file.write_tree`.
 

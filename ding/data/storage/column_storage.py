@@ -60,13 +60,10 @@ class ColumnStorage(Storage):
             for number, field in enumerate(fields)
             if self._arrays[number] is None or field.row_bytes > _LARGE_ROW_BYTES
         ]
-        # Per field its key, the type of its leaf, dtype and row shape; empty for rows that need a closer look.
-        self._plan: list[tuple[str, type, Any, tuple[int, ...]]] = []
+        # Per field its key, whether it is a tensor, dtype and row shape; empty for rows that need a closer look.
+        self._plan: list[tuple[str, bool, Any, tuple[int, ...]]] = []
         if self._flat and all(field.kind != OBJECTS and field.recast is None for field in fields):
-            self._plan = [
-                (field.path[0], torch.Tensor if field.kind == TENSOR else np.ndarray, field.dtype, field.shape)
-                for field in fields
-            ]
+            self._plan = [(field.path[0], field.kind == TENSOR, field.dtype, field.shape) for field in fields]
 
     def _keeps(self, number: int) -> bool:
         """Whether a field has an array of its own here."""
@@ -86,11 +83,12 @@ class ColumnStorage(Storage):
             return []
         arrays = []
         try:
-            for key, leaf_type, dtype, shape in self._plan:
-                leaf: Any = rows[key]
-                if leaf.__class__ is not leaf_type:
+            for key, tensor, dtype, shape in self._plan:
+                leaf = rows[key]
+                kind: type = type(leaf)
+                if kind is not (torch.Tensor if tensor else np.ndarray):
                     return []
-                array = leaf.numpy() if leaf_type is torch.Tensor else leaf
+                array: np.ndarray = leaf.numpy() if tensor else leaf
                 if array.dtype != dtype or array.shape != (count, *shape):
                     return []
                 arrays.append(array)
@@ -132,6 +130,9 @@ class ColumnStorage(Storage):
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
         return TransitionBatch.unchecked(self._nest(self._gather(positions)), len(positions))
+
+    def copied(self, positions: np.ndarray) -> Any:
+        return self._nest(self._gather(positions))
 
     def saved(self, positions: np.ndarray) -> Any:
         return TransitionBatch.unchecked(self._nest(self._pick(positions)), len(positions))

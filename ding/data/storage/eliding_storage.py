@@ -141,6 +141,9 @@ class ElidingStorage(ColumnStorage):
         """Copies of the rows at these positions with each frame once; see :mod:`ding.data.storage._elided_rows`."""
         return self._compact(positions, PickedRows.whole)
 
+    def copied(self, positions: np.ndarray) -> Any:
+        return self.compact(positions)
+
     def saved(self, positions: np.ndarray) -> Any:
         return self._compact(positions, lambda rows: rows)
 
@@ -165,6 +168,11 @@ class ElidingStorage(ColumnStorage):
         super().erase(positions)
         for pair in self._pairs:
             pair.erase(positions)
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames that are stored."""
+        return sum(pair.pool.held for pair in self._pairs)
 
     @property
     def nbytes(self) -> int:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 from ding.parallel.planes import DataPlane, open_planes
 from ding.utils import build_logger, get_task_uid, import_module
 from ding.worker._component import Configurable
-from ding.worker.coordinator._buffers import BufferShelf
 from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
+from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.protocols import WorkerHub
@@ -105,7 +105,7 @@ class Coordinator(Configurable):
         )
         if data_plane is None and own["path_data"]:
             data_plane = open_planes(own["planes"], own["path_data"], "").data()
-        self._shelf = BufferShelf(self._journal, data_plane, self._exp_name)
+        self._buffers = BufferManager(self._journal, data_plane, self._exp_name)
         self._interaction = CommCoordinator(own, self, self._logger, self._ledger, hub)
         self._dirty = threading.Condition()
         self._changes = 1
@@ -143,11 +143,11 @@ class Coordinator(Configurable):
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_JOIN_S)
         try:
-            self._shelf.snapshot()
+            self._buffers.snapshot()
         except JournalError as error:
             self.error(f"the newest priorities are not written down: {error}")
         self._interaction.close()
-        self._shelf.close()
+        self._buffers.close()
         self._journal.close()
         if hasattr(self._commander, "close"):
             self._commander.close()
@@ -166,7 +166,7 @@ class Coordinator(Configurable):
         if state.empty:
             return
         self._ledger.restore(state)
-        self._shelf.restore(state)
+        self._buffers.restore(state)
         saved = state.values.get("coordinator", {})
         self._policy_versions = dict(saved.get("policy_versions", {}))
         self._learner_step = int(saved.get("learner_step", 0))
@@ -176,7 +176,7 @@ class Coordinator(Configurable):
         # The one before was killed after it ended a learner's task and before it closed the buffer.
         learning = [body for record, body in state.tasks if record.kind == "learner" and not record.phase.final]
         for buffer_id in set(state.buffers) - {body["buffer_id"] for body in learning}:
-            self._shelf.shut(buffer_id)
+            self._buffers.shut(buffer_id)
         for record in live:
             self._task_state[record.task_id] = TaskState(record.task_id, now)
         if hasattr(self._commander, "load_state_dict"):
@@ -224,7 +224,7 @@ class Coordinator(Configurable):
                 self._sweep()
                 if time.monotonic() >= next_snapshot:
                     next_snapshot = time.monotonic() + _SNAPSHOT_EVERY_S
-                    self._shelf.snapshot()
+                    self._buffers.snapshot()
             except Exception as error:  # noqa: BLE001 - told to the owner of the run, who ends it
                 self.broken(error)
                 return
@@ -240,7 +240,7 @@ class Coordinator(Configurable):
             with self._commander_lock:
                 getattr(self._commander, f"notify_fail_{kind}_task")(body)
                 if kind == "learner" and body is not None:
-                    self._shelf.shut(body["buffer_id"])
+                    self._buffers.shut(body["buffer_id"])
             if phase is TaskPhase.FAILED:
                 self.broken(TaskGaveUp(task_id, record.failures, record.error))
             else:
@@ -258,8 +258,8 @@ class Coordinator(Configurable):
                     task = without_imports(task)
                     if kind == "learner":
                         buffer_cfg = task.pop("replay_buffer_cfg", None)
-                        self._shelf.open(task["buffer_id"], buffer_cfg or {})
-                        task["replay_buffer_size"] = self._shelf.size_of(task["buffer_id"])
+                        self._buffers.open(task["buffer_id"], buffer_cfg or {})
+                        task["replay_buffer_size"] = self._buffers.size_of(task["buffer_id"])
                 self._task_state[task["task_id"]] = TaskState(task["task_id"], time.monotonic())
                 self._ledger.submit(kind, task)
                 with self._commander_lock:
@@ -271,13 +271,13 @@ class Coordinator(Configurable):
             ("collector", self._interaction.send_collector_task),
         ):
             for task in self._ledger.queued(kind):
-                if task["buffer_id"] in self._shelf.buffers and not send(task):
+                if task["buffer_id"] in self._buffers.buffers and not send(task):
                     break
 
     def _sweep(self) -> None:
         """Delete what dead collectors have stored and nobody took."""
         gone = self._ledger.take_gone(self._interaction.is_present)
-        swept = self._shelf.sweep({process_of(holder) for holder in gone})
+        swept = self._buffers.sweep({process_of(holder) for holder in gone})
         if swept:
             self.info(f"{swept} chunks of {sorted(holder.worker for holder in gone)} that nobody took are deleted")
 
@@ -292,7 +292,7 @@ class Coordinator(Configurable):
 
     def deal_with_collector_send_data(self, task_id: str, buffer_id: str, data_id: str, data: dict[str, Any]) -> None:
         """Take one meta dict (the classic form). Of an unknown task or buffer it is logged and dropped."""
-        if task_id not in self._task_state or not self._shelf.push(buffer_id, data):
+        if task_id not in self._task_state or not self._buffers.push(buffer_id, data):
             self.error(f"data {data_id} is for task {task_id} and buffer {buffer_id}, which are not both open; dropped")
 
     def deal_with_collector_send_chunks(
@@ -306,7 +306,7 @@ class Coordinator(Configurable):
         Returns:
             The number up to which the worker may forget them; what the buffer has no room for now is not included.
         """
-        return self._shelf.take(self._ledger, task_id, buffer_id, holder, refs)
+        return self._buffers.take(self._ledger, task_id, buffer_id, holder, refs)
 
     def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
         """Whether a collector is done; False for an unknown task."""
@@ -352,7 +352,7 @@ class Coordinator(Configurable):
             RuntimeError: unknown task.
         """
         self._check_task(task_id)
-        buffer = self._shelf.buffers.get(buffer_id)
+        buffer = self._buffers.buffers.get(buffer_id)
         if buffer is None:
             self.error(f"a learner asks for data of buffer {buffer_id}, which is not open")
             return None
@@ -368,11 +368,11 @@ class Coordinator(Configurable):
             RuntimeError: unknown task.
         """
         self._check_task(task_id)
-        return self._shelf.sample(buffer_id, demand, wait_s, closing)
+        return self._buffers.sample(buffer_id, demand, wait_s, closing)
 
     def deal_with_learner_loaded(self, task_id: str, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
         """The learner has the data of all batches up to a running number, and could not read some chunks."""
-        self._shelf.loaded(buffer_id, batch, broken)
+        self._buffers.loaded(buffer_id, batch, broken)
 
     def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:
         """What one train iteration brought: priorities for the buffer, the rest for the commander.
@@ -381,7 +381,7 @@ class Coordinator(Configurable):
             RuntimeError: unknown task.
         """
         self._check_task(task_id)
-        buffer = self._shelf.buffers.get(buffer_id)
+        buffer = self._buffers.buffers.get(buffer_id)
         if buffer is not None and info.get("priority_info"):
             buffer.update(info["priority_info"])
         if info.get("learner_done"):
@@ -408,16 +408,16 @@ class Coordinator(Configurable):
             buffer_id = self._commander.finish_learner_task(task_id, finished_task)
             self._save()
             if buffer_id is not None:
-                self._shelf.shut(buffer_id)
+                self._buffers.shut(buffer_id)
         self.workers_changed()
 
     def wait_for_data(self, timeout_s: float) -> bool:
         """Wait for new data in any buffer; False when there was none in time."""
-        return self._shelf.wait_for_data(timeout_s)
+        return self._buffers.wait_for_data(timeout_s)
 
     def discard(self, chunks: Sequence[str]) -> int:
         """Delete those of these chunks that no buffer has; returns how many."""
-        return self._shelf.discard(chunks)
+        return self._buffers.discard(chunks)
 
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
         """A learner published a version of its policy."""
@@ -449,9 +449,9 @@ class Coordinator(Configurable):
         return self._error
 
     @property
-    def buffers(self) -> BufferShelf:
+    def buffers(self) -> BufferManager:
         """The replay buffers."""
-        return self._shelf
+        return self._buffers
 
     @property
     def open_tasks(self) -> list[str]:
@@ -467,7 +467,7 @@ class Coordinator(Configurable):
             "error": None if self._error is None else str(self._error),
             "workers": self._interaction.workers(),
             "tasks": {**vars(self._ledger.counters), "now": self._ledger.phases()},
-            "buffers": self._shelf.status(),
+            "buffers": self._buffers.status(),
             "duplicates": self._ledger.duplicates,
             "policy_versions": dict(self._policy_versions),
             "train_iter": self._learner_step,

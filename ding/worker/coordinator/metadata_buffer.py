@@ -4,7 +4,6 @@ Words: a *chunk* is a file of many train samples in the data plane; a *row* is o
 learner reads them.
 """
 
-import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ding.data import TransitionBatch
+from ding.data.roles import Writer
 from ding.parallel.planes import check_id
 from ding.parallel.planes.chunk_table import ChunkTable
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
@@ -31,15 +31,14 @@ _SAMPLED = {
 }
 
 
-class MetadataBuffer(AdvancedReplayBuffer):
-    """A prioritised buffer whose elements are ``(chunk, row)`` pairs, in columns.
+class MetadataBuffer:
+    """A prioritised buffer whose elements are ``(chunk, row)`` pairs.
 
-    What is drawn, how weights and staleness work, and the throughput limits are those of
+    What is drawn, how weights and staleness work, and the throughput limits are those of its ``rows``, an
     :class:`~ding.worker.replay_buffer.AdvancedReplayBuffer`. A chunk is released once none of its rows is held and no
     batch with one of them is on its way to a learner.
 
     The classic form (``push`` of meta dicts, ``sample`` of the same dicts) still works; one buffer takes one of both.
-
     Thread-safe. ``release`` is called under the lock of the buffer, by the thread that caused it.
 
     Args:
@@ -51,23 +50,67 @@ class MetadataBuffer(AdvancedReplayBuffer):
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: Mapping[str, Any],
         release: Callable[[list[dict[str, Any]]], None] | None = None,
-        tb_logger: Any = None,
+        tb_logger: Writer | None = None,
         exp_name: str = "default_experiment",
         instance_name: str = "buffer",
         first_batch: int = 1,
     ) -> None:
-        uniform = cfg.get("type") == "naive"
-        cfg = {key: value for key, value in cfg.items() if key not in _DATA_KEYS and key in self.config}
-        if uniform:
-            cfg["alpha"] = 0.0
-        cfg["storage"] = {"mixed_rows": True}
-        if cfg.get("rate_limit"):
-            cfg["rate_limit"] = {**cfg["rate_limit"], "timeout_s": 0.0}  # the coordinator waits, not the buffer
+        known = AdvancedReplayBuffer.config
+        own = {key: value for key, value in cfg.items() if key not in _DATA_KEYS and key in known}
+        if cfg.get("type") == "naive":
+            own["alpha"] = 0.0
+        own["storage"] = {"mixed_rows": True}
+        if own.get("rate_limit"):
+            own["rate_limit"] = {**own["rate_limit"], "timeout_s": 0.0}  # the coordinator waits, not the buffer
         self._chunks = ChunkTable(release or _ignore, first_batch)
-        super().__init__(cfg, tb_logger, exp_name, instance_name)
-        self._chunk_of = np.full(self._size, -1, dtype=np.int64)
+        self.rows = AdvancedReplayBuffer(own, tb_logger, exp_name, instance_name, self._left)
+        self._lock = self.rows.engine.lock
+
+    def _left(self, rows: Any) -> None:
+        """Rows have left the buffer; those of the classic form belong to no chunk."""
+        columns = rows.columns if isinstance(rows, TransitionBatch) else rows
+        if isinstance(columns, dict) and "chunk" in columns:
+            self._chunks.drop_rows(columns["chunk"])
+
+    # ------------------------------------------------------------------ as any buffer
+
+    @property
+    def replay_buffer_size(self) -> int:
+        """Number of rows that the buffer can hold."""
+        return self.rows.replay_buffer_size
+
+    def count(self) -> int:
+        """Number of rows."""
+        return self.rows.count()
+
+    def start(self) -> None:
+        """Nothing to start: a part of the interface of buffers."""
+
+    def push(self, data: object, cur_collector_envstep: int = -1) -> None:
+        """Take metas of the classic form; see :meth:`AdvancedReplayBuffer.push`."""
+        self.rows.push(data, cur_collector_envstep)
+
+    def sample(self, batch_size: int, cur_learner_iter: int) -> Any:
+        """Draw metas of the classic form; see :meth:`AdvancedReplayBuffer.sample`."""
+        return self.rows.sample(batch_size, cur_learner_iter)
+
+    def update(self, info: Mapping[str, Any]) -> None:
+        """Set priorities of sampled rows; see :meth:`AdvancedReplayBuffer.update`."""
+        self.rows.update(info)
+
+    def clear(self) -> None:
+        """Remove all rows; their chunks are released unless a batch with them is on its way."""
+        with self._lock:
+            self.rows.clear()
+            self._chunks.release_unused()
+
+    def close(self) -> None:
+        """Remove all rows as :meth:`clear` does, and take no more. May be called again."""
+        with self._lock:
+            self.rows.close()
+            self._chunks.release_unused()
 
     # ------------------------------------------------------------------ push
 
@@ -76,7 +119,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
 
         That holds as long as one thread at a time admits and pushes: samples only make room.
         """
-        limits = [limit for limit in (self._controller, self._limiter) if limit is not None]
+        limits = [limit for limit in (self.rows.controller, self.rows.rate_limiter) if limit is not None]
         total = 0
         for number, ref in enumerate(refs):
             total += int(ref["rows"])
@@ -87,7 +130,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
     @property
     def next_unique_id(self) -> int:
         """Running number of the next row that is pushed."""
-        return self._next_unique_id
+        return self.rows.next_unique_id
 
     def push_chunks(self, refs: Sequence[Mapping[str, Any]], cur_collector_envstep: int = -1) -> int:
         """Take all rows of chunks.
@@ -98,7 +141,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
                 number for the chunk, or one per row).
             cur_collector_envstep: env steps collected so far, for reports.
 
-        What the throughput limits do not allow is refused and logged; :meth:`admit` tells beforehand.
+        What the throughput limits do not allow is refused and logged; :meth:`admit` says beforehand what that is.
 
         Returns:
             Number of rows that were offered.
@@ -108,54 +151,32 @@ class MetadataBuffer(AdvancedReplayBuffer):
             ValueError: a ref is not what :func:`checked_ref` asks for.
         """
         checked = [checked_ref(ref) for ref in refs]
-        if self._limiter is not None and len(checked) > 1:  # it knows the size of a single insert
-            return sum(self.push_chunks([ref], cur_collector_envstep) for ref in checked)
-        if not checked:
-            return 0
-        counts = np.array([ref["rows"] for ref in checked], dtype=np.int64)
+        # A rate limiter knows the size of a single insert.
+        groups = [checked] if self.rows.rate_limiter is None else [[ref] for ref in checked]
         with self._lock:
-            self._check_open()
-            numbers = self._chunks.add(checked)
-            columns: dict[str, Any] = {
-                "chunk": np.repeat(numbers, counts),
-                "row": np.concatenate([np.arange(count, dtype=np.int32) for count in counts.tolist()]),
-                "collect_iter": np.repeat([_collect_iter(ref) for ref in checked], counts),
-            }
-            if any(ref.get("priority") is not None for ref in checked):
-                columns["priority"] = np.concatenate([self._priorities(ref) for ref in checked])
-            self.push(TransitionBatch.unchecked(columns, int(counts.sum())), cur_collector_envstep)
+            for group in groups:
+                if group:
+                    self.rows.push(self._add(group), cur_collector_envstep)
             self._chunks.release_unused()
-        return int(counts.sum())
+        return sum(ref["rows"] for ref in checked)
 
-    def _priorities(self, ref: Mapping[str, Any]) -> np.ndarray:
-        given = ref.get("priority")
-        return np.full(ref["rows"], self._max_priority if given is None else given, dtype=np.float64)
-
-    def _push_rows(self, rows: Any, count: int) -> None:
-        chunks = rows.get("chunk") if isinstance(rows, dict) else None
-        if chunks is None:
-            super()._push_rows(rows, count)
-            return
-        self._chunks.drop_rows(self._chunk_of.take(self._leaving(count)))
-        skipped = max(0, count - self._size)
-        self._chunks.drop_rows(chunks[:skipped])
-        super()._push_rows(rows, count)
-        placed = count - skipped
-        positions = (self._tail - placed + np.arange(placed)) % self._size
-        self._chunk_of[positions] = chunks[skipped:]
-
-    def _remove(self, positions: np.ndarray) -> None:
-        super()._remove(positions)
-        if len(self._chunks):
-            self._chunks.drop_rows(self._chunk_of.take(positions))
-
-    def clear(self) -> None:
-        """Remove all elements; their chunks are released unless a batch with them is on its way."""
-        with self._lock:
-            if len(self._chunks):
-                self._chunks.drop_rows(self._chunk_of.take(self._held_positions()))
-            super().clear()
-            self._chunks.release_unused()
+    def _add(self, refs: list[dict[str, Any]]) -> TransitionBatch:
+        """Enter chunks; returns their rows."""
+        self.rows.engine.check_open()
+        counts = np.array([ref["rows"] for ref in refs], dtype=np.int64)
+        columns: dict[str, Any] = {
+            "chunk": np.repeat(self._chunks.add(refs), counts),
+            "row": np.concatenate([np.arange(count, dtype=np.int32) for count in counts.tolist()]),
+            "collect_iter": np.repeat([_collect_iter(ref) for ref in refs], counts),
+        }
+        given = [ref.get("priority") for ref in refs]
+        if any(priority is not None for priority in given):
+            default = self.rows.priorities.largest
+            columns["priority"] = np.concatenate([
+                np.full(count, default if priority is None else priority, dtype=np.float64)
+                for count, priority in zip(counts.tolist(), given)
+            ])  # fmt: skip
+        return TransitionBatch.unchecked(columns, int(counts.sum()))
 
     # ------------------------------------------------------------------ sample
 
@@ -170,8 +191,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
             ``None`` when there are not enough rows, else ``batch`` (running number), ``chunks`` (ids), ``rows`` (int64
             ``[size, 2]``: position in ``chunks``, row there), and arrays ``[size]``: ``unique_id``, ``buffer_idx``,
             ``priority``, ``IS``, ``staleness`` and ``use``.
-
-            Its chunks stay until :meth:`batch_loaded` is told the running number.
+            Its chunks stay until :meth:`batch_loaded` is called with the running number.
         """
         batches = self.sample_batches(size, [cur_learner_iter])
         return batches[0] if batches else None
@@ -182,15 +202,16 @@ class MetadataBuffer(AdvancedReplayBuffer):
         They share their list of ``chunks``, and these stay until the last of the batches is loaded.
         """
         with self._lock:
-            drawn = self._draw_together(size, iters) if self._draws_change_nothing else self._draw_each(size, iters)
-            if not drawn:
+            drawn = self.rows.sample_many(size, iters)
+            if drawn is None:
                 return []
-            numbers, positions = np.unique(drawn["chunk"], return_inverse=True)
+            sampled = drawn.columns
+            numbers, positions = np.unique(sampled["chunk"], return_inverse=True)
             taken, ids = self._chunks.hold(numbers, len(positions) // size)
             self._chunks.release_unused()
-        columns = {name: drawn[key] for name, key in _SAMPLED.items()}
-        columns["unique_id"] = np.asarray(drawn["replay_unique_id"])
-        columns["rows"] = np.stack([positions, drawn["row"]], axis=1)
+        columns = {name: sampled[key] for name, key in _SAMPLED.items()}
+        columns["unique_id"] = np.asarray(sampled["replay_unique_id"])
+        columns["rows"] = np.stack([positions, sampled["row"]], axis=1)
         return [
             {
                 "batch": batch,
@@ -200,52 +221,6 @@ class MetadataBuffer(AdvancedReplayBuffer):
             for at, batch in enumerate(taken)
         ]
 
-    @property
-    def _draws_change_nothing(self) -> bool:
-        """Whether neither the rows nor their priorities depend on what was drawn before."""
-        unlimited = self._limiter is None and self._controller is None and self._max_use == math.inf
-        return unlimited and self._max_staleness == math.inf
-
-    def _draw_together(self, size: int, iters: Sequence[int]) -> dict[str, Any]:
-        """Columns of all batches, drawn and described in one go: that costs hardly more than for one batch."""
-        if not len(iters) or self._why_not(size):
-            return {}
-        slots, tree = self._slots, self._slots.tree
-        # One point per row, stratified within each batch.
-        points = self._generator.random((len(iters), size)) + np.arange(size)
-        positions, weights = tree.draw(points.ravel(), size)
-        uses = []
-        # By index and not by ``take``, which copies a whole column of a table first.
-        for drawn in positions.reshape(-1, size):
-            np.add.at(slots.use_count, drawn, 1)
-            uses.append(slots.use_count[drawn])
-        betas = []
-        for _ in iters:
-            betas.append(self._beta)
-            if self._anneal_step:
-                self._beta = min(1.0, self._beta + self._beta_step)
-        sampled = self._annotated(
-            positions, weights, np.repeat(iters, size), np.concatenate(uses), np.repeat(betas, size)
-        )
-        columns: dict[str, Any] = sampled.columns
-        self._counters.sampled += size * len(iters)
-        for cur_iter in iters:
-            self._report(cur_iter)
-        return columns
-
-    def _draw_each(self, size: int, iters: Sequence[int]) -> dict[str, Any]:
-        """Columns of as many batches as the limits allow."""
-        drawn = []
-        for cur_iter in iters:
-            # Asked for again and again: a refusal is not worth a line in the log.
-            if self._why_not(size) or (self._limiter is not None and not self._limiter.can_sample(size)[0]):
-                break
-            sampled = self.sample(size, cur_iter)
-            if sampled is None or not len(sampled):
-                break
-            drawn.append(sampled.columns)
-        return {key: np.concatenate([np.asarray(one[key]) for one in drawn]) for key in drawn[0]} if drawn else {}
-
     def batch_loaded(self, batch: int) -> None:
         """The learner has the data of all batches up to this running number."""
         with self._lock:
@@ -253,7 +228,7 @@ class MetadataBuffer(AdvancedReplayBuffer):
             self._chunks.release_unused()
 
     def drop_batches(self) -> None:
-        """The learner is gone: nothing is on its way any more."""
+        """The learner is disconnected: nothing is on its way any more."""
         with self._lock:
             self._chunks.let_go(None)
             self._chunks.release_unused()
@@ -262,14 +237,9 @@ class MetadataBuffer(AdvancedReplayBuffer):
         """Forget a chunk whose data cannot be read; returns the number of rows that it held."""
         with self._lock:
             number = self._chunks.number_of(chunk)
-            if number is None:
-                return 0
-            held = self._held_positions()
-            positions = held[self._chunk_of.take(held) == number]
-            if len(positions):
-                self._remove(positions)
+            removed = 0 if number is None else self.rows.remove_where("chunk", number)
             self._chunks.release_unused()
-        return len(positions)
+        return removed
 
     # ------------------------------------------------------------------ restoring
 
@@ -277,31 +247,24 @@ class MetadataBuffer(AdvancedReplayBuffer):
         """Push what an earlier buffer held: ``(unique id of the first row, ref)`` in the order of the pushes."""
         with self._lock:
             for first_id, ref in refs:
-                self._next_unique_id = first_id
-                limits = self._controller, self._limiter
-                self._controller = self._limiter = None
-                try:
-                    self.push_chunks([ref])
-                finally:
-                    self._controller, self._limiter = limits
+                self.rows.insert(self._add([checked_ref(ref)]), first_id)
+            self._chunks.release_unused()
 
     def priorities(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Unique ids, priorities and use counts of the held rows."""
         with self._lock:
-            held, slots = self._held_positions(), self._slots
-            return slots.unique_id.take(held), slots.priority.take(held), slots.use_count.take(held)
+            held, table = self.rows.engine.ring.held(), self.rows.table
+            return table.unique_id.take(held), self.rows.priorities.values.take(held), table.use_count.take(held)
 
     def restore_priorities(self, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray) -> None:
         """Take over :meth:`priorities` of an earlier buffer, for the rows that are still there."""
         with self._lock:
-            held = self._held_positions()
-            own = self._slots.unique_id.take(held)
-            _, mine, theirs = np.intersect1d(own, ids, assume_unique=True, return_indices=True)
+            held, table, own = self.rows.engine.ring.held(), self.rows.table, self.rows.priorities
+            _, mine, theirs = np.intersect1d(table.unique_id.take(held), ids, assume_unique=True, return_indices=True)
             if len(mine):
-                largest = float(priorities[theirs].max())
-                self._slots.set_priority(held[mine], priorities[theirs], largest)
-                self._slots.use_count[held[mine]] = uses[theirs]
-                self._max_priority = max(self._max_priority, largest)
+                own.put(held[mine], priorities[theirs])
+                own.largest = max(own.largest, float(priorities[theirs].max()))
+                table.use_count[held[mine]] = uses[theirs]
 
     def holds(self, chunk: str) -> bool:
         """Whether a chunk is not released."""
@@ -339,7 +302,7 @@ def checked_ref(ref: Mapping[str, Any]) -> dict[str, Any]:
     return dict(ref)
 
 
-def _check_priority(priority: Any, rows: int) -> None:
+def _check_priority(priority: object, rows: int) -> None:
     if priority is None:
         return
     try:
@@ -354,11 +317,11 @@ def _check_priority(priority: Any, rows: int) -> None:
         raise ValueError(f"the priority of a chunk must be finite and not negative, found {_short(priority)}")
 
 
-def _is_iter(value: Any) -> bool:
+def _is_iter(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and abs(int(value)) < 1 << 62
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return repr(value)[:60] if isinstance(value, (str, float)) else f"a {type(value).__name__}"
 
 

@@ -1,4 +1,5 @@
 from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper as DequeBufferWrapper
+from ding.data.replay.limits import SampleRatioLimiter as SampleRatioLimiter
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer as AdvancedReplayBuffer
 from ding.worker.replay_buffer.base_buffer import IBuffer as IBuffer
 from ding.worker.replay_buffer.base_buffer import create_buffer as create_buffer
@@ -6,5 +7,4 @@ from ding.worker.replay_buffer.base_buffer import get_buffer_cls as get_buffer_c
 from ding.worker.replay_buffer.episode_buffer import EpisodeReplayBuffer as EpisodeReplayBuffer
 from ding.worker.replay_buffer.naive_buffer import ElasticReplayBuffer as ElasticReplayBuffer
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer as NaiveReplayBuffer
-from ding.worker.replay_buffer.rate_limiter import SampleRatioLimiter as SampleRatioLimiter
 from ding.worker.replay_buffer.sequence_buffer import SequenceReplayBuffer as SequenceReplayBuffer

@@ -2,25 +2,26 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ding.data import TransitionBatch
+from ding.data.replay.checks import STORAGE_CONFIG, number_within, places, positive_int, sample_size
+from ding.data.replay.errors import BufferArgumentError, BufferConfigError
+from ding.data.replay.index import EMPTY, Ring, SlotTable
+from ding.data.replay.limits import LIMIT_CONFIG, ThruputController
+from ding.data.replay.priorities import EPS, Priorities
+from ding.data.replay.reports import SampledDataAttrMonitor
+from ding.data.replay.updates import read_update, split_rows, unique_ids
+from ding.data.roles import StateDict, Writer
 from ding.utils import BUFFER_REGISTRY, LoggerFactory, write_scalars
-from ding.worker.replay_buffer._advanced_config import ADVANCED_CONFIG
-from ding.worker.replay_buffer._monitors import SampledDataAttrMonitor
-from ding.worker.replay_buffer._priorities import read_update, unique_ids
-from ding.worker.replay_buffer._ring import RingBuffer
-from ding.worker.replay_buffer._ring_config import number_within, positive_int
-from ding.worker.replay_buffer._slots import EMPTY, Slots, part_of, split_rows
-from ding.worker.replay_buffer._throughput import ThruputController
-from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
+from ding.worker.replay_buffer.ring_buffer import RingBuffer
 
 _STATE_KEYS = (
-    "data", "tail", "valid_count", "push_count", "generator", "draw", "positions", "slots", "head", "span",
-    "max_priority", "next_unique_id", "beta", "anneal_step", "sample_calls",
+    "data", "tail", "valid_count", "push_count", "generator", "positions", "slots", "head", "span", "max_priority",
+    "next_unique_id", "beta", "anneal_step", "sample_calls",
 )  # fmt: skip
 ADDED_FIELDS = frozenset({"replay_unique_id", "replay_buffer_idx", "priority", "staleness", "use", "IS"})
 
@@ -54,52 +55,84 @@ class AdvancedReplayBuffer(RingBuffer):
         tb_logger: tensorboard writer to share; without one the buffer makes (and later closes) its own.
         exp_name: folder of the experiment.
         instance_name: name of the log file and of the tensorboard tags, and head of the unique ids.
+        left: called with the rows that leave the buffer (a ``TransitionBatch``, columns or a list), under its lock.
 
     Raises:
         BufferConfigError: a config value out of its range (an ``AssertionError``).
     """
 
-    config: ClassVar[dict[str, Any]] = ADVANCED_CONFIG
-
-    _eps = 1e-5
+    config: ClassVar[dict[str, Any]] = {
+        "type": "advanced",
+        # (int) Number of elements that the ring holds.
+        "replay_buffer_size": 4096,
+        # (float) Number of draws after which an element is removed.
+        "max_use": float("inf"),
+        # (float) Number of train iterations since collection after which an element is removed.
+        "max_staleness": float("inf"),
+        # (float) How much priorities matter: 0 not at all, 1 fully.
+        "alpha": 0.6,
+        # (float) How much importance weights correct for it at first: 0 not at all, 1 fully.
+        "beta": 0.4,
+        # (int) Number of samples until beta is 1. 0: beta stays.
+        "anneal_step": int(1e5),
+        # (bool) Deep-copy what is pushed and what is sampled. Rows in columns are copied anyway.
+        "deepcopy": False,
+        # (bool) Remove the file ``data_id`` of every element that leaves the buffer.
+        "enable_track_used_data": False,
+        "thruput_controller": {
+            # Limits of recent pushes per recent sample.
+            "push_sample_rate_limit": {"max": float("inf"), "min": 0},
+            # (float) Seconds after which 1 % of a count is left.
+            "window_seconds": 30,
+            # (float) Elements that must be there per element to sample.
+            "sample_min_limit_ratio": 1,
+        },
+        "monitor": {
+            "sampled_data_attr": {
+                # (int) Sample calls to aggregate over.
+                "average_range": 5,
+                # (int) Sample calls between reports.
+                "print_freq": 200,
+            },
+            # (float) Seconds between reports of the throughput.
+            "periodic_thruput": {"seconds": 60},
+        },
+        "storage": STORAGE_CONFIG,
+        # Limit of samples per insert, see SampleRatioLimiter.
+        "rate_limit": LIMIT_CONFIG,
+    }
 
     def __init__(
         self,
-        cfg: Any,
-        tb_logger: Any = None,
+        cfg: Mapping[str, Any],
+        tb_logger: Writer | None = None,
         exp_name: str = "default_experiment",
         instance_name: str = "buffer",
+        left: Callable[[Any], None] | None = None,
     ) -> None:
-        super().__init__(cfg, tb_logger, exp_name, instance_name)
-        cfg = self._cfg
-        self.alpha = number_within(cfg, "alpha", 0.0, 1.0)
-        self._beta = number_within(cfg, "beta", 0.0, 1.0)
-        self._max_use = number_within(cfg, "max_use", 1.0, math.inf)
-        if self._limiter is not None and self._max_use < self._limiter.samples_per_insert:
+        super().__init__(cfg, tb_logger, exp_name, instance_name, left)
+        merged, limiter, size = self._cfg, self.engine.limiter, self.engine.size
+        self.alpha = number_within(merged, "alpha", 0.0, 1.0)
+        beta = number_within(merged, "beta", 0.0, 1.0)
+        self._max_use = number_within(merged, "max_use", 1.0, math.inf)
+        if limiter is not None and self._max_use < limiter.samples_per_insert:
             raise BufferConfigError(
-                f"max_use={self._max_use:g} is below rate_limit.samples_per_insert="
-                f"{self._limiter.samples_per_insert:g}: the limiter would wait for samples that nobody can draw"
+                f"max_use={self._max_use:g} is below rate_limit.samples_per_insert={limiter.samples_per_insert:g}: "
+                "the limiter would wait for samples that nobody can draw"
             )
-        self._max_staleness = number_within(cfg, "max_staleness", 0.0, math.inf)
-        self._anneal_step = number_within(cfg, "anneal_step", 0.0, math.inf)
-        self._beta_step = (1 - self._beta) / self._anneal_step if self._anneal_step else 0.0
-        self._slots = Slots(self._size, self.alpha, self._eps)
-        self._max_priority = 1.0
-        self._next_unique_id = 0
-        self._head = 0
-        self._span = 0
+        self._max_staleness = number_within(merged, "max_staleness", 0.0, math.inf)
+        anneal_step = number_within(merged, "anneal_step", 0.0, math.inf)
+        self.priorities = Priorities(size, self.alpha, beta, anneal_step)
+        self.table = SlotTable(size)
         self._dropped_updates = 0
-        control = cfg["thruput_controller"]
+        control = merged["thruput_controller"]
         self._min_ratio = number_within(control, "sample_min_limit_ratio", 1.0, math.inf)
         limit = control["push_sample_rate_limit"]
         unlimited = limit["max"] == math.inf and limit["min"] == 0
-        self._controller = None if unlimited else ThruputController(control)
-        attr = cfg["monitor"]["sampled_data_attr"]
+        self.controller = None if unlimited else ThruputController(control)
+        attr = merged["monitor"]["sampled_data_attr"]
         self._attr_monitor = SampledDataAttrMonitor(positive_int(attr["average_range"], "average_range"))
         self._print_freq = positive_int(attr["print_freq"], "print_freq")
-        self._strata = np.zeros(0)
-        # Used-up elements, by slot, whose files are still to be removed.
-        self._retired: dict[int, Any] = {}
         self._sample_calls = 0
         self._cur_envstep = -1
 
@@ -108,7 +141,7 @@ class AdvancedReplayBuffer(RingBuffer):
 
     # ------------------------------------------------------------------ push
 
-    def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
+    def push(self, data: object, cur_collector_envstep: int = -1) -> None:
         """Store one dict, the dicts of a list, or the rows of a ``TransitionBatch``.
 
         A field ``priority`` sets the priority of an element; without one it gets the largest priority so far. What is
@@ -124,97 +157,66 @@ class AdvancedReplayBuffer(RingBuffer):
             OSError: the rows lie in files, and the disk is full.
             BufferClosedError: the buffer was closed.
         """
-        if self._limiter is None:
-            self._push_now(data, cur_collector_envstep)
+        if self.engine.limiter is None:
+            self._push(data, cur_collector_envstep, False)
         else:
-            self._push_limited(self._limiter, data, lambda: self._push_now(data, cur_collector_envstep))
+            count = self._number_of(data)
+            self.engine.limited_push(count, lambda: self._push(data, cur_collector_envstep, False))
 
-    def _push_now(self, data: Any, cur_collector_envstep: int, admitted: bool = False) -> bool:
-        with self._lock:
-            self._check_open()
-            rows, count = self._rows_of(data)
+    def insert(self, data: object, first_id: "int | None" = None) -> None:
+        """Push what no collector sends now: neither rate limit nor throughput controller are asked.
+
+        Args:
+            data: see :meth:`push`.
+            first_id: running number of the first element in its unique id; ``None``: the next one.
+        """
+        with self.engine.lock:
+            if first_id is not None:
+                self.table.next_unique_id = first_id
+            self._insert(data)
+
+    def _insert(self, data: object) -> bool:
+        return self._push(data, 0, True)
+
+    def _push(self, data: object, cur_collector_envstep: int, admitted: bool) -> bool:
+        engine = self.engine
+        with engine.lock:
+            rows, count = engine.received(data)
             if type(rows) is list:
                 rows, count = self._only_dicts(rows)
-            if count == 0:
+            if count == 0 or not (admitted or self.controller is None or self._admits(count)):
                 return False
-            if not (admitted or self._admits(count)):
-                return False
-            self._push_rows(rows, count)
-            if self._controller is not None:
-                self._controller.add(pushed=count)
+            priority, collected, rows = split_rows(rows, count, self.priorities.largest, ADDED_FIELDS)
+            start, placed = engine.add(rows, count)
+            if count > placed:
+                # Of more rows than there are slots, the last ones stay.
+                self.table.next_unique_id += count - placed
+                priority = priority[-placed:] if isinstance(priority, np.ndarray) else priority
+                collected = collected[-placed:] if isinstance(collected, np.ndarray) else collected
+            self.table.fill(start, placed, collected)
+            self.priorities.fill(start, placed, priority)
+            if self.controller is not None:
+                self.controller.add(pushed=count)
             self._cur_envstep = cur_collector_envstep
             return True
 
-    def _push_unlimited(self, data: Any) -> None:
-        self._push_now(data, 0, admitted=True)
-
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
         super()._check_values(rows, count)
-        split_rows(rows, count, self._max_priority, ADDED_FIELDS)
+        split_rows(rows, count, self.priorities.largest, ADDED_FIELDS)
 
     def _admits(self, count: int) -> bool:
-        allowed, reason = (True, "") if self._controller is None else self._controller.can_push(count)
+        allowed, reason = (True, "") if self.controller is None else self.controller.can_push(count)
         if not allowed:
-            self._logger.info("%s refuses a push of %d: %s", self._instance_name, count, reason)
+            self.engine.logger.info("%s refuses a push of %d: %s", self.engine.name, count, reason)
         return allowed
 
     def _only_dicts(self, rows: list[Any]) -> tuple[list[Any], int]:
         kept = [row for row in rows if isinstance(row, Mapping)]
         if len(kept) < len(rows):
-            self._logger.warning(
-                "%s leaves out %d elements that are no dicts", self._instance_name, len(rows) - len(kept)
+            self.engine.logger.warning(
+                "%s leaves out %d elements that are no dicts", self.engine.name, len(rows) - len(kept)
             )
         return kept, len(kept)
-
-    def _push_rows(self, rows: Any, count: int) -> None:
-        priority, collected, rows = split_rows(rows, count, self._max_priority, ADDED_FIELDS)
-        size = self._size
-        skipped = max(0, count - size)
-        leaving = self._leaving(count)
-        used = self._tracked(rows, count)[:skipped]
-        if self._remover is not None and len(leaving):
-            used = list(self._storage.read(leaving)) + used  # type: ignore[union-attr]
-        start, placed = self._place(rows, count)
-        self._slots.fill_ring(
-            start, placed, self._next_unique_id + skipped, part_of(priority, skipped), part_of(collected, skipped)
-        )
-        self._next_unique_id += count
-        self._push_count += count
-        self._count += placed - len(leaving)
-        self._tail = (start + placed) % size
-        beyond = max(0, self._span + count - size)
-        self._head = (self._head + beyond) % size
-        self._span = min(size, self._span + count)
-        self._skip_holes()
-        counters = self._counters
-        counters.pushed += count
-        counters.removed += len(leaving) + skipped
-        counters.have = self._count
-        if self._retired:
-            positions = (start + np.arange(placed)) % size
-            used += [self._retired.pop(position) for position in positions.tolist() if position in self._retired]
-        self._use_up(used)
-
-    def _leaving(self, count: int) -> np.ndarray:
-        """Held positions that give way to ``count`` more elements, oldest first."""
-        if self._span + count <= self._size:
-            return np.zeros(0, dtype=np.int64)
-        positions = (self._tail + np.arange(min(count, self._size))) % self._size
-        return positions[self._slots.unique_id[positions] != EMPTY]
-
-    def _held_positions(self) -> np.ndarray:
-        positions = (self._head + np.arange(self._span)) % self._size
-        return positions[self._slots.unique_id[positions] != EMPTY]
-
-    def _skip_holes(self) -> None:
-        """Move the head to the oldest held element."""
-        if self._count == 0:
-            self._head, self._span = self._tail, 0
-        elif self._slots.unique_id[self._head] == EMPTY:
-            positions = (self._head + np.arange(self._span)) % self._size
-            first = int(np.argmax(self._slots.unique_id[positions] != EMPTY))
-            self._head = (self._head + first) % self._size
-            self._span -= first
 
     # ------------------------------------------------------------------ sample
 
@@ -236,135 +238,165 @@ class AdvancedReplayBuffer(RingBuffer):
         Raises:
             BufferArgumentError: a negative size, or a range that selects nothing.
         """
-        if type(size) is not int or size < 0:
-            size = self._checked_size(size)
+        size = sample_size(size)
         if size == 0:
             return []
-        if self._limiter is None:
-            return self._sample_now(size, cur_learner_iter, sample_range)
-        return self._sample_limited(self._limiter, size, lambda: self._sample_now(size, cur_learner_iter, sample_range))
+        if self.engine.limiter is None:
+            return self._sample(size, cur_learner_iter, sample_range)
+        return self.engine.limited_sample(size, lambda: self._sample(size, cur_learner_iter, sample_range))
 
-    def _sample_now(self, size: int, cur_learner_iter: int, sample_range: "slice | None") -> Any:
-        with self._lock:
+    def _sample(self, size: int, cur_learner_iter: int, sample_range: "slice | None") -> Any:
+        engine, priorities = self.engine, self.priorities
+        with engine.lock:
             if self._max_staleness < math.inf:
                 self._remove_stale(cur_learner_iter)
             reason = self._why_not(size)
             if reason:
-                self._refuse(size, reason)
+                engine.refuse(size, reason)
                 return None
-            positions, weights = self._draw_weighted(size, sample_range)
-            sampled = self._annotated(positions, weights, cur_learner_iter)
-            if self._controller is not None:
-                self._controller.add(sampled=size)
-            self._counters.sampled += size
-            if self._anneal_step:
-                self._beta = min(1.0, self._beta + self._beta_step)
+            among = None
+            if sample_range is not None:
+                held = engine.ring.held()
+                selected = places(sample_range, len(held))
+                among = held[np.array(selected)]
+            slots, weights = priorities.draw(engine.draws, size, among)
+            np.add.at(self.table.use_count, slots, 1)
+            sampled = self._annotated(
+                slots, cur_learner_iter, self.table.use_count.take(slots), priorities.importance(weights)
+            )
+            priorities.anneal()
+            if self.controller is not None:
+                self.controller.add(sampled=size)
             if self._max_use < math.inf:
-                self._remove_used(positions)
+                self._remove_used(slots)
             self._report(cur_learner_iter)
             return sampled
 
+    def sample_many(self, size: int, iters: Sequence[int]) -> "TransitionBatch | None":
+        """Draw a batch for each of these train iterations, as long as the limits allow.
+
+        Args:
+            size: number of elements of each batch.
+            iters: train iterations of the batches, for the staleness.
+
+        Returns:
+            The rows of all batches, one behind the other; ``None`` when there is not even one. Refusals are not logged.
+
+        Raises:
+            SchemaError: the elements have no common schema.
+        """
+        engine = self.engine
+        with engine.lock:
+            limited = engine.limiter is not None or self.controller is not None
+            if not limited and self._max_use == math.inf and self._max_staleness == math.inf:
+                return self._sample_together(size, iters)
+            batches = []
+            for cur_iter in iters:
+                if self._why_not(size) or (engine.limiter is not None and not engine.limiter.can_sample(size)[0]):
+                    break
+                sampled = self.sample(size, cur_iter)
+                if sampled is None:
+                    break
+                batches.append(sampled if isinstance(sampled, TransitionBatch) else TransitionBatch.from_rows(sampled))
+            return TransitionBatch.concat(batches) if batches else None
+
+    def _sample_together(self, size: int, iters: Sequence[int]) -> "TransitionBatch | None":
+        """All batches in one go, where neither rows nor priorities depend on the batches before: that costs hardly more
+        than one batch.
+        """
+        if not len(iters) or self._why_not(size):
+            return None
+        priorities, draws = self.priorities, self.engine.draws
+        points = np.concatenate([draws.stratified(size) for _ in iters])
+        slots, weights = priorities.tree.draw(points, size)
+        uses, betas = [], []
+        for drawn in slots.reshape(-1, size):
+            np.add.at(self.table.use_count, drawn, 1)
+            uses.append(self.table.use_count[drawn])
+            betas.append(priorities.beta)
+            priorities.anneal()
+        importance = priorities.importance(weights, np.repeat(betas, size))
+        sampled = self._annotated(slots, np.repeat(iters, size), np.concatenate(uses), importance)
+        for cur_iter in iters:
+            self._report(cur_iter)
+        return sampled if isinstance(sampled, TransitionBatch) else TransitionBatch.from_rows(sampled)
+
     def _why_not(self, size: int) -> str:
         """Why a sample cannot be given, '' when it can."""
-        if self._count == 0 or self._count / size < self._min_ratio:
-            return f"it holds {self._count} elements, {self._min_ratio:g} * {size} are needed"
-        if self._controller is not None:
-            allowed, reason = self._controller.can_sample(size)
-            if not allowed:
-                return reason
-        return ""
-
-    def _draw_weighted(self, size: int, sample_range: "slice | None") -> tuple[np.ndarray, np.ndarray]:
-        """int64 ``[size]`` positions and float64 ``[size]``, their weights."""
-        tree = self._slots.tree
-        points = self._generator.random(size)
-        if size != len(self._strata):
-            self._strata = np.arange(size, dtype=np.float64)
-        points += self._strata
-        if sample_range is None:
-            return tree.draw(points, size)
-        held = self._held_positions()
-        self._ranks(sample_range, len(held))  # raises when it selects nothing
-        held = held[sample_range]
-        weights = tree.leaves.take(held)
-        ends = weights.cumsum()
-        picked = np.minimum(ends.searchsorted(points * (ends[-1] / size), "right"), len(ends) - 1)
-        return held.take(picked), weights.take(picked)
+        count = self.engine.ring.count
+        if count == 0 or count / size < self._min_ratio:
+            return f"it holds {count} elements, {self._min_ratio:g} * {size} are needed"
+        allowed, reason = (True, "") if self.controller is None else self.controller.can_sample(size)
+        return "" if allowed else reason
 
     def _annotated(
-        self, positions: np.ndarray, weights: np.ndarray, cur_iter: Any, use: Any = None, beta: Any = None
+        self, slots: np.ndarray, cur_iter: "int | np.ndarray", uses: np.ndarray, importance: np.ndarray
     ) -> Any:
-        """Copies of the rows with the added fields.
-
-        ``cur_iter`` is one for all, or int64 ``[N]``. ``use``, int64 ``[N]``, says how often each was drawn, where that
-        was counted; ``beta``, float64 ``[N]``, which exponents hold, where these are not all the present one.
-        """
-        slots = self._slots
-        if use is None:
-            np.add.at(slots.use_count, positions, 1)
-        known = slots.table.take(positions)
+        """Copies of the rows in int64 ``[N]`` slots with the added fields; ``cur_iter`` is one for all, or ``[N]``."""
         added = {
-            "replay_unique_id": unique_ids(known["unique_id"], self._instance_name),
-            "replay_buffer_idx": positions,
-            "priority": known["priority"],
-            "staleness": slots.staleness(known["collect_iter"], cur_iter),
-            "use": known["use_count"] if use is None else use,
-            # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
-            "IS": (slots.tree.smallest() / weights) ** (self._beta if beta is None else beta),
+            "replay_unique_id": unique_ids(self.table.unique_id.take(slots), self.engine.name),
+            "replay_buffer_idx": slots,
+            "priority": self.priorities.values.take(slots),
+            "staleness": self.table.staleness(slots, cur_iter),
+            "use": uses,
+            "IS": importance,
         }
-        self._attr_monitor.record(added["use"], added["priority"], added["staleness"])
-        sampled = self._storage.read(positions)  # type: ignore[union-attr]
-        if self._deepcopy:
-            sampled = self._copy_out(sampled)
+        self._attr_monitor.record(uses, added["priority"], added["staleness"])
+        sampled = self.engine.read(slots)
         if isinstance(sampled, TransitionBatch):
             sampled.columns.update(added)
             return sampled
-        names = list(added)
         for row, values in zip(sampled, zip(*(column.tolist() for column in added.values()))):
-            row.update(zip(names, values))
+            row.update(zip(added, values))
         return sampled
 
-    def _remove_used(self, positions: np.ndarray) -> None:
-        used_up = np.unique(positions[self._slots.use_count[positions] >= self._max_use])
+    def _remove_used(self, slots: np.ndarray) -> None:
+        used_up = np.unique(slots[self.table.use_count[slots] >= self._max_use])
         if len(used_up):
-            if self._remover is not None:
-                # Their files are still to be read by whoever was given them now: they go when the slot is taken again.
-                self._retired.update(zip(used_up.tolist(), self._storage.read(used_up)))  # type: ignore[union-attr]
-            self._remove(used_up)
+            self._remove(used_up, used_up=True)
 
     def _remove_stale(self, cur_iter: int) -> None:
         """Remove from the oldest element on, up to the first one that is fresh enough."""
-        slots = self._slots
-        if self._count == 0 or slots.staleness(slots.collect_iter[[self._head]], cur_iter)[0] < self._max_staleness:
+        ring, table = self.engine.ring, self.table
+        if ring.count == 0 or table.staleness(np.array([ring.head]), cur_iter)[0] < self._max_staleness:
             return
-        held = self._held_positions()
-        fresh = slots.staleness(slots.collect_iter[held], cur_iter) < self._max_staleness
-        stale = held[: int(fresh.argmax())] if fresh.any() else held
-        if self._remover is not None:
-            self._use_up(list(self._storage.read(stale)))  # type: ignore[union-attr]
-        self._remove(stale)
+        held = ring.held()
+        fresh = table.staleness(held, cur_iter) < self._max_staleness
+        self._remove(held[: int(fresh.argmax())] if fresh.any() else held)
 
-    def _remove(self, positions: np.ndarray) -> None:
-        self._storage.erase(positions)  # type: ignore[union-attr]
-        self._slots.remove(positions)
-        self._count -= len(positions)
-        self._counters.removed += len(positions)
-        self._counters.have = self._count
-        self._skip_holes()
+    def _remove(self, slots: np.ndarray, used_up: bool = False) -> None:
+        self.engine.remove(slots, used_up)
+        self.table.remove(slots)
+        self.priorities.remove(slots)
+
+    def remove_where(self, field: str, value: object) -> int:
+        """Remove the elements whose ``field`` equals ``value``, and return their number.
+
+        Raises:
+            KeyError: elements are kept as columns, and there is no such field.
+        """
+        with self.engine.lock:
+            held = self.engine.ring.held()
+            rows = self.engine.rows.read(held)
+            if isinstance(rows, TransitionBatch):
+                found = np.asarray(rows.columns[field]) == value
+            else:
+                found = np.array([row.get(field) == value for row in rows], dtype=np.bool_)
+            if found.any():
+                self._remove(held[found])
+        return int(found.sum())
 
     def _report(self, cur_iter: int) -> None:
         number = self._sample_calls
         self._sample_calls += 1
         # As in the original API the first sample is reported, too.
-        if self._monitor is None or number % self._print_freq:
+        if number % self._print_freq or self.engine.writer is None:
             return
-        values = {**self._attr_monitor.summary(), "beta": self._beta}
-        self._logger.info("samples of %s:%s", self._instance_name, LoggerFactory.get_tabulate_vars_hor(values))
-        if self._tb_logger is None:
-            return
+        values = {**self._attr_monitor.summary(), "beta": self.priorities.beta}
+        self.engine.logger.info("samples of %s:%s", self.engine.name, LoggerFactory.get_tabulate_vars_hor(values))
         for axis, step in (("iter", cur_iter), ("step", self._cur_envstep)):
             if step != -1:
-                write_scalars(self._tb_logger, f"{self._instance_name}_{axis}/", values, step)
+                write_scalars(self.engine.writer, f"{self.engine.name}_{axis}/", values, step)
 
     # ------------------------------------------------------------------ update, clear
 
@@ -384,82 +416,67 @@ class AdvancedReplayBuffer(RingBuffer):
         """
         if not info or "priority" not in info:
             return
-        ids, positions, priority, largest = read_update(info, self._instance_name)
-        if len(ids):
-            with self._lock:
-                self._apply(ids, positions, priority, largest)
-
-    def _apply(self, ids: np.ndarray, positions: np.ndarray, priority: np.ndarray, largest: float) -> None:
-        kept = self._slots.hold(ids, positions)
-        dropped = len(kept) - int(np.count_nonzero(kept))
-        if dropped:
-            self._dropped_updates += dropped
-            self._logger.debug("%s skips priorities of elements that are gone", self._instance_name)
-            positions, priority = positions[kept], priority[kept]
-            if not len(positions):
-                return
-            largest = float(priority.max())
-        self._max_priority = max(self._max_priority, largest)
-        self._slots.set_priority(positions, priority + self._eps, largest + self._eps)
+        ids, slots, priority = read_update(info, self.engine.name)
+        if not len(ids):
+            return
+        with self.engine.lock:
+            kept = self.table.holds(ids, slots)
+            if not kept.all():
+                self._dropped_updates += len(kept) - int(np.count_nonzero(kept))
+                self.engine.logger.debug("%s skips priorities of elements that have left", self.engine.name)
+                slots, priority = slots[kept], priority[kept]
+            if len(slots):
+                self.priorities.largest = max(self.priorities.largest, float(priority.max()))
+                self.priorities.put(slots, priority + EPS)
 
     @property
     def dropped_update_count(self) -> int:
-        """Number of priorities that came for elements that were gone."""
+        """Number of priorities that came for elements that had left."""
         return self._dropped_updates
+
+    @property
+    def next_unique_id(self) -> int:
+        """Running number of the next element."""
+        return self.table.next_unique_id
 
     @property
     def beta(self) -> float:
         """Current exponent of the importance weights."""
-        return self._beta
+        return self.priorities.beta
 
     @beta.setter
     def beta(self, beta: float) -> None:
-        self._beta = beta
-
-    @property
-    def _valid_count(self) -> int:
-        return self._count
+        self.priorities.beta = beta
 
     def clear(self) -> None:
         """Remove all elements and forget the largest priority. ``push_count``, ids, beta and the generator stay."""
-        with self._lock:
-            if self._remover is not None:
-                held = list(self._storage.read(self._held_positions())) if self._storage is not None else []
-                self._use_up(held + list(self._retired.values()))
-                self._retired.clear()
-            self._counters.removed += self._count
-            self._counters.have = 0
-            if self._limiter is not None:
-                self._limiter.reset()
-            self._slots.clear()
-            self._tail = self._head = self._span = self._count = 0
-            self._max_priority = 1.0
-            if self._storage is not None:
-                self._storage.close()
-                self._storage = None
+        with self.engine.lock:
+            self.engine.clear()
+            self.table.clear()
+            self.priorities.clear()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """A copy of everything in memory, also of rows that lie in files; it may be saved with a checkpoint.
 
         Beside what the state of a naive buffer holds: ``head``, ``positions`` (slots of the elements of ``data``),
         ``slots`` (ids, uses, priorities and the tree of weights), ``max_priority``, ``next_unique_id``, ``beta`` and
         ``anneal_step``.
         """
-        with self._lock:
+        with self.engine.lock:
             return {
-                **self._ring_state(),
-                "positions": self._held_positions(),
-                "slots": self._slots.state_dict(),
-                "head": self._head,
-                "span": self._span,
-                "max_priority": self._max_priority,
-                "next_unique_id": self._next_unique_id,
-                "beta": self._beta,
-                "anneal_step": self._anneal_step,
+                **self.engine.state_dict(),
+                "positions": self.engine.ring.held(),
+                "slots": {**self.table.state_dict(), **self.priorities.state_dict()},
+                "head": self.engine.ring.head,
+                "span": self.engine.ring.span,
+                "max_priority": self.priorities.largest,
+                "next_unique_id": self.table.next_unique_id,
+                "beta": self.priorities.beta,
+                "anneal_step": self.priorities.anneal_step,
                 "sample_calls": self._sample_calls,
             }
 
-    def load_state_dict(self, state_dict: dict[str, Any], deepcopy: bool = False) -> None:
+    def load_state_dict(self, state_dict: StateDict, deepcopy: bool = False) -> None:
         """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
 
         Args:
@@ -471,26 +488,24 @@ class AdvancedReplayBuffer(RingBuffer):
             SchemaError: its rows do not fit together. The buffer stays as it was.
         """
         if set(state_dict) == {"data"}:
-            self._push_state(state_dict["data"])
+            self._insert_state(state_dict["data"])
             return
-        self._check_state(state_dict, _STATE_KEYS)
-        if deepcopy:
-            state_dict = copy.deepcopy(state_dict)
-        with self._lock, self._reading_state():
-            self._check_open()
-            slots = Slots(self._size, self.alpha, self._eps)
-            slots.load_state_dict(state_dict["slots"])
-            head, span = int(state_dict["head"]), int(state_dict["span"])
-            positions = np.array(state_dict["positions"], dtype=np.int64)
-            if not slots.are_taken(positions, head, span):
+        engine, size = self.engine, self.engine.size
+        with engine.reading_state(state_dict, _STATE_KEYS):
+            state = copy.deepcopy(state_dict) if deepcopy else state_dict
+            table = SlotTable(size)
+            table.load_state_dict(state["slots"], int(state["next_unique_id"]))
+            taken = table.unique_id != EMPTY
+            ring = Ring.restored(size, int(state["tail"]), int(state["span"]), int(state["push_count"]), taken)
+            held = ring.held()
+            same = np.array_equal(held, state["positions"]) and len(held) == np.count_nonzero(taken)
+            if not same or ring.head != int(state["head"]):
                 raise BufferArgumentError(
-                    f"the state of {self._instance_name!r} is damaged: its elements are not where its slots are taken"
+                    f"the state of {engine.name!r} is damaged: its elements are not where its slots are taken"
                 )
-            next_id, sample_calls = int(state_dict["next_unique_id"]), int(state_dict["sample_calls"])
-            max_priority, beta = float(state_dict["max_priority"]), float(state_dict["beta"])
-            anneal_step = number_within(state_dict, "anneal_step", 0.0, math.inf)
-            self._load_ring_state(state_dict, positions)
-            self._slots, self._head, self._span = slots, head, span
-            self._next_unique_id, self._sample_calls = next_id, sample_calls
-            self._anneal_step = anneal_step
-            self._max_priority, self._beta = max_priority, beta
+            anneal_step = number_within(state, "anneal_step", 0.0, math.inf)
+            priorities = Priorities(size, self.alpha, number_within(self._cfg, "beta", 0.0, 1.0), anneal_step)
+            priorities.load_state_dict(state["slots"], held, float(state["max_priority"]), float(state["beta"]))
+            sample_calls = int(state["sample_calls"])
+            engine.load_state_dict(state, ring)
+            self.table, self.priorities, self._sample_calls = table, priorities, sample_calls

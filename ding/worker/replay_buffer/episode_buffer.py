@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ding.data import TransitionBatch
+from ding.data.replay.windows import joined, stack_segments
 from ding.data.storage import SavedRows, copied_batch
 from ding.utils import BUFFER_REGISTRY
-from ding.worker.replay_buffer._stacking import joined, stack_pieces
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
 
 
@@ -27,19 +27,17 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
         "padding": False,
     }
 
-    def _rows_of(self, data: Any) -> tuple[Any, int]:
-        episodes = [_own(episode) for episode in _episodes_of(data)]
-        return super()._rows_of(episodes)
+    def _insert(self, data: object) -> bool:
+        return super()._insert([_own(episode) for episode in _episodes_of(data)])
 
-    def _push_saved(self, rows: SavedRows) -> None:
+    def _insert_saved(self, rows: SavedRows) -> None:
         # In one go: what comes in one push is an episode, or several by its lengths.
-        columns = rows.expand(0, rows.count)
-        self._push_whole(TransitionBatch.unchecked(columns, rows.count, rows.lengths))
+        self._insert(TransitionBatch.unchecked(rows.expand(0, rows.count), rows.count, rows.lengths))
 
-    def _number_of(self, data: Any) -> int:
+    def _number_of(self, data: object) -> int:
         return len(_episodes_of(data))
 
-    def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
+    def push(self, data: object, cur_collector_envstep: int = -1) -> None:
         """Store episodes.
 
         Args:
@@ -62,18 +60,16 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
         if not self._cfg["padding"] or not episodes:
             return episodes
         lengths = np.array([len(episode) for episode in episodes], dtype=np.int64)
-        return stack_pieces(joined(episodes), lengths, int(lengths.max()))
+        return stack_segments(joined(episodes), lengths, int(lengths.max()))
 
     @property
     def episode_len(self) -> list[int]:
         """Length of each episode, oldest first."""
-        with self._lock:
-            if self._storage is None:
-                return []
-            return [len(episode) for episode in self._storage.read(self._held_positions())]
+        with self.engine.lock:
+            return [len(episode) for episode in self.engine.rows.read(self.engine.ring.held())]
 
 
-def _episodes_of(data: Any) -> list[Any]:
+def _episodes_of(data: object) -> list[Any]:
     if isinstance(data, TransitionBatch):
         lengths = data.segment_lengths()
         ends = np.cumsum(lengths)
@@ -83,7 +79,7 @@ def _episodes_of(data: Any) -> list[Any]:
     return data if isinstance(data, list) else [data]
 
 
-def _own(episode: Any) -> Any:
+def _own(episode: object) -> object:
     """An episode that shares no array with a batch, and no list, that the caller goes on to use."""
     if isinstance(episode, TransitionBatch):
         return copied_batch(episode)

@@ -1,13 +1,18 @@
 """Replay buffers that draw uniformly."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ding.data.replay.checks import STORAGE_CONFIG, places, positive_int, sample_size
+from ding.data.replay.errors import BufferArgumentError, BufferConfigError
+from ding.data.replay.index import Ring
+from ding.data.replay.limits import LIMIT_CONFIG
+from ding.data.replay.updates import Rows
+from ding.data.roles import StateDict, Writer
 from ding.utils import BUFFER_REGISTRY
-from ding.worker.replay_buffer._ring import RingBuffer
-from ding.worker.replay_buffer._ring_config import LIMIT_CONFIG, STORAGE_CONFIG, positive_int
-from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
+from ding.worker.replay_buffer.ring_buffer import RingBuffer
 
 
 @BUFFER_REGISTRY.register("naive")
@@ -44,7 +49,10 @@ class NaiveReplayBuffer(RingBuffer):
         "rate_limit": LIMIT_CONFIG,
     }
 
-    def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
+    def _report_seconds(self) -> float:
+        return float(self._cfg["periodic_thruput_seconds"])
+
+    def push(self, data: object, cur_collector_envstep: int = -1) -> None:
         """Store one element, the elements of a list, or the rows of a ``TransitionBatch``.
 
         The oldest elements give way. Of more elements than there are slots, the last ones stay.
@@ -58,46 +66,21 @@ class NaiveReplayBuffer(RingBuffer):
             OSError: the rows lie in files, and the disk is full.
             BufferClosedError: the buffer was closed.
         """
-        if self._limiter is None:
-            self._push_now(data)
+        if self.engine.limiter is None:
+            self._insert(data)
         else:
-            self._push_limited(self._limiter, data, lambda: self._push_now(data))
+            self.engine.limited_push(self._number_of(data), lambda: self._insert(data))
 
-    def _push_now(self, data: Any) -> bool:
-        with self._lock:
-            self._check_open()
-            rows, count = self._rows_of(data)
+    def _insert(self, data: object) -> bool:
+        with self.engine.lock:
+            rows, count = self.engine.received(data)
             if count:
-                self._push_rows(rows, count)
+                self._add(rows, count)
         return True
 
-    def _push_unlimited(self, data: Any) -> None:
-        self._push_now(data)
-
-    def _push_rows(self, rows: Any, count: int) -> None:
-        size = self._size
-        used: list[Any] = []
-        if self._remover is not None:
-            used = self._leaving(count) + self._tracked(rows, count)[: max(0, count - size)]
-        start, placed = self._place(rows, count)
-        self._tail = (start + placed) % size
-        self._push_count += count
-        have = self._count + count
-        counters = self._counters
-        if have > size:
-            counters.removed += have - size
-            have = size
-        self._count = counters.have = have
-        counters.pushed += count
-        if used:
-            self._use_up(used)
-
-    def _leaving(self, count: int) -> list[Any]:
-        """The elements that give way to ``count`` more, oldest first."""
-        leaving = max(0, self._count + count - self._size)
-        if not leaving or self._storage is None:
-            return []
-        return list(self._storage.read(self._held_positions()[:leaving]))
+    def _add(self, rows: Rows, count: int) -> None:
+        """Store rows, of which there is at least one."""
+        self.engine.add(rows, count)
 
     def sample(
         self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None, replace: bool = False
@@ -117,70 +100,58 @@ class NaiveReplayBuffer(RingBuffer):
         Raises:
             BufferArgumentError: a negative size, or a range that selects nothing.
         """
-        if type(size) is not int or size < 0:
-            size = self._checked_size(size)
+        size = sample_size(size)
         if size == 0:
             return []
-        if self._limiter is None:
-            return self._sample_now(size, sample_range, replace)
-        return self._sample_limited(self._limiter, size, lambda: self._sample_now(size, sample_range, replace))
+        if self.engine.limiter is None:
+            return self._sample(size, sample_range, replace)
+        return self.engine.limited_sample(size, lambda: self._sample(size, sample_range, replace))
 
-    def _sample_now(self, size: int, sample_range: "slice | None", replace: bool) -> Any:
-        with self._lock:
-            positions = self._uniform_positions(size, sample_range, replace)
-            if positions is None:
-                return None
-            self._counters.sampled += size
-            sampled = self._storage.read(positions)  # type: ignore[union-attr]
-            return self._copy_out(sampled) if self._deepcopy else sampled
+    def _sample(self, size: int, sample_range: "slice | None", replace: bool) -> Any:
+        with self.engine.lock:
+            slots = self._draw(size, sample_range, replace)
+            return None if slots is None else self.engine.read(slots)
 
-    def _uniform_positions(self, size: int, sample_range: "slice | None", replace: bool) -> np.ndarray | None:
-        count = self._count
+    def _draw(self, size: int, sample_range: "slice | None", replace: bool) -> np.ndarray | None:
+        """int64 ``[size]`` slots; ``None`` (logged) when there are not enough elements."""
+        engine = self.engine
+        count = engine.ring.count
         if count == 0 or (count < size and not replace):
-            self._refuse(size, f"it holds {count} elements")
+            engine.refuse(size, f"it holds {count} elements")
             return None
         if sample_range is None:
             # All slots below `count` are held: before the first wrap by the first pushes, later all of them.
-            return self._draw(count, size, replace)
-        ranks = self._ranks(sample_range, count)
-        if len(ranks) < size and not replace:
-            self._refuse(size, f"{sample_range} selects {len(ranks)} of {count} elements")
+            return engine.draws.uniform(count, size, replace)
+        among = places(sample_range, count)
+        if len(among) < size and not replace:
+            engine.refuse(size, f"{sample_range} selects {len(among)} of {count} elements")
             return None
-        oldest = self._tail if count == self._size else 0
-        return (oldest + ranks.start + ranks.step * self._draw(len(ranks), size, replace)) % self._size
+        drawn = engine.draws.uniform(len(among), size, replace)
+        return (engine.ring.head + among.start + among.step * drawn) % engine.size
 
-    def update(self, info: Any) -> None:
+    def update(self, info: object) -> None:
         """Nothing to update; logged once, for this buffer keeps no priorities."""
         if not self._warned:
             self._warned = True
-            self._logger.warning("%s has nothing to update: it is no prioritised buffer", self._instance_name)
+            self.engine.logger.warning("%s has nothing to update: it is no prioritised buffer", self.engine.name)
 
     _warned = False
 
     def clear(self) -> None:
         """Remove all elements. ``push_count`` and the state of the random generator stay."""
-        with self._lock:
-            if self._remover is not None and self._count:
-                self._use_up(self._leaving(self._size))
-            self._counters.removed += self._count
-            self._counters.have = 0
-            if self._limiter is not None:
-                self._limiter.reset()
-            self._tail = self._count = 0
-            if self._storage is not None:
-                self._storage.close()
-                self._storage = None
+        with self.engine.lock:
+            self.engine.clear()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """A copy of everything: ``data`` (columns or a list, oldest first), ``tail``, ``valid_count``, ``push_count``,
         ``replay_buffer_size`` and the state of the random generator. It may be saved with a checkpoint.
 
         The copy lies in memory, also that of a buffer in files; :meth:`save_data` makes none.
         """
-        with self._lock:
-            return self._ring_state()
+        with self.engine.lock:
+            return self.engine.state_dict()
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: StateDict) -> None:
         """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
 
         Raises:
@@ -188,17 +159,16 @@ class NaiveReplayBuffer(RingBuffer):
             SchemaError: its rows do not fit together. The buffer stays as it was.
         """
         if set(state_dict) == {"data"}:
-            self._push_state(state_dict["data"])
+            self._insert_state(state_dict["data"])
             return
-        self._check_state(state_dict, ("data", "tail", "valid_count", "push_count", "generator", "draw"))
-        with self._lock, self._reading_state():
-            self._check_open()
+        engine = self.engine
+        with engine.reading_state(state_dict, ("data", "tail", "valid_count", "push_count", "generator")):
             tail, count = int(state_dict["tail"]), int(state_dict["valid_count"])
-            if tail != count < self._size:
+            if tail != count < engine.size:
                 raise BufferArgumentError(
-                    f"the state of {self._instance_name!r} is damaged: {count} elements, but the tail is {tail}"
+                    f"the state of {engine.name!r} is damaged: {count} elements, but the tail is {tail}"
                 )
-            self._load_ring_state(state_dict, (tail - count + np.arange(count)) % self._size)
+            engine.load_state_dict(state_dict, Ring.restored(engine.size, tail, count, int(state_dict["push_count"])))
 
 
 @BUFFER_REGISTRY.register("elastic")
@@ -221,8 +191,8 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
 
     def __init__(
         self,
-        cfg: Any,
-        tb_logger: Any = None,
+        cfg: Mapping[str, Any],
+        tb_logger: Writer | None = None,
         exp_name: str = "default_experiment",
         instance_name: str = "buffer",
     ) -> None:
@@ -239,13 +209,12 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
     def update(self, envstep: Any) -> None:
         """Ask again how many of the newest elements to draw from."""
         size = self._size_at(int(envstep))
-        with self._lock:
+        with self.engine.lock:
             self._current_size = size
 
-    def _uniform_positions(self, size: int, sample_range: "slice | None", replace: bool) -> np.ndarray | None:
+    def _draw(self, size: int, sample_range: "slice | None", replace: bool) -> np.ndarray | None:
         if sample_range is not None:
             raise BufferConfigError("an elastic buffer draws among its newest elements: sample_range must be None")
-        count = min(self._count, self._current_size)
-        if count == self._count:
-            return super()._uniform_positions(size, None, replace)
-        return super()._uniform_positions(size, slice(-count, None), replace)
+        count = self.engine.ring.count
+        newest = None if count <= self._current_size else slice(-self._current_size, None)
+        return super()._draw(size, newest, replace)

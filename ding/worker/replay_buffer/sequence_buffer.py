@@ -1,16 +1,19 @@
 """A replay buffer that draws windows of consecutive transitions."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from ding.data import SchemaError, TransitionBatch
+from ding.data.replay.checks import places, sample_size
+from ding.data.replay.errors import BufferArgumentError, BufferConfigError
+from ding.data.replay.updates import Rows
+from ding.data.replay.windows import EpisodeEnds, joined, stack_segments
+from ding.data.roles import StateDict, Writer
 from ding.data.storage import SavedRows, is_elided
 from ding.utils import BUFFER_REGISTRY
-from ding.worker.replay_buffer._ends import EpisodeEnds
-from ding.worker.replay_buffer._stacking import joined, stack_pieces
-from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
 
 
@@ -18,9 +21,9 @@ from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
 class SequenceReplayBuffer(NaiveReplayBuffer):
     """A ring buffer of transitions that draws windows of consecutive ones, never across the end of an episode.
 
-    Episodes end where the field ``cfg.end_field`` of a row is true, at the end of every piece of a pushed
-    ``TransitionBatch`` that has ``lengths`` (the next row belongs to another environment or to a later piece), and, in
-    other pushes, every ``cfg.episode_len`` rows when that is given. Other pushes go on where the one before stopped.
+    Episodes end where the field ``cfg.end_field`` of a row is true, at the end of every segment of a pushed
+    ``TransitionBatch`` that has ``lengths`` (the next row belongs to another environment or to a later segment), and,
+    in other pushes, every ``cfg.episode_len`` rows when that is given. Other pushes go on where the one before stopped.
     ``save_data`` keeps the ends of rows that are stored as columns.
 
     All windows are equally likely. For a burn-in of n steps draw windows that are n longer: they lie within one
@@ -42,8 +45,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
 
     def __init__(
         self,
-        cfg: Any,
-        tb_logger: Any = None,
+        cfg: Mapping[str, Any],
+        tb_logger: Writer | None = None,
         exp_name: str = "default_experiment",
         instance_name: str = "buffer",
     ) -> None:
@@ -52,36 +55,37 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
             raise BufferConfigError(f"episode_len must be a positive int or None, got {length!r}")
         # Rows are numbered in the order of their pushes, from 0 on: number `push_count - 1` is the newest.
-        self._ends = EpisodeEnds()
-        self._pieces: np.ndarray | None = None
+        self.ends = EpisodeEnds()
+        # Lengths of the segments of the rows that are pushed now; None: they go on where the push before stopped.
+        self._segments: np.ndarray | None = None
         # Rows since an episode of fixed length began.
         self._phase = 0
 
-    def _push_now(self, data: Any) -> bool:
-        with self._lock:
-            self._pieces = data.lengths if isinstance(data, TransitionBatch) else None
-            return super()._push_now(data)
+    def _insert(self, data: object) -> bool:
+        with self.engine.lock:
+            self._segments = data.lengths if isinstance(data, TransitionBatch) else None
+            return super()._insert(data)
 
-    def _push_rows(self, rows: Any, count: int) -> None:
+    def _add(self, rows: Rows, count: int) -> None:
         ends = self._ends_of(rows, count)
-        first = self._push_count
-        super()._push_rows(rows, count)
-        self._ends.add(first + ends.nonzero()[0])
-        if self._count == self._size:
-            self._ends.drop_before(self._first_number())
-        self._phase = 0 if self._pieces is not None else self._phase + count
+        first = self.push_count
+        super()._add(rows, count)
+        self.ends.add(first + ends.nonzero()[0])
+        if self.count() == self.engine.size:
+            self.ends.drop_before(self._first_number())
+        self._phase = 0 if self._segments is not None else self._phase + count
 
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
         super()._check_values(rows, count)
-        self._pieces = None
+        self._segments = None
         self._ends_of(rows, count)
 
     def _first_number(self) -> int:
         """Number of the oldest row."""
-        return self._push_count - self._count
+        return self.push_count - self.count()
 
-    def _ends_of(self, rows: Any, count: int) -> np.ndarray:
-        """bool ``[count]``: whether a row is the last one of its episode or piece."""
+    def _ends_of(self, rows: Rows, count: int) -> np.ndarray:
+        """bool ``[count]``: whether a row is the last one of its episode or segment."""
         ends = np.zeros(count, dtype=np.bool_)
         field = self._cfg["end_field"]
         if field is not None:
@@ -89,8 +93,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             if column is not None:
                 ends |= _as_flags(column, count, field)
         length = self._cfg["episode_len"]
-        if self._pieces is not None:
-            ends[np.cumsum(self._pieces) - 1] = True
+        if self._segments is not None:
+            ends[np.cumsum(self._segments) - 1] = True
         elif length is not None:
             ends |= (self._phase + 1 + np.arange(count)) % length == 0
         return ends
@@ -121,125 +125,119 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         Raises:
             BufferArgumentError: a negative size, a window without rows, or a range that selects nothing.
         """
-        batch = self._checked_size(batch)
+        batch = sample_size(batch)
         if isinstance(sequence, bool) or not isinstance(sequence, (int, np.integer)) or sequence < 1:
             raise BufferArgumentError(f"the length of a window must be an int > 0, got {sequence!r}")
         if batch == 0:
             return []
-        if self._limiter is None:
+        if self.engine.limiter is None:
             return self._sample_windows(batch, int(sequence), sample_range, replace)
-        return self._sample_limited(
-            self._limiter,
+        return self.engine.limited_sample(
             batch * int(sequence),
             lambda: self._sample_windows(batch, int(sequence), sample_range, replace),
         )
 
     def _sample_windows(self, batch: int, sequence: int, sample_range: "slice | None", replace: bool) -> Any:
-        with self._lock:
+        with self.engine.lock:
             windows = self._draw_windows(batch, sequence, sample_range, replace)
             if windows is None:
                 return None
             starts, lengths = windows
             begin = np.cumsum(lengths) - lengths
             ranks = np.repeat(starts - begin, lengths) + np.arange(int(lengths.sum()))
-            oldest = self._tail if self._count == self._size else 0
-            rows = self._storage.read((oldest + ranks) % self._size)  # type: ignore[union-attr]
-            self._counters.sampled += len(ranks)
-        rows = self._copy_out(rows)
+            rows = self.engine.read((self.engine.ring.head + ranks) % self.engine.size)
         if self._cfg["padding"]:
-            return stack_pieces(rows if isinstance(rows, TransitionBatch) else joined([rows]), lengths, sequence)
+            return stack_segments(rows if isinstance(rows, TransitionBatch) else joined([rows]), lengths, sequence)
         return [rows[at : at + sequence] for at in begin.tolist()]
 
     def _draw_windows(
         self, batch: int, sequence: int, sample_range: "slice | None", replace: bool
     ) -> "tuple[np.ndarray, np.ndarray] | None":
         """Rank of the first row of each window, and the number of its rows; ``None`` (logged) when it cannot be."""
-        count = self._count
+        engine, count = self.engine, self.count()
         if count == 0 or (count < batch * sequence and not replace):
-            self._refuse(batch, f"windows of {sequence} need {batch * sequence} elements, it holds {count}")
+            engine.refuse(batch, f"windows of {sequence} need {batch * sequence} elements, it holds {count}")
             return None
-        ranks = range(count) if sample_range is None else self._ranks(sample_range, count)
+        ranks = range(count) if sample_range is None else places(sample_range, count)
         if ranks.step != 1:
             raise BufferArgumentError(f"windows are of consecutive rows: sample_range {sample_range!r} has a step")
         first = self._first_number()
-        lengths = self._ends.piece_lengths(first + ranks.start, first + ranks.stop)
+        lengths = self.ends.segment_lengths(first + ranks.start, first + ranks.stop)
         choices = lengths if self._cfg["padding"] else np.maximum(lengths - sequence + 1, 0)
         total = int(choices.sum())
         if total == 0 or (total < batch and not replace):
-            self._refuse(
+            engine.refuse(
                 batch,
-                f"{len(ranks)} elements in {len(lengths)} episodes or pieces, the longest of {int(lengths.max())}, "
+                f"{len(ranks)} elements in {len(lengths)} episodes or segments, the longest of {int(lengths.max())}, "
                 f"hold {total} windows of {sequence}",
             )
             return None
-        picked = np.asarray(self._draw(total, batch, replace))
+        picked = engine.draws.uniform(total, batch, replace)
         upto = np.cumsum(choices)
-        piece = upto.searchsorted(picked, "right")
-        offset = picked - (upto - choices)[piece]
-        begin = np.cumsum(lengths)[piece] - lengths[piece]
-        return ranks.start + begin + offset, np.minimum(sequence, lengths[piece] - offset)
+        segment = upto.searchsorted(picked, "right")
+        offset = picked - (upto - choices)[segment]
+        begin = np.cumsum(lengths)[segment] - lengths[segment]
+        return ranks.start + begin + offset, np.minimum(sequence, lengths[segment] - offset)
 
     def clear(self) -> None:
-        with self._lock:
+        with self.engine.lock:
             super().clear()
-            self._ends.clear()
+            self.ends.clear()
 
     # ------------------------------------------------------------------ files and states
 
     def _saved_rows(self) -> Any:
         rows = super()._saved_rows()
-        lengths = self._ends.piece_lengths(self._first_number(), self._push_count)
+        lengths = self.ends.segment_lengths(self._first_number(), self.push_count)
         if isinstance(rows, TransitionBatch):
             return TransitionBatch.unchecked(rows.columns, len(rows), lengths)
         return {**rows, "lengths": lengths} if is_elided(rows) else rows
 
-    def _push_saved(self, rows: SavedRows) -> None:
+    def _insert_saved(self, rows: SavedRows) -> None:
         if rows.lengths is None:
-            super()._push_saved(rows)
+            super()._insert_saved(rows)
             return
-        with self._lock:
-            first = self._push_count
-            super()._push_saved(rows)
-            # They came in parts, which are no pieces.
-            self._pieces = rows.lengths
+        with self.engine.lock:
+            first = self.push_count
+            super()._insert_saved(rows)
+            # They came in parts, which are no segments.
+            self._segments = rows.lengths
             ends = self._ends_of(rows.columns, rows.count)
-            self._ends.drop_from(first)
-            self._ends.add(first + ends.nonzero()[0])
-            self._ends.drop_before(self._first_number())
+            self.ends.drop_from(first)
+            self.ends.add(first + ends.nonzero()[0])
+            self.ends.drop_before(self._first_number())
             self._phase = 0
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """See the base class; ``ends`` are the places of the rows that end an episode, the oldest row being 0."""
-        with self._lock:
-            ends = self._ends.within(self._first_number(), self._push_count)
+        with self.engine.lock:
+            ends = self.ends.within(self._first_number(), self.push_count)
             return {**super().state_dict(), "ends": ends, "phase": self._phase}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        with self._lock, self._reading_state():
-            if set(state_dict) == {"data"}:
-                super().load_state_dict(state_dict)
-                return
-            self._check_state(state_dict, ("ends", "phase", "valid_count"))
-            ends, phase = np.asarray(state_dict["ends"]), int(state_dict["phase"])
-            places = range(int(state_dict["valid_count"]))
-            if ends.ndim != 1 or ends.dtype.kind != "i" or not _ascend_within(ends, places):
-                raise BufferArgumentError(f"the state of {self._instance_name!r} is damaged: its ends are no places")
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        if set(state_dict) == {"data"}:
             super().load_state_dict(state_dict)
-            self._ends.clear()
-            self._ends.add(self._first_number() + ends)
+            return
+        with self.engine.reading_state(state_dict, ("ends", "phase", "valid_count")):
+            ends, phase = np.asarray(state_dict["ends"]), int(state_dict["phase"])
+            if ends.ndim != 1 or ends.dtype.kind != "i" or not _ascend_within(ends, int(state_dict["valid_count"])):
+                raise BufferArgumentError(f"the state of {self.engine.name!r} is damaged: its ends are no places")
+            super().load_state_dict(state_dict)
+            self.ends.clear()
+            self.ends.add(self._first_number() + ends)
             self._phase = phase
 
 
-def _ascend_within(numbers: np.ndarray, places: range) -> bool:
-    inside = (numbers >= places.start) & (numbers < places.stop)
+def _ascend_within(numbers: np.ndarray, count: int) -> bool:
+    inside = (numbers >= 0) & (numbers < count)
     return bool(inside.all() and (np.diff(numbers) > 0).all())
 
 
-def _get(row: Any, field: str) -> Any:
+def _get(row: object, field: str) -> object:
     return row.get(field, False) if isinstance(row, dict) else False
 
 
-def _as_flags(column: Any, count: int, field: str) -> np.ndarray:
+def _as_flags(column: "torch.Tensor | Iterable[Any]", count: int, field: str) -> np.ndarray:
     """bool ``[count]``: whether anything in a row is true."""
     try:
         values = column.detach().cpu() if isinstance(column, torch.Tensor) else column

@@ -1,8 +1,7 @@
 """The parts of replay buffers that are named by configs and tests."""
 
-from ding.worker.replay_buffer._monitors import PeriodicThruputMonitor, SampledDataAttrMonitor
-from ding.worker.replay_buffer._throughput import ThruputController
-from ding.worker.replay_buffer._used_data import UsedDataRemover
+from ding.data.replay.limits import ThruputController
+from ding.data.replay.reports import PeriodicThruputMonitor, SampledDataAttrMonitor, UsedDataRemover
 
 __all__ = [
     "PeriodicThruputMonitor",

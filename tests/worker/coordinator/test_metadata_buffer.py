@@ -45,8 +45,7 @@ def test_batches_that_are_drawn_together_are_those_drawn_one_by_one(limits):
     together, single = make(replay_buffer_size=20, **limits), make(replay_buffer_size=20, **limits)
     for buffer in (together, single):
         buffer.push_chunks([ref("a", 6, policy_iter=5, priority=[1.0, 2.0, 3.0, 1.0, 4.0, 1.0]), ref("b", 9)])
-    together._generator = np.random.default_rng(3)
-    single._generator = np.random.default_rng(3)
+    together.rows.engine.draws.load_state_dict(single.rows.engine.draws.state_dict())
     iters = [7, 8, 9, 12]
     sent = json.loads(json.dumps(pack_batches(together.sample_batches(8, iters))))
     assert [message["batch"] for message in sent] == [[1, 2, 3, 4]]
@@ -57,7 +56,7 @@ def test_batches_that_are_drawn_together_are_those_drawn_one_by_one(limits):
             assert one[key].tolist() == other[key].tolist(), key
         named = [[(batch["chunks"][at], row) for at, row in batch["rows"].tolist()] for batch in (one, other)]
         assert named[0] == named[1]
-    assert together.beta == single.beta
+    assert together.rows.beta == single.rows.beta
     assert together.sample_batches(16, [0]) == []
 
 

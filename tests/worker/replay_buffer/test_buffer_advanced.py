@@ -7,8 +7,8 @@ import torch
 from buffer_rows import batch, numbers, row
 
 from ding.data import SchemaError, TransitionBatch
+from ding.data.replay.errors import BufferArgumentError, BufferConfigError
 from ding.worker import AdvancedReplayBuffer
-from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 
 ADDED = ["replay_unique_id", "replay_buffer_idx", "priority", "staleness", "use", "IS"]
 
@@ -28,18 +28,18 @@ def update(buffer, sampled, priority, rows=False):
 
 def weight_of(buffer, number):
     """Weight of the element that was pushed as the ``number``-th."""
-    slots = buffer._slots
-    return slots.tree.leaves[np.flatnonzero(slots.unique_id == number)[0]]
+    tree, table = buffer.priorities.tree, buffer.table
+    return tree.leaves[np.flatnonzero(table.unique_id == number)[0]]
 
 
 def test_push_and_ids(make):
     buffer = make(AdvancedReplayBuffer, 64)
     for number in range(100):
         buffer.push(row(number), 0)
-    assert (buffer.count(), buffer.push_count, buffer._valid_count, buffer._next_unique_id) == (64, 100, 64, 100)
-    assert (buffer._head, buffer._tail) == (36, 36)
+    assert (buffer.count(), buffer.push_count, buffer.count(), buffer.next_unique_id) == (64, 100, 64, 100)
+    assert (buffer.engine.ring.head, buffer.engine.ring.tail) == (36, 36)
     buffer.push([], 0)
-    assert (buffer.count(), buffer.push_count, buffer._tail) == (64, 100, 36)
+    assert (buffer.count(), buffer.push_count, buffer.engine.ring.tail) == (64, 100, 36)
     assert held(buffer) == list(range(36, 100))
     sampled = buffer.sample(20, 0)
     for one in sampled:
@@ -54,12 +54,12 @@ def test_head_and_tail(make):
     buffer = make(AdvancedReplayBuffer, 64, max_use=1)
     for number in range(65):
         buffer.push(row(number), 0)
-    assert (buffer._head, buffer._tail) == (1, 1)
+    assert (buffer.engine.ring.head, buffer.engine.ring.tail) == (1, 1)
     sampled = buffer.sample(1, 0, sample_range=slice(0, 1))
     assert numbers(sampled) == [1]
     assert buffer.count() == 63
     buffer.push(row(65), 0)
-    assert (buffer._head, buffer._tail) == (2, 2)
+    assert (buffer.engine.ring.head, buffer.engine.ring.tail) == (2, 2)
     assert held(buffer) == list(range(2, 66))
 
 
@@ -80,9 +80,9 @@ def test_weights_are_priorities_to_the_power_of_alpha(make):
     columns = batch(43, 2).with_columns(priority=np.array([5.0, 6.0]))
     buffer.push(columns, 0)
     expected = [n**0.7 for n in range(1, 40)] + [1, 1, 3**0.7, 5**0.7, 6**0.7]
-    assert buffer._slots.tree.total == pytest.approx(sum(expected), rel=1e-12)
+    assert buffer.priorities.tree.total == pytest.approx(sum(expected), rel=1e-12)
     assert "priority" not in buffer.state_dict()["data"]
-    assert buffer._max_priority == 1.0
+    assert buffer.priorities.largest == 1.0
     assert buffer.sample(1, 0, sample_range=slice(1, 2))[0]["priority"] == 2.0
 
 
@@ -96,7 +96,7 @@ def test_priorities_on_push_are_checked(make):
         buffer.push(batch(2, 3).with_columns(priority=torch.ones(3, 2)), 0)
     with pytest.raises(BufferArgumentError, match="numbers"):
         buffer.push({**row(3), "priority": "high"}, 0)
-    assert (held(buffer), buffer.push_count, buffer._next_unique_id) == ([0, 1], 2, 2)
+    assert (held(buffer), buffer.push_count, buffer.next_unique_id) == ([0, 1], 2, 2)
 
 
 def test_update_only_touches_what_is_still_there(make):
@@ -108,7 +108,7 @@ def test_update_only_touches_what_is_still_there(make):
     assert numbers(old) == [0, 1, 2, 3]
     assert buffer.dropped_update_count == 2
     assert [weight_of(buffer, n) for n in (2, 3, 4, 5)] == pytest.approx([(30 + 1e-5) ** 0.6, (40 + 1e-5) ** 0.6, 1, 1])
-    assert buffer._max_priority == 40.0
+    assert buffer.priorities.largest == 40.0
     buffer.push(row(6), 0)
     assert weight_of(buffer, 6) == pytest.approx(40.0**0.6)
 
@@ -119,7 +119,7 @@ def test_the_largest_priority_counts_applied_updates_only(make):
     old = buffer.sample(2, 0)
     buffer.push(batch(2, 1), 0)
     update(buffer, old, [99.0, 2.0])
-    assert buffer._max_priority == 2.0
+    assert buffer.priorities.largest == 2.0
 
 
 @pytest.mark.parametrize("rows", [False, True])
@@ -139,15 +139,15 @@ def test_ids_of_another_buffer_are_dropped_in_every_form(make):
     sampled = other.sample(4, 0)
     update(buffer, sampled, [7.0] * 4)
     update(buffer, sampled, [7.0] * 4, rows=True)
-    assert (buffer.dropped_update_count, buffer._slots.tree.total) == (8, 4.0)
+    assert (buffer.dropped_update_count, buffer.priorities.tree.total) == (8, 4.0)
 
 
 def test_a_negative_zero_counts_as_zero(make):
     buffer = make(AdvancedReplayBuffer, 4)
     buffer.push(batch(0, 2), 0)
     update(buffer, buffer.sample(2, 0), [-0.0, 5.0])
-    assert buffer._max_priority == 5.0
-    assert buffer._slots.priority[:2].tolist() == [1e-5, 5.0 + 1e-5]
+    assert buffer.priorities.largest == 5.0
+    assert buffer.priorities.values[:2].tolist() == [1e-5, 5.0 + 1e-5]
 
 
 def test_a_priority_of_none_is_the_largest_so_far(make):
@@ -155,7 +155,7 @@ def test_a_priority_of_none_is_the_largest_so_far(make):
     buffer.push(batch(0, 1), 0)
     update(buffer, buffer.sample(1, 0), [40.0])
     buffer.push([{**row(1), "priority": None}, {**row(2), "priority": 3.0}, {**row(3), "priority": None}], 0)
-    assert buffer._slots.priority.tolist() == [40.0 + 1e-5, 40.0, 3.0, 40.0]
+    assert buffer.priorities.values.tolist() == [40.0 + 1e-5, 40.0, 3.0, 40.0]
 
 
 def test_update_of_foreign_and_missing_ids_is_dropped(make):
@@ -165,7 +165,7 @@ def test_update_of_foreign_and_missing_ids_is_dropped(make):
     buffer.update({"replay_unique_id": ids, "replay_buffer_idx": [0, 1, 0, 1, 9, 3], "priority": [7.0] * 6})
     assert buffer.dropped_update_count == 5
     assert [weight_of(buffer, n) for n in (0, 1)] == pytest.approx([1, (7 + 1e-5) ** 0.6])
-    assert not buffer._slots.tree.leaves[2:].any()
+    assert not buffer.priorities.tree.leaves[2:].any()
     buffer.update({})
     buffer.update({"replay_unique_id": ids})
 
@@ -182,7 +182,7 @@ def test_ids_that_no_element_ever_had_are_dropped(make):
     ):
         buffer.update({"replay_unique_id": ids, "replay_buffer_idx": slots, "priority": [7.0, 7.0]})
     assert buffer.dropped_update_count == 10
-    assert buffer._slots.tree.leaves.tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert buffer.priorities.tree.leaves.tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
     for ids, slots, message in ((["buf0_0"], [10**30], "replay_buffer_idx"), (0, [0], "replay_unique_id")):
         with pytest.raises(BufferArgumentError, match=message):
             buffer.update({"replay_unique_id": ids, "replay_buffer_idx": slots, "priority": [7.0]})
@@ -202,7 +202,7 @@ def test_bad_updates_name_what_is_wrong_and_change_nothing(make):
             update(buffer, sampled, priority)
     with pytest.raises(BufferArgumentError, match="replay_buffer_idx"):
         buffer.update({"priority": [1.0], "replay_unique_id": ["buf0_0"]})
-    assert buffer._slots.tree.total == 4.0
+    assert buffer.priorities.tree.total == 4.0
 
 
 @pytest.mark.parametrize("priority", [0.0, 1e-300, 5e-324, 1e300, 1e12])
@@ -213,7 +213,7 @@ def test_extreme_priorities_keep_everything_finite_and_reachable(make, priority)
     assert sampled.columns["IS"].tolist() == [1.0] * 4
     assert set(numbers(sampled)) == {0, 1, 2, 3}
     update(buffer, sampled, np.full(4, priority))
-    assert np.isfinite(buffer._slots.tree.total)
+    assert np.isfinite(buffer.priorities.tree.total)
     assert buffer.sample(4, 0).columns["IS"] == pytest.approx(np.ones(4))
 
 
@@ -221,7 +221,7 @@ def test_the_sum_of_many_huge_weights_is_finite(make):
     buffer = make(AdvancedReplayBuffer, 40, alpha=1.0)
     buffer.push(batch(0, 40).with_columns(priority=np.full(40, 1e307)), 0)
     update(buffer, buffer.sample(4, 0), [1e307] * 4)
-    assert np.isfinite(buffer._slots.tree.total)
+    assert np.isfinite(buffer.priorities.tree.total)
     assert buffer.sample(8, 0).columns["IS"].tolist() == [1.0] * 8
 
 
@@ -321,7 +321,7 @@ def test_max_staleness_removes_elements_in_order(make):
     sampled = buffer.sample(4, 6)
     assert held(buffer) == [4, 5, 6, 7]
     assert sorted(sampled.columns["staleness"].tolist()) == [-1, 0, 1, 2]
-    assert buffer._head == 4
+    assert buffer.engine.ring.head == 4
     assert buffer.sample(1, 100) is None
     assert buffer.count() == 0
     buffer.push({**row(9), "collect_iter": 100}, 0)
@@ -345,7 +345,7 @@ def test_a_collect_iter_that_is_no_number_leaves_the_buffer_as_it_was(make, bad)
         buffer.push([{**row(1), "collect_iter": 4}, {**row(2), "collect_iter": bad}], 0)
     with pytest.raises(BufferArgumentError, match="collect_iter"):
         buffer.push(batch(1, 2).with_columns(collect_iter=np.array(["4", "soon"])), 0)
-    assert (held(buffer), buffer._slots.unique_id[:2].tolist()) == ([0], [0, -2])
+    assert (held(buffer), buffer.table.unique_id[:2].tolist()) == ([0], [0, -2])
 
 
 @pytest.mark.parametrize(
@@ -381,8 +381,8 @@ def test_clear_rule(make):
     update(buffer, buffer.sample(4, 0), [9.0] * 4)
     beta = buffer.beta
     buffer.clear()
-    assert (buffer.count(), buffer.push_count, buffer._max_priority, buffer.beta) == (0, 6, 1.0, beta)
-    assert (buffer._head, buffer._tail, buffer._slots.tree.total) == (0, 0, 0.0)
+    assert (buffer.count(), buffer.push_count, buffer.priorities.largest, buffer.beta) == (0, 6, 1.0, beta)
+    assert (buffer.engine.ring.head, buffer.engine.ring.tail, buffer.priorities.tree.total) == (0, 0, 0.0)
     buffer.push(batch(6, 1), 0)
     assert buffer.sample(1, 0)[0]["replay_unique_id"] == "buf0_6"
 
@@ -408,7 +408,7 @@ def test_sampled_rows_can_be_pushed_again(make):
     other.push(sampled, 0)
     other.push(sampled.rows(), 0)
     assert held(other) == numbers(sampled) * 2
-    assert other._slots.priority[:8].tolist() == sampled.columns["priority"].tolist() * 2
+    assert other.priorities.values[:8].tolist() == sampled.columns["priority"].tolist() * 2
     assert other.sample(1, 0)[0]["replay_unique_id"].startswith("buf1_")
 
 
@@ -417,8 +417,8 @@ def test_rows_that_do_not_fit_leave_the_buffer_as_it_was(make):
     buffer.push(batch(0, 4), 0)
     with pytest.raises(SchemaError):
         buffer.push({**row(4), "more": 1}, 0)
-    assert (held(buffer), buffer._tail, buffer._next_unique_id) == ([0, 1, 2, 3], 0, 4)
-    assert buffer._slots.unique_id.tolist() == [0, 1, 2, 3]
+    assert (held(buffer), buffer.engine.ring.tail, buffer.next_unique_id) == ([0, 1, 2, 3], 0, 4)
+    assert buffer.table.unique_id.tolist() == [0, 1, 2, 3]
 
 
 def test_object_rows_get_the_added_fields(make):
@@ -429,7 +429,7 @@ def test_object_rows_get_the_added_fields(make):
     assert [one["data_id"] for one in sampled] == ["a", "b"]
     assert set(ADDED) < set(sampled[0])
     update(buffer, sampled, [2.0, 3.0], rows=True)
-    assert buffer._slots.priority[:2].tolist() == [2 + 1e-5, 3 + 1e-5]
+    assert buffer.priorities.values[:2].tolist() == [2 + 1e-5, 3 + 1e-5]
 
 
 @pytest.mark.parametrize("form", ["columns", "objects"])
@@ -456,7 +456,7 @@ def test_state_round_trip(make, form):
     save_file("state.pth", state)
     others = [make(AdvancedReplayBuffer, 20, **config) for _ in range(2)]
     for other in others:
-        other._instance_name = buffer._instance_name
+        other.engine.name = buffer.engine.name
     others[0].load_state_dict(state, deepcopy=True)
     others[1].load_state_dict(read_file("state.pth"))
     for _ in range(4):
@@ -465,16 +465,19 @@ def test_state_round_trip(make, form):
             found = [dict(one) for one in other.sample(5, 1)]
             assert str(found) == str(expected)
     for other in others:
-        assert (other._tail, other._head, other._max_priority) == (buffer._tail, buffer._head, buffer._max_priority)
+        found, expected = other.state_dict(), buffer.state_dict()
+        assert [found[key] for key in ("tail", "head", "max_priority")] == [
+            expected[key] for key in ("tail", "head", "max_priority")
+        ]
         assert (other.count(), other.push_count, other.beta) == (buffer.count(), buffer.push_count, buffer.beta)
-        assert other._slots.tree.total == buffer._slots.tree.total
+        assert other.priorities.tree.total == buffer.priorities.tree.total
 
 
 def test_state_of_another_alpha_gives_weights_of_the_present_one(make):
     buffer, other = make(AdvancedReplayBuffer, 4, alpha=0.5), make(AdvancedReplayBuffer, 4, alpha=1.0)
     buffer.push(batch(0, 3).with_columns(priority=np.array([4.0, 9.0, 16.0])), 0)
     other.load_state_dict(buffer.state_dict())
-    assert other._slots.tree.leaves.tolist() == [4, 9, 16, 0]
+    assert other.priorities.tree.leaves.tolist() == [4, 9, 16, 0]
 
 
 def test_state_of_a_buffer_without_annealing_ends_it(make):
@@ -518,9 +521,9 @@ def test_more_than_the_ring_holds(make):
     buffer = make(AdvancedReplayBuffer, 8)
     buffer.push(batch(0, 20).with_columns(priority=np.arange(1.0, 21.0)), 0)
     assert held(buffer) == list(range(12, 20))
-    assert (buffer._tail, buffer._head, buffer._next_unique_id) == (4, 4, 20)
-    assert buffer._slots.unique_id.tolist() == [16, 17, 18, 19, 12, 13, 14, 15]
-    assert buffer._slots.priority.tolist() == [17, 18, 19, 20, 13, 14, 15, 16]
+    assert (buffer.engine.ring.tail, buffer.engine.ring.head, buffer.next_unique_id) == (4, 4, 20)
+    assert buffer.table.unique_id.tolist() == [16, 17, 18, 19, 12, 13, 14, 15]
+    assert buffer.priorities.values.tolist() == [17, 18, 19, 20, 13, 14, 15, 16]
 
 
 @pytest.mark.parametrize(
@@ -555,5 +558,5 @@ def test_learner_reads_a_sample_as_tensors(make):
     assert data["weight"].tolist() == [1.0] * 8
     info = pop_priority_info([{"priority": [2.0] * 8}], sampled)
     buffer.update(info)
-    assert buffer._slots.tree.total == pytest.approx(8 + 8 * (2 + 1e-5) ** 0.6)
+    assert buffer.priorities.tree.total == pytest.approx(8 + 8 * (2 + 1e-5) ** 0.6)
     assert info["replay_unique_id"].tolist() == [one["replay_unique_id"] for one in sampled]

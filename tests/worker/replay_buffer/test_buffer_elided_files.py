@@ -40,7 +40,7 @@ def fill(buffer):
 
 
 def contents(buffer):
-    return buffer._storage.read(buffer._held_positions()).columns
+    return buffer.engine.rows.read(buffer.engine.ring.held()).columns
 
 
 def check_same(left, right):

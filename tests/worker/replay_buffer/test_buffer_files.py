@@ -59,7 +59,7 @@ def check_same(found, expected):
 
 
 def held(buffer):
-    return buffer._storage.read(buffer._held_positions())
+    return buffer.engine.rows.read(buffer.engine.ring.held())
 
 
 @pytest.fixture
@@ -274,8 +274,8 @@ def test_the_throughput_controller_is_asked_once_about_the_whole_file(make, elid
     buffer = make(AdvancedReplayBuffer, 50, thruput_controller=control)
     buffer.push(batch(50, 10), 0)
     assert len(buffer.sample(10, 0)) == 10
-    asked, can_push = [], buffer._controller.can_push
-    buffer._controller.can_push = lambda count: asked.append(count) or can_push(count)
+    asked, can_push = [], buffer.controller.can_push
+    buffer.controller.can_push = lambda count: asked.append(count) or can_push(count)
     buffer.load_data("data")
     assert asked == [30]
     assert buffer.count() == 10 + loaded
@@ -300,7 +300,7 @@ def test_rows_are_written_in_the_critical_section(make, monkeypatch, storage):
     buffer.push(batch(0, 30), 0)
 
     def probed(array):
-        thread = threading.Thread(target=lambda: free.append(buffer._lock.acquire(blocking=False)))
+        thread = threading.Thread(target=lambda: free.append(buffer.engine.lock.acquire(blocking=False)))
         thread.start()
         thread.join()
         return parts(array)

@@ -4,18 +4,18 @@ import threading
 import pytest
 from buffer_rows import batch, row
 
+from ding.data.replay.errors import (
+    BufferArgumentError,
+    BufferClosedError,
+    BufferConfigError,
+    RateLimitTimeout,
+)
 from ding.worker import (
     AdvancedReplayBuffer,
     EpisodeReplayBuffer,
     NaiveReplayBuffer,
     SampleRatioLimiter,
     SequenceReplayBuffer,
-)
-from ding.worker.replay_buffer.errors import (
-    BufferArgumentError,
-    BufferClosedError,
-    BufferConfigError,
-    RateLimitTimeout,
 )
 from ding.worker.replay_buffer.utils import ThruputController
 

@@ -221,7 +221,7 @@ class AdvancedMachine(BufferMachine):
             number = int(row["n"])
             check_row(row, self.model[number])
             assert row["replay_unique_id"] == f"model_{number}"
-            assert self.use[number] >= 4 or self.buffer._slots.unique_id[row["replay_buffer_idx"]] == number
+            assert self.use[number] >= 4 or self.buffer.table.unique_id[row["replay_buffer_idx"]] == number
             assert row["priority"] == pytest.approx(self.priority[number])
             assert row["IS"] == pytest.approx((min(weights.values()) / weights[number]) ** 0.4)
             assert row["use"] == self.use[number]
@@ -261,12 +261,12 @@ class AdvancedMachine(BufferMachine):
     def trees_agree(self):
         if not hasattr(self, "buffer"):
             return
-        slots = self.buffer._slots
-        leaves = dict(zip(slots.unique_id.tolist(), slots.tree.leaves.tolist()))
+        tree, table = self.buffer.priorities.tree, self.buffer.table
+        leaves = dict(zip(table.unique_id.tolist(), tree.leaves.tolist()))
         leaves.pop(-2, None)
         assert leaves == pytest.approx({n: p**0.5 for n, p in self.priority.items()})
-        assert slots.tree.total == pytest.approx(sum(leaves.values()))
-        assert self.buffer._max_priority == self.largest
+        assert tree.total == pytest.approx(sum(leaves.values()))
+        assert self.buffer.priorities.largest == self.largest
 
 
 TestNaiveModel = NaiveMachine.TestCase

@@ -7,12 +7,13 @@ import torch
 from buffer_rows import batch, numbers, row
 
 from ding.data import SchemaError, TransitionBatch
+from ding.data.replay.draws import Draws
+from ding.data.replay.errors import BufferArgumentError, BufferClosedError, BufferConfigError
 from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.storage import ElidedRows, is_elided
 from ding.utils import BUFFER_REGISTRY, set_pkg_seed
 from ding.worker import AdvancedReplayBuffer, ElasticReplayBuffer, NaiveReplayBuffer, create_buffer, get_buffer_cls
 from ding.worker.collector.base_serial_collector import TrajBuffer
-from ding.worker.replay_buffer.errors import BufferArgumentError, BufferClosedError, BufferConfigError
 
 
 def held(buffer):
@@ -144,14 +145,12 @@ def test_sizes_of_any_int_type_are_counted_without_overflow(make, cls):
     buffer.push(batch(0, 200), 0)
     for _ in range(3):
         assert len(buffer.sample(np.uint8(200), 0)) == 200
-    assert buffer._counters.sampled == 600
+    assert buffer.counters.sampled == 600
 
 
 def test_uniform_draws_are_uniform():
-    from ding.worker.replay_buffer._draw import UniformDraw
-
     for replace in (False, True):
-        draw = UniformDraw(np.random.Generator(np.random.PCG64(7)))
+        draw = Draws().uniform
         counts = np.zeros(50)
         calls = 20_000
         for _ in range(calls):
@@ -164,9 +163,7 @@ def test_uniform_draws_are_uniform():
 
 
 def test_pairs_of_a_draw_without_replacement_are_uniform():
-    from ding.worker.replay_buffer._draw import UniformDraw
-
-    draw = UniformDraw(np.random.Generator(np.random.PCG64(3)))
+    draw = Draws().uniform
     counts = np.zeros((12, 12))
     for _ in range(20_000):
         a, b, c = sorted(draw(12, 3, False).tolist())
@@ -179,10 +176,8 @@ def test_pairs_of_a_draw_without_replacement_are_uniform():
 
 
 def test_large_draws_without_replacement_are_uniform_in_values_pairs_and_order():
-    from ding.worker.replay_buffer._draw import UniformDraw
-
     # So large that most of them would hold repeats.
-    draw, calls = UniformDraw(np.random.Generator(np.random.PCG64(5))), 20_000
+    draw, calls = Draws().uniform, 20_000
     pairs, first = np.zeros((40, 40)), np.zeros(40)
     for _ in range(calls):
         drawn = draw(40, 10, False)
@@ -198,9 +193,7 @@ def test_large_draws_without_replacement_are_uniform_in_values_pairs_and_order()
 
 @pytest.mark.parametrize(("count", "size"), [(3000, 750), (100_000, 1024)])
 def test_large_draws_hold_nothing_twice(count, size):
-    from ding.worker.replay_buffer._draw import UniformDraw
-
-    draw = UniformDraw(np.random.Generator(np.random.PCG64(1)))
+    draw = Draws().uniform
     for _ in range(200):
         assert len(np.unique(draw(count, size, False))) == size
 
@@ -349,20 +342,17 @@ def test_state_goes_on_with_the_same_draws(make, storage):
         assert (other.push_count, held(other)) == (34, held(buffer))
 
 
-@pytest.mark.parametrize("calls", range(1, 7))
-@pytest.mark.parametrize(("count", "size"), [(20, 3), (20, 9), (400, 12), (300, 60)])
-def test_state_of_draws_goes_on_with_the_same_draws(calls, count, size):
-    from ding.worker.replay_buffer._draw import UniformDraw, generator_state, restore_generator
-
-    generators = [np.random.Generator(np.random.PCG64(seed)) for seed in (1, 2)]
-    draw, other = map(UniformDraw, generators)
-    other(count, size, False)
-    for _ in range(calls):
-        draw(count, size, False)
-    other.load_state_dict(draw.state_dict())
-    restore_generator(generators[1], generator_state(generators[0]))
-    for n in (count, count, count, count + 1, count + 2, count + 2):
-        np.testing.assert_array_equal(other(n, size, False), draw(n, size, False))
+@pytest.mark.parametrize("size", [3, 9, 60])
+def test_state_of_draws_goes_on_with_the_same_draws(size):
+    draws, other = Draws(), Draws()
+    other.uniform(300, size)
+    draws.uniform(300, size)
+    other.load_state_dict(draws.state_dict())
+    for count in (300, 300, 301):
+        np.testing.assert_array_equal(other.uniform(count, size), draws.uniform(count, size))
+        np.testing.assert_array_equal(other.stratified(size), draws.stratified(size))
+    with pytest.raises(ValueError, match="PCG64"):
+        other.load_state_dict({"bit_generator": "MT19937"})
 
 
 @pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
@@ -373,7 +363,7 @@ def test_loaded_objects_are_not_those_of_the_state(make, cls):
     other.load_state_dict(state)
     state["data"][0]["a"] = 5
     assert other.sample(1, 0, sample_range=slice(0, 1))[0]["a"] == [1]
-    assert (other.count(), other._counters.have) == (2, 2)
+    assert (other.count(), other.counters.have) == (2, 2)
 
 
 def test_state_is_a_copy(make):

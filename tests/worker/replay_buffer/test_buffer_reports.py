@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from buffer_rows import batch
 
+from ding.data.replay.reports import ThruputCounters
 from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer
-from ding.worker.replay_buffer._monitors import ThruputCounters, _Report
 from ding.worker.replay_buffer.utils import (
     PeriodicThruputMonitor,
     SampledDataAttrMonitor,
@@ -43,17 +43,18 @@ class Lines:
 
 def test_throughput_report():
     counters, scalars, lines = ThruputCounters(), Scalars(), Lines()
-    report = _Report("buf", 60.0, lines, scalars, counters)
+    monitor = PeriodicThruputMonitor("buf", {"seconds": 3600}, lines, scalars, counters)
     counters.pushed, counters.sampled, counters.removed, counters.have = 5, 8, 2, 3
-    report.write()
+    monitor.report()
     counters.pushed += 1
-    report.write()
+    monitor.report()
     assert scalars.seen == [
         ("buf_sec/pushed_in", 5.0, 0), ("buf_sec/sampled_out", 8.0, 0), ("buf_sec/removed", 2.0, 0),
         ("buf_sec/current_have", 3.0, 0), ("buf_sec/pushed_in", 1.0, 1), ("buf_sec/sampled_out", 0.0, 1),
         ("buf_sec/removed", 0.0, 1), ("buf_sec/current_have", 3.0, 1),
     ]  # fmt: skip
     assert "pushed_in" in lines.lines[0]
+    monitor.close()
 
 
 def test_throughput_monitor_reports_and_ends():
@@ -64,7 +65,7 @@ def test_throughput_monitor_reports_and_ends():
     assert lines.written.wait(30)
     monitor.close()
     monitor.close()
-    assert not monitor._thread.is_alive()
+    assert "buf throughput" not in {thread.name for thread in threading.enumerate()}
     with pytest.raises(ValueError, match="period"):
         PeriodicThruputMonitor("buf", {"seconds": 0}, lines, None)
 
@@ -84,7 +85,7 @@ def test_buffers_count_what_goes_in_and_out(make, cls):
     buffer.push(batch(0, 20), 0)
     buffer.push(batch(20, 3), 0)
     buffer.sample(4, 0)
-    counters = buffer._counters
+    counters = buffer.counters
     assert (*counters.snapshot(), counters.have) == (23, 4, 15, 8)
     buffer.clear()
     assert (*counters.snapshot(), counters.have) == (23, 4, 23, 0)
@@ -168,11 +169,11 @@ def test_files_of_overwritten_and_cleared_elements_are_removed(cls, tmp_path):
     buffer.start()
     buffer.push(metas(tmp_path, 0, 10), 0)
     buffer.push(metas(tmp_path, 10, 8), 0)
-    buffer._remover.close()
+    buffer.engine.stop_removing()
     assert left(tmp_path) == list(range(8, 18))
     buffer.start()
     buffer.push(metas(tmp_path, 18, 25), 0)
-    buffer._remover.close()
+    buffer.engine.stop_removing()
     assert left(tmp_path) == list(range(33, 43))
     buffer.start()
     buffer.clear()
@@ -192,7 +193,7 @@ def test_used_up_elements_keep_their_files_until_the_slot_is_taken(tmp_path):
     })  # fmt: skip
     assert (buffer.count(), buffer.dropped_update_count) == (0, 4)
     buffer.push(metas(tmp_path, 4, 3), 0)
-    buffer._remover.close()
+    buffer.engine.stop_removing()
     assert left(tmp_path) == [3, 4, 5, 6]
     buffer.start()
     buffer.close()

@@ -6,9 +6,9 @@ import torch
 from buffer_rows import batch, numbers, row
 
 from ding.data import SchemaError, TransitionBatch
+from ding.data.replay.errors import BufferArgumentError, BufferConfigError
 from ding.data.safe_file import read_tree, write_tree
 from ding.worker import EpisodeReplayBuffer, NaiveReplayBuffer, SequenceReplayBuffer
-from ding.worker.replay_buffer.errors import BufferArgumentError, BufferConfigError
 
 # rows of `batch` have done=True at 9, 19, 29, ...
 
@@ -168,7 +168,7 @@ def test_ends_go_with_their_rows_when_the_ring_wraps(make):
             assert starts_of(buffer, 3) == legal
         else:
             assert buffer.sample(1, 3, 0) is None
-    assert len(buffer._ends.within(0, first)) <= 20, "ends of rows that are gone are kept"
+    assert len(buffer.ends.within(0, first)) <= 20, "ends of rows that are gone are kept"
 
 
 def test_a_push_of_more_rows_than_there_are_slots_keeps_the_last_ends(make):
@@ -262,7 +262,7 @@ def test_all_rows_of_the_windows_count_as_sampled(make):
     buffer.push(batch(0, 9), 0)
     assert len(buffer.sample(2, 4, 0)) == 2
     assert buffer.rate_limiter.statistics().samples == 8
-    assert buffer._counters.sampled == 8
+    assert buffer.counters.sampled == 8
 
 
 # ------------------------------------------------------------------ episodes

@@ -40,9 +40,9 @@ def runs_in_the_lock(buffer, owner, name, found):
     inner = getattr(owner, name)
 
     def try_lock():
-        free = buffer._lock.acquire(blocking=False)
+        free = buffer.engine.lock.acquire(blocking=False)
         if free:
-            buffer._lock.release()
+            buffer.engine.lock.release()
         found.append((name, not free))
 
     def probed(*args, **kwargs):
@@ -61,7 +61,7 @@ def test_every_call_is_one_critical_section(make, cls):
     sampled = buffer.sample(13, 0).columns
     state, found = buffer.state_dict(), []
     for name in ("write", "read"):
-        runs_in_the_lock(buffer, buffer._storage, name, found)
+        runs_in_the_lock(buffer, buffer.engine.rows.storage, name, found)
     buffer.push(checked(61, 5), 0)
     buffer.sample(13, 0)
     buffer.state_dict()
@@ -69,16 +69,16 @@ def test_every_call_is_one_critical_section(make, cls):
     assert found == [("write", True), ("read", True), ("read", True), ("read", True)]
     found.clear()
     if cls is AdvancedReplayBuffer:
-        runs_in_the_lock(buffer, buffer._slots, "hold", found)
+        runs_in_the_lock(buffer, buffer.table, "holds", found)
         ids = {key: sampled[key] for key in ("replay_unique_id", "replay_buffer_idx")}
         buffer.update({**ids, "priority": np.ones(13)})
-        assert found == [("hold", True)]
+        assert found == [("holds", True)]
         found.clear()
-    runs_in_the_lock(buffer, buffer, "_load_ring_state", found)
+    runs_in_the_lock(buffer, buffer.engine, "load_state_dict", found)
     buffer.load_state_dict(state)
-    runs_in_the_lock(buffer, buffer._storage, "close", found)
+    runs_in_the_lock(buffer, buffer.engine.rows.storage, "close", found)
     buffer.clear()
-    assert found == [("_load_ring_state", True), ("close", True)]
+    assert found == [("load_state_dict", True), ("close", True)]
 
 
 def test_the_parts_of_an_elided_file_are_pushed_in_one_critical_section(make):
@@ -86,9 +86,9 @@ def test_the_parts_of_an_elided_file_are_pushed_in_one_critical_section(make):
     buffer.push(checked(0, 61), 0)
     buffer.save_data("data")
     found = []
-    runs_in_the_lock(other, other, "_push_unlimited", found)
+    runs_in_the_lock(other, other.engine, "add", found)
     other.load_data("data")
-    assert set(found) == {("_push_unlimited", True)}
+    assert set(found) == {("add", True)}
     assert other.count() == 61
 
 
@@ -136,9 +136,9 @@ def test_no_row_is_torn_and_no_count_is_lost(make, cls, storage):
     assert not failures
     assert buffer.push_count == 61 + 2 * pushes * per_push
     assert buffer.count() == 61
-    assert buffer._counters.sampled == sum(sampled_rows) == samplers * 80 * 13
+    assert buffer.counters.sampled == sum(sampled_rows) == samplers * 80 * 13
     if cls is AdvancedReplayBuffer:
-        leaves = buffer._slots.tree.leaves
-        np.testing.assert_allclose(leaves, buffer._slots.weights(buffer._slots.priority))
-        assert buffer._slots.tree.total == pytest.approx(leaves.sum())
-        assert sorted(buffer._slots.unique_id) == list(range(buffer.push_count - 61, buffer.push_count))
+        leaves = buffer.priorities.tree.leaves
+        np.testing.assert_allclose(leaves, buffer.priorities.weights(buffer.priorities.values))
+        assert buffer.priorities.tree.total == pytest.approx(leaves.sum())
+        assert sorted(buffer.table.unique_id) == list(range(buffer.push_count - 61, buffer.push_count))

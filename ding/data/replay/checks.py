@@ -1,13 +1,14 @@
-"""Config sections that all ring buffers have, and the checks of config values."""
+"""Checks of what a buffer is configured and called with."""
 
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
+from ding.data.replay.errors import BufferArgumentError, BufferConfigError
 from ding.data.storage import StorageOptions
 from ding.utils import did_you_mean
-from ding.worker.replay_buffer.errors import BufferConfigError
-from ding.worker.replay_buffer.rate_limiter import SampleRatioLimiter, check_timeout
 
 STORAGE_CONFIG: dict[str, Any] = {
     # (bool) Accept rows of any form, also after the first push: rows that do not fit turn the storage into a list.
@@ -20,21 +21,6 @@ STORAGE_CONFIG: dict[str, Any] = {
     "path": None,
     # (str or None) Torch device that holds the rows, e.g. 'cuda'.
     "device": None,
-}
-
-LIMIT_CONFIG: dict[str, Any] = {
-    # (float or None) Times that each element is sampled on average. None: no limit.
-    "samples_per_insert": None,
-    # (int) Elements to insert before the first sample.
-    "min_size_to_sample": 1,
-    # (float) Samples by which the two sides may drift apart.
-    "error_buffer": 1.0,
-    # (int) Largest number of elements of a push.
-    "push_size": 1,
-    # (int) Largest number of elements of a sample.
-    "sample_size": 1,
-    # (float) Seconds to wait until a push or sample is allowed; then it is refused.
-    "timeout_s": 0.0,
 }
 
 
@@ -53,14 +39,14 @@ def storage_options(cfg: Mapping[str, Any]) -> StorageOptions:
         raise BufferConfigError(str(error)) from error
 
 
-def positive_int(value: Any, name: str) -> int:
+def positive_int(value: object, name: str) -> int:
     """A config value that counts something.
 
     Raises:
         BufferConfigError: it is no whole number above 0.
     """
     try:
-        number = int(value)
+        number = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
         number = 0
     if number < 1 or isinstance(value, bool) or number != value:
@@ -80,18 +66,29 @@ def number_within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> 
     return float(value)
 
 
-def limiter_of(cfg: Mapping[str, Any], size: int) -> "tuple[SampleRatioLimiter | None, float]":
-    """The limiter of ``cfg.rate_limit``, if there is one, and how many seconds to wait for it."""
-    options = {**LIMIT_CONFIG, **(cfg.get("rate_limit") or {})}
-    unknown = [key for key in options if key not in LIMIT_CONFIG]
-    if unknown:
-        raise BufferConfigError(f"unknown key rate_limit.{unknown[0]}.{did_you_mean(unknown[0], LIMIT_CONFIG)}")
-    timeout_s = float(options.pop("timeout_s"))
-    if options["samples_per_insert"] is None:
-        return None, timeout_s
-    if options["min_size_to_sample"] > size:
-        raise BufferConfigError(
-            f"rate_limit.min_size_to_sample={options['min_size_to_sample']} is more than replay_buffer_size={size}"
-        )
-    check_timeout(timeout_s)
-    return SampleRatioLimiter(**options), timeout_s
+def sample_size(size: object) -> int:
+    """The number of elements to sample.
+
+    Raises:
+        BufferArgumentError: it is no whole number from 0 on.
+    """
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
+        raise BufferArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
+    return int(size)
+
+
+def places(sample_range: object, count: int) -> range:
+    """The places (0 is the oldest element) that a ``sample_range`` selects of ``count`` elements.
+
+    Raises:
+        BufferArgumentError: it is no slice of ints, or it selects nothing.
+    """
+    try:
+        if not isinstance(sample_range, slice):
+            raise TypeError("no slice")
+        selected = range(count)[sample_range]
+    except (TypeError, ValueError) as error:
+        raise BufferArgumentError(f"sample_range must be a slice of ints, got {sample_range!r}: {error}") from error
+    if not selected:
+        raise BufferArgumentError(f"sample_range {sample_range!r} selects nothing of {count} elements")
+    return selected

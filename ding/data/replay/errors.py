@@ -14,7 +14,7 @@ Rows that do not fit to what a buffer stores raise :class:`ding.data.SchemaError
 
 
 class ReplayBufferError(Exception):
-    """Base class of the errors of :mod:`ding.worker.replay_buffer`."""
+    """Base class of the errors of :mod:`ding.data.replay` and :mod:`ding.worker.replay_buffer`."""
 
 
 class BufferArgumentError(ReplayBufferError, ValueError):

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 _BATCHES_PER_LIFE = 1 << 40
 
 
-class BufferShelf:
+class BufferManager:
     """Opens and closes buffers, takes chunks exactly once, and lets chunks go that nobody needs.
 
     Thread-safe. The order of things makes a kill at any point harmless: a chunk is written down before it is pushed, is

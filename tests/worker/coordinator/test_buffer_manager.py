@@ -11,7 +11,7 @@ from parallel_fakes import RecordingPlane
 
 from ding.data import TransitionBatch
 from ding.parallel.planes import FileDataPlane, StorageDenied
-from ding.worker.coordinator._buffers import BufferShelf
+from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.machine import Holder
@@ -20,19 +20,19 @@ HOLDER = Holder("c0", "life1")
 
 
 class Shelf:
-    """A shelf with one open buffer, and a collector task that is sent."""
+    """A buffer manager with one open buffer, and a collector task that is sent."""
 
     def __init__(self, path=":memory:", plane=None):
         self.journal, self.plane = Journal(path), plane or RecordingPlane()
         self.ledger = TaskLedger(self.journal)
         self.ledger.submit("collector", {"task_id": "task", "buffer_id": "b"})
         self.ledger.send("task", HOLDER)
-        self.shelf = BufferShelf(self.journal, self.plane, "exp")
-        self.shelf.open("b", {"type": "advanced", "replay_buffer_size": 100})
+        self.manager = BufferManager(self.journal, self.plane, "exp")
+        self.manager.open("b", {"type": "advanced", "replay_buffer_size": 100})
 
     def take(self, *numbers):
         refs = [{"chunk": f"chunk{number}", "rows": 4, "seq": number} for number in numbers]
-        return self.shelf.take(self.ledger, "task", "b", HOLDER, refs)
+        return self.manager.take(self.ledger, "task", "b", HOLDER, refs)
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +43,10 @@ def _in_tmp_path(tmp_path, monkeypatch):
 @pytest.mark.parametrize("end", ["shut", "close"])
 def test_a_buffer_that_is_pushed_to_is_closed_after_that(end):
     own = Shelf()
-    buffer = own.shelf.buffers["b"]
-    closer = threading.Thread(target=own.shelf.shut if end == "shut" else own.shelf.close, args=["b"][: end == "shut"])
+    buffer = own.manager.buffers["b"]
+    closer = threading.Thread(
+        target=own.manager.shut if end == "shut" else own.manager.close, args=["b"][: end == "shut"]
+    )
     admit = buffer.admit
 
     def admit_while_closed(refs):
@@ -57,38 +59,38 @@ def test_a_buffer_that_is_pushed_to_is_closed_after_that(end):
     assert own.take(1, 2) == 2
     closer.join(10.0)
     assert not closer.is_alive()
-    assert own.shelf.status()["rows"] == 8
-    assert own.shelf.buffers == {}
-    # A closed shelf leaves files and journal to a coordinator that goes on.
+    assert own.manager.status()["rows"] == 8
+    assert own.manager.buffers == {}
+    # A closed manager leaves files and journal to a coordinator that goes on.
     assert own.plane.released == (["chunk1", "chunk2"] if end == "shut" else [])
     assert len(own.journal.load().chunks) == (0 if end == "shut" else 2)
 
 
 def test_data_for_a_buffer_that_was_shut_is_deleted_and_acknowledged():
     own = Shelf()
-    own.shelf.shut("b")
+    own.manager.shut("b")
     assert own.take(1, 2) == 2
     assert own.plane.released == ["chunk1", "chunk2"]
-    assert own.shelf.status()["dropped_chunks"] == 2
-    assert not own.shelf.push("b", {"data_id": "d"})
+    assert own.manager.status()["dropped_chunks"] == 2
+    assert not own.manager.push("b", {"data_id": "d"})
 
 
 def test_chunks_of_the_dead_that_no_buffer_has_are_swept():
     own = Shelf()
     refs = [{"chunk": f"dead-{number}.0badc0de", "rows": 4, "seq": number} for number in (1, 2)]
-    assert own.shelf.take(own.ledger, "task", "b", HOLDER, refs) == 2
+    assert own.manager.take(own.ledger, "task", "b", HOLDER, refs) == 2
     own.plane.stored = [*(ref["chunk"] for ref in refs), "dead-3.0badc0de", "dead-4.0badc0de", "dead-er-1.0badc0de"]
-    assert own.shelf.sweep({"dead", "other"}) == 2
+    assert own.manager.sweep({"dead", "other"}) == 2
     assert own.plane.released == ["dead-3.0badc0de", "dead-4.0badc0de"]
-    assert own.shelf.sweep(set()) == 0
-    own.shelf.close()
-    assert own.shelf.sweep({"dead-er"}) == 0
+    assert own.manager.sweep(set()) == 0
+    own.manager.close()
+    assert own.manager.sweep({"dead-er"}) == 0
 
 
-def test_a_closed_shelf_takes_nothing_and_deletes_nothing():
+def test_a_closed_manager_takes_nothing_and_deletes_nothing():
     own = Shelf()
     assert own.take(1) == 1
-    own.shelf.close()
+    own.manager.close()
     assert own.take(1, 2, 3) == 1
     assert own.plane.released == []
     assert [chunk.ref["chunk"] for chunk in own.journal.load().chunks] == ["chunk1"]
@@ -99,12 +101,12 @@ def test_a_worker_that_lies_about_a_chunk_does_not_spoil_the_journal(tmp_path):
     assert own.take(1) == 1
     bad = {"chunk": "chunk2", "rows": 4, "seq": 2, "priority": float("nan")}
     with pytest.raises(ValueError, match="finite"):
-        own.shelf.take(own.ledger, "task", "b", HOLDER, [bad])
+        own.manager.take(own.ledger, "task", "b", HOLDER, [bad])
     assert own.take(1) == 1  # not acknowledged: nothing of it has happened
-    own.shelf.close()
+    own.manager.close()
     own.journal.close()
     journal = Journal(str(tmp_path / "j.sqlite"))
-    after = BufferShelf(journal, None, "exp")
+    after = BufferManager(journal, None, "exp")
     after.restore(journal.load())
     assert after.buffers["b"].count() == 4
 
@@ -125,8 +127,8 @@ def test_what_cannot_be_deleted_now_goes_later_and_troubles_nobody(caplog):
     own = Shelf(plane=plane)
     plane.error = StorageDenied("the folder is read-only")
     own.take(*range(1, 27))  # one chunk more than the buffer has room for
-    assert own.shelf.status()["released_chunks"] == 1
-    assert own.shelf.discard(["unknown-1.0badc0de"]) == 0
+    assert own.manager.status()["released_chunks"] == 1
+    assert own.manager.discard(["unknown-1.0badc0de"]) == 0
     assert own.take(27) == 27
     assert plane.released == []
     assert caplog.text.count("cannot be deleted for now") == 1
@@ -140,8 +142,8 @@ def test_a_name_that_is_none_does_not_keep_other_files(tmp_path):
     own = Shelf(plane=plane)
     good = plane.put(TransitionBatch.from_rows([{"a": 1.0}]))["chunk"]
     refs = [{"chunk": name, "rows": 4, "seq": number} for number, name in enumerate(("no-checksum", good), 1)]
-    assert own.shelf.take(own.ledger, "task", "b", HOLDER, refs) == 2
-    own.shelf.shut("b")
+    assert own.manager.take(own.ledger, "task", "b", HOLDER, refs) == 2
+    own.manager.shut("b")
     assert plane.chunks() == []
 
 
@@ -149,15 +151,15 @@ def test_batches_of_each_further_coordinator_are_newer_than_all_before(tmp_path)
     path = str(tmp_path / "j.sqlite")
     own = Shelf(path)
     own.take(1)
-    newest = own.shelf.sample("b", [{"batch_size": 2, "cur_learner_iter": 0}], 0.0, threading.Event())[0]["batch"]
-    own.shelf.close()
+    newest = own.manager.sample("b", [{"batch_size": 2, "cur_learner_iter": 0}], 0.0, threading.Event())[0]["batch"]
+    own.manager.close()
     own.journal.close()
     for _ in range(3):
         journal = Journal(path)
-        shelf = BufferShelf(journal, RecordingPlane(), "exp")
-        shelf.restore(journal.load())
+        manager = BufferManager(journal, RecordingPlane(), "exp")
+        manager.restore(journal.load())
         before = newest
-        newest = shelf.sample("b", [{"batch_size": 2, "cur_learner_iter": 0}], 0.0, threading.Event())[0]["batch"]
+        newest = manager.sample("b", [{"batch_size": 2, "cur_learner_iter": 0}], 0.0, threading.Event())[0]["batch"]
         assert newest > before
-        shelf.close()
+        manager.close()
         journal.close()

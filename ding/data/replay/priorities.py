@@ -1,0 +1,126 @@
+"""How likely the row in each slot is drawn."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ding.data.replay.draws import Draws
+from ding.data.sum_tree import SumTree
+
+#: Smallest priority that counts: a weight of 0 would make a row unreachable.
+EPS = 1e-5
+# Weights are kept below this, so that the sum of many huge ones stays finite.
+_LARGEST_WEIGHT = 1e280
+
+
+class Priorities:
+    """Draws slots in proportion to ``max(priority, EPS) ** alpha``, after Schaul et al., "Prioritized Experience
+    Replay" (arXiv:1511.05952). Not thread-safe.
+
+    Args:
+        size: number of slots.
+        alpha: exponent of the priorities.
+        beta: exponent of the importance weights at first.
+        anneal_step: number of :meth:`anneal` until beta is 1; 0: beta stays.
+    """
+
+    def __init__(self, size: int, alpha: float, beta: float, anneal_step: float) -> None:
+        self.alpha = alpha
+        self.beta = beta
+        self.anneal_step = anneal_step
+        self._beta_step = (1 - beta) / anneal_step if anneal_step else 0.0
+        #: float64 ``[size]``, 0 in empty slots. Do not write.
+        self.values = np.zeros(size)
+        #: Sums of the weights ``max(priority, EPS) ** alpha``.
+        self.tree = SumTree(size)
+        #: The priority of rows that come without one.
+        self.largest = 1.0
+
+    def weights(self, priority: np.ndarray) -> np.ndarray:
+        """float64 ``[N]`` weights of priorities ``[N]``."""
+        return np.minimum(np.maximum(priority, EPS) ** self.alpha, _LARGEST_WEIGHT)
+
+    def fill(self, start: int, count: int, priority: "float | np.ndarray") -> None:
+        """Set the priorities (one for all, or ``[count]``) of the slots of a ring from ``start`` on."""
+        size, stop = len(self.values), start + count
+        if isinstance(priority, np.ndarray) or stop > size:
+            self.put((start + np.arange(count)) % size, np.broadcast_to(priority, count))
+            return
+        self.values[start:stop] = priority
+        self.tree.set_range(start, stop, min(max(priority, EPS) ** self.alpha, _LARGEST_WEIGHT))
+
+    def put(self, slots: np.ndarray, priority: np.ndarray, drawn_by: "np.ndarray | None" = None) -> None:
+        """Set the priorities (float64 ``[N]``) of slots (int64 ``[N]``).
+
+        ``drawn_by``, float64 ``[N]``, are what the weights are made of where these are not the priorities themselves.
+        """
+        self.values[slots] = priority
+        self.tree.set(slots, self.weights(priority if drawn_by is None else drawn_by))
+
+    def remove(self, slots: np.ndarray) -> None:
+        """Empty these slots."""
+        self.values[slots] = 0.0
+        self.tree.set(slots, 0.0)
+
+    def clear(self) -> None:
+        """Empty all slots and forget the largest priority; beta stays."""
+        self.values.fill(0.0)
+        self.tree.clear()
+        self.largest = 1.0
+
+    def draw(self, draws: Draws, size: int, among: "np.ndarray | None" = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw slots, stratified: the sum of the weights is cut into ``size`` equal parts, with one draw in each.
+
+        Args:
+            draws: gives the random numbers.
+            size: number of slots; one may be drawn several times.
+            among: int64 ``[K]`` slots to draw from; ``None``: all.
+
+        Returns:
+            int64 ``[size]`` slots and float64 ``[size]``, their weights.
+
+        Raises:
+            ValueError: no slot has a weight.
+        """
+        points = draws.stratified(size)
+        if among is None:
+            return self.tree.draw(points, size)
+        weights = self.tree.leaves.take(among)
+        ends = weights.cumsum()
+        picked = np.minimum(ends.searchsorted(points * (ends[-1] / size), "right"), len(ends) - 1)
+        return among.take(picked), weights.take(picked)
+
+    def importance(self, weights: np.ndarray, beta: "np.ndarray | None" = None) -> np.ndarray:
+        """``(N * P(i)) ** -beta`` of rows with these weights, divided by the largest such value: float64 ``[N]``.
+
+        ``beta``, float64 ``[N]``, are the exponents, where these are not all the present one.
+        """
+        # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
+        return (self.tree.smallest() / weights) ** (self.beta if beta is None else beta)
+
+    def anneal(self) -> None:
+        """Bring beta a step closer to 1."""
+        if self.anneal_step:
+            self.beta = min(1.0, self.beta + self._beta_step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of the priorities and of the tree of weights."""
+        return {"priority": self.values.copy(), "alpha": self.alpha, "tree": self.tree.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any], held: np.ndarray, largest: float, beta: float) -> None:
+        """Take over a ``state_dict`` for the slots ``held``; weights are made anew when it has another ``alpha``.
+
+        Raises:
+            ValueError: an array has not the size of this one, or a number is none.
+        """
+        self.values[:] = state["priority"]
+        if state["alpha"] == self.alpha:
+            self.tree.load_state_dict(state["tree"])
+        else:
+            self.tree.clear()
+            self.tree.set(held, self.weights(self.values[held]))
+        if math.isnan(largest) or math.isnan(beta):
+            raise ValueError("neither the largest priority nor beta can be NaN")
+        self.largest, self.beta = largest, beta

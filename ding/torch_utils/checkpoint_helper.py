@@ -26,23 +26,18 @@ class CountVar:
     """A number shared between the objects that hold it: ``val``, ``update(val)``, ``add(n)``."""
 
     def __init__(self, init_val: int) -> None:
-        self._val = init_val
-
-    @property
-    def val(self) -> int:
-        """The present value."""
-        return self._val
+        self.val = init_val
 
     def update(self, val: int) -> None:
         """Replace the value."""
-        self._val = val
+        self.val = val
 
     def add(self, add_num: int) -> None:
         """Add to the value."""
-        self._val += add_num
+        self.val += add_num
 
     def __repr__(self) -> str:
-        return f"CountVar({self._val})"
+        return f"CountVar({self.val})"
 
 
 def _write_whole(path: Path, state: dict[str, Any]) -> None:

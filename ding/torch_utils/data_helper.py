@@ -246,15 +246,13 @@ def get_null_data(template: Mapping[str, Any], num: int) -> list[dict[str, Any]]
 class LogDict(dict):
     """A dict for log values: a tensor is stored as a number (0-d) or a nested list."""
 
-    @staticmethod
-    def _plain(value: object) -> Any:
-        return value.tolist() if isinstance(value, torch.Tensor) else value
-
     def __setitem__(self, key: Hashable, value: object) -> None:
-        super().__setitem__(key, self._plain(value))
+        super().__setitem__(key, value.tolist() if isinstance(value, torch.Tensor) else value)
 
     def setdefault(self, key: Hashable, default: object = None) -> Any:
-        return super().setdefault(key, self._plain(default))
+        if key not in self:
+            self[key] = default
+        return self[key]
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         for key, value in dict(*args, **kwargs).items():

@@ -8,11 +8,21 @@ Exceptions::
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, MutableMapping
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from ding.data.roles import LearnMode
+from ding.torch_utils import CountVar
 from ding.utils import write_scalars
 from ding.utils.file_helper import read_file, save_file
+from ding.worker.learner._tick_monitor import TickMonitor
+
+# Values of this name are not averaged over the ranks.
+_KEEP_PREFIX = "noreduce_"
 
 
 class HookConfigError(ValueError):
@@ -24,6 +34,29 @@ class UnknownHookError(HookConfigError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class Engine(Protocol):
+    """The learner, as its hooks see it; see :class:`~ding.worker.learner.base_learner.BaseLearner`."""
+
+    last_iter: CountVar
+    collector_envstep: int
+    log_buffer: dict[str, dict[str, Any]]
+    monitor: TickMonitor | None
+    logger: Any
+    tb_logger: Any
+    rank: int
+    only_monitor_rank0: bool
+    exp_name: str
+    instance_name: str
+    ckpt_name: str | None
+
+    @property
+    def policy(self) -> LearnMode:
+        """Learn mode of the policy."""
+
+    def info(self, s: str) -> None:
+        """Log a line as information."""
 
 
 class Hook(ABC):
@@ -54,7 +87,7 @@ class Hook(ABC):
         return self._priority
 
     @abstractmethod
-    def __call__(self, engine: Any) -> Any:
+    def __call__(self, engine: Engine) -> Any:
         """Do the work; ``engine`` is the learner."""
 
 
@@ -95,7 +128,7 @@ class LoadCkptHook(LearnerHook):
             raise HookConfigError(f"hook {self.name!r}: ext_args needs the key 'load_path'")
         self._load_path = ext_args["load_path"]
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: Engine) -> None:
         if not self._load_path:
             return
         state = dict(read_file(self._load_path))
@@ -120,12 +153,12 @@ class SaveCkptHook(LearnerHook):
         super().__init__(*args, **kwargs)
         self._freq = checked_freq(self.name, ext_args)
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: Engine) -> None:
         if engine.rank == 0 and engine.last_iter.val % self._freq == 0:
             save_learner_checkpoint(engine)
 
 
-def save_learner_checkpoint(engine: Any) -> str:
+def save_learner_checkpoint(engine: Engine) -> str:
     """Write the learner's checkpoint, whole or not at all, and return its path."""
     suffix = "" if engine.instance_name == "learner" else f"_{engine.instance_name}"
     folder = os.path.join(".", engine.exp_name, f"ckpt{suffix}")
@@ -151,20 +184,19 @@ class LogShowHook(LearnerHook):
         super().__init__(*args, **kwargs)
         self._freq = checked_freq(self.name, ext_args)
 
-    def __call__(self, engine: Any) -> None:
-        buffers = engine.log_buffer
-        if engine.rank == 0 or not engine.only_monitor_rank0:
-            # dict.items: as they were put in, without waiting for a device.
-            engine.monitor.record_known(dict.items(buffers["scalar"]))
-            engine.monitor.time.step()
+    def __call__(self, engine: Engine) -> None:
+        monitor = engine.monitor
+        if monitor is not None and (engine.rank == 0 or not engine.only_monitor_rank0):
+            monitor.record(engine.log_buffer["scalar"])
+            monitor.time.step()
             if engine.last_iter.val % self._freq == 0:
-                self._show(engine)
-        for buffer in buffers.values():
+                self._show(engine, monitor)
+        for buffer in engine.log_buffer.values():
             buffer.clear()
 
-    def _show(self, engine: Any) -> None:
+    def _show(self, engine: Engine, monitor: TickMonitor) -> None:
         train_iter = engine.last_iter.val
-        averages = {f"{name}_avg": engine.monitor.avg[name]() for name in engine.policy.monitor_vars()}
+        averages = {f"{name}_avg": monitor.avg[name]() for name in engine.policy.monitor_vars()}
         engine.info(
             f"training iteration {train_iter} of {engine.instance_name}" + engine.logger.get_tabulate_vars_hor(averages)
         )
@@ -175,6 +207,72 @@ class LogShowHook(LearnerHook):
         write_scalars(writer, f"{instance}_step/", averages, engine.collector_envstep)
         for name, values in engine.log_buffer["histogram"].items():
             writer.add_histogram(f"{instance}/{name}", values, train_iter)
+
+
+class LogReduceHook(LearnerHook):
+    """Replace numbers, tensors, lists and nested dicts of the log buffer by their mean over all ranks.
+
+    All values travel together in one reduction, on the device of the process group (so gloo on CPUs works). Entries
+    whose key starts with ``noreduce_`` stay as they are. All ranks must log the same keys and shapes.
+
+    ``ext_args``: none.
+
+    Raises:
+        TypeError: a value of another type (when called).
+    """
+
+    def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+    def __call__(self, engine: Engine) -> None:
+        parts: list[torch.Tensor] = []
+        for name, buffer in engine.log_buffer.items():
+            _gather(buffer, name, parts)
+        if not parts:
+            return
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        flat = torch.cat([part.to(device) for part in parts])
+        dist.all_reduce(flat)
+        means = (flat / dist.get_world_size()).cpu()
+        offset = 0
+        for buffer in engine.log_buffer.values():
+            offset = _scatter(buffer, means, offset)
+
+
+def _kept(key: object) -> bool:
+    return isinstance(key, str) and key.startswith(_KEEP_PREFIX)
+
+
+def _gather(values: Mapping[str, Any], path: str, parts: list[torch.Tensor]) -> None:
+    """Append each value that is to be reduced as a flat float64 tensor."""
+    for key, value in values.items():
+        where = f"{path}.{key}"
+        if _kept(key):
+            continue
+        if isinstance(value, MutableMapping):
+            _gather(value, where, parts)
+        elif isinstance(value, (bool, str)) or not isinstance(
+            value, (int, float, list, tuple, torch.Tensor, np.ndarray, np.generic)
+        ):
+            raise TypeError(f"cannot average {where!r} over the ranks: it is a {type(value).__name__}")
+        else:
+            parts.append(torch.as_tensor(value, dtype=torch.float64).detach().reshape(-1))
+
+
+def _scatter(values: MutableMapping[str, Any], means: torch.Tensor, offset: int) -> int:
+    """Write the means back in the order of :func:`_gather`; returns the next offset."""
+    for key, value in list(values.items()):
+        if _kept(key):
+            continue
+        if isinstance(value, MutableMapping):
+            offset = _scatter(value, means, offset)
+            continue
+        shape = torch.as_tensor(value).shape
+        count = shape.numel()
+        mean = means[offset : offset + count].reshape(shape)
+        values[key] = mean.tolist() if isinstance(value, (int, float, list, tuple, np.generic)) else mean
+        offset += count
+    return offset
 
 
 def checked_freq(hook_name: str, ext_args: Mapping[str, Any] | None) -> int:

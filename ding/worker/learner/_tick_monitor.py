@@ -2,12 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 
 from ding.utils import did_you_mean
-from ding.worker.learner._log_buffer import as_float
 
 BASE_PROPERTIES = (
     "data_time",
@@ -19,6 +19,16 @@ BASE_PROPERTIES = (
     "total_episode",
     "total_duration",
 )
+
+
+class Clock(Protocol):
+    """What a monitor counts its window by."""
+
+    def step(self) -> Any:
+        """Advance."""
+
+    def time(self) -> float:
+        """The current time."""
 
 
 class Ticks:
@@ -60,7 +70,7 @@ class TickMonitor:
 
     ``monitor.total_loss = 0.3`` notes a value at the current tick, ``monitor.total_loss`` is the last one noted,
     ``monitor.avg['total_loss']()`` the mean of the window (0 when it is empty) and ``monitor.val['total_loss']()`` its
-    last value. Numbers, 0-d arrays and tensors are turned into floats.
+    last value. Numbers, and arrays and tensors of one element, are turned into floats.
 
     Args:
         time_: a clock with ``step()`` and ``time()``; by default a tick counter. ``monitor.time.step()`` advances it.
@@ -68,72 +78,68 @@ class TickMonitor:
     """
 
     properties: ClassVar[tuple[str, ...]] = BASE_PROPERTIES
-    time: Any
+    time: Clock
     avg: Mapping[str, Callable[[], float]]
     val: Mapping[str, Callable[[], float]]
 
-    def __init__(self, time_: Any = None, expire: float = 10) -> None:
-        own = self.__dict__
-        own["time"] = Ticks() if time_ is None else time_
-        own["expire"] = expire
-        own["_series"] = {name: deque() for name in self.properties}
-        own["avg"] = _Window(self, lambda values: sum(values) / len(values) if values else 0.0)
-        own["val"] = _Window(self, lambda values: values[-1] if values else 0.0)
+    def __init__(self, time_: Clock | None = None, expire: float = 10) -> None:
+        # Not by assignment, which notes a value.
+        vars(self).update(
+            time=Ticks() if time_ is None else time_,
+            expire=expire,
+            series={name: deque() for name in self.properties},
+            avg=_Window(self, lambda values: sum(values) / len(values) if values else 0.0),
+            val=_Window(self, lambda values: values[-1] if values else 0.0),
+        )
 
-    def record(self, name: str, value: Any) -> None:
-        """Note a value at the current tick.
+    def record(self, values: Mapping[str, Any]) -> None:
+        """Note values at the current tick; those of variables that the monitor does not have are skipped.
 
         Raises:
-            AttributeError: the monitor has no such variable.
-            TypeError: the value is not one number.
+            TypeError: a value is not one number.
         """
-        self.check_name(name)
-        self.record_known({name: value}.items())
-
-    def record_known(self, items: Iterable[tuple[str, Any]]) -> None:
-        """Note the values of the variables that the monitor has, and skip the others."""
         now = self.time.time()
-        oldest = now - self.expire
-        all_series = self._series
-        for name, value in items:
-            series = all_series.get(name)
-            if series is None:
-                continue
-            if type(value) is not float:
-                value = _kept(name, value)
-            series.append((now, value))
-            while series[0][0] < oldest:
-                series.popleft()
+        for name, value in values.items():
+            series = self.series.get(name)
+            if series is not None:
+                series.append((now, value if type(value) is float else _as_float(name, value)))
+                while series[0][0] < now - self.expire:
+                    series.popleft()
 
     def window(self, name: str) -> list[float]:
         """The values of a variable in the window, oldest first."""
         oldest = self.time.time() - self.expire
-        return [as_float(name, value) for tick, value in self._series[name] if tick >= oldest]
+        return [value for tick, value in self.series[name] if tick >= oldest]
 
     def check_name(self, name: str) -> None:
         """Raise ``AttributeError`` unless the monitor has this variable."""
-        if name not in self._series:
-            raise AttributeError(f"the monitor has no variable {name!r}.{did_you_mean(name, self._series)}")
+        if name not in self.series:
+            raise AttributeError(f"the monitor has no variable {name!r}.{did_you_mean(name, self.series)}")
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.record(name, value)
+    def __setattr__(self, name: str, value: object) -> None:
+        self.check_name(name)
+        self.record({name: value})
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for what is not in the instance dict; half-built instances (copy) have no series yet.
-        series = self.__dict__.get("_series", {})
+        series = vars(self).get("series", {})
         if name not in series:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-        return as_float(name, series[name][-1][1]) if series[name] else 0.0
+        return series[name][-1][1] if series[name] else 0.0
 
 
-def _kept(name: str, value: Any) -> Any:
-    """The value in the form in which it waits in the window."""
-    if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-        # Read when shown: that would wait for the device now. A copy, because the policy may change its tensor.
-        if value.numel() != 1:
-            raise TypeError(f"the log variable {name!r} must be one number, found shape {tuple(value.shape)}")
-        return value.detach().clone()
-    return as_float(name, value)
+def _as_float(name: str, value: object) -> float:
+    """A Python float out of a number, or an array, a tensor or a list of one element.
+
+    Raises:
+        TypeError: ``value`` has more than one element or is no number; the message gives ``name``.
+    """
+    try:
+        return float(value.item() if isinstance(value, torch.Tensor) else np.asarray(value).item())
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"the log variable {name!r} must be one number, found {type(value).__name__}: {value!r:.80}"
+        ) from error
 
 
 def get_simple_monitor_type(properties: Iterable[str] = ()) -> type[TickMonitor]:

@@ -5,24 +5,22 @@ per minibatch): the counter and the ``after_iter`` hooks follow the dicts, ``bef
 """
 
 import time
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from easydict import EasyDict
 
 from ding.data import TransitionBatch, is_batched
-from ding.torch_utils import CountVar, auto_checkpoint
+from ding.data.roles import LearnMode, Samples, Writer
+from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
 from ding.utils import LEARNER_REGISTRY, build_logger, get_rank, get_world_size
 from ding.worker._component import Configurable, build_by_type
 from ding.worker.learner._hooks import save_learner_checkpoint
-from ding.worker.learner._learner_state import LearnerState
-from ding.worker.learner._log_buffer import new_log_buffer
-from ding.worker.learner._priority import pop_priority_info
 from ding.worker.learner._tick_monitor import TickMonitor, get_simple_monitor_type
 from ding.worker.learner.learner_hook import (
     LearnerHook,
     add_learner_hook,
     build_learner_hook_by_cfg,
-    merge_hooks,
 )
 
 __all__ = ["BaseLearner", "TickMonitor", "create_learner", "get_simple_monitor_type"]
@@ -30,8 +28,18 @@ __all__ = ["BaseLearner", "TickMonitor", "create_learner", "get_simple_monitor_t
 _SAVE_HOOK_NAME = "save_ckpt_after_run"
 
 
+class Loader(Protocol):
+    """Where ``start`` takes its batches from."""
+
+    def __next__(self) -> Samples | None:
+        """Return the next batch; ``None`` ends the training."""
+
+    def close(self) -> None:
+        """Stop loading."""
+
+
 @LEARNER_REGISTRY.register("base")
-class BaseLearner(LearnerState, Configurable):
+class BaseLearner(Configurable):
     """Runs train iterations of a policy.
 
     Not thread-safe, except that ``close`` may be called while another thread is in ``start``.
@@ -67,71 +75,101 @@ class BaseLearner(LearnerState, Configurable):
         },
     }
 
-    _end_flag = False
-    _owned_writer: Any = None
-    _dataloader: Any = None
+    get_data: Callable[[int], Any]
+    """Returns a batch of so many samples; set by the communication layer, for :meth:`setup_dataloader`."""
 
     def __init__(
         self,
         cfg: EasyDict,
-        policy: Any = None,
-        tb_logger: Any = None,
+        policy: LearnMode | None = None,
+        tb_logger: Writer | None = None,
         dist_info: tuple[int, int] | None = None,
         exp_name: str = "default_experiment",
         instance_name: str = "learner",
     ) -> None:
         self._cfg = cfg
-        self._exp_name = exp_name
-        self._instance_name = instance_name
-        self._ckpt_name: str | None = None
-        self._rank, self._world_size = (get_rank(), get_world_size()) if dist_info is None else dist_info
-        self.only_monitor_rank0 = bool(cfg.get("only_monitor_rank0", True)) and not cfg.get(
-            "is_multitask_pipeline", False
-        )
-        self._setup_loggers(tb_logger)
-        self._log_buffer: dict[str, Any] = new_log_buffer()
-        self._monitor: TickMonitor | None = None
-        self._last_iter = CountVar(0)
-        self._collector_envstep = 0
-        self._priority_info: dict[str, Any] = {}
+        #: Folder of the experiment, and name of this learner.
+        self.exp_name, self.instance_name = exp_name, instance_name
+        #: File name of the next checkpoint; ``None``: by iteration.
+        self.ckpt_name: str | None = None
+        #: Rank of this process, and number of processes that train together.
+        self.rank, self.world_size = (get_rank(), get_world_size()) if dist_info is None else dist_info
+        multitask = cfg.get("is_multitask_pipeline", False)
+        self.only_monitor_rank0 = bool(cfg.get("only_monitor_rank0", True)) and not multitask
+        self._monitors = self.rank == 0 or not self.only_monitor_rank0
+        #: The text logger; the tensorboard writer, ``None`` on a rank that does not monitor.
+        self.logger, self.tb_logger = self._make_loggers(tb_logger)
+        self._owned_writer = self.tb_logger if tb_logger is None else None
+        #: What the current iteration logs: ``{'scalar', 'scalars', 'histogram'}``.
+        self.log_buffer: dict[str, dict[str, Any]] = {
+            name: build_log_buffer() for name in ("scalar", "scalars", "histogram")
+        }
+        #: Moving averages, ``None`` without a policy or on a rank that does not monitor.
+        self.monitor: TickMonitor | None = None
+        #: Counter of train iterations. Hooks of ``after_iter`` see the number of the iteration, from 0 on.
+        self.last_iter = CountVar(0)
+        #: Env steps of the collector, as last given to ``train`` or loaded from a checkpoint.
+        self.collector_envstep = 0
+        #: ``priority``, ``replay_buffer_idx`` and ``replay_unique_id`` of the last ``train``; ``{}`` when its policy
+        #: gave no priorities. The last two are lists or arrays with one entry per sample.
+        self.priority_info: dict[str, Any] = {}
         self._learner_done = False
+        self._end_flag = False
+        self._dataloader: Any = None
         self._policy: Any = None
-        self._setup_hooks()
+        #: Position -> hooks, in the order in which they run.
+        self.hooks = self._make_hooks()
         if policy is not None:
             self.policy = policy
 
-    def _setup_loggers(self, tb_logger: Any) -> None:
-        path = f"./{self._exp_name}/log/{self._instance_name}"
-        need_writer = self._monitors and tb_logger is None
-        self._logger, own_writer = build_logger(path, self._instance_name, need_tb=need_writer)
-        self._owned_writer = own_writer if need_writer else None
-        self._tb_logger = (own_writer if need_writer else tb_logger) if self._monitors else None
+    def _make_loggers(self, tb_logger: Writer | None) -> tuple[Any, Any]:
+        path = f"./{self.exp_name}/log/{self.instance_name}"
+        own = self._monitors and tb_logger is None
+        logger, writer = build_logger(path, self.instance_name, need_tb=own)
+        return logger, (writer if own else tb_logger) if self._monitors else None
 
-    def _setup_hooks(self) -> None:
-        self._hooks: dict[str, list[LearnerHook]] = {position: [] for position in LearnerHook.positions}
-        hook_cfg = dict(self._cfg.get("hook", {}))
-        if self._world_size > 1:
-            hook_cfg["log_reduce_after_iter"] = True
-        self._hooks = merge_hooks(self._hooks, build_learner_hook_by_cfg(hook_cfg))
+    def _make_hooks(self) -> dict[str, list[LearnerHook]]:
+        cfg = dict(self._cfg.get("hook", {}))
+        if self.world_size > 1:
+            cfg["log_reduce_after_iter"] = True
+        return build_learner_hook_by_cfg(cfg)
 
     @property
-    def _monitors(self) -> bool:
-        return self._rank == 0 or not self.only_monitor_rank0
+    def train_iter(self) -> int:
+        """Number of train iterations so far, including those of a loaded checkpoint."""
+        return self.last_iter.val
 
-    # ------------------------------------------------------------------ hooks
+    @property
+    def learn_info(self) -> dict[str, Any]:
+        """``{'learner_step', 'priority_info', 'learner_done'}`` in plain Python values, as commanders get it."""
+        return {
+            "learner_step": self.last_iter.val,
+            "priority_info": {
+                key: value.tolist() if hasattr(value, "tolist") else value for key, value in self.priority_info.items()
+            },
+            "learner_done": self._learner_done,
+        }
+
+    def info(self, s: str) -> None:
+        """Log a line as information."""
+        self.logger.info(f"[RANK{self.rank}]: {s}")
+
+    def debug(self, s: str) -> None:
+        """Log a line for debugging."""
+        self.logger.debug(f"[RANK{self.rank}]: {s}")
 
     def register_hook(self, hook: LearnerHook) -> None:
         """Add a hook at its position, by priority."""
-        add_learner_hook(self._hooks, hook)
+        add_learner_hook(self.hooks, hook)
 
     def call_hook(self, name: str) -> None:
         """Call all hooks of a position (``before_run``, ``after_run``, ``before_iter``, ``after_iter``) in order."""
-        for hook in self._hooks[name]:
+        for hook in self.hooks[name]:
             hook(self)
 
-    # ------------------------------------------------------------------ training
-
-    def train(self, data: Any, envstep: int = -1, policy_kwargs: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    def train(
+        self, data: Samples, envstep: int = -1, policy_kwargs: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
         """Update the policy with one batch.
 
         Args:
@@ -158,14 +196,17 @@ class BaseLearner(LearnerState, Configurable):
         log_vars = [output] if isinstance(output, dict) else output
         if not isinstance(log_vars, list) or not all(isinstance(item, dict) for item in log_vars):
             raise TypeError(f"policy.forward must return a dict or a list of dicts, got {type(output).__name__}")
-        self._priority_info = pop_priority_info(log_vars, data)
+        priority = None
+        for item in log_vars:
+            priority = item.pop("priority", None)
+        self.priority_info = {} if priority is None else _priority_info(priority, data)
         if envstep >= 0:
-            self._collector_envstep = envstep
+            self.collector_envstep = envstep
         train_time = time.perf_counter() - start
         for item in log_vars:
             self._fill_log_buffer(item, train_time)
             self.call_hook("after_iter")
-            self._last_iter.add(1)
+            self.last_iter.add(1)
         return log_vars
 
     def _fill_log_buffer(self, log_vars: dict[str, Any], train_time: float) -> None:
@@ -173,14 +214,12 @@ class BaseLearner(LearnerState, Configurable):
         for key in marked:
             for mark, name in (("[scalars]", "scalars"), ("[histogram]", "histogram")):
                 if mark in key:
-                    self._log_buffer[name][key.split("]")[-1]] = log_vars.pop(key)
-        scalars = self._log_buffer["scalar"]
+                    self.log_buffer[name][key.split("]")[-1]] = log_vars.pop(key)
+        scalars = self.log_buffer["scalar"]
         scalars.update(log_vars)
         scalars["train_time"] = train_time
 
-    # ------------------------------------------------------------------ parallel mode
-
-    def setup_dataloader(self, loader: Any = None) -> None:
+    def setup_dataloader(self, loader: Loader | None = None) -> None:
         """Build the data loader over ``self.get_data(batch_size)``, which the communication layer sets.
 
         Args:
@@ -194,7 +233,7 @@ class BaseLearner(LearnerState, Configurable):
         batch_size = self._policy.get_attribute("batch_size")
         cfg = self._cfg.get("dataloader", {})
         self._dataloader = AsyncDataLoader(
-            self.get_data,  # type: ignore[attr-defined]
+            self.get_data,
             batch_size,
             self._policy.get_attribute("device"),
             chunk_size=cfg.get("chunk_size", batch_size),
@@ -205,7 +244,7 @@ class BaseLearner(LearnerState, Configurable):
     def _next_data(self) -> Any:
         start = time.perf_counter()
         data = next(self._dataloader)
-        self._log_buffer["scalar"]["data_time"] = time.perf_counter() - start
+        self.log_buffer["scalar"]["data_time"] = time.perf_counter() - start
         return data
 
     @auto_checkpoint
@@ -216,14 +255,14 @@ class BaseLearner(LearnerState, Configurable):
         exception or a signal saves a checkpoint first.
         """
         if self._end_flag:
-            self.info(f"{self._instance_name} was closed before it was started")
+            self.info(f"{self.instance_name} was closed before it was started")
             return
         self._learner_done = False
         self.call_hook("before_run")
         for _ in range(self._cfg.get("train_iterations", int(1e9))):
             data = self._next_data()
             # Several processes agree on the last batch by its absence: none may leave out one that the others train on.
-            if data is None or (self._end_flag and self._world_size == 1):
+            if data is None or (self._end_flag and self.world_size == 1):
                 return
             self.train(data)
         self._learner_done = True
@@ -239,16 +278,14 @@ class BaseLearner(LearnerState, Configurable):
         self._end_flag = True
         if self._dataloader is not None:
             self._dataloader.close()
-        if self._tb_logger is not None:
-            self._tb_logger.flush()
+        if self.tb_logger is not None:
+            self.tb_logger.flush()
         if self._owned_writer is not None:
             self._owned_writer.close()
 
     def __del__(self) -> None:
         if "_learner_done" in self.__dict__:  # else the constructor failed
             self.close()
-
-    # ------------------------------------------------------------------ checkpoints
 
     def save_checkpoint(self, ckpt_name: str | None = None) -> None:
         """Save a checkpoint now, on rank 0.
@@ -260,18 +297,16 @@ class BaseLearner(LearnerState, Configurable):
                 ``iteration_<train_iter>.pth.tar``. A name holds for this one checkpoint.
         """
         if ckpt_name is not None:
-            self._ckpt_name = ckpt_name
+            self.ckpt_name = ckpt_name
         try:
-            for hook in self._hooks["after_run"]:
+            for hook in self.hooks["after_run"]:
                 if hook.name == _SAVE_HOOK_NAME:
                     hook(self)
                     return
-            if self._rank == 0:
+            if self.rank == 0:
                 save_learner_checkpoint(self)
         finally:
-            self._ckpt_name = None
-
-    # ------------------------------------------------------------------ policy
+            self.ckpt_name = None
 
     @property
     def policy(self) -> Any:
@@ -279,11 +314,11 @@ class BaseLearner(LearnerState, Configurable):
         return self._policy
 
     @policy.setter
-    def policy(self, policy: Any) -> None:
+    def policy(self, policy: LearnMode) -> None:
         self._policy = policy
         self._takes_batches = is_batched(policy.forward)
         if self._monitors:
-            self._monitor = get_simple_monitor_type(policy.monitor_vars())(expire=10)
+            self.monitor = get_simple_monitor_type(policy.monitor_vars())(expire=10)
         if self._cfg.get("log_policy", True):
             self.info(policy.info())
 
@@ -297,5 +332,25 @@ def create_learner(cfg: EasyDict, **kwargs: Any) -> BaseLearner:
     return build_by_type(LEARNER_REGISTRY, cfg, **kwargs)
 
 
-def _identity(data: Any) -> Any:
+def _priority_info(priority: object, data: Samples) -> dict[str, Any]:
+    """``priority`` with the ids by which a buffer finds the samples again, ``None`` for samples that have none.
+
+    Raises:
+        TypeError: ``data`` is no sequence of samples.
+    """
+    ids: dict[str, Any] = {}
+    for key in ("replay_buffer_idx", "replay_unique_id"):
+        if isinstance(data, TransitionBatch):
+            ids[key] = data.columns.get(key, [None] * len(data))
+        elif isinstance(data, Sequence) and all(isinstance(sample, Mapping) for sample in data):
+            ids[key] = [sample.get(key) for sample in data]
+        else:
+            raise TypeError(
+                f"policy.forward returned 'priority' for data without samples ({type(data).__name__}): "
+                "expected a list of dicts or a TransitionBatch"
+            )
+    return {"priority": priority, **ids}
+
+
+def _identity(data: Samples) -> Samples:
     return data

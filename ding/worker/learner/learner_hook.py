@@ -20,11 +20,11 @@ from ding.worker.learner._hooks import (
     HookConfigError,
     LearnerHook,
     LoadCkptHook,
+    LogReduceHook,
     LogShowHook,
     SaveCkptHook,
     UnknownHookError,
 )
-from ding.worker.learner._log_reduce import LogReduceHook
 
 __all__ = [
     "Hook",

@@ -277,7 +277,7 @@ def test_several_ranks_average_their_logs_and_leave_the_config_alone():
     cfg = config()
     before = dict(cfg.hook)
     learner = make(cfg=cfg, dist_info=(0, 2))
-    assert [hook.name for hook in learner._hooks["after_iter"]] == [
+    assert [hook.name for hook in learner.hooks["after_iter"]] == [
         "log_reduce_after_iter",
         "log_show",
         "save_ckpt_after_iter",
@@ -493,7 +493,7 @@ def test_of_several_learners_none_leaves_out_a_batch_that_the_others_train_on():
 
     def train(world_size):
         learner = make(dist_info=(0, world_size))
-        learner._hooks["after_iter"].clear()  # averaging the log needs other processes
+        learner.hooks["after_iter"].clear()  # averaging the log needs other processes
         learner.setup_dataloader(Batches([[{}], [{}], [{}], None]))
         learner.register_hook(CallHook(lambda engine: engine.close(), priority=0))
         learner.start()

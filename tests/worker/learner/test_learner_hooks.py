@@ -6,9 +6,8 @@ from easydict import EasyDict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ding.torch_utils import CountVar, build_log_buffer
 from ding.worker import LearnerHook, add_learner_hook, build_learner_hook_by_cfg, merge_hooks, register_learner_hook
-from ding.worker.learner import _log_reduce
-from ding.worker.learner._log_buffer import new_log_buffer
 from ding.worker.learner.learner_hook import (
     HookConfigError,
     LoadCkptHook,
@@ -82,7 +81,10 @@ def test_full_form_may_replace_a_simplified_key():
         }
     )
     (hook,) = build_learner_hook_by_cfg(cfg)["after_iter"]
-    assert (hook.name, hook.priority, hook.position, hook._freq) == ("save_ckpt_after_iter", 40, "after_iter", 5)
+    assert (hook.name, hook.priority, hook.position) == ("save_ckpt_after_iter", 40, "after_iter")
+    hook(SimpleNamespace(rank=0, last_iter=CountVar(4)))  # saves nothing: the frequency is 5
+    with pytest.raises(AttributeError, match="instance_name"):
+        hook(SimpleNamespace(rank=0, last_iter=CountVar(10)))
 
 
 def test_full_form_defaults():
@@ -165,12 +167,17 @@ def test_show_hooks(caplog):
 @pytest.fixture
 def two_ranks(monkeypatch):
     """A process group of two ranks, of which the other one logs zeros."""
-    fake = SimpleNamespace(get_backend=lambda: "gloo", all_reduce=lambda flat: None, get_world_size=lambda: 2)
-    monkeypatch.setattr(_log_reduce, "dist", fake)
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: "gloo")
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda flat: None)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+
+
+def log_buffer():
+    return {name: build_log_buffer() for name in ("scalar", "scalars", "histogram")}
 
 
 def test_log_reduce_averages_numbers_tensors_lists_and_dicts(two_ranks):
-    buffer = new_log_buffer()
+    buffer = log_buffer()
     buffer["scalar"].update({"loss": 4.0, "count": 3, "t": torch.tensor([2.0, 6.0]), "noreduce_id": 8})
     buffer["scalars"]["group"] = {"a": 1.0, "noreduce_b": "text"}
     buffer["histogram"]["h"] = [2.0, 4.0]
@@ -181,7 +188,7 @@ def test_log_reduce_averages_numbers_tensors_lists_and_dicts(two_ranks):
 
 
 def test_log_reduce_refuses_what_has_no_mean(two_ranks):
-    buffer = new_log_buffer()
+    buffer = log_buffer()
     buffer["scalar"]["name"] = "x"
     with pytest.raises(TypeError, match=r"'scalar\.name'.*str"):
         LogReduceHook("log_reduce", 10, position="after_iter")(SimpleNamespace(log_buffer=buffer))

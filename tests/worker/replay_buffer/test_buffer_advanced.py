@@ -546,9 +546,10 @@ def test_counts_of_the_monitor_must_be_positive(key, value):
         AdvancedReplayBuffer({"replay_buffer_size": 4, "monitor": {"sampled_data_attr": {key: value}}})
 
 
-def test_learner_reads_a_sample_as_tensors(make):
+def test_learner_reads_a_sample_as_tensors(make, tmp_path, monkeypatch):
     from ding.policy.common_utils import default_preprocess_learn
-    from ding.worker.learner._priority import pop_priority_info
+    from ding.worker import BaseLearner
+    from ding.worker.testing import BatchedScriptedPolicy
 
     buffer = make(AdvancedReplayBuffer, 16)
     buffer.push(batch(0, 16), 0)
@@ -556,7 +557,12 @@ def test_learner_reads_a_sample_as_tensors(make):
     data = default_preprocess_learn(sampled, use_priority_IS_weight=True, use_priority=True)
     assert data["obs"].shape == (8, 3)
     assert data["weight"].tolist() == [1.0] * 8
-    info = pop_priority_info([{"priority": [2.0] * 8}], sampled)
+    monkeypatch.chdir(tmp_path)
+    policy = BatchedScriptedPolicy(learn_output={"total_loss": 1.0, "cur_lr": 0.1, "priority": [2.0] * 8})
+    learner = BaseLearner(BaseLearner.default_config(), policy.learn_mode)
+    learner.train(sampled)
+    learner.close()
+    info = learner.priority_info
     buffer.update(info)
     assert buffer.priorities.tree.total == pytest.approx(8 + 8 * (2 + 1e-5) ** 0.6)
     assert info["replay_unique_id"].tolist() == [one["replay_unique_id"] for one in sampled]

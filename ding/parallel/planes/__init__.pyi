@@ -10,9 +10,9 @@ from ding.parallel.planes.errors import StorageError as StorageError
 from ding.parallel.planes.errors import StorageFull as StorageFull
 from ding.parallel.planes.file.data_plane import FileDataPlane as FileDataPlane
 from ding.parallel.planes.file.weight_plane import FileWeightPlane as FileWeightPlane
-from ding.parallel.planes.ids import check_id as check_id
-from ding.parallel.planes.ids import new_writer_name as new_writer_name
-from ding.parallel.planes.ids import writer_of as writer_of
+from ding.parallel.planes.frames import check_id as check_id
+from ding.parallel.planes.frames import new_writer_name as new_writer_name
+from ding.parallel.planes.frames import writer_of as writer_of
 from ding.parallel.planes.inproc.data_plane import InprocDataPlane as InprocDataPlane
 from ding.parallel.planes.inproc.planes import forget_inproc_planes as forget_inproc_planes
 from ding.parallel.planes.inproc.weight_plane import InprocWeightPlane as InprocWeightPlane

@@ -28,18 +28,20 @@ class BufferManager:
 
     Args:
         journal: where chunks are written down.
+        ledger: which worker holds which task, and up to which number it was heard.
         data_plane: ``release(refs)`` deletes files; ``None``: they are left alone.
         exp_name: folder of the experiment.
     """
 
-    def __init__(self, journal: Journal, data_plane: DataPlane | None, exp_name: str) -> None:
+    def __init__(self, journal: Journal, ledger: TaskLedger, data_plane: DataPlane | None, exp_name: str) -> None:
         self.buffers: dict[str, MetadataBuffer] = {}
         self._journal = journal
+        self._ledger = ledger
         self._plane = data_plane
         self._exp_name = exp_name
         # Held while ``buffers`` changes and while something is pushed: a buffer that is pushed to stays open meanwhile.
         self._doors = threading.Lock()
-        self._came = threading.Condition()
+        self._arrived = threading.Condition()
         self._arrivals = 0
         self._number = 0
         self._life = 0
@@ -74,7 +76,7 @@ class BufferManager:
                 buffer.close()
                 buffer.drop_batches()
                 self._journal.drop_buffer(buffer_id)
-        self.data_came()
+        self.data_arrived()
 
     def size_of(self, buffer_id: str) -> int:
         """Number of rows that a buffer can hold."""
@@ -91,7 +93,7 @@ class BufferManager:
             self._keep_files = True
             for buffer_id in list(self.buffers):
                 self.buffers.pop(buffer_id).close()
-        self.data_came()
+        self.data_arrived()
 
     def restore(self, state: JournalState) -> None:
         """Make the buffers of an earlier coordinator anew."""
@@ -107,49 +109,42 @@ class BufferManager:
 
     # ------------------------------------------------------------------ in
 
-    def take(
-        self, ledger: TaskLedger, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]
-    ) -> int:
+    def take(self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> int:
         """Take chunks of a worker, each once; returns the sequence number up to which it may forget them.
+
+        Args:
+            refs: with the key ``seq``, a running number of the worker.
 
         Raises:
             ValueError: a ref has not the keys it needs.
         """
         with self._doors:
+            seen = self._ledger.seen(task_id, holder)
             if self._keep_files:  # closed: the chunks are for the coordinator that goes on
-                return ledger.seen(task_id, holder)
-            new = [checked_ref(ref) for ref in ledger.fresh(task_id, holder, refs)]
+                return seen
+            fresh = {int(ref["seq"]): ref for ref in refs if int(ref["seq"]) > seen}
+            self._counts["duplicates"] += len(refs) - len(fresh)
+            new = [checked_ref(fresh[seq]) for seq in sorted(fresh)]
             if not new:
-                return ledger.seen(task_id, holder)
-            record = ledger.record(task_id)
+                return seen
             buffer = self.buffers.get(buffer_id)
-            if buffer is None or record is None or record.holder != holder:
+            if buffer is None or not self._ledger.holds(task_id, holder):
                 self._counts["dropped_chunks"] += len(new)
                 self._delete(new)
                 return int(new[-1]["seq"])
             taken = new[: buffer.admit(new)]
             if taken:
-                self._push(ledger, task_id, buffer_id, buffer, holder, taken)
-            return ledger.seen(task_id, holder)
-
-    def _push(
-        self,
-        ledger: TaskLedger,
-        task_id: str,
-        buffer_id: str,
-        buffer: MetadataBuffer,
-        holder: Holder,
-        refs: list[dict[str, Any]],
-    ) -> None:
-        rows, first_id = [], buffer.next_unique_id
-        for ref in refs:
-            self._number += 1
-            rows.append(ChunkRow(self._number, buffer_id, first_id, ref))
-            first_id += ref["rows"]
-        ledger.take_chunks(task_id, holder, rows, int(refs[-1]["seq"]))
-        self._counts["rows"] += buffer.push_chunks([{**row.ref, "number": row.number} for row in rows])
-        self._counts["chunks"] += len(rows)
-        self.data_came()
+                rows, first_id = [], buffer.next_unique_id
+                for number, ref in enumerate(taken, self._number + 1):
+                    rows.append(ChunkRow(number, buffer_id, first_id, ref))
+                    first_id += ref["rows"]
+                seen, self._number = int(taken[-1]["seq"]), self._number + len(taken)
+                self._journal.save_chunks(rows, task_id, holder, seen)
+                self._ledger.heard(task_id, holder, seen)
+                self._counts["rows"] += buffer.push_chunks([{**row.ref, "number": row.number} for row in rows])
+                self._counts["chunks"] += len(rows)
+                self.data_arrived()
+            return seen
 
     def push(self, buffer_id: str, data: Any) -> bool:
         """Push one meta dict (the classic form); False when there is no such buffer."""
@@ -158,20 +153,20 @@ class BufferManager:
             if buffer is None:
                 return False
             buffer.push(data, -1)
-        self.data_came()
+        self.data_arrived()
         return True
 
-    def data_came(self) -> None:
+    def data_arrived(self) -> None:
         """Wake those who wait for data."""
-        with self._came:
+        with self._arrived:
             self._arrivals += 1
-            self._came.notify_all()
+            self._arrived.notify_all()
 
     def wait_for_data(self, timeout_s: float) -> bool:
         """Wait until something comes; False when nothing did in time."""
-        with self._came:
+        with self._arrived:
             seen = self._arrivals
-            return self._came.wait_for(lambda: self._arrivals != seen, timeout_s)
+            return self._arrived.wait_for(lambda: self._arrivals != seen, timeout_s)
 
     # ------------------------------------------------------------------ out
 
@@ -181,7 +176,7 @@ class BufferManager:
         """Batches, as many of ``demand`` as there are; waits up to ``wait_s`` for the first."""
         deadline = time.monotonic() + wait_s
         while True:
-            with self._came:
+            with self._arrived:
                 seen = self._arrivals
             buffer = self.buffers.get(buffer_id)
             batches = [] if buffer is None else _batches(buffer, demand)
@@ -189,8 +184,8 @@ class BufferManager:
             if batches or buffer is None or left <= 0 or closing.is_set():
                 self._counts["sampled_rows"] += sum(len(batch["rows"]) for batch in batches)
                 return batches
-            with self._came:
-                self._came.wait_for(lambda: self._arrivals != seen, min(left, 0.5))  # noqa: B023
+            with self._arrived:
+                self._arrived.wait_for(lambda: self._arrivals != seen, min(left, 0.5))  # noqa: B023
 
     def loaded(self, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
         """A learner has the data of all batches up to ``batch``; these chunks it could not read."""

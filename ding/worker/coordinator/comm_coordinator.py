@@ -185,7 +185,7 @@ class CommCoordinator:
         """Delete what a collector that is not heard any more had to tell, unless it was heard before."""
         refs = ended.get("refs") if isinstance(ended, Mapping) else None
         if refs:
-            self._callbacks.discard([ref["chunk"] for ref in refs])
+            self._callbacks.buffers.discard([ref["chunk"] for ref in refs])
 
     def is_present(self, holder: Holder) -> bool:
         """Whether the process of this life of a worker is connected, in this life or a later one."""

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from ding.parallel.planes import DataPlane, open_planes
@@ -16,7 +16,7 @@ from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.protocols import WorkerHub
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
-from ding.worker.coordinator.tasks.machine import Holder, TaskPhase
+from ding.worker.coordinator.tasks.machine import TaskPhase
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class Coordinator(Configurable):
         )
         if data_plane is None and own["path_data"]:
             data_plane = open_planes(own["planes"], own["path_data"], "").data()
-        self._buffers = BufferManager(self._journal, data_plane, self._exp_name)
+        self._buffers = BufferManager(self._journal, self._ledger, data_plane, self._exp_name)
         self._interaction = CommCoordinator(own, self, self._logger, self._ledger, hub)
         self._dirty = threading.Condition()
         self._changes = 1
@@ -295,19 +295,6 @@ class Coordinator(Configurable):
         if task_id not in self._task_state or not self._buffers.push(buffer_id, data):
             self.error(f"data {data_id} is for task {task_id} and buffer {buffer_id}, which are not both open; dropped")
 
-    def deal_with_collector_send_chunks(
-        self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]
-    ) -> int:
-        """Take chunks, each exactly once.
-
-        Args:
-            refs: with the key ``seq``, a running number of the worker.
-
-        Returns:
-            The number up to which the worker may forget them; what the buffer has no room for now is not included.
-        """
-        return self._buffers.take(self._ledger, task_id, buffer_id, holder, refs)
-
     def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
         """Whether a collector is done; False for an unknown task."""
         if task_id not in self._task_state:
@@ -359,21 +346,6 @@ class Coordinator(Configurable):
         sampled = buffer.sample(batch_size, cur_learner_iter)
         return None if sampled is None else list(sampled)
 
-    def deal_with_learner_sample(
-        self, task_id: str, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
-    ) -> list[dict[str, Any]]:
-        """Batches for a learner, as many of ``demand`` as there are within ``wait_s``.
-
-        Raises:
-            RuntimeError: unknown task.
-        """
-        self._check_task(task_id)
-        return self._buffers.sample(buffer_id, demand, wait_s, closing)
-
-    def deal_with_learner_loaded(self, task_id: str, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
-        """The learner has the data of all batches up to a running number, and could not read some chunks."""
-        self._buffers.loaded(buffer_id, batch, broken)
-
     def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:
         """What one train iteration brought: priorities for the buffer, the rest for the commander.
 
@@ -410,14 +382,6 @@ class Coordinator(Configurable):
             if buffer_id is not None:
                 self._buffers.shut(buffer_id)
         self.workers_changed()
-
-    def wait_for_data(self, timeout_s: float) -> bool:
-        """Wait for new data in any buffer; False when there was none in time."""
-        return self._buffers.wait_for_data(timeout_s)
-
-    def discard(self, chunks: Sequence[str]) -> int:
-        """Delete those of these chunks that no buffer has; returns how many."""
-        return self._buffers.discard(chunks)
 
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
         """A learner published a version of its policy."""
@@ -460,6 +424,7 @@ class Coordinator(Configurable):
 
     def status(self) -> dict[str, Any]:
         """A snapshot that JSON can hold: workers, tasks, buffers, counters."""
+        buffers = self._buffers.status()
         commander = self._commander.status() if hasattr(self._commander, "status") else {}
         return {
             "exp_name": self._exp_name,
@@ -467,8 +432,8 @@ class Coordinator(Configurable):
             "error": None if self._error is None else str(self._error),
             "workers": self._interaction.workers(),
             "tasks": {**vars(self._ledger.counters), "now": self._ledger.phases()},
-            "buffers": self._buffers.status(),
-            "duplicates": self._ledger.duplicates,
+            "buffers": buffers,
+            "duplicates": buffers.get("duplicates", 0),
             "policy_versions": dict(self._policy_versions),
             "train_iter": self._learner_step,
             **commander,

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ding.league import create_league
+from ding.league import BaseLeague, create_league
 from ding.league.one_vs_one_league import OneVsOneLeague
 from ding.league.payoff import flat
 from ding.parallel.planes import open_planes
@@ -53,7 +53,7 @@ class OneVsOneCommander(SoloCommander):
         super().__init__(cfg, clock)
 
     @property
-    def league(self) -> OneVsOneLeague:
+    def league(self) -> BaseLeague:
         """The players and their games."""
         return self._league
 

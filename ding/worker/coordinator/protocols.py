@@ -5,6 +5,7 @@ protocol                            implemented by                        used b
 ==================================  ====================================  ==================================
 :class:`WorkerLink`                 a connection of a ``MasterHub``       sessions, ``CommCoordinator``
 :class:`WorkerHub`                  ``MasterHub``                         ``CommCoordinator``, aggregator
+:class:`RunBuffers`                 ``BufferManager``                     sessions
 :class:`CoordinatorCallbacks`       ``Coordinator``, or functions by      sessions, ``CommCoordinator``,
                                     name (:func:`callbacks_of`)           the sync with an operator
 ==================================  ====================================  ==================================
@@ -55,21 +56,41 @@ class WorkerHub(Protocol):
         """Stop listening and drop all connections."""
 
 
+class RunBuffers(Protocol):
+    """The replay buffers of a run, as sessions use them. Each method may be called by any thread."""
+
+    def take(self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> int:
+        """Take chunks, each exactly once; returns the number (``seq``) up to which the worker may forget them."""
+
+    def sample(
+        self, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
+    ) -> list[dict[str, Any]]:
+        """Return batches, as many of ``demand`` as there are within ``wait_s``."""
+
+    def loaded(self, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
+        """The learner has read all batches up to a number, and could not read the chunks ``broken``."""
+
+    def discard(self, chunks: Sequence[str]) -> object:
+        """Delete those of these chunks that no buffer has."""
+
+    def wait_for_data(self, timeout_s: float) -> object:
+        """Wait up to ``timeout_s`` seconds for data that a learner may sample."""
+
+
 class CoordinatorCallbacks(Protocol):
     """What a ``CommCoordinator`` reports, and what it asks for while it attends to the workers.
 
     Each method may be called by any thread, and by several at once.
     """
 
+    @property
+    def buffers(self) -> RunBuffers:
+        """Where chunks go to and batches come from."""
+
     # Collectors.
 
     def deal_with_collector_send_data(self, task_id: str, buffer_id: str, data_id: str, data: dict[str, Any]) -> None:
         """Take the metadata of one trajectory segment (the original form of a message)."""
-
-    def deal_with_collector_send_chunks(
-        self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]
-    ) -> int:
-        """Take chunks; returns the number (``seq``) up to which the worker may forget them."""
 
     def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
         """Whether a collector that reports ``data`` is done."""
@@ -86,21 +107,10 @@ class CoordinatorCallbacks(Protocol):
     def newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
         """Newest versions of the policies that the collector of ``task`` plays."""
 
-    def discard(self, chunks: Sequence[str]) -> object:
-        """Delete chunks of a collector that nobody will take any more."""
-
     # Learners.
 
     def deal_with_learner_get_data(self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int) -> Any:
         """A batch as a list of metadata (the original form of a message); ``None`` when there is too little."""
-
-    def deal_with_learner_sample(
-        self, task_id: str, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
-    ) -> list[dict[str, Any]]:
-        """Batches, as many of ``demand`` as there are within ``wait_s``."""
-
-    def deal_with_learner_loaded(self, task_id: str, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
-        """The learner has read all batches up to a number, and could not read the chunks ``broken``."""
 
     def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:
         """What one train iteration brought."""
@@ -114,9 +124,6 @@ class CoordinatorCallbacks(Protocol):
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
         """A learner published a version of its policy."""
 
-    def wait_for_data(self, timeout_s: float) -> object:
-        """Wait up to ``timeout_s`` seconds for data that a learner may sample."""
-
     # All workers.
 
     def workers_changed(self) -> None:
@@ -126,23 +133,39 @@ class CoordinatorCallbacks(Protocol):
         """The own side failed (its commander, its journal), which no worker can mend."""
 
 
+class _NoBuffers:
+    """Stands for the buffers of callbacks that keep their data elsewhere: in the functions of the original API."""
+
+    def take(self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> int:
+        raise TypeError("these callbacks take no chunks: pass an object with the attribute 'buffers'")
+
+    def sample(
+        self, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
+    ) -> list[dict[str, Any]]:
+        raise TypeError("these callbacks have no batches of chunks: pass an object with the attribute 'buffers'")
+
+    def loaded(self, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
+        pass
+
+    def discard(self, chunks: Sequence[str]) -> None:
+        pass
+
+    def wait_for_data(self, timeout_s: float) -> None:
+        threading.Event().wait(timeout_s)
+
+
 class _Functions:
     """The callbacks as functions by name; those that the original API does not know have a default."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self.buffers = _NoBuffers()
         self.__dict__.update(functions)
 
     def newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
         return {}
 
-    def discard(self, chunks: Sequence[str]) -> None:
-        pass
-
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
         pass
-
-    def wait_for_data(self, timeout_s: float) -> None:
-        threading.Event().wait(timeout_s)
 
     def workers_changed(self) -> None:
         pass

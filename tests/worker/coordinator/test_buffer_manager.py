@@ -19,7 +19,7 @@ from ding.worker.coordinator.tasks.machine import Holder
 HOLDER = Holder("c0", "life1")
 
 
-class Shelf:
+class Opened:
     """A buffer manager with one open buffer, and a collector task that is sent."""
 
     def __init__(self, path=":memory:", plane=None):
@@ -27,12 +27,12 @@ class Shelf:
         self.ledger = TaskLedger(self.journal)
         self.ledger.submit("collector", {"task_id": "task", "buffer_id": "b"})
         self.ledger.send("task", HOLDER)
-        self.manager = BufferManager(self.journal, self.plane, "exp")
+        self.manager = BufferManager(self.journal, self.ledger, self.plane, "exp")
         self.manager.open("b", {"type": "advanced", "replay_buffer_size": 100})
 
     def take(self, *numbers):
         refs = [{"chunk": f"chunk{number}", "rows": 4, "seq": number} for number in numbers]
-        return self.manager.take(self.ledger, "task", "b", HOLDER, refs)
+        return self.manager.take("task", "b", HOLDER, refs)
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def _in_tmp_path(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("end", ["shut", "close"])
 def test_a_buffer_that_is_pushed_to_is_closed_after_that(end):
-    own = Shelf()
+    own = Opened()
     buffer = own.manager.buffers["b"]
     closer = threading.Thread(
         target=own.manager.shut if end == "shut" else own.manager.close, args=["b"][: end == "shut"]
@@ -67,7 +67,7 @@ def test_a_buffer_that_is_pushed_to_is_closed_after_that(end):
 
 
 def test_data_for_a_buffer_that_was_shut_is_deleted_and_acknowledged():
-    own = Shelf()
+    own = Opened()
     own.manager.shut("b")
     assert own.take(1, 2) == 2
     assert own.plane.released == ["chunk1", "chunk2"]
@@ -76,9 +76,9 @@ def test_data_for_a_buffer_that_was_shut_is_deleted_and_acknowledged():
 
 
 def test_chunks_of_the_dead_that_no_buffer_has_are_swept():
-    own = Shelf()
+    own = Opened()
     refs = [{"chunk": f"dead-{number}.0badc0de", "rows": 4, "seq": number} for number in (1, 2)]
-    assert own.manager.take(own.ledger, "task", "b", HOLDER, refs) == 2
+    assert own.manager.take("task", "b", HOLDER, refs) == 2
     own.plane.stored = [*(ref["chunk"] for ref in refs), "dead-3.0badc0de", "dead-4.0badc0de", "dead-er-1.0badc0de"]
     assert own.manager.sweep({"dead", "other"}) == 2
     assert own.plane.released == ["dead-3.0badc0de", "dead-4.0badc0de"]
@@ -88,7 +88,7 @@ def test_chunks_of_the_dead_that_no_buffer_has_are_swept():
 
 
 def test_a_closed_manager_takes_nothing_and_deletes_nothing():
-    own = Shelf()
+    own = Opened()
     assert own.take(1) == 1
     own.manager.close()
     assert own.take(1, 2, 3) == 1
@@ -97,16 +97,16 @@ def test_a_closed_manager_takes_nothing_and_deletes_nothing():
 
 
 def test_a_worker_that_lies_about_a_chunk_does_not_spoil_the_journal(tmp_path):
-    own = Shelf(str(tmp_path / "j.sqlite"))
+    own = Opened(str(tmp_path / "j.sqlite"))
     assert own.take(1) == 1
     bad = {"chunk": "chunk2", "rows": 4, "seq": 2, "priority": float("nan")}
     with pytest.raises(ValueError, match="finite"):
-        own.manager.take(own.ledger, "task", "b", HOLDER, [bad])
+        own.manager.take("task", "b", HOLDER, [bad])
     assert own.take(1) == 1  # not acknowledged: nothing of it has happened
     own.manager.close()
     own.journal.close()
     journal = Journal(str(tmp_path / "j.sqlite"))
-    after = BufferManager(journal, None, "exp")
+    after = BufferManager(journal, TaskLedger(journal), None, "exp")
     after.restore(journal.load())
     assert after.buffers["b"].count() == 4
 
@@ -124,7 +124,7 @@ class LockedPlane(RecordingPlane):
 
 def test_what_cannot_be_deleted_now_goes_later_and_troubles_nobody(caplog):
     plane = LockedPlane()
-    own = Shelf(plane=plane)
+    own = Opened(plane=plane)
     plane.error = StorageDenied("the folder is read-only")
     own.take(*range(1, 27))  # one chunk more than the buffer has room for
     assert own.manager.status()["released_chunks"] == 1
@@ -139,24 +139,24 @@ def test_what_cannot_be_deleted_now_goes_later_and_troubles_nobody(caplog):
 
 def test_a_name_that_is_none_does_not_keep_other_files(tmp_path):
     plane = FileDataPlane(tmp_path / "data")
-    own = Shelf(plane=plane)
+    own = Opened(plane=plane)
     good = plane.put(TransitionBatch.from_rows([{"a": 1.0}]))["chunk"]
     refs = [{"chunk": name, "rows": 4, "seq": number} for number, name in enumerate(("no-checksum", good), 1)]
-    assert own.manager.take(own.ledger, "task", "b", HOLDER, refs) == 2
+    assert own.manager.take("task", "b", HOLDER, refs) == 2
     own.manager.shut("b")
     assert plane.chunks() == []
 
 
 def test_batches_of_each_further_coordinator_are_newer_than_all_before(tmp_path):
     path = str(tmp_path / "j.sqlite")
-    own = Shelf(path)
+    own = Opened(path)
     own.take(1)
     newest = own.manager.sample("b", [{"batch_size": 2, "cur_learner_iter": 0}], 0.0, threading.Event())[0]["batch"]
     own.manager.close()
     own.journal.close()
     for _ in range(3):
         journal = Journal(path)
-        manager = BufferManager(journal, RecordingPlane(), "exp")
+        manager = BufferManager(journal, TaskLedger(journal), RecordingPlane(), "exp")
         manager.restore(journal.load())
         before = newest
         newest = manager.sample("b", [{"batch_size": 2, "cur_learner_iter": 0}], 0.0, threading.Event())[0]["batch"]

@@ -215,7 +215,7 @@ def test_a_worker_that_was_silent_for_longer_than_its_lease_begins_anew_and_its_
         wait_until(lambda: zombie.made > 10)
         run.hub.cut(zombie)
         wait_until(lambda: run.coordinator.status()["tasks"]["now"].get("queued", 0) >= 1)
-        late = run.coordinator.deal_with_collector_send_chunks(
+        late = run.coordinator.buffers.take(
             "collector_task_id1", "test", run.hub.links[1].holder, [{"chunk": "late", "rows": 4, "seq": 10**9}]
         )
         assert late == 10**9

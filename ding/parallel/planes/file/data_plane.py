@@ -13,8 +13,7 @@ from ding.data.transition_batch import TransitionBatch
 from ding.parallel.planes.counters import Counters
 from ding.parallel.planes.errors import BadFrame, ChunkBroken, ChunkMissing, StorageFull, storage_error
 from ding.parallel.planes.file import files
-from ding.parallel.planes.frames import pack_batch, unpack_batch
-from ding.parallel.planes.ids import check_id, chunk_name, new_writer_name, parse_ref
+from ding.parallel.planes.frames import check_id, chunk_name, new_writer_name, pack_batch, parse_ref, unpack_batch
 from ding.parallel.planes.protocols import AnyRef, ChunkRef, PlaneStats
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,7 @@ from typing import Any
 
 from ding.parallel.planes.errors import BadFrame, storage_error
 from ding.parallel.planes.file import files
-from ding.parallel.planes.frames import pack, unpack
-from ding.parallel.planes.ids import check_id
+from ding.parallel.planes.frames import check_id, pack, unpack
 from ding.parallel.planes.protocols import Weights, check_version
 
 logger = logging.getLogger(__name__)

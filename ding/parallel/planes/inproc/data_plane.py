@@ -9,8 +9,7 @@ from typing import Any
 from ding.data.transition_batch import TransitionBatch
 from ding.parallel.planes.counters import Counters
 from ding.parallel.planes.errors import ChunkMissing, StorageFull
-from ding.parallel.planes.frames import pack_batch, unpack_batch
-from ding.parallel.planes.ids import check_id, chunk_name, new_writer_name, parse_ref
+from ding.parallel.planes.frames import check_id, chunk_name, new_writer_name, pack_batch, parse_ref, unpack_batch
 from ding.parallel.planes.inproc.shared import SharedByName
 from ding.parallel.planes.protocols import AnyRef, ChunkRef, PlaneStats
 

@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ding.worker.coordinator.tasks.journal import ChunkRow, Journal, JournalState
+from ding.worker.coordinator.tasks.journal import Journal, JournalState
 from ding.worker.coordinator.tasks.machine import Holder, MachineCounters, TaskMachine, TaskPhase, TaskRecord
 
 
@@ -36,7 +36,6 @@ class TaskLedger:
         self._clock = clock
         self._lock = threading.RLock()
         self.lease_s = lease_s
-        self.duplicates = 0
         self._gone: set[Holder] = set()
 
     def _queue_deadline(self, kind: str) -> float:
@@ -187,18 +186,15 @@ class TaskLedger:
 
     # ------------------------------------------------------------------ data
 
-    def fresh(self, task_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Those of ``refs`` that were not heard of before, in the order of their ``seq``."""
+    def holds(self, task_id: str, holder: Holder) -> bool:
+        """Whether a worker holds a task."""
         with self._lock:
-            seen = self._seen.get((task_id, holder), 0)
-            new = {int(ref["seq"]): dict(ref) for ref in refs if int(ref["seq"]) > seen}
-            self.duplicates += len(refs) - len(new)
-            return [new[seq] for seq in sorted(new)]
+            record = self._machine.tasks.get(task_id)
+            return record is not None and record.holder == holder
 
-    def take_chunks(self, task_id: str, holder: Holder, chunks: Sequence[ChunkRow], seq: int) -> None:
-        """Write down chunks, and that everything up to ``seq`` was heard."""
+    def heard(self, task_id: str, holder: Holder, seq: int) -> None:
+        """Everything up to ``seq`` was taken, and is in the journal."""
         with self._lock:
-            self._journal.save_chunks(chunks, task_id, holder, seq)
             self._seen[task_id, holder] = seq
 
     def seen(self, task_id: str, holder: Holder) -> int:

@@ -179,7 +179,7 @@ def _take_refs(session: Session, result: Mapping[str, Any], ack: int) -> int:
         return ack
     refs = [ref if "seq" in ref else {**ref, "seq": result["seq"]} for ref in refs]
     buffer_id = result.get("buffer_id") or session.task["buffer_id"]
-    taken = session.callbacks.deal_with_collector_send_chunks(session.task_id, buffer_id, session.holder, refs)
+    taken = session.callbacks.buffers.take(session.task_id, buffer_id, session.holder, refs)
     if taken > ack:
         session.ledger.progress(session.task_id, session.holder)
     return max(ack, taken)
@@ -198,9 +198,7 @@ def run_learner(session: Session) -> dict[str, Any]:
                     return finished
                 continue
         else:
-            batches = callbacks.deal_with_learner_sample(
-                session.task_id, session.task["buffer_id"], demand, timing.long_poll_s, session.closing
-            )
+            batches = callbacks.buffers.sample(session.task["buffer_id"], demand, timing.long_poll_s, session.closing)
             result = session.call(
                 "learn_task",
                 batches=pack_batches(batches),
@@ -229,8 +227,8 @@ def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> i
     infos = [info for info in unpack_infos(result) if info["seq"] > info_ack]
     if "policy_version" in result:
         session.callbacks.deal_with_policy_version(session.task, result["policy_version"])
-    session.callbacks.deal_with_learner_loaded(
-        session.task_id, session.task["buffer_id"], int(result.get("loaded", 0)), result.get("broken_chunks") or []
+    session.callbacks.buffers.loaded(
+        session.task["buffer_id"], int(result.get("loaded", 0)), result.get("broken_chunks") or []
     )
     told = [info["info"] for info in infos]
     joined = joined_priorities(told)
@@ -256,7 +254,7 @@ def _classic_round(session: Session, demand: Mapping[str, Any]) -> dict[str, Any
             break
         if session.closing.is_set():
             raise Cancelled("the coordinator closes")
-        callbacks.wait_for_data(session.timing.long_poll_s)
+        callbacks.buffers.wait_for_data(session.timing.long_poll_s)
         if not session.ledger.renew(session.task_id, session.holder):
             raise Cancelled("the learner does not hold the task any more")
     result = session.call("learn_task", session.timing.start_s, data=list(data))

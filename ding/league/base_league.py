@@ -1,6 +1,5 @@
 """A league: its players, and who plays next."""
 
-import copy
 import logging
 import os
 import threading
@@ -13,13 +12,13 @@ from easydict import EasyDict
 from ding.league.metric import LeagueMetricEnv, PlayerRating
 from ding.league.payoff import create_payoff, flat
 from ding.league.player import ActivePlayer, HistoricalPlayer, Player, create_player
-from ding.utils import LEAGUE_REGISTRY, deep_merge_dicts, import_module
+from ding.utils import LEAGUE_REGISTRY, Configurable, deep_merge_dicts, import_module
 from ding.utils.file_helper import atomic_write
 
 log = logging.getLogger(__name__)
 
 
-class BaseLeague(ABC):
+class BaseLeague(Configurable, ABC):
     """Keeps the players, decides who plays whom, counts results, and takes a snapshot of a player when one is due.
 
     Thread-safe.
@@ -42,13 +41,6 @@ class BaseLeague(ABC):
         self.active_players: list[ActivePlayer] = []
         self.historical_players: list[HistoricalPlayer] = []
         self._init_players()
-
-    @classmethod
-    def default_config(cls) -> EasyDict:
-        """A fresh copy of the defaults."""
-        cfg = EasyDict(copy.deepcopy(cls.config))
-        cfg.cfg_type = cls.__name__ + "Dict"
-        return cfg
 
     def _init_players(self) -> None:
         for category in self.cfg.player_category:

@@ -32,6 +32,7 @@ from ding.utils.default_helper import remove_illegal_item as remove_illegal_item
 from ding.utils.default_helper import set_pkg_seed as set_pkg_seed
 from ding.utils.default_helper import split_data_generator as split_data_generator
 from ding.utils.default_helper import squeeze as squeeze
+from ding.utils.design_helper import Configurable as Configurable
 from ding.utils.design_helper import SingletonMetaclass as SingletonMetaclass
 from ding.utils.dict_helper import convert_easy_dict_to_dict as convert_easy_dict_to_dict
 from ding.utils.file_helper import atomic_write as atomic_write

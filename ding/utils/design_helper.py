@@ -1,9 +1,12 @@
-"""Design patterns as metaclasses."""
+"""Design patterns that many classes share."""
 
 from __future__ import annotations
 
 import threading
+from copy import deepcopy
 from typing import Any, ClassVar
+
+from easydict import EasyDict
 
 
 class SingletonMetaclass(type):
@@ -18,3 +21,19 @@ class SingletonMetaclass(type):
                 SingletonMetaclass.instances[cls] = super().__call__(*args, **kwargs)
                 cls.instance = SingletonMetaclass.instances[cls]
             return SingletonMetaclass.instances[cls]
+
+
+class Configurable:
+    """A class with a ``config`` dict of defaults.
+
+    A subclass states its own dict; nothing is merged from its bases.
+    """
+
+    config: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def default_config(cls) -> EasyDict:
+        """A fresh copy of the default config, with the key ``cfg_type``. Changing it never changes the class."""
+        cfg = EasyDict(deepcopy(cls.config))
+        cfg.cfg_type = cls.__name__ + "Dict"
+        return cfg

@@ -1,29 +1,10 @@
-"""What every worker class shares: a default config, and being built by the ``type`` of a config."""
+"""What worker classes share: being built by the ``type`` of a config, and their logs."""
 
 from collections.abc import Mapping
-from copy import deepcopy
-from typing import Any, ClassVar
-
-from easydict import EasyDict
+from typing import Any
 
 from ding.data.roles import Writer
 from ding.utils import Registry, build_logger, get_rank, import_module, nearest, write_scalars
-
-
-class Configurable:
-    """A class with a ``config`` dict of defaults.
-
-    A subclass states its own dict; nothing is merged from its bases.
-    """
-
-    config: ClassVar[dict[str, Any]] = {}
-
-    @classmethod
-    def default_config(cls) -> EasyDict:
-        """A fresh copy of the default config, with the key ``cfg_type``. Changing it never changes the class."""
-        cfg = EasyDict(deepcopy(cls.config))
-        cfg.cfg_type = cls.__name__ + "Dict"
-        return cfg
 
 
 class InstanceLog:

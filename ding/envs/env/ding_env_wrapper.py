@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, MutableMapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -16,13 +16,13 @@ from ding.envs.env._stepping import FastStep, RawStep
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
 from ding.envs.env_wrappers._video import RecordEpisodes, require_video_writer
-from ding.utils import ENV_REGISTRY
+from ding.utils import ENV_REGISTRY, Configurable
 
 REWARD_FLOOR = -10.0
 
 
 @ENV_REGISTRY.register("gymnasium")
-class DingEnvWrapper(BaseEnv):
+class DingEnvWrapper(Configurable, BaseEnv):
     """An env for the workers around a gymnasium env.
 
     A step ends the episode (``done``) when it terminates or truncates; in the second case the info has
@@ -42,20 +42,13 @@ class DingEnvWrapper(BaseEnv):
         EnvConfigError: neither ``env`` nor ``cfg.env_id``; no env of that id (a `ValueError`, too).
     """
 
-    config: dict[str, Any] = {
+    config: ClassVar[dict[str, Any]] = {
         "env_id": None,
         "env_kwargs": {},
         "env_wrapper": "default",
         "act_scale": False,
         "rew_clip": False,
     }
-
-    @classmethod
-    def default_config(cls) -> EasyDict:
-        """A fresh copy of the default config, with ``cfg_type``."""
-        cfg = EasyDict(deepcopy(cls.config))
-        cfg.cfg_type = cls.__name__ + "Dict"
-        return cfg
 
     def __init__(
         self,

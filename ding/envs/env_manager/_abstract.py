@@ -3,20 +3,19 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from types import MethodType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import gymnasium
-from easydict import EasyDict
 
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
+from ding.utils import Configurable
 
 EnvFn: TypeAlias = Callable[[], Any]
 """Makes an env."""
 
 
-class AbstractEnvManager(ABC):
+class AbstractEnvManager(Configurable, ABC):
     """Config, spaces, seeds, states and attribute access of an env manager; a subclass runs the envs.
 
     Args:
@@ -30,7 +29,7 @@ class AbstractEnvManager(ABC):
     # Whether `step` wants an action for each env of `ready_obs`; else it takes any of them.
     steps_together = False
 
-    config: dict[str, Any] = {
+    config: ClassVar[dict[str, Any]] = {
         # Episodes per env after which it is DONE.
         "episode_num": math.inf,
         # Further attempts after a reset that failed. Above 1, envs that raise while stepping are recovered too.
@@ -45,13 +44,6 @@ class AbstractEnvManager(ABC):
         # Seconds between two attempts of a reset.
         "retry_waiting_time": 0.1,
     }
-
-    @classmethod
-    def default_config(cls) -> EasyDict:
-        """A fresh copy of the default config, with ``cfg_type``."""
-        cfg = EasyDict(deepcopy(cls.config))
-        cfg.cfg_type = cls.__name__ + "Dict"
-        return cfg
 
     def __init__(self, env_fn: Sequence[EnvFn], cfg: Mapping[str, Any] | None = None) -> None:
         if not env_fn:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -75,7 +75,7 @@ class BaseEnvManager(AbstractEnvManager):
         cfg: manager config.
     """
 
-    config: dict[str, Any] = {**AbstractEnvManager.config, "check_data": True}
+    config: ClassVar[dict[str, Any]] = {**AbstractEnvManager.config, "check_data": True}
 
     def __init__(self, env_fn: Sequence[EnvFn], cfg: Mapping[str, Any] | None = None) -> None:
         super().__init__(env_fn, cfg)

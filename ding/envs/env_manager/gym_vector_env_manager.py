@@ -1,7 +1,7 @@
 """``GymVectorEnvManager``: any ``gymnasium.vector`` env as an env manager."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -64,7 +64,7 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     steps_together = True
 
-    config: dict[str, Any] = {
+    config: ClassVar[dict[str, Any]] = {
         **AbstractEnvManager.config,
         # Of 'async' vector envs: pass observations through shared memory.
         "shared_memory": False,

@@ -13,7 +13,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,7 +40,7 @@ START_METHODS = ("fork", "spawn", "forkserver")
 class _SubprocessEnvManager(AbstractEnvManager):
     """What both have in common; a subclass says what a step and ``ready_obs`` wait for."""
 
-    config: dict[str, Any] = {
+    config: ClassVar[dict[str, Any]] = {
         **AbstractEnvManager.config,
         # Pass arrays of fixed shape through shared memory; without it they are pickled.
         "shared_memory": True,
@@ -262,7 +262,7 @@ class AsyncSubprocessEnvManager(_SubprocessEnvManager):
         cfg: manager config, see :attr:`config`.
     """
 
-    config: dict[str, Any] = {
+    config: ClassVar[dict[str, Any]] = {
         **_SubprocessEnvManager.config,
         # A step returns when so many envs have answered ...
         "wait_num": 2,
@@ -312,7 +312,7 @@ class SyncSubprocessEnvManager(_SubprocessEnvManager):
         cfg: manager config, see :attr:`config`.
     """
 
-    config: dict[str, Any] = {
+    config: ClassVar[dict[str, Any]] = {
         **_SubprocessEnvManager.config,
         # Kept for configs that switch between the managers; a synchronous step waits for all.
         "wait_num": math.inf,

@@ -13,9 +13,9 @@ from easydict import EasyDict
 
 from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode
 from ding.rollout import VectorStep
-from ding.utils import PARALLEL_COLLECTOR_REGISTRY, build_logger
+from ding.utils import PARALLEL_COLLECTOR_REGISTRY, Configurable, build_logger
 from ding.utils.system_helper import get_task_uid
-from ding.worker._component import Configurable, build_by_type, class_by_type
+from ding.worker._component import build_by_type, class_by_type
 
 Players = CollectMode | EvalMode | Sequence[CollectMode | EvalMode]
 

@@ -10,8 +10,8 @@ from easydict import EasyDict
 
 from ding.data.roles import CollectMode, EnvManager, StateDict, Writer
 from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, to_tensor_transitions, v1_interface
-from ding.utils import SERIAL_COLLECTOR_REGISTRY
-from ding.worker._component import Configurable, InstanceLog, build_by_type, class_by_type, required_key
+from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable
+from ding.worker._component import InstanceLog, build_by_type, class_by_type, required_key
 
 __all__ = [
     "INF",

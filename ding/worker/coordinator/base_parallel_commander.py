@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ding.utils import COMMANDER_REGISTRY, LimitedSpaceContainer, import_module
-from ding.worker._component import Configurable, class_by_type
+from ding.utils import COMMANDER_REGISTRY, Configurable, LimitedSpaceContainer, import_module
+from ding.worker._component import class_by_type
 
 __all__ = ["BaseCommander", "NaiveCommander", "create_parallel_commander", "get_parallel_commander_cls"]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ding.worker._component import Configurable
+from ding.utils import Configurable
 
 
 class BaseSerialCommander(Configurable):

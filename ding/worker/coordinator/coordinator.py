@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from ding.parallel.planes import DataPlane, open_planes
-from ding.utils import build_logger, get_task_uid, import_module
-from ding.worker._component import Configurable
+from ding.utils import Configurable, build_logger, get_task_uid, import_module
 from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
 from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of

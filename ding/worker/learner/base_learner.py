@@ -13,8 +13,8 @@ from easydict import EasyDict
 from ding.data import TransitionBatch, is_batched
 from ding.data.roles import LearnMode, Samples, Writer
 from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
-from ding.utils import LEARNER_REGISTRY, build_logger, get_rank, get_world_size
-from ding.worker._component import Configurable, build_by_type
+from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
+from ding.worker._component import build_by_type
 from ding.worker.learner._hooks import save_learner_checkpoint
 from ding.worker.learner._tick_monitor import TickMonitor, get_simple_monitor_type
 from ding.worker.learner.learner_hook import (

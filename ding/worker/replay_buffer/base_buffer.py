@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ding.utils import BUFFER_REGISTRY
-from ding.worker._component import Configurable, build_by_type, class_by_type
+from ding.utils import BUFFER_REGISTRY, Configurable
+from ding.worker._component import build_by_type, class_by_type
 
 
 class IBuffer(Configurable, ABC):

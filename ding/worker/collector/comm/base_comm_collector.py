@@ -8,9 +8,9 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.utils import COMM_COLLECTOR_REGISTRY
+from ding.utils import COMM_COLLECTOR_REGISTRY, Configurable
 from ding.utils.system_helper import get_task_uid
-from ding.worker._component import Configurable, build_by_type
+from ding.worker._component import build_by_type
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector, create_parallel_collector
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.policy import create_policy
-from ding.utils import COMM_LEARNER_REGISTRY, dist_finalize, get_task_uid
-from ding.worker._component import Configurable, build_by_type
+from ding.utils import COMM_LEARNER_REGISTRY, Configurable, dist_finalize, get_task_uid
+from ding.worker._component import build_by_type
 from ding.worker.learner.base_learner import BaseLearner, create_learner
 from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S, join_group
 from ding.worker.learner.learner_hook import LearnerHook

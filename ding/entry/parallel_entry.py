@@ -19,7 +19,7 @@ from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.access_file import AccessFile
 from ding.entry.view.status import UNBOUNDED
 from ding.entry.view.views import RunView, console_lines, make_view
-from ding.parallel.launch import Launcher, RoleFailed, RunDir, RunInterrupted, memory_root
+from ding.parallel.launch import Launcher, RoleFailed, RunInterrupted, shared_run_dir
 from ding.utils.file_helper import remove_torn_files
 
 ParallelConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
@@ -92,7 +92,6 @@ def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, 
 def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -> dict[str, Any]:
     exp_name = cfg.main.exp_name
     log_dir = os.path.join(exp_name, "log")
-    os.makedirs(log_dir, exist_ok=True)
     token = secrets.token_hex(_TOKEN_BYTES)
     access = AccessFile(exp_name, token)
     reader = ReportReader(exp_name, limits, cfg.main.env.stop_value)
@@ -106,8 +105,8 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -
     try:
         with run_folder(cfg) as run_dir:
             level = logging.INFO if show_all else logging.WARNING
-            roles, folder = make_roles(cfg, limits), str(run_dir.path)
-            launcher = Launcher(roles, folder, log_dir, token, on_change, show_level=level, preload=PRELOAD)
+            roles = make_roles(cfg, limits)
+            launcher = Launcher(roles, str(run_dir), log_dir, token, on_change, show_level=level, preload=PRELOAD)
             try:
                 outcome = launcher.run()
             finally:
@@ -129,18 +128,12 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -
 
 
 @contextlib.contextmanager
-def run_folder(cfg: EasyDict) -> Iterator[RunDir]:
+def run_folder(cfg: EasyDict) -> Iterator[Path]:
     """Make the folder that the processes share, put it in the place of ``'auto'``, and remove it in the end."""
-    run_dir = RunDir.create(memory_root() or os.path.join(cfg.main.exp_name, "run"))
-    try:
+    with shared_run_dir(os.path.join(cfg.main.exp_name, "run")) as run_dir:
         for key in ("path_data", "path_policy"):
-            set_folder(cfg, key, os.fspath(run_dir.path / key.removeprefix("path_")))
+            set_folder(cfg, key, os.fspath(run_dir / key.removeprefix("path_")))
         yield run_dir
-    finally:
-        run_dir.remove()
-        with contextlib.suppress(OSError):
-            # The folder in the experiment, when it is not in memory.
-            os.rmdir(os.path.join(cfg.main.exp_name, "run"))
 
 
 def set_folder(cfg: EasyDict, key: str, folder: str) -> None:

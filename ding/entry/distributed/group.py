@@ -11,11 +11,11 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.config.utils import AGGREGATOR_PORT
 from ding.entry.distributed.config import coordinator_of, env_number, env_port, load_config, run_token
-from ding.entry.parallel.learner_group import CONNECT_TIMEOUT_S, aggregate, aggregate_freely, make_ranks
+from ding.entry.parallel.learner_group import CONNECT_TIMEOUT_S, aggregate, aggregator_config, make_ranks
 from ding.entry.parallel.roles import PRELOAD
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.views import console_lines
-from ding.parallel.launch import Launcher, Role, RunDir, RunInterrupted, memory_root, run_here
+from ding.parallel.launch import Launcher, Role, RunInterrupted, run_here, shared_run_dir
 
 PATIENCE_S = 60.0
 
@@ -53,23 +53,23 @@ def dist_launch_learner_aggregator(
     """
     learner = _learner_name(name)
     if filename is None:
-        peers: dict[str, Any] = {}
         fixed = aggregator_addresses(None, learner, aggregator_host, aggregator_port)
-        config = _free_config(fixed, learner, coordinator_host, coordinator_port)
-        payload: dict[str, Any] = {"config": config}
-        if config.slave.coordinator_address:
-            payload["patience_s"] = patience_s
-        role = Role(learner, aggregate_freely, payload)
+        in_pod = "KUBERNETES_SERVER_URL" in os.environ
+        config = EasyDict(fixed, connect_timeout_s=CONNECT_TIMEOUT_S)
+        config.slave.name, config.learner_num = learner, 0 if in_pod else env_number("WORLD_SIZE") or 1
+        port = coordinator_port if coordinator_port is not None else env_port("COORDINATOR_PORT")
+        address = f"http://{coordinator_host}:{port}" if coordinator_host and port else None
+        payload: dict[str, Any] = {"aggregator": config, "patience_s": None if address is None else patience_s}
     else:
         cfg = load_config(
             filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False
         )
         fixed = aggregator_addresses(cfg, learner, aggregator_host, aggregator_port)
         _require_several(cfg, learner)
-        peers = {COORDINATOR: coordinator_of(cfg)}
-        role = Role(learner, aggregate, {"cfg": cfg, "aggregator": fixed, "patience_s": patience_s})
+        address = coordinator_of(cfg)["address"]
+        payload = {"cfg": cfg, "aggregator": aggregator_config(cfg, learner, **fixed), "patience_s": patience_s}
     with console_lines():
-        run_here(role, run_token(token_file), peers)
+        run_here(Role(learner, aggregate, payload), run_token(token_file), {COORDINATOR: {"address": address}})
 
 
 def dist_launch_spawn_learner(
@@ -119,19 +119,10 @@ def dist_launch_spawn_learner(
     payload = {"cfg": cfg, "limits": {}, "patience_s": patience_s}
     payload["rendezvous_by_env"] = "MASTER_ADDR" in os.environ or len(ranks) < world_size
     roles = make_ranks(learner, payload, ranks, world_size, ends_run=True)
-    _supervise(roles, cfg, run_token(token_file), peers)
-
-
-def _supervise(roles: list[Role], cfg: EasyDict, token: str, peers: dict[str, Any]) -> None:
-    exp_name = cfg.main.exp_name
-    log_dir = os.path.join(exp_name, "log")
-    os.makedirs(log_dir, exist_ok=True)
-    run_dir = RunDir.create(memory_root() or os.path.join(exp_name, "run"))
-    try:
-        with console_lines():
-            outcome = Launcher(roles, str(run_dir.path), log_dir, token, peers=peers, preload=PRELOAD).run()
-    finally:
-        run_dir.remove()
+    exp_name, token = cfg.main.exp_name, run_token(token_file)
+    with console_lines(), shared_run_dir(os.path.join(exp_name, "run")) as run_dir:
+        log_dir = os.path.join(exp_name, "log")
+        outcome = Launcher(roles, str(run_dir), log_dir, token, peers=peers, preload=PRELOAD).run()
     if outcome.signum is not None:
         raise RunInterrupted(outcome.signum)
 
@@ -193,18 +184,3 @@ def aggregator_addresses(
         "slave": {"host": host or slave.get("host") or default, "port": slave_port},
         "master": {"host": host or master.get("host") or default, "port": master_port},
     }
-
-
-def _free_config(
-    fixed: dict[str, dict[str, Any]], learner: str, coordinator_host: str | None, coordinator_port: int | None
-) -> EasyDict:
-    """The config of an aggregator that has no config file."""
-    port = coordinator_port if coordinator_port is not None else env_port("COORDINATOR_PORT")
-    address = f"http://{coordinator_host}:{port}" if coordinator_host and port else None
-    in_pod = "KUBERNETES_SERVER_URL" in os.environ
-    return EasyDict(
-        slave={**fixed["slave"], "coordinator_address": address, "name": learner},
-        master=fixed["master"],
-        learner_num=0 if in_pod else env_number("WORLD_SIZE") or 1,
-        connect_timeout_s=CONNECT_TIMEOUT_S,
-    )

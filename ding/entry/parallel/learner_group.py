@@ -59,31 +59,23 @@ def make_ranks(learner: str, payload: dict[str, Any], ranks: range, world_size: 
 
 
 def aggregate(context: RoleContext) -> None:
-    """Run the aggregator of a learner until asked to stop.
+    """Run the aggregator of a learner until asked to stop, by the config in the payload's ``aggregator``.
 
-    The payload may have ``aggregator``: the addresses of ``slave`` and ``master``; else any free ports are used.
+    With ``restarts_with_ranks`` in the payload it ends when a rank does not answer any more, to begin anew with all.
 
     Raises:
         PermanentRoleError: A port is taken.
         WorkersMissing: A rank did not come.
     """
-    cfg = context.payload["cfg"]
-    prepare(cfg, threads=1)
+    config = EasyDict(context.payload["aggregator"])
+    if "cfg" in context.payload:
+        prepare(context.payload["cfg"], threads=1)
     coordinator = context.wait_for_peer(COORDINATOR, PEER_TIMEOUT_S)
     if coordinator is None:
         return
     over = threading.Event()
     context.on_peer(lambda name, data: over.set() if name == COORDINATOR and data != coordinator else None)
-    given = context.payload.get("aggregator") or {}
-    _aggregate(context, aggregator_config(cfg, context.name, coordinator["address"], given), over)
-
-
-def aggregate_freely(context: RoleContext) -> None:
-    """As `aggregate`, with the whole config of the aggregator in the payload's ``config``."""
-    _aggregate(context, context.payload["config"], threading.Event())
-
-
-def _aggregate(context: RoleContext, config: EasyDict, over: threading.Event) -> None:
+    config.slave.coordinator_address = coordinator["address"]
     where = f"the aggregator of {context.name}"
     with permanent_bind_errors(where):
         aggregator = LearnerAggregator(config)
@@ -94,8 +86,7 @@ def _aggregate(context: RoleContext, config: EasyDict, over: threading.Event) ->
 
     context.stop.on_set(stop)
     missing: list[str] = []
-    if "aggregator" not in context.payload and "config" not in context.payload:
-        # The launcher has the ranks, too, and starts all anew; elsewhere they come back by themselves.
+    if context.payload.get("restarts_with_ranks"):
 
         def give_up(sentence: str) -> None:
             missing.append(sentence)
@@ -116,18 +107,19 @@ def _aggregate(context: RoleContext, config: EasyDict, over: threading.Event) ->
         aggregator.close()
 
 
-def aggregator_config(cfg: EasyDict, learner: str, address: str | None, given: Mapping[str, Any]) -> EasyDict:
+def aggregator_config(
+    cfg: EasyDict, learner: str, slave: Mapping[str, Any] | None = None, master: Mapping[str, Any] | None = None
+) -> EasyDict:
     """Return the config of the aggregator of a learner.
 
     Args:
-        address: Where the coordinator listens; None when it connects by itself.
-        given: ``slave`` and ``master`` with ``host`` and ``port``, where they are fixed.
+        slave, master: ``host`` and ``port`` for the coordinator and for the ranks; any free ports when not given.
     """
     section = cfg.system[learner]
     host = {"host": section.get("host"), "port": 0}
     result = EasyDict(
-        slave={**host, **given.get("slave", {}), "coordinator_address": address, "name": learner},
-        master={**host, **given.get("master", {})},
+        slave={**host, **(slave or {}), "name": learner},
+        master={**host, **(master or {})},
         learner_num=int(section.gpu_num),
         connect_timeout_s=CONNECT_TIMEOUT_S,
         log_path=os.path.join(cfg.main.exp_name, "log"),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from easydict import EasyDict
 
 from ding.entry.parallel.coordinator import coordinate
-from ding.entry.parallel.learner_group import aggregate, make_ranks
+from ding.entry.parallel.learner_group import aggregate, aggregator_config, make_ranks
 from ding.entry.parallel.workers import COORDINATOR, collect_beside_others, learn
 from ding.parallel.launch import Role
 
@@ -36,6 +36,7 @@ def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
             roles.append(Role(name, learn, payload))
             continue
         world_size = int(cfg.system[name].gpu_num)
-        roles.append(Role(name, aggregate, payload, group=name))
+        own = {**payload, "aggregator": aggregator_config(cfg, name), "restarts_with_ranks": True}
+        roles.append(Role(name, aggregate, own, group=name))
         roles += make_ranks(name, payload, range(world_size), world_size)
     return roles + [Role(name, collect_beside_others, payload) for name in cfg.system.coordinator.collector]

@@ -13,8 +13,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ding.entry.view.status import UNBOUNDED, RateMeter, RunStatus, clock_text
-from ding.entry.view.views import number_text
+from ding.entry.view.status import UNBOUNDED, RateMeter, RunStatus, clock_text, number_text
 from ding.parallel.launch.signals import NOTICE
 
 _REFRESH_PER_S = 4

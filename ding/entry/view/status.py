@@ -132,6 +132,11 @@ def clock_text(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
 
 
+def number_text(value: float | None) -> str:
+    """``9.5`` or ``12.34``; a dash for None."""
+    return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
 def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
     """Write ``<exp_name>/result.json``. The original writes a pickle, which runs code when it is read."""
     with atomic_write(Path(exp_name) / "result.json") as file:

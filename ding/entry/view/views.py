@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from ding.entry.view.status import RateMeter, RunStatus, clock_text
+from ding.entry.view.status import RateMeter, RunStatus, clock_text, number_text
 from ding.parallel.launch.signals import write_notice
 
 logger = logging.getLogger("ding.entry")
@@ -76,11 +76,6 @@ class PlainView:
             restarts = sum(process.restarts for process in status.processes.values())
             parts.append(f"{running} processes ({restarts} restarts)")
         return ", ".join([*parts, clock_text(status.elapsed_s), f"left {clock_text(rates.left_s)}"])
-
-
-def number_text(value: float | None) -> str:
-    """``9.5`` or ``12.34``; a dash for None."""
-    return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def make_view(quiet: bool = False) -> RunView:

@@ -14,6 +14,7 @@ from ding.parallel.launch.role import RoleFailed as RoleFailed
 from ding.parallel.launch.role import StopRequest as StopRequest
 from ding.parallel.launch.run_dir import RunDir as RunDir
 from ding.parallel.launch.run_dir import memory_root as memory_root
+from ding.parallel.launch.run_dir import shared_run_dir as shared_run_dir
 from ding.parallel.launch.run_dir import sweep as sweep
 from ding.parallel.launch.signals import RunInterrupted as RunInterrupted
 from ding.parallel.launch.signals import StopNow as StopNow

@@ -15,6 +15,7 @@ kills at once. Whatever happens, no process is left when `Launcher.run` returns.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +52,7 @@ class Launcher:
     Args:
         roles: The roles, with unique names.
         run_dir: The folder that the roles share; it exists.
-        log_dir: Folder of the roles' own logs (``<role>_process.txt``); it exists.
+        log_dir: Folder of the roles' own logs (``<role>_process.txt``); made when it is not there.
         token: The run's token.
         on_change: Called after a process started, ended or reported its status; must be quick.
         stop_s: Seconds that the roles have for an orderly end, all together.
@@ -78,6 +79,7 @@ class Launcher:
         names = [role.name for role in roles]
         if len(set(names)) != len(names):
             raise ValueError(f"the names of roles must be unique, got {names}")
+        os.makedirs(log_dir, exist_ok=True)
         self.roles = {
             role.name: RoleProcess(role, run_dir, Path(log_dir) / f"{role.name}_process.txt", token, show_level, clock)
             for role in roles

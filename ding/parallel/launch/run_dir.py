@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 try:
@@ -90,6 +91,18 @@ class RunDir:
         self.leave(remove_if_last=False)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path)
+
+
+@contextlib.contextmanager
+def shared_run_dir(fallback: str) -> Iterator[Path]:
+    """Make a folder for the processes of a run, in memory or else in ``fallback``, and remove it in the end."""
+    run_dir = RunDir.create(memory_root() or fallback)
+    try:
+        yield run_dir.path
+    finally:
+        run_dir.remove()
+        with contextlib.suppress(OSError):
+            os.rmdir(fallback)
 
 
 def sweep(root: str | os.PathLike[str]) -> int:

@@ -74,11 +74,11 @@ def cfg(tmp_path, monkeypatch):
 def test_auto_folders_lie_in_the_run_folder_which_goes(cfg):
     with run_folder(cfg) as run_dir:
         data = cfg.system.coordinator.path_data
-        assert os.path.dirname(data) == str(run_dir.path)
+        assert os.path.dirname(data) == str(run_dir)
         assert os.path.isdir(data)
         assert {cfg.system[name].path_data for name in ("learner0", "collector0", "collector1")} == {data}
         assert cfg.main.policy.other.commander.path_policy == cfg.system.learner0.path_policy
-    assert not run_dir.path.exists()
+    assert not run_dir.exists()
     assert not os.path.exists("exp/run")
 
 

@@ -35,7 +35,7 @@ def fetch_status(
     host, port, https, path = split_http_address(address, DEFAULT_MASTER_PORT)
     headers = TokenGuard(resolve_run_token(run_token)).headers()
     wire = resolve_transport(transport, tls).open(host, port, https, path)
-    client = Client(wire, lambda: headers, get_master_exception_by_error, retries=0)
+    client = Client(wire, headers, get_master_exception_by_error, retries=0)
     try:
         return client.request("GET", "/status", timeout_s=timeout_s).data
     finally:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ding.interaction import InprocTransport, Master, Slave, TaskFail
+from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.http import HttpTransport
-from ding.interaction.base.transport import Transport
+from ding.interaction.base.transport import Server, Transport, Wire
 
 WAIT_S = 20.0
 RUN_TOKEN = "0123456789abcdef" * 4
@@ -58,10 +59,37 @@ class Worker(Slave):
         self.fenced.append(err)
 
 
+class RecordingTransport(Transport):
+    """Another transport; notes the token of each request."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        self.exposed = inner.exposed
+        self.tokens: dict[tuple[int, str], str | None] = {}
+
+    def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
+        return self.inner.serve(endpoint, host, port)
+
+    def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:
+        return RecordingWire(self.inner.open(host, port, https, path), self.tokens, port)
+
+
+class RecordingWire(Wire):
+    def __init__(self, inner: Wire, tokens: dict[tuple[int, str], str | None], port: int) -> None:
+        self.inner, self.tokens, self.port = inner, tokens, port
+
+    def send(self, method: str, path: str, data: Any, headers: Any, timeout_s: float) -> Any:
+        self.tokens[self.port, path] = headers.get("Token")
+        return self.inner.send(method, path, data, headers, timeout_s)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
 @pytest.fixture(params=["http", "inproc"])
-def network(request: pytest.FixtureRequest) -> Transport:
+def network(request: pytest.FixtureRequest) -> RecordingTransport:
     """One backend after the other."""
-    return HttpTransport() if request.param == "http" else InprocTransport()
+    return RecordingTransport(HttpTransport() if request.param == "http" else InprocTransport())
 
 
 @pytest.fixture

@@ -298,7 +298,7 @@ def test_a_silent_server_is_given_up_at_the_deadline():
 
 def test_client_gives_up_when_closed():
     wire = InprocTransport().open("127.0.0.1", 1)
-    client = Client(wire, dict, get_slave_exception_by_error, retries=10**6, retry_waiting_s=WAIT_S)
+    client = Client(wire, {}, get_slave_exception_by_error, retries=10**6, retry_waiting_s=WAIT_S)
     failed = []
 
     def work():

@@ -16,6 +16,7 @@ from ding.interaction.exception import (
 from ding.interaction.values import ResponseValues
 
 WAIT_S = 20.0
+RUN_TOKEN = "0123456789abcdef" * 4
 TOKEN = {"Channel": "0", "Token": "t" * 64}
 TASK = {"task": {"id": "a"}, "data": {"name": "sum", "a": 1, "b": 1}}
 
@@ -81,12 +82,13 @@ def test_task_refuses(make_worker, raw, address):
 
 
 @pytest.mark.parametrize("path", ["/ping", "/shutdown"])
-def test_own_routes(make_worker, make_master, raw, path):
+def test_own_routes(make_worker, make_master, raw, network, path):
     for service in (make_worker(), make_master()):
         method = "GET" if path == "/ping" else "DELETE"
         assert raw(service, method, path) == (400, 401)
         assert raw(service, method, path, {"Token": "t" * 64}) == (403, 402)
-        assert raw(service, method, path, {"Token": service._self_token}) == (200, 0)
+        assert service.ping()
+        assert raw(service, method, path, {"Token": network.tokens[service.port, "/ping"]}) == (200, 0)
 
 
 @pytest.mark.parametrize(
@@ -107,10 +109,10 @@ def test_master_refuses(make_master, raw, method, path):
     assert raw(master, method, path, {"Channel": "0", "Token": "t"}) == (403, 502)
 
 
-def test_results_by_hand(make_master, make_worker, raw):
+def test_results_by_hand(make_master, make_worker, raw, network):
     master, worker = make_master(), make_worker()
     with master.new_connection("conn", "127.0.0.1", worker.port) as connection:
-        headers = {"Channel": "0", "Token": connection._token}
+        headers = {"Channel": "0", "Token": network.tokens[worker.port, "/connect"]}
         for data in (None, {}, {"task": {}}, {"task": {"id": None}}, {"task": []}):
             assert raw(master, "PUT", "/slave/task/complete", headers, data) == (400, 601)
         assert raw(master, "PUT", "/slave/task/complete", headers, {"task": {"id": "no"}, "result": {}}) == (200, 0)
@@ -152,7 +154,7 @@ def test_unknown_routes(make_master, make_worker, raw):
 
 def test_run_token_comes_first(make_master, make_worker, raw):
     for service in (make_master(), make_worker()):
-        for method, path in [*service._endpoint.routes, ("GET", "/nowhere")]:
+        for method, path in [*service.routes, ("GET", "/nowhere")]:
             for header, expected in ((None, (401, 701)), ("", (401, 701)), ("Bearer x", (403, 702)), ("x", (403, 702))):
                 headers = {"Authorization": header, **TOKEN}
                 assert raw(service, method, path, headers) == expected, (method, path)
@@ -170,7 +172,7 @@ def test_status(make_master, network):
 
 
 def fetch_status_of(master, network):
-    return fetch_status(master.my_address, master._guard.headers()["Authorization"][7:], transport=network)
+    return fetch_status(master.my_address, RUN_TOKEN, transport=network)
 
 
 def test_a_hook_that_fails_is_an_internal_error(make_master, raw, caplog):

@@ -32,6 +32,7 @@ from ding.interaction.exception import (
 )
 
 WAIT_S = 20.0
+RUN_TOKEN = "0123456789abcdef" * 4
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_refusals_of_a_slave(make_master, make_worker, network, services):
             return self.data
 
     master = make_master(Knowing)
-    slave = services(Strict(port=0, run_token=master._guard.headers()["Authorization"][7:], transport=network))
+    slave = services(Strict(port=0, run_token=RUN_TOKEN, transport=network))
     connection = master.new_connection("conn", "127.0.0.1", slave.port)
     with pytest.raises(SlaveSlaveConnectionRefused, match="who are you") as caught:
         connection.connect()

@@ -15,7 +15,7 @@ from ding.interaction.base.common import random_token
 from ding.interaction.base.http import HttpTransport
 from ding.interaction.base.token import TokenGuard
 from ding.interaction.base.transport import Client
-from ding.interaction.exception import InteractionError, get_slave_exception_by_error
+from ding.interaction.exception import InteractionError, ResponseException, get_slave_exception_by_error
 
 WAIT_S = 20.0
 RUN_TOKEN = random_token()
@@ -125,9 +125,8 @@ class GoodClient:
     """Pings a service again and again until it is told to stop."""
 
     def __init__(self, service, timeout_s: float) -> None:
-        headers = {"Token": service._self_token, **TokenGuard(RUN_TOKEN).headers()}
         wire = HttpTransport().open("127.0.0.1", service.port)
-        self.client = Client(wire, lambda: headers, get_slave_exception_by_error, retries=0)
+        self.client = Client(wire, TokenGuard(RUN_TOKEN).headers(), get_slave_exception_by_error, retries=0)
         self.timeout_s = timeout_s
         self.stop = threading.Event()
         self.seconds: list[float] = []
@@ -138,7 +137,8 @@ class GoodClient:
         try:
             while not self.stop.wait(0.01):
                 begin = time.monotonic()
-                self.client.request("GET", "/ping", timeout_s=self.timeout_s)
+                with pytest.raises(ResponseException, match="no token"):  # as far as one who is not the service comes
+                    self.client.request("GET", "/ping", timeout_s=self.timeout_s)
                 self.seconds.append(time.monotonic() - begin)
         except InteractionError as error:
             self.error = error

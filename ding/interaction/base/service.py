@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
-from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ding.interaction._counters import Counters
 from ding.interaction.base.addresses import get_host_ip, join_http_address
-from ding.interaction.base.app import ResponsibleException
-from ding.interaction.base.common import ControllableService, random_token
+from ding.interaction.base.checks import Checks
+from ding.interaction.base.common import ControllableService
 from ding.interaction.base.endpoint import Answer, Call, Endpoint
 from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
-from ding.interaction.base.token import TokenGuard, check_bind, resolve_run_token, same_token
-from ding.interaction.base.transport import Client, Server, Transport
+from ding.interaction.base.token import TokenGuard, check_bind, resolve_run_token
+from ding.interaction.base.transport import Client, ErrorOf, Server, Target, Transport
 from ding.interaction.config import (
     AUTO_PORT_TRIES,
     DEFAULT_CHANNEL,
@@ -26,25 +24,14 @@ from ding.interaction.config import (
     MAX_BODY_BYTES,
 )
 from ding.interaction.errors import PortTakenError, ServiceClosed, UnreachableError
+from ding.interaction.exception.master import MasterErrorCode
 from ding.interaction.exception.response import ResponseException
-from ding.interaction.values import ResponseValues
+from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
 
 log = logging.getLogger(__name__)
 
 _WILDCARDS = ("", "0.0.0.0", "::")
-_CHANNEL = re.compile(r"-?[0-9]{1,9}")
 _PING_TIMEOUT_S = 5.0
-
-
-class _Codes:
-    """The numbers that a master and a slave give to the same errors."""
-
-    def __init__(self, codes: Any, missing: str) -> None:
-        self.shutting_down = int(codes.SYSTEM_SHUTTING_DOWN)
-        self.channel_missing = int(codes[f"CHANNEL_{missing}"])
-        self.channel_invalid = int(codes.CHANNEL_INVALID)
-        self.self_missing = int(codes[f"SELF_TOKEN_{missing}"])
-        self.self_invalid = int(codes.SELF_TOKEN_INVALID)
 
 
 class ServiceOptions(TypedDict, total=False):
@@ -59,7 +46,7 @@ class ServiceOptions(TypedDict, total=False):
 class HttpService(ControllableService):
     """A service with routes. It is started once; after ``close`` another object is needed.
 
-    Subclasses give their routes in ``_routes`` and what ends in ``_stop``.
+    Subclasses add their routes to ``_endpoint``, and say what begins and ends with the service.
 
     Arguments:
         host, port: where to listen; default 127.0.0.1 and ``default_port``; port 0 takes any free one, ``'auto'`` the
@@ -83,8 +70,7 @@ class HttpService(ControllableService):
         host: str | None,
         port: int | str | None,
         default_port: int,
-        codes: tuple[Any, str],
-        error_of: Callable[[ResponseValues], ResponseException],
+        codes: type[MasterErrorCode] | type[SlaveErrorCode],
         *,
         request_retries: int | None = None,
         request_retry_waiting: float | None = None,
@@ -100,8 +86,6 @@ class HttpService(ControllableService):
         self._default_port = default_port
         if isinstance(self._configured_port, str) and self._configured_port != "auto":
             raise ValueError(f"port must be a number, 0 for any free one, or 'auto', got {port!r}")
-        self._codes = _Codes(*codes)
-        self._error_of = error_of
         self._retries = DEFAULT_REQUEST_RETRIES if request_retries is None else request_retries
         self._retry_waiting = DEFAULT_REQUEST_RETRY_WAITING if request_retry_waiting is None else request_retry_waiting
         self._channel = DEFAULT_CHANNEL if channel is None else int(channel)
@@ -112,23 +96,15 @@ class HttpService(ControllableService):
             check_bind(self._host, run_token)
         self._guard = TokenGuard(run_token)
         self._endpoint = Endpoint(self._guard, MAX_BODY_BYTES if max_body_bytes is None else max_body_bytes)
-        self._self_token = random_token()
+        self._checks = Checks(codes, self._channel)
         self._counters = Counters()
         self._server: Server | None = None
         self._life = threading.Lock()
-        self._shutting_down = threading.Event()
         self._ended = threading.Event()
-        for method, path, handler in (
-            ("GET", "/ping", self._handle_ping),
-            ("DELETE", "/shutdown", self._handle_shutdown),
-            *self._routes(),
-        ):
-            self._endpoint.add(method, path, handler)
+        self._endpoint.add("GET", "/ping", self._handle_ping)
+        self._endpoint.add("DELETE", "/shutdown", self._handle_shutdown)
 
     # What a subclass gives.
-
-    def _routes(self) -> list[tuple[str, str, Callable[[Call], Answer]]]:
-        raise NotImplementedError
 
     def _begin(self) -> None:
         """Start the threads; the server listens already."""
@@ -157,6 +133,11 @@ class HttpService(ControllableService):
         raise ServiceClosed("the port is known once the service has started")
 
     @property
+    def routes(self) -> tuple[tuple[str, str], ...]:
+        """Method and path of all requests that the service answers."""
+        return tuple(self._endpoint.routes)
+
+    @property
     def my_address(self) -> str:
         """The address under which others reach the service."""
         if self._configured_address is not None:
@@ -172,7 +153,7 @@ class HttpService(ControllableService):
             ServiceClosed: the service was started before.
         """
         with self._life:
-            if self._server is not None or self._shutting_down.is_set():
+            if self._server is not None or self._checks.shutting_down.is_set():
                 raise ServiceClosed(f"a {type(self).__name__} is started once; make another one")
             self._server = self._listen()
         self._begin()
@@ -180,8 +161,8 @@ class HttpService(ControllableService):
     def shutdown(self) -> None:
         """Ask the service to end; does not wait. From now on requests are refused (code 101)."""
         with self._life:
-            first = not self._shutting_down.is_set()
-            self._shutting_down.set()
+            first = not self._checks.shutting_down.is_set()
+            self._checks.shutting_down.set()
             if not first:
                 return
             if self._server is None:
@@ -201,9 +182,8 @@ class HttpService(ControllableService):
     def ping(self) -> bool:
         """Whether the own server answers, and that it is the own one."""
         host = LOCAL_HOST if self._host in _WILDCARDS else self._host
-        wire = self._transport.open(host, self.port, self._transport.https)
-        headers = {"Token": self._self_token, **self._guard.headers()}
-        client = Client(wire, lambda: headers, self._error_of, retries=0)
+        target = (host, self.port, self._transport.https, None)
+        client = self._client_to(target, self._checks.self_token, get_slave_exception_by_error, retries=0)
         try:
             client.request("GET", "/ping", timeout_s=_PING_TIMEOUT_S)
         except (UnreachableError, ResponseException) as error:
@@ -235,34 +215,19 @@ class HttpService(ControllableService):
         finally:
             self._ended.set()
 
-    # Checks that all handlers share.
-
-    def _check_alive(self) -> None:
-        if self._shutting_down.is_set():
-            raise ResponsibleException(self._codes.shutting_down, "The service is shutting down.", status_code=401)
-
-    def _check_channel(self, call: Call) -> None:
-        text = call.header("Channel")
-        if text is None:
-            raise ResponsibleException(self._codes.channel_missing, "The request has no channel.", status_code=400)
-        if _CHANNEL.fullmatch(text) is None:
-            raise ResponsibleException(self._codes.channel_invalid, "The channel is no integer.", status_code=400)
-        if int(text) != self._channel:
-            raise ResponsibleException(self._codes.channel_invalid, "The channel is another one.", status_code=403)
-
-    def _check_self_token(self, call: Call) -> None:
-        self._check_alive()
-        token = call.header("Token")
-        if not token:
-            raise ResponsibleException(self._codes.self_missing, "The request has no token.", status_code=400)
-        if not same_token(token, self._self_token):
-            raise ResponsibleException(self._codes.self_invalid, "The token is wrong.", status_code=403)
+    def _client_to(self, target: Target, token: str | None, error_of: ErrorOf, retries: int | None = None) -> Client:
+        """Requests to another service, or with the own token to this one."""
+        headers = {"Channel": str(self._channel), **self._guard.headers()}
+        if token is not None:
+            headers["Token"] = token
+        retries = self._retries if retries is None else retries
+        return Client(self._transport.open(*target), headers, error_of, retries, self._retry_waiting)
 
     def _handle_ping(self, call: Call) -> Answer:
-        self._check_self_token(call)
+        self._checks.own(call)
         return Answer("PONG!")
 
     def _handle_shutdown(self, call: Call) -> Answer:
-        self._check_self_token(call)
+        self._checks.own(call)
         self.shutdown()
         return Answer("The service shuts down.")

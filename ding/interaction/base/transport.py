@@ -21,6 +21,12 @@ from ding.interaction.errors import ServiceClosed, UnreachableError
 from ding.interaction.exception.response import ResponseException
 from ding.interaction.values import ResponseValues
 
+ErrorOf = Callable[[ResponseValues], ResponseException]
+"""Turns an error answer into the exception to raise."""
+
+Target = tuple[str, int, bool, "str | None"]
+"""Where a service listens: host, port, whether over TLS, base path."""
+
 
 class Server(ABC):
     """An endpoint that listens. ``host`` and ``port`` are what it really listens on."""
@@ -82,8 +88,8 @@ class Client:
     def __init__(
         self,
         wire: Wire,
-        headers: Callable[[], Mapping[str, str]],
-        error_of: Callable[[ResponseValues], ResponseException],
+        headers: Mapping[str, str],
+        error_of: ErrorOf,
         retries: int = DEFAULT_REQUEST_RETRIES,
         retry_waiting_s: float = DEFAULT_REQUEST_RETRY_WAITING,
     ) -> None:
@@ -112,7 +118,7 @@ class Client:
         left = self._retries if retries is None else retries
         while not self._closed.is_set():
             try:
-                values = self._wire.send(method, path, data, self._headers(), timeout_s)
+                values = self._wire.send(method, path, data, self._headers, timeout_s)
             except UnreachableError:
                 if left <= 0:
                     raise

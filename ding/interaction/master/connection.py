@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ding.interaction.base.addresses import join_http_address
 from ding.interaction.base.common import ControllableContext, random_token
-from ding.interaction.base.transport import Client
+from ding.interaction.base.transport import Client, Target
 from ding.interaction.errors import ConnectionLost, InteractionError
 from ding.interaction.exception.response import ResponseException
-from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
+from ding.interaction.exception.slave import SlaveErrorCode
+from ding.interaction.master._parts import MasterParts
 from ding.interaction.master.task import Task
-from ding.interaction.messages import Identifier, convert
-
-if TYPE_CHECKING:
-    from ding.interaction.master.master import Master
+from ding.interaction.messages import Connect, Disconnect, Identifier, NewTask, Peer, TaskName, convert
 
 log = logging.getLogger(__name__)
 
 _FINISHED_KEPT = 4096
-
-
-def token_key(token: str) -> bytes:
-    """The key under which a token is looked up: its hash, so that the lookup tells nothing about the token."""
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 class Connection(ControllableContext):
@@ -40,18 +32,15 @@ class Connection(ControllableContext):
     process of that name, ``lose``), ``is_connected`` becomes False and all its tasks fail at once.
     """
 
-    def __init__(
-        self, master: Master, name: str, host: str, port: int, https: bool, path: str | None, incarnation: str | None
-    ) -> None:
+    def __init__(self, master: MasterParts, name: str, target: Target, incarnation: str | None) -> None:
         self._master = master
         self._name = name
-        self._address = join_http_address(host, port, https, path)
-        self._target = (host, port, https, path)
+        self._address = join_http_address(*target)
+        self._target = target
         self._expected = incarnation
         self._lock = threading.RLock()
         self._connected = False
         self._incarnation = incarnation
-        self._token = ""
         self._client: Client | None = None
         self._tasks: dict[str, Task] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
@@ -104,24 +93,23 @@ class Connection(ControllableContext):
         with self._lock:
             if self._connected:
                 raise ValueError(f"{self._name!r} is connected already")
-            client = self._open(token)
-            self._token, self._client = token, client
+            client = self._client = master.client_to(self._target, token)
         try:
-            master._register(self, token)
-            message = {"master": {"address": master.my_address}, "data": master._before_connect(self) or {}}
+            master.registry.announce(self, token)
+            message = Connect(Peer(master.my_address()), master.hooks._before_connect(self) or {})
             values = client.request("POST", "/connect", message)
             self._check_incarnation(values.data)
         except BaseException as error:
-            master._registry.remove(self)
+            master.registry.leave(self, "the connection was not made")
             client.close()
             if isinstance(error, InteractionError):
-                return master._error_connect(self, error)
+                return master.hooks._error_connect(self, error)
             raise
         with self._lock:
             self._connected = True
-            self.last_seen = master._clock()
-        master._enter(self)
-        return master._after_connect(self, *values)
+            self.last_seen = master.clock()
+        master.registry.enter(self)
+        return master.hooks._after_connect(self, *values)
 
     def disconnect(self) -> Any:
         """Disconnect from the slave; tasks that are not over fail.
@@ -141,17 +129,17 @@ class Connection(ControllableContext):
                 raise ConnectionLost(f"{self._name!r} is not connected")
         master = self._master
         try:
-            values = client.request("DELETE", "/disconnect", {"data": master._before_disconnect(self) or {}})
+            values = client.request("DELETE", "/disconnect", Disconnect(master.hooks._before_disconnect(self) or {}))
         except InteractionError as error:
             code = error.code if isinstance(error, ResponseException) else None
             if code == SlaveErrorCode.SLAVE_NOT_CONNECTED:  # it is so already: the request came twice
-                master._leave(self, f"{self._name!r} was disconnected")
-                return master._after_disconnect(self, 200, True, 0, str(error), None)
+                master.registry.leave(self, f"{self._name!r} was disconnected")
+                return master.hooks._after_disconnect(self, 200, True, 0, str(error), None)
             if code != SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED:
-                master._leave(self, f"{self._name!r} did not take the disconnection: {error}")
-            return master._error_disconnect(self, error)
-        master._leave(self, f"{self._name!r} was disconnected")
-        return master._after_disconnect(self, *values)
+                master.registry.leave(self, f"{self._name!r} did not take the disconnection: {error}")
+            return master.hooks._error_disconnect(self, error)
+        master.registry.leave(self, f"{self._name!r} was disconnected")
+        return master.hooks._after_disconnect(self, *values)
 
     def start(self) -> None:
         """``connect``."""
@@ -182,12 +170,6 @@ class Connection(ControllableContext):
 
     # For the task and the master.
 
-    def _open(self, token: str) -> Client:
-        master = self._master
-        wire = master._transport.open(*self._target)
-        headers = {"Channel": str(master._channel), "Token": token, **master._guard.headers()}
-        return Client(wire, lambda: headers, get_slave_exception_by_error, master._retries, master._retry_waiting)
-
     def _check_incarnation(self, data: Any) -> None:
         answered = data.get("incarnation") if isinstance(data, dict) else None
         if self._expected is not None and answered != self._expected:
@@ -196,7 +178,8 @@ class Connection(ControllableContext):
             )
         self._incarnation = answered if isinstance(answered, str) else self._expected
 
-    def _start_task(self, task: Task) -> None:
+    def start_task(self, task: Task) -> None:
+        """Send a task to the slave."""
         master = self._master
         try:
             with self._lock:
@@ -208,18 +191,18 @@ class Connection(ControllableContext):
                 self._tasks[task.id] = task  # before it is sent: the result may be here before the answer
                 self._finished.pop(task.id, None)
                 if task.deadline_s is not None:
-                    task.due = master._clock() + task.deadline_s
-            data = master._before_new_task(self, task.task)
-            values = client.request("POST", "/task/new", {"task": {"id": task.id}, "data": data})
+                    task.due = master.clock() + task.deadline_s
+            data = master.hooks._before_new_task(self, task.task)
+            values = client.request("POST", "/task/new", NewTask(TaskName(task.id), data))
         except InteractionError as error:
             self._forget(task)
             if task.mark_start_failed(error):
-                master._counters.add("tasks_refused" if isinstance(error, ResponseException) else "tasks_unsent")
-                master._error_new_task(self, task.task, error)
+                master.counters.add("tasks_refused" if isinstance(error, ResponseException) else "tasks_unsent")
+                master.hooks._error_new_task(self, task.task, error)
             return
         task.mark_started()
-        master._counters.add("tasks_started")
-        master._after_new_task(self, task.task, *values)
+        master.counters.add("tasks_started")
+        master.hooks._after_new_task(self, task.task, *values)
 
     def _forget(self, task: Task) -> None:
         with self._lock:
@@ -232,7 +215,7 @@ class Connection(ControllableContext):
         while len(self._finished) > _FINISHED_KEPT:
             self._finished.popitem(last=False)
 
-    def _take_result(self, task_id: str) -> Task | None:
+    def take_result(self, task_id: str) -> Task | None:
         """The task that a result is for, or None for one that is over or was never sent; counts those."""
         with self._lock:
             task = self._tasks.pop(task_id, None)
@@ -240,10 +223,11 @@ class Connection(ControllableContext):
                 self._remember(task_id)
                 return task
             known = task_id in self._finished
-        self._master._counters.add("results_duplicate" if known else "results_unknown")
+        self._master.counters.add("results_duplicate" if known else "results_unknown")
         return None
 
-    def _take_due(self, now: float) -> list[Task]:
+    def take_due(self, now: float) -> list[Task]:
+        """The tasks whose deadline has passed; they are over for this connection."""
         with self._lock:
             due = [task for task in self._tasks.values() if task.due is not None and task.due <= now]
             for task in due:
@@ -251,7 +235,7 @@ class Connection(ControllableContext):
                 self._remember(task.id)
         return due
 
-    def _take_down(self) -> list[Task] | None:
+    def take_down(self) -> list[Task] | None:
         """The connection is over: the tasks that it had, or None if it was over before."""
         with self._lock:
             if not self._connected:
@@ -266,18 +250,20 @@ class Connection(ControllableContext):
             client.close()
         return tasks
 
-    def _say_goodbye(self, timeout_s: float) -> None:
+    def say_goodbye(self, timeout_s: float) -> None:
         """Disconnect without waiting long; for a master that closes."""
         client = self._client
         if client is None:
             return
         try:
-            client.request("DELETE", "/disconnect", {"data": {}}, retries=0, timeout_s=timeout_s)
+            client.request("DELETE", "/disconnect", Disconnect(), retries=0, timeout_s=timeout_s)
         except InteractionError as error:
             log.info("%s did not take the disconnection: %s", self._name, error)
 
-    def _in_callback(self) -> bool:
-        return self._master._callbacks.is_current()
+    def in_callback(self) -> bool:
+        """Whether the calling thread is that of the callbacks."""
+        return self._master.callbacks.is_current()
 
-    def _guarded_call(self, function: Callable[..., Any], *args: Any) -> None:
-        self._master._callbacks.call(function, *args)
+    def call_back(self, function: Callable[..., Any], *args: Any) -> None:
+        """Call a function of a user here and now."""
+        self._master.callbacks.call(function, *args)

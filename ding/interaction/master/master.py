@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ding.interaction.base.service import ServiceOptions
+from ding.interaction.base.service import HttpService, ServiceOptions
+from ding.interaction.base.transport import Client, Target
 from ding.interaction.config import (
     DEFAULT_HEARTBEAT_CHECK_SPAN,
     DEFAULT_HEARTBEAT_TOLERANCE,
@@ -19,10 +20,13 @@ from ding.interaction.config import (
     MIN_HEARTBEAT_CHECK_SPAN,
 )
 from ding.interaction.errors import ServiceClosed
-from ding.interaction.exception.master import MasterErrorCode, get_master_exception_by_error
+from ding.interaction.exception.master import MasterErrorCode
+from ding.interaction.exception.slave import get_slave_exception_by_error
 from ding.interaction.master._callbacks import CallbackThread
+from ding.interaction.master._parts import MasterParts
 from ding.interaction.master._registry import Registry
 from ding.interaction.master._routes import MasterRoutes
+from ding.interaction.master.base import MasterHooks
 from ding.interaction.master.connection import Connection
 
 if TYPE_CHECKING:
@@ -56,7 +60,7 @@ class MasterStatistics:
     callback_errors: int
 
 
-class Master(MasterRoutes):
+class Master(MasterHooks, HttpService):
     """Ready to use; ``MasterHooks`` says what a subclass may override.
 
     The arguments that are not named here are those of :class:`~ding.interaction.base.service.HttpService`; the default
@@ -88,8 +92,7 @@ class Master(MasterRoutes):
             host,
             port,
             DEFAULT_MASTER_PORT,
-            (MasterErrorCode, "NOT_GIVEN"),
-            get_master_exception_by_error,
+            MasterErrorCode,
             request_retries=request_retries,
             request_retry_waiting=request_retry_waiting,
             channel=channel,
@@ -101,8 +104,12 @@ class Master(MasterRoutes):
         self._check_span = max(MIN_HEARTBEAT_CHECK_SPAN, span)
         self._clock = clock
         self._status_function = status
-        self._registry = Registry()
         self._callbacks = CallbackThread(self._counters)
+        self._registry = Registry(self, self._callbacks, self._counters)
+        self._parts = MasterParts(
+            self, self._registry, self._callbacks, self._counters, clock, self._open_client, lambda: self.my_address
+        )
+        MasterRoutes(self._parts, self._checks, self._status).add_to(self._endpoint)
         self._last_check: float | None = None
         self._watch = threading.Thread(target=self._watch_slaves, name="heartbeat-check", daemon=True)
 
@@ -120,7 +127,13 @@ class Master(MasterRoutes):
             KeyError: a connection with the name stands.
         """
         self._registry.check_free(name)
-        return Connection(self, name, host, DEFAULT_SLAVE_PORT if port is None else port, https, None, incarnation)
+        target = (host, DEFAULT_SLAVE_PORT if port is None else port, https, None)
+        return Connection(self._parts, name, target, incarnation)
+
+    def _open_client(self, target: Target, token: str) -> Client:
+        if self._server is None or self._checks.shutting_down.is_set():
+            raise ServiceClosed("the master must be started, and not shut down, to connect")
+        return self._client_to(target, token, get_slave_exception_by_error)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._registry.by_name(name) is not None
@@ -141,19 +154,11 @@ class Master(MasterRoutes):
         For who knows better than the heartbeats, e.g. that the process has ended.
         """
         connection = self._registry.by_name(name)
-        return connection is not None and self._lose(connection, reason)
+        return connection is not None and self._registry.lose(connection, reason)
 
     def fence(self, name: str, incarnation: str | None = None) -> None:
         """Take nothing from a process of ``name`` any more, and lose its connection; default: from the newest one."""
-        incarnation = self._registry.incarnation(name) if incarnation is None else incarnation
-        connection = self._registry.by_name(name)
-        if incarnation is None and connection is not None:
-            incarnation = connection.incarnation
-        if incarnation is None:
-            raise KeyError(f"no process with the name {name!r} is known")
         self._registry.fence(name, incarnation)
-        if connection is not None and connection.incarnation == incarnation:
-            self._lose(connection, f"{name!r} was fenced off")
 
     def check_slaves(self) -> None:
         """Look once whether slaves are silent for too long or tasks past their deadline; a thread does it every check
@@ -169,8 +174,8 @@ class Master(MasterRoutes):
                 connection.last_seen += asleep
             silent = now - connection.last_seen
             if silent > self._tolerance:
-                self._lose(connection, f"{connection.name!r} has been silent for {silent:.1f} s")
-            for task in connection._take_due(now):
+                self._registry.lose(connection, f"{connection.name!r} has been silent for {silent:.1f} s")
+            for task in connection.take_due(now):
                 self._counters.add("tasks_expired")
                 self._callbacks.put(task.expire())
 
@@ -197,42 +202,11 @@ class Master(MasterRoutes):
         standing = self._registry.standing()
         if standing:
             with ThreadPoolExecutor(_GOODBYE_THREADS) as pool:
-                list(pool.map(lambda each: each._say_goodbye(_GOODBYE_TIMEOUT_S), standing))
+                list(pool.map(lambda each: each.say_goodbye(_GOODBYE_TIMEOUT_S), standing))
         for connection in standing:
-            self._leave(connection, "the master is shutting down")
+            self._registry.leave(connection, "the master is shutting down")
         self._callbacks.close(_CALLBACKS_TIMEOUT_S)
 
     def _watch_slaves(self) -> None:
-        while not self._shutting_down.wait(self._check_span):
+        while not self._checks.shutting_down.wait(self._check_span):
             self._callbacks.call(self.check_slaves)
-
-    # For connections.
-
-    def _register(self, connection: Connection, token: str) -> None:
-        if self._server is None or self._shutting_down.is_set():
-            raise ServiceClosed("the master must be started, and not shut down, to connect")
-        self._registry.add_token(connection, token)
-
-    def _enter(self, connection: Connection) -> None:
-        try:
-            self._registry.add(connection)
-        except KeyError:
-            self._leave(connection, "another connection took the name")
-            raise
-
-    def _leave(self, connection: Connection, reason: str) -> bool:
-        """A connection is over: forget its token, fail its tasks. Returns whether it stood."""
-        self._registry.remove(connection)
-        tasks = connection._take_down()
-        for task in tasks or ():
-            self._counters.add("tasks_failed")
-            self._callbacks.put(task.lose(reason))
-        return tasks is not None
-
-    def _lose(self, connection: Connection, reason: str, level: int = logging.WARNING) -> bool:
-        if not self._leave(connection, reason):
-            return False
-        log.log(level, "lost a slave: %s", reason)
-        self._counters.add("connections_lost")
-        self._callbacks.put(lambda: self._lost_connection(connection, reason))
-        return True

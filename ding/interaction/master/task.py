@@ -111,7 +111,7 @@ class Task:
             if self._status != TaskStatus.IDLE:
                 raise ValueError(f"task {self._id} was started before; it is {self._status.name}")
             self._status = TaskStatus.STARTING
-        self._connection._start_task(self)
+        self._connection.start_task(self)
         return self
 
     def join(self, timeout_s: float | None = None) -> Task:
@@ -121,7 +121,7 @@ class Task:
             TaskTimeout: it is not over after ``timeout_s`` seconds; it goes on.
             RuntimeError: called by a callback for a task with callbacks: the wait would have no end.
         """
-        if any(self._callbacks.values()) and not self._over.is_set() and self._connection._in_callback():
+        if any(self._callbacks.values()) and not self._over.is_set() and self._connection.in_callback():
             raise RuntimeError("a callback must not join a task that has callbacks: they run in the same thread")
         if not self._over.wait(timeout_s):
             raise TaskTimeout(
@@ -174,7 +174,7 @@ class Task:
         def call() -> None:
             try:
                 for callback in callbacks:
-                    self._connection._guarded_call(callback, self._data, result)
+                    self._connection.call_back(callback, self._data, result)
             finally:
                 self._over.set()
 
@@ -196,5 +196,5 @@ class Task:
                 return self
             late = self._status == status
         if late:
-            self._connection._guarded_call(callback, self._data, self._result)
+            self._connection.call_back(callback, self._data, self._result)
         return self

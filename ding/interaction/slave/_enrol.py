@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from ding.interaction.base.transport import Client
 from ding.interaction.errors import ServiceClosed, UnreachableError
 from ding.interaction.exception.master import MasterSystemShuttingDown
 from ding.interaction.exception.response import ResponseException
+from ding.interaction.messages import Enrol
 from ding.interaction.slave._link import LinkState
 
 log = logging.getLogger(__name__)
@@ -27,9 +27,7 @@ class Announcer:
     An answer that refuses the worker ends it: ``refused(error)`` is called, once.
     """
 
-    def __init__(
-        self, client: Client, message: dict[str, Any], state: LinkState, refused: Callable[[Exception], None]
-    ) -> None:
+    def __init__(self, client: Client, message: Enrol, state: LinkState, refused: Callable[[Exception], None]) -> None:
         self.count = 0
         self._client = client
         self._message = message

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ding.interaction.slave._link import Link
+
 _OUTCOMES_KEPT = 32
 _IDS_KEPT = 4096
 
@@ -24,7 +26,7 @@ class Job:
 
     id: str
     data: Any
-    link: Any
+    link: Link
     outcome: Outcome | None = None
 
 
@@ -69,8 +71,8 @@ class TaskSlots:
         with self._lock:
             return len(self._running)
 
-    def has_room(self) -> bool:
-        """Whether another task would be taken now."""
+    def has_free(self) -> bool:
+        """Whether another task would be taken now: a slot is free."""
         with self._lock:
             return not self._closed and len(self._running) < self._limit
 
@@ -79,7 +81,7 @@ class TaskSlots:
         with self._lock:
             return task_id in self._running or task_id in self._done
 
-    def take(self, task_id: str, data: Any, link: Any) -> bool:
+    def take(self, task_id: str, data: object, link: Link) -> bool:
         """Take a task; returns False for an id that was taken before, whose outcome then goes to ``link`` (again).
 
         Raises:

@@ -11,20 +11,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ding.interaction.base.service import ServiceOptions
+from ding.interaction.base.addresses import split_http_address
+from ding.interaction.base.service import HttpService, ServiceOptions
+from ding.interaction.base.transport import Client
 from ding.interaction.config import (
     DEFAULT_HEARTBEAT_SPAN,
+    DEFAULT_MASTER_PORT,
     DEFAULT_SLAVE_PORT,
     MIN_HEARTBEAT_SPAN,
 )
 from ding.interaction.errors import ConnectTimeout, InteractionError, ServiceClosed, WireError
-from ding.interaction.exception.master import MasterErrorCode, MasterSystemShuttingDown
+from ding.interaction.exception.master import MasterErrorCode, MasterSystemShuttingDown, get_master_exception_by_error
 from ding.interaction.exception.protocol import ProtocolErrorCode
 from ding.interaction.exception.response import ResponseException
-from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
+from ding.interaction.exception.slave import SlaveErrorCode
+from ding.interaction.messages import Enrol, Process, Result, TaskName
 from ding.interaction.slave._enrol import Announcer
 from ding.interaction.slave._link import Link, LinkState
-from ding.interaction.slave._routes import SlaveRoutes
+from ding.interaction.slave._routes import SlaveHooks, SlaveRoutes
 from ding.interaction.slave._slots import Job, Outcome, TaskSlots
 from ding.interaction.slave.action import TaskFail
 
@@ -58,7 +62,7 @@ class SlaveStatistics:
     enrolments: int
 
 
-class Slave(SlaveRoutes):
+class Slave(SlaveHooks, HttpService):
     """Does tasks: override ``_process_task``, and what else is needed of the hooks.
 
     The arguments that are not named here are those of :class:`~ding.interaction.base.service.HttpService`; the default
@@ -93,8 +97,7 @@ class Slave(SlaveRoutes):
             host,
             port,
             DEFAULT_SLAVE_PORT,
-            (SlaveErrorCode, "NOT_FOUND"),
-            get_slave_exception_by_error,
+            SlaveErrorCode,
             request_retries=request_retries,
             request_retry_waiting=request_retry_waiting,
             channel=channel,
@@ -106,6 +109,9 @@ class Slave(SlaveRoutes):
         self._incarnation = secrets.token_hex(8) if incarnation is None else incarnation
         self._state = LinkState()
         self._slots = TaskSlots(max_tasks, self._run_job, self._report)
+        SlaveRoutes(
+            self, self._checks, self._state, self._slots, self._counters, self._client_at, self._incarnation
+        ).add_to(self._endpoint)
         self._announcer: Announcer | None = None
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
@@ -162,16 +168,10 @@ class Slave(SlaveRoutes):
         Raises:
             ServiceClosed: the slave has not started, or has enrolled already.
         """
-        if self._server is None or self._shutting_down.is_set() or self._announcer is not None:
+        if self._server is None or self._checks.shutting_down.is_set() or self._announcer is not None:
             raise ServiceClosed("enrol once, after start and before shutdown")
-        message = {
-            "name": name,
-            "role": role,
-            "address": self.my_address,
-            "incarnation": self._incarnation,
-            "resource": dict(resource or {}),
-        }
-        client = self._client_to(master_address, self._guard.headers(), retries=0)
+        message = Enrol(name, role, self.my_address, self._incarnation, dict(resource or {}))
+        client = self._client_at(master_address, None, retries=0)
         self._announcer = Announcer(client, message, self._state, self._fenced)
         self._announcer.start()
 
@@ -192,6 +192,12 @@ class Slave(SlaveRoutes):
         raise ConnectTimeout(f"no master connected within {timeout_s} s")
 
     # Life.
+
+    def _client_at(self, master_address: str, token: str | None, retries: int | None = None) -> Client:
+        target = split_http_address(master_address, DEFAULT_MASTER_PORT)
+        if self._transport.https and not target[2]:
+            raise ValueError(f"{master_address!r}: the token must not be sent without TLS")
+        return self._client_to(target, token, get_master_exception_by_error, retries)
 
     def _begin(self) -> None:
         self._heart.start()
@@ -227,7 +233,7 @@ class Slave(SlaveRoutes):
         outcome = job.outcome
         if outcome is None:
             raise RuntimeError(f"task {job.id} is reported before it is over")
-        link: Link = job.link
+        link = job.link
         if self._state.current is not link:
             self._counters.add("results_dropped")
             return
@@ -252,12 +258,7 @@ class Slave(SlaveRoutes):
             self._lose(job.link, second)
 
     def _send_outcome(self, job: Job, outcome: Outcome) -> None:
-        message = {
-            "task": {"id": job.id},
-            "result": outcome.result,
-            "message": outcome.message,
-            "worker": {"incarnation": self._incarnation},
-        }
+        message = Result(TaskName(job.id), outcome.result, outcome.message, Process(self._incarnation))
         path = "/slave/task/complete" if outcome.completed else "/slave/task/fail"
         job.link.client.request("PUT", path, message)
 
@@ -271,7 +272,7 @@ class Slave(SlaveRoutes):
                     self._lose(link, error)
 
     def _lose(self, link: Link, error: Exception) -> None:
-        if not self._state.drop(link) or self._shutting_down.is_set():
+        if not self._state.drop(link) or self._checks.shutting_down.is_set():
             return
         self._counters.add("connections_lost")
         level = logging.INFO if isinstance(error, (ServiceClosed, MasterSystemShuttingDown)) else logging.WARNING

@@ -1,19 +1,21 @@
-"""n-step data over columns: all pieces of a batch at once, row by row equal to the classic list version."""
+"""n-step data over columns: all segments of a batch at once, row by row equal to the classic list version."""
 
 from typing import Any
 
 import numpy as np
 import torch
 
+Column = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
 
-def piece_ends(num_rows: int, lengths: np.ndarray | None) -> np.ndarray:
-    """int64 ``[N]``: for every row the position after the last row of its piece (``lengths=None``: one piece)."""
+
+def segment_ends(num_rows: int, lengths: np.ndarray | None) -> np.ndarray:
+    """int64 ``[N]``: for every row the position after the last row of its segment (``lengths=None``: one segment)."""
     if lengths is None:
         return np.full(num_rows, num_rows, dtype=np.int64)
     return np.repeat(np.cumsum(lengths), lengths)
 
 
-def gather(column: Any, index: np.ndarray) -> Any:
+def gather(column: Column, index: np.ndarray) -> Any:
     """Rows ``index`` (any shape) of a column or of a nested dict of columns; lists take 1-D indices only."""
     if isinstance(column, dict):
         return {key: gather(value, index) for key, value in column.items()}
@@ -25,7 +27,7 @@ def gather(column: Any, index: np.ndarray) -> Any:
     return [column[i] for i in index.tolist()]
 
 
-def _scatter(target: Any, source: Any, rows: np.ndarray) -> None:
+def _scatter(target: Column, source: Any, rows: np.ndarray) -> None:
     """Write ``source`` into the given rows of ``target``, a fresh column of the same nesting."""
     if isinstance(target, dict):
         for key, value in target.items():
@@ -40,7 +42,7 @@ def _scatter(target: Any, source: Any, rows: np.ndarray) -> None:
 
 
 def _next_obs(columns: dict[str, Any], nstep: int, ends: np.ndarray) -> Any:
-    """``obs`` n steps ahead where the piece has it, the last ``next_obs`` of the piece elsewhere."""
+    """``obs`` n steps ahead where the segment has it, the last ``next_obs`` of the segment elsewhere."""
     ahead = np.arange(len(ends)) + nstep
     tail = np.flatnonzero(ahead >= ends)
     last = gather(columns["next_obs"], ends[tail] - 1)
@@ -51,8 +53,8 @@ def _next_obs(columns: dict[str, Any], nstep: int, ends: np.ndarray) -> Any:
     return result
 
 
-def _window(reward: Any, offset: int, ends: np.ndarray) -> Any:
-    """The reward ``offset`` rows ahead, zero past the end of the piece."""
+def _window(reward: Column, offset: int, ends: np.ndarray) -> Any:
+    """The reward ``offset`` rows ahead, zero past the end of the segment."""
     ahead = np.arange(len(ends)) + offset
     inside = ahead < ends
     rows = gather(reward, np.minimum(ahead, ends - 1))
@@ -60,7 +62,7 @@ def _window(reward: Any, offset: int, ends: np.ndarray) -> Any:
     return rows
 
 
-def _rewards(reward: Any, nstep: int, ends: np.ndarray, cum_reward: bool, gamma: float) -> Any:
+def _rewards(reward: Column, nstep: int, ends: np.ndarray, cum_reward: bool, gamma: float) -> Any:
     if isinstance(reward, (dict, list)):
         raise TypeError(
             f"n-step returns need a reward column that is a tensor or an array, got {type(reward).__name__}"

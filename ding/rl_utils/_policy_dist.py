@@ -1,14 +1,13 @@
 """Log-probabilities and entropies of policies, by direct formulas: one or two torch calls, no argument checks."""
 
 import math
-from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
 
-_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+from ding.rl_utils._types import MuSigma, PolicyOutput
 
-MuSigma = Mapping[str, torch.Tensor]
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Categorical:
@@ -41,6 +40,14 @@ class DiagonalNormal:
     def entropy(self) -> torch.Tensor:
         """Differential entropy ``[*S]`` in nats."""
         return (0.5 + _LOG_SQRT_2PI + self.sigma.log()).expand_as(self.mu).sum(-1)
+
+
+Policy = Categorical | DiagonalNormal
+
+
+def policy_of(output: PolicyOutput) -> Policy:
+    """The policy with logits, or of independent normals with mu and sigma."""
+    return Categorical(output) if isinstance(output, torch.Tensor) else DiagonalNormal(output)
 
 
 def with_action_dim(mu_sigma: MuSigma) -> MuSigma:

@@ -1,12 +1,9 @@
 """The clipped surrogate objective and the clipped value loss that the PPO family shares."""
 
-from difflib import get_close_matches
-
 import torch
 
 from ding.rl_utils._policy_dist import weighted
-
-_KL_TYPES = ("k1", "k2", "k3")
+from ding.utils.default_helper import did_you_mean
 
 
 def check_dual_clip(dual_clip: float | None) -> None:
@@ -64,9 +61,7 @@ def kl_estimate(log_ratio: torch.Tensor, kl_type: str) -> torch.Tensor:
         return 0.5 * log_ratio.square().mean()
     if kl_type == "k3":
         return (torch.exp(-log_ratio) - 1 + log_ratio).mean()
-    near = get_close_matches(str(kl_type), _KL_TYPES, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise ValueError(f"kl_type={kl_type!r} is unknown, expected one of {', '.join(_KL_TYPES)}{hint}")
+    raise ValueError(f"kl_type={kl_type!r} is unknown.{did_you_mean(kl_type, ('k1', 'k2', 'k3'))}")
 
 
 def clipped_value_loss(

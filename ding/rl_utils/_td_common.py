@@ -4,15 +4,16 @@ Everything here keeps the number of torch calls low: at the usual batch sizes a 
 """
 
 from collections import namedtuple
-from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from torch import nn
 
+from ding.rl_utils._types import Data, Gamma, ValueGamma
+
 MSE = nn.MSELoss(reduction="none")
 
-nstep_return_data = namedtuple("nstep_return_data", ["reward", "next_value", "done"])
+nstep_return_data = namedtuple("nstep_return_data", "reward next_value done")
 
 
 def elementwise(criterion: nn.Module, prediction: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -59,9 +60,7 @@ def _check_steps(reward: torch.Tensor, nstep: int) -> None:
         raise AssertionError(f"reward must have nstep={nstep} rows (time first), got shape {tuple(reward.shape)}")
 
 
-def _summed_reward(
-    reward: torch.Tensor, gamma: float | Sequence[torch.Tensor], nstep: int
-) -> tuple[torch.Tensor, float | torch.Tensor]:
+def _summed_reward(reward: torch.Tensor, gamma: Gamma, nstep: int) -> tuple[torch.Tensor, float | torch.Tensor]:
     """Discounted sum of the rewards ``[n, B, ...]`` and the discount of what follows them."""
     if isinstance(gamma, float):
         if nstep == 1:
@@ -98,10 +97,10 @@ def bootstrap(
 
 
 def nstep_return(
-    data: tuple,
-    gamma: float | Sequence[torch.Tensor],
+    data: Data,
+    gamma: Gamma,
     nstep: int,
-    value_gamma: float | torch.Tensor | None = None,
+    value_gamma: ValueGamma = None,
 ) -> torch.Tensor:
     """n-step return (Sutton and Barto 2018, 7.1): ``sum_i gamma^i r_i + G * next_value * (1 - done)``.
 
@@ -124,10 +123,10 @@ def td_target(
     reward: torch.Tensor,
     next_value: torch.Tensor,
     done: torch.Tensor,
-    gamma: float | Sequence[torch.Tensor],
+    gamma: Gamma,
     nstep: int,
     cum_reward: bool,
-    value_gamma: float | torch.Tensor | None,
+    value_gamma: ValueGamma,
 ) -> torch.Tensor:
     """n-step target, also for rewards ``[B]`` that are summed already (``cum_reward``)."""
     if not cum_reward:

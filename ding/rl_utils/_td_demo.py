@@ -1,33 +1,22 @@
 """TD errors for learning from demonstrations (DQfD; Hester et al. 2018, arXiv:1704.03732)."""
 
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from ding.rl_utils._td_common import MSE, align, bootstrap, elementwise, select, td_target
+from ding.rl_utils._types import Data, Gamma, ValueGamma
 from ding.rl_utils.value_rescale import value_inv_transform, value_transform
 
-Gamma = float | Sequence[torch.Tensor]
 Transform = Callable[[torch.Tensor], torch.Tensor]
 DqfdResult = tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
 
 dqfd_nstep_td_data = namedtuple(
     "dqfd_nstep_td_data",
-    [
-        "q",
-        "next_n_q",
-        "action",
-        "next_n_action",
-        "reward",
-        "done",
-        "done_one_step",
-        "weight",
-        "new_n_q_one_step",
-        "next_n_action_one_step",
-        "is_expert",
-    ],
+    "q next_n_q action next_n_action reward done done_one_step weight new_n_q_one_step next_n_action_one_step"
+    " is_expert",
 )
 
 
@@ -42,13 +31,13 @@ def _supervised_margin(q: torch.Tensor, action: torch.Tensor, is_expert: torch.T
 
 
 def _dqfd(
-    data: tuple,
+    data: Data,
     gamma: Gamma,
     scales: tuple[float, float, float],
     margin: float,
     nstep: int,
     cum_reward: bool,
-    value_gamma: float | torch.Tensor | None,
+    value_gamma: ValueGamma,
     criterion: nn.Module,
     transforms: tuple[Transform, Transform],
 ) -> DqfdResult:
@@ -73,7 +62,7 @@ def _dqfd(
 
 
 def dqfd_nstep_td_error(
-    data: tuple,
+    data: Data,
     gamma: Gamma,
     lambda_n_step_td: float,
     lambda_supervised_loss: float,
@@ -81,7 +70,7 @@ def dqfd_nstep_td_error(
     lambda_one_step_td: float = 1.0,
     nstep: int = 1,
     cum_reward: bool = False,
-    value_gamma: float | torch.Tensor | None = None,
+    value_gamma: ValueGamma = None,
     criterion: nn.Module = MSE,
 ) -> DqfdResult:
     """Weighted sum of the n-step loss, the one-step loss and the large-margin loss towards the expert's action.
@@ -97,7 +86,7 @@ def dqfd_nstep_td_error(
 
 
 def dqfd_nstep_td_error_with_rescale(
-    data: tuple,
+    data: Data,
     gamma: Gamma,
     lambda_n_step_td: float,
     lambda_supervised_loss: float,
@@ -105,7 +94,7 @@ def dqfd_nstep_td_error_with_rescale(
     margin_function: float,
     nstep: int = 1,
     cum_reward: bool = False,
-    value_gamma: float | torch.Tensor | None = None,
+    value_gamma: ValueGamma = None,
     criterion: nn.Module = MSE,
     trans_fn: Transform = value_transform,
     inv_trans_fn: Transform = value_inv_transform,

@@ -1,19 +1,15 @@
 """Categorical distributional TD errors (C51; Bellemare et al. 2017, arXiv:1707.06887)."""
 
 from collections import namedtuple
-from collections.abc import Sequence
 
 import torch
 
 from ding.rl_utils._td_common import td_target, weighted_mean
+from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
 
-dist_1step_td_data = namedtuple(
-    "dist_1step_td_data", ["dist", "next_dist", "act", "next_act", "reward", "done", "weight"]
-)
+dist_1step_td_data = namedtuple("dist_1step_td_data", "dist next_dist act next_act reward done weight")
 # The type name is the public one, although the tuple is another.
-dist_nstep_td_data = namedtuple(  # type: ignore[name-match]
-    "dist_1step_td_data", ["dist", "next_n_dist", "act", "next_n_act", "reward", "done", "weight"]
-)
+dist_nstep_td_data = namedtuple("dist_1step_td_data", "dist next_n_dist act next_n_act reward done weight")  # type: ignore[name-match]
 
 
 def _at_action(dist: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
@@ -45,14 +41,14 @@ def _cross_entropy(dist: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def dist_nstep_td_error(
-    data: tuple,
-    gamma: float | Sequence[torch.Tensor],
+    data: Data,
+    gamma: Gamma,
     v_min: float,
     v_max: float,
     n_atom: int,
     nstep: int = 1,
-    value_gamma: float | torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    value_gamma: ValueGamma = None,
+) -> LossAndPerSample:
     """n-step cross entropy between projected target and predicted distribution: ``(loss, per-sample)``.
 
     ``data``: ``dist_nstep_td_data``; dist and next_n_dist probabilities ``[B, N, n_atom]`` over atoms evenly spaced in
@@ -69,7 +65,7 @@ def dist_nstep_td_error(
     return weighted_mean(per_sample, weight), per_sample
 
 
-def dist_1step_td_error(data: tuple, gamma: float, v_min: float, v_max: float, n_atom: int) -> torch.Tensor:
+def dist_1step_td_error(data: Data, gamma: float, v_min: float, v_max: float, n_atom: int) -> torch.Tensor:
     """:func:`dist_nstep_td_error` for one step and reward ``[B]``; returns the loss only."""
     dist, next_dist, act, next_act, reward, done, weight = data
     one_step = dist_nstep_td_data(dist, next_dist, act, next_act, reward.unsqueeze(0), done, weight)

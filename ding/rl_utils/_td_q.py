@@ -1,30 +1,26 @@
 """TD errors of action values. Per-sample errors are losses (squared by the default criterion), not priorities."""
 
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ding.rl_utils._td_common import MSE, bootstrap, elementwise, select, td_target, weighted_mean
+from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
 from ding.rl_utils.value_rescale import value_inv_transform, value_transform
 
-Gamma = float | Sequence[torch.Tensor]
-ValueGamma = float | torch.Tensor | None
-
-q_1step_td_data = namedtuple("q_1step_td_data", ["q", "next_q", "act", "next_act", "reward", "done", "weight"])
-m_q_1step_td_data = namedtuple("m_q_1step_td_data", ["q", "target_q", "next_q", "act", "reward", "done", "weight"])
-q_v_1step_td_data = namedtuple("q_v_1step_td_data", ["q", "v", "act", "reward", "done", "weight"])
-q_nstep_td_data = namedtuple(
-    "q_nstep_td_data", ["q", "next_n_q", "action", "next_n_action", "reward", "done", "weight"]
-)
+q_1step_td_data = namedtuple("q_1step_td_data", "q next_q act next_act reward done weight")
+m_q_1step_td_data = namedtuple("m_q_1step_td_data", "q target_q next_q act reward done weight")
+q_v_1step_td_data = namedtuple("q_v_1step_td_data", "q v act reward done weight")
+q_nstep_td_data = namedtuple("q_nstep_td_data", "q next_n_q action next_n_action reward done weight")
 
 # Soft values beyond the range of floats are cut to this size.
 _SOFT_VALUE_LIMIT = 20.0
 
 
-def q_1step_td_error(data: tuple, gamma: float, criterion: nn.Module = MSE) -> torch.Tensor:
+def q_1step_td_error(data: Data, gamma: float, criterion: nn.Module = MSE) -> torch.Tensor:
     """One-step TD loss of action values (Watkins and Dayan 1992), a 0-d tensor.
 
     ``data``: ``q_1step_td_data``; q and next_q ``[B, N]``, act and next_act int64 ``[B]``, reward, done, weight
@@ -38,7 +34,7 @@ def q_1step_td_error(data: tuple, gamma: float, criterion: nn.Module = MSE) -> t
     return weighted_mean(elementwise(criterion, select(q, act), target), weight)
 
 
-def q_v_1step_td_error(data: tuple, gamma: float, criterion: nn.Module = MSE) -> tuple[torch.Tensor, torch.Tensor]:
+def q_v_1step_td_error(data: Data, gamma: float, criterion: nn.Module = MSE) -> LossAndPerSample:
     """TD error of action values against state values: ``(loss, per-sample)``.
 
     ``data``: ``q_v_1step_td_data``; q ``[B, N]`` and act ``[B]``, or ``[B, A, N]`` and ``[B, A]``; v of the shape of
@@ -52,7 +48,7 @@ def q_v_1step_td_error(data: tuple, gamma: float, criterion: nn.Module = MSE) ->
 
 
 def m_q_1step_td_error(
-    data: tuple, gamma: float, tau: float, alpha: float, criterion: nn.Module = MSE
+    data: Data, gamma: float, tau: float, alpha: float, criterion: nn.Module = MSE
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Munchausen TD error (Vieillard et al. 2020, arXiv:2007.14430).
 
@@ -79,13 +75,13 @@ def m_q_1step_td_error(
 
 
 def q_nstep_td_error(
-    data: tuple,
+    data: Data,
     gamma: Gamma,
     nstep: int = 1,
     cum_reward: bool = False,
     value_gamma: ValueGamma = None,
     criterion: nn.Module = MSE,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> LossAndPerSample:
     """n-step TD error of action values: ``(loss, per-sample)``.
 
     ``data``: ``q_nstep_td_data``; q and next_n_q ``[B, N]``, action and next_n_action int64 ``[B]``, reward ``[n, B]``
@@ -101,13 +97,13 @@ def q_nstep_td_error(
 
 
 def bdq_nstep_td_error(
-    data: tuple,
+    data: Data,
     gamma: Gamma,
     nstep: int = 1,
     cum_reward: bool = False,
     value_gamma: ValueGamma = None,
     criterion: nn.Module = MSE,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> LossAndPerSample:
     """n-step TD error of a branching network (Tavakoli et al. 2018, arXiv:1711.08946): ``(loss, per-sample [B])``.
 
     As :func:`q_nstep_td_error` with q ``[B, D, N]`` and action ``[B, D]``; the error of a sample is the mean over its D
@@ -121,14 +117,14 @@ def bdq_nstep_td_error(
 
 
 def q_nstep_td_error_with_rescale(
-    data: tuple,
+    data: Data,
     gamma: Gamma,
     nstep: int = 1,
     value_gamma: ValueGamma = None,
     criterion: nn.Module = MSE,
     trans_fn: Callable[[torch.Tensor], torch.Tensor] = value_transform,
     inv_trans_fn: Callable[[torch.Tensor], torch.Tensor] = value_inv_transform,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> LossAndPerSample:
     """:func:`q_nstep_td_error` for values learned under ``trans_fn`` (Pohlen et al. 2018, arXiv:1805.11593)."""
     q, next_n_q, action, next_n_action, reward, done, weight = data
     with torch.no_grad():
@@ -139,7 +135,7 @@ def q_nstep_td_error_with_rescale(
 
 
 def q_nstep_sql_td_error(
-    data: tuple,
+    data: Data,
     gamma: Gamma,
     alpha: float,
     nstep: int = 1,

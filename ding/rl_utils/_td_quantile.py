@@ -1,27 +1,17 @@
 """Quantile TD errors: QR-DQN, IQN, FQF."""
 
 from collections import namedtuple
-from collections.abc import Sequence
 
 import torch
 
 from ding.rl_utils._td_common import td_target, weighted_mean
+from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
 
-Gamma = float | Sequence[torch.Tensor]
-ValueGamma = float | torch.Tensor | None
-LossAndPerSample = tuple[torch.Tensor, torch.Tensor]
-
-qrdqn_nstep_td_data = namedtuple(
-    "qrdqn_nstep_td_data", ["q", "next_n_q", "action", "next_n_action", "reward", "done", "tau", "weight"]
-)
+qrdqn_nstep_td_data = namedtuple("qrdqn_nstep_td_data", "q next_n_q action next_n_action reward done tau weight")
 iqn_nstep_td_data = namedtuple(
-    "iqn_nstep_td_data",
-    ["q", "next_n_q", "action", "next_n_action", "reward", "done", "replay_quantiles", "weight"],
+    "iqn_nstep_td_data", "q next_n_q action next_n_action reward done replay_quantiles weight"
 )
-fqf_nstep_td_data = namedtuple(
-    "fqf_nstep_td_data",
-    ["q", "next_n_q", "action", "next_n_action", "reward", "done", "quantiles_hats", "weight"],
-)
+fqf_nstep_td_data = namedtuple("fqf_nstep_td_data", "q next_n_q action next_n_action reward done quantiles_hats weight")
 
 
 def evaluate_quantile_at_action(q_s: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
@@ -39,7 +29,7 @@ def _asymmetric(tau: torch.Tensor, below: torch.Tensor, delta: torch.Tensor, kap
     return (tau - below.to(delta.dtype)).abs() * _huber(delta, kappa) / kappa
 
 
-def qrdqn_nstep_td_error(data: tuple, gamma: Gamma, nstep: int = 1, value_gamma: ValueGamma = None) -> LossAndPerSample:
+def qrdqn_nstep_td_error(data: Data, gamma: Gamma, nstep: int = 1, value_gamma: ValueGamma = None) -> LossAndPerSample:
     """Quantile regression (Dabney et al. 2018a, arXiv:1710.10044): ``(loss, per-sample [B])``.
 
     ``data``: ``qrdqn_nstep_td_data``; q and next_n_q ``[B, N, M]`` with M quantiles, tau ``[B, M, 1]`` (or ``[M, 1]``),
@@ -56,7 +46,7 @@ def qrdqn_nstep_td_error(data: tuple, gamma: Gamma, nstep: int = 1, value_gamma:
 
 
 def iqn_nstep_td_error(
-    data: tuple, gamma: Gamma, nstep: int = 1, kappa: float = 1.0, value_gamma: ValueGamma = None
+    data: Data, gamma: Gamma, nstep: int = 1, kappa: float = 1.0, value_gamma: ValueGamma = None
 ) -> LossAndPerSample:
     """Implicit quantiles (Dabney et al. 2018b, arXiv:1806.06923): ``(loss, per-sample [B])``.
 
@@ -76,7 +66,7 @@ def iqn_nstep_td_error(
 
 
 def fqf_nstep_td_error(
-    data: tuple, gamma: Gamma, nstep: int = 1, kappa: float = 1.0, value_gamma: ValueGamma = None
+    data: Data, gamma: Gamma, nstep: int = 1, kappa: float = 1.0, value_gamma: ValueGamma = None
 ) -> LossAndPerSample:
     """Quantile part of FQF (Yang et al. 2019, arXiv:1911.02140): ``(loss, per-sample [B])``.
 

@@ -1,22 +1,23 @@
 """TD errors of state values and lambda returns."""
 
 from collections import namedtuple
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import nn
 
 from ding.rl_utils._td_common import MSE, bootstrap, continues, elementwise, td_target, weighted_mean
+from ding.rl_utils._types import Data, Gamma, LossAndPerSample
+from ding.rl_utils.gae import backward_sums
 
-v_1step_td_data = namedtuple("v_1step_td_data", ["v", "next_v", "reward", "done", "weight"])
-v_nstep_td_data = namedtuple("v_nstep_td_data", ["v", "next_n_v", "reward", "done", "weight", "value_gamma"])
-td_lambda_data = namedtuple("td_lambda_data", ["value", "reward", "weight"])
+v_1step_td_data = namedtuple("v_1step_td_data", "v next_v reward done weight")
+v_nstep_td_data = namedtuple("v_nstep_td_data", "v next_n_v reward done weight value_gamma")
+td_lambda_data = namedtuple("td_lambda_data", "value reward weight")
 
 PerStep = float | torch.Tensor
 
 
-def v_1step_td_error(data: tuple, gamma: float, criterion: nn.Module = MSE) -> tuple[torch.Tensor, torch.Tensor]:
+def v_1step_td_error(data: Data, gamma: float, criterion: nn.Module = MSE) -> LossAndPerSample:
     """One-step TD error of state values: ``(loss, per-sample)``.
 
     ``data``: ``v_1step_td_data``; v and next_v ``[B]`` or ``[B, A]``, reward, done (or ``None``) and weight ``[B]``.
@@ -28,9 +29,7 @@ def v_1step_td_error(data: tuple, gamma: float, criterion: nn.Module = MSE) -> t
     return weighted_mean(per_sample, weight), per_sample
 
 
-def v_nstep_td_error(
-    data: tuple, gamma: float | Sequence[torch.Tensor], nstep: int = 1, criterion: nn.Module = MSE
-) -> tuple[torch.Tensor, torch.Tensor]:
+def v_nstep_td_error(data: Data, gamma: Gamma, nstep: int = 1, criterion: nn.Module = MSE) -> LossAndPerSample:
     """n-step TD error of state values: ``(loss, per-sample)``.
 
     ``data``: ``v_nstep_td_data``; v and next_n_v ``[B]``, reward ``[n, B]``, done, weight and value_gamma ``[B]``.
@@ -49,7 +48,7 @@ def multistep_forward_view(
     lambda_: PerStep,
     done: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Lambda returns (Sutton and Barto 2018, 12.1) of a piece of T steps.
+    """Lambda returns (Sutton and Barto 2018, 12.1) of a segment of T steps.
 
     ``bootstrap_values`` ``[T, B]`` are the values of the *next* states, rewards ``[T, B]``, ``gammas`` and ``lambda_``
     numbers or ``[T, B]``, done ``[T, B]`` or ``None``. Returns ``[T, B]``.
@@ -60,11 +59,7 @@ def multistep_forward_view(
     if done is not None:
         mask = continues(done, rewards.dtype)
         carried, fresh, last = carried * mask, fresh * mask, last * mask[-1]
-    result = [rewards[-1] + last]
-    base = rewards + fresh
-    for step in range(rewards.shape[0] - 2, -1, -1):
-        result.append(base[step] + carried[step] * result[-1])
-    return torch.stack(result[::-1])
+    return backward_sums(rewards + torch.cat([fresh[:-1], last.unsqueeze(0)]), carried)
 
 
 def generalized_lambda_returns(
@@ -85,7 +80,7 @@ def generalized_lambda_returns(
     return multistep_forward_view(bootstrap_values[1:], rewards, gammas, lambda_, done)
 
 
-def td_lambda_error(data: tuple, gamma: float = 0.9, lambda_: float = 0.8) -> torch.Tensor:
+def td_lambda_error(data: Data, gamma: float = 0.9, lambda_: float = 0.8) -> torch.Tensor:
     """``0.5 mean(weight (value - lambda return)^2)``, a 0-d loss.
 
     ``data``: ``td_lambda_data``; value ``[T + 1, B]``, reward ``[T, B]``, weight ``[T, B]`` or ``None``.

@@ -2,19 +2,19 @@
 
 Each function takes a list of transition dicts, which it changes in place and returns, or a batch with ``columns`` and
 ``lengths`` (:class:`ding.data.TransitionBatch`), which it leaves alone: the result is a new batch that shares what did
-not change. ``lengths`` are the lengths of the trajectory pieces of which the batch consists.
+not change. ``lengths`` are the lengths of the trajectory segments of which the batch consists.
 """
 
 import copy
 from collections.abc import Mapping, MutableSequence, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import torch
 
-from ding.rl_utils._adder_columns import nstep_columns, piece_ends
+from ding.rl_utils._adder_columns import nstep_columns, segment_ends
 from ding.rl_utils.gae import gae, gae_data
+from ding.utils.default_helper import did_you_mean
 
 Transition = dict[str, Any]
 
@@ -23,7 +23,7 @@ _LAST_FN_TYPES = ("last", "drop", "null_padding")
 _UNSPLIT_KEYS = ("prev_state",)
 
 
-def is_columnar(data: Any) -> bool:
+def is_columnar(data: object) -> bool:
     """Whether ``data`` is a batch of columns and not a list of transitions."""
     return hasattr(data, "columns") and hasattr(data, "lengths")
 
@@ -46,15 +46,15 @@ def get_nstep_return_data(
 ) -> Any:
     """Let every transition look n steps ahead; ``nstep=1`` returns ``data`` unchanged.
 
-    Transition i of a piece of ``len`` gets ``next_obs`` = obs of i + n, ``reward`` = the n rewards concatenated
+    Transition i of a segment of ``len`` gets ``next_obs`` = obs of i + n, ``reward`` = the n rewards concatenated
     ``(n,)`` (``cum_reward``: their discounted sum), ``done`` of i + n - 1 and ``value_gamma`` = ``gamma^n``. Where
     fewer than n steps follow: next_obs and done of the last one, rewards padded with zeros and ``value_gamma =
     gamma^(len - i)``, the discount of the bootstrap value that far ahead. With ``correct_terminate_gamma=False`` there
     is no ``value_gamma``, and a loss takes ``gamma^n`` throughout.
 
     Args:
-        data: list of transitions of one piece with ``obs``, ``reward``, ``done`` (and ``next_obs``), or a batch.
-        reference_tail: use DI-engine's ``gamma^(len - i - 1)`` for the last n transitions of a piece.
+        data: list of transitions of one segment with ``obs``, ``reward``, ``done`` (and ``next_obs``), or a batch.
+        reference_tail: use DI-engine's ``gamma^(len - i - 1)`` for the last n transitions of a segment.
 
     Raises ``ValueError`` for ``nstep < 1``.
     """
@@ -65,7 +65,7 @@ def get_nstep_return_data(
     discounts = _discounts(gamma, nstep, reference_tail) if correct_terminate_gamma else None
     if is_columnar(data):
         columns = data.columns
-        ends = piece_ends(len(data), data.lengths)
+        ends = segment_ends(len(data), data.lengths)
         changed = nstep_columns(columns, ends, nstep, cum_reward, gamma, discounts)
         return type(data)({**columns, **changed}, lengths=data.lengths)
     rewards = _row_rewards([item["reward"] for item in data], nstep, cum_reward, gamma)
@@ -101,28 +101,28 @@ def _row_rewards(rewards: list[Any], nstep: int, cum_reward: bool, gamma: float)
 
 
 def get_gae(data: Any, last_value: torch.Tensor, gamma: float, gae_lambda: float, cuda: bool) -> Any:
-    """Add ``adv`` (see :func:`ding.rl_utils.gae.gae`, without a done mask inside the piece) to every transition.
+    """Add ``adv`` (see :func:`ding.rl_utils.gae.gae`, without a done mask inside the segment) to every transition.
 
     Args:
-        data: list of transitions of one piece with ``value`` and ``reward`` tensors, or a batch.
+        data: list of transitions of one segment with ``value`` and ``reward`` tensors, or a batch.
         last_value: value of the state after the last transition, of the shape of one ``value``; for a batch one per
-            piece, ``[S, ...]``.
+            segment, ``[S, ...]``.
         cuda: compute on the GPU. The advantages come back on the CPU.
     """
     if is_columnar(data):
         columns = data.columns
-        adv = _piecewise_gae(columns["value"], columns["reward"], data.lengths, last_value, gamma, gae_lambda, cuda)
+        adv = _segment_gae(columns["value"], columns["reward"], data.lengths, last_value, gamma, gae_lambda, cuda)
         return type(data)({**columns, "adv": adv}, lengths=data.lengths)
     value = torch.stack([torch.as_tensor(item["value"]) for item in data])
     reward = torch.stack([torch.as_tensor(item["reward"]) for item in data])
     last_value = torch.as_tensor(last_value).reshape(1, *value.shape[1:])
-    adv = _piecewise_gae(value, reward, None, last_value, gamma, gae_lambda, cuda)
+    adv = _segment_gae(value, reward, None, last_value, gamma, gae_lambda, cuda)
     for item, advantage in zip(data, adv.unbind(0)):
         item["adv"] = advantage
     return data
 
 
-def _piecewise_gae(
+def _segment_gae(
     value: torch.Tensor,
     reward: torch.Tensor,
     lengths: np.ndarray | None,
@@ -131,7 +131,7 @@ def _piecewise_gae(
     gae_lambda: float,
     cuda: bool,
 ) -> torch.Tensor:
-    last_rows = np.unique(piece_ends(len(value), lengths)) - 1
+    last_rows = np.unique(segment_ends(len(value), lengths)) - 1
     next_value = torch.roll(value, -1, 0)
     next_value[torch.from_numpy(last_rows)] = torch.as_tensor(last_value, dtype=value.dtype).reshape(
         len(last_rows), *value.shape[1:]
@@ -148,9 +148,9 @@ def _piecewise_gae(
 def get_gae_with_default_last_value(
     data: MutableSequence[Transition], done: bool, gamma: float, gae_lambda: float, cuda: bool
 ) -> Any:
-    """:func:`get_gae` for a list or deque of one piece that carries its own last value.
+    """:func:`get_gae` for a list or deque of one segment that carries its own last value.
 
-    When the piece is ``done`` the value after it is zero; otherwise the last transition is taken out of ``data`` and
+    When the segment is ``done`` the value after it is zero; otherwise the last transition is taken out of ``data`` and
     its value is used.
     """
     last_value = torch.zeros_like(data[-1]["value"]) if done else data.pop()["value"]
@@ -160,20 +160,19 @@ def get_gae_with_default_last_value(
 def get_train_sample(
     data: Any, unroll_len: int, last_fn_type: str = "last", null_transition: Transition | None = None
 ) -> Any:
-    """Cut each piece into sequences of ``unroll_len`` steps; ``unroll_len=1`` returns ``data`` unchanged.
+    """Cut each segment into sequences of ``unroll_len`` steps; ``unroll_len=1`` returns ``data`` unchanged.
 
-    What is left over at the end of a piece is filled up by ``last_fn_type``: ``'last'`` with the steps before it
-    (padding when the whole piece is too short), ``'null_padding'`` with copies that have ``null=True``, ``done=True``,
-    zero ``obs``, ``action``, ``reward`` and ``value_gamma`` (or with ``null_transition``), ``'drop'`` not at all.
+    What is left over at the end of a segment is filled up by ``last_fn_type``: ``'last'`` with the steps before it
+    (padding when the whole segment is too short), ``'null_padding'`` with copies that have ``null=True``,
+    ``done=True``, zero ``obs``, ``action``, ``reward`` and ``value_gamma`` (or with ``null_transition``), ``'drop'``
+    not at all.
 
     Returns a list of dicts of lists (nested dicts too, except ``prev_state``), or a batch of such rows for a batch. The
-    ``lengths`` of that are the numbers of sequences of the pieces (None when a piece gave none).
+    ``lengths`` of that are the numbers of sequences of the segments (None when a segment gave none).
     Raises ``ValueError`` for ``unroll_len < 1`` and for another ``last_fn_type``.
     """
     if last_fn_type not in _LAST_FN_TYPES:
-        near = get_close_matches(str(last_fn_type), _LAST_FN_TYPES, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"last_fn_type={last_fn_type!r} is unknown, expected {', '.join(_LAST_FN_TYPES)}{hint}")
+        raise ValueError(f"last_fn_type={last_fn_type!r} is unknown.{did_you_mean(last_fn_type, _LAST_FN_TYPES)}")
     if unroll_len < 1:
         raise ValueError(f"unroll_len must be at least 1, got {unroll_len}")
     if unroll_len == 1:
@@ -196,17 +195,17 @@ def get_train_sample(
 def _unroll(
     data: list[Transition], unroll_len: int, last_fn_type: str, null_transition: Transition | None
 ) -> list[Transition]:
-    pieces = [data[i : i + unroll_len] for i in range(0, len(data), unroll_len)]
+    segments = [data[i : i + unroll_len] for i in range(0, len(data), unroll_len)]
     missing = -len(data) % unroll_len
     if missing:
-        rest = pieces.pop()
-        if last_fn_type == "last" and pieces:
+        rest = segments.pop()
+        if last_fn_type == "last" and segments:
             # Copies, because a step must not be shared between two samples.
-            pieces.append([*copy.deepcopy(pieces[-1][-missing:]), *rest])
+            segments.append([*copy.deepcopy(segments[-1][-missing:]), *rest])
         elif last_fn_type != "drop":
             template = _null_like(rest[0]) if null_transition is None else null_transition
-            pieces.append([*rest, *(copy.deepcopy(template) for _ in range(missing))])
-    return [_time_lists(piece) for piece in pieces]
+            segments.append([*rest, *(copy.deepcopy(template) for _ in range(missing))])
+    return [_time_lists(segment) for segment in segments]
 
 
 def _null_like(transition: Transition) -> Transition:

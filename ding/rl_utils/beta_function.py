@@ -4,7 +4,7 @@ Each maps fractions in [0, 1], a tensor of any shape or a float, to fractions.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -32,4 +32,4 @@ def Pow(x: _Fraction, eta: float = 0.0) -> _Fraction:
     return x**exponent if eta >= 0 else 1 - (1 - x) ** exponent
 
 
-beta_function_map: dict[str, Callable] = {"uniform": uniform, "CPW": cpw, "CVaR": CVaR, "Pow": Pow}
+beta_function_map: dict[str, Callable[..., Any]] = {"uniform": uniform, "CPW": cpw, "CVaR": CVaR, "Pow": Pow}

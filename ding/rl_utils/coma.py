@@ -8,12 +8,13 @@ import torch.nn.functional as F
 from ding.rl_utils._policy_dist import Categorical, weighted
 from ding.rl_utils._td_common import select
 from ding.rl_utils._td_value import generalized_lambda_returns
+from ding.rl_utils._types import Data
 
-coma_data = namedtuple("coma_data", ["logit", "action", "q_value", "target_q_value", "reward", "weight"])
-coma_loss = namedtuple("coma_loss", ["policy_loss", "q_value_loss", "entropy_loss"])
+coma_data = namedtuple("coma_data", "logit action q_value target_q_value reward weight")
+coma_loss = namedtuple("coma_loss", "policy_loss q_value_loss entropy_loss")
 
 
-def coma_error(data: tuple, gamma: float, lambda_: float) -> coma_loss:
+def coma_error(data: Data, gamma: float, lambda_: float) -> coma_loss:
     """Policy, action value and entropy losses, each 0-d.
 
     ``data``: ``coma_data``; logit, q_value and target_q_value ``[T, B, A, N]``, action int64 ``[T, B, A]``, reward

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 import torch
+
+from ding.utils.default_helper import did_you_mean
 
 _DECAYS = ("exp", "linear")
 
@@ -17,9 +18,7 @@ def get_epsilon_greedy_fn(start: float, end: float, decay: int, type_: str = "ex
     constant. Raises ``AssertionError`` for another type.
     """
     if type_ not in _DECAYS:
-        near = get_close_matches(str(type_), _DECAYS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise AssertionError(f"type_={type_!r} is unknown, expected one of {', '.join(_DECAYS)}{hint}")
+        raise AssertionError(f"type_={type_!r} is unknown.{did_you_mean(type_, _DECAYS)}")
 
     def exponential(x: int) -> float:
         return (start - end) * math.exp(-1 * x / decay) + end
@@ -133,7 +132,5 @@ noise_mapping: dict[str, Callable[..., BaseNoise]] = {"gauss": GaussianNoise, "o
 def create_noise_generator(noise_type: str, noise_kwargs: dict[str, Any]) -> BaseNoise:
     """The noise named ``'gauss'`` or ``'ou'`` with its arguments. Raises ``KeyError`` for another name."""
     if noise_type not in noise_mapping:
-        near = get_close_matches(str(noise_type), noise_mapping, n=1, cutoff=0.4)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise KeyError(f"noise_type={noise_type!r} is unknown, expected one of {', '.join(noise_mapping)}{hint}")
+        raise KeyError(f"noise_type={noise_type!r} is unknown.{did_you_mean(noise_type, noise_mapping)}")
     return noise_mapping[noise_type](**noise_kwargs)

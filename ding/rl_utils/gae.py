@@ -4,13 +4,19 @@ from collections import namedtuple
 
 import torch
 
-gae_data = namedtuple("gae_data", ["value", "next_value", "reward", "done", "traj_flag"])
+from ding.rl_utils._types import Data
+
+gae_data = namedtuple("gae_data", "value next_value reward done traj_flag")
 
 
-def _backward_sums(delta: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """``A_t = delta_t + factor_t A_{t+1}`` along dim 0; in numpy on the CPU, where a torch call costs far more."""
+def backward_sums(delta: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    """``A_t = delta_t + factor_t A_{t+1}`` along dim 0 of ``[T, ...]``.
+
+    On the CPU numpy does it, where a torch call costs far more.
+    """
     steps = delta.shape[0]
-    if delta.device.type == "cpu" and delta.dtype in (torch.float32, torch.float64) and not delta.requires_grad:
+    needs_grad = delta.requires_grad or factor.requires_grad
+    if delta.device.type == "cpu" and delta.dtype in (torch.float32, torch.float64) and not needs_grad:
         sums = delta.numpy().copy()
         factors = factor.numpy()
         if delta.dim() == 1:
@@ -29,12 +35,12 @@ def _backward_sums(delta: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
     return torch.stack(rows[::-1]) if rows else delta
 
 
-def gae(data: tuple, gamma: float = 0.99, lambda_: float = 0.97) -> torch.Tensor:
+def gae(data: Data, gamma: float = 0.99, lambda_: float = 0.97) -> torch.Tensor:
     """Advantages (Schulman et al. 2016, arXiv:1506.02438), of the shape of ``value``.
 
     ``data``: ``gae_data``; value and next_value float ``[T, ...]``, reward, done and traj_flag of the same shape or one
     dimension less (several agents share them). ``done`` (``None``: never) cuts the bootstrap value, ``traj_flag``
-    (``None``: as done) ends a piece: nothing is carried over it. The input is not modified.
+    (``None``: as done) ends a segment: nothing is carried over it. The input is not modified.
     """
     value, next_value, reward, done, traj_flag = data
     if done is None:
@@ -45,4 +51,4 @@ def gae(data: tuple, gamma: float = 0.99, lambda_: float = 0.97) -> torch.Tensor
         reward, done, flag = reward.unsqueeze(-1), done.unsqueeze(-1), flag.unsqueeze(-1)
     delta = reward + gamma * (1 - done) * next_value - value
     factor = (gamma * lambda_ * (1 - flag)).expand_as(delta)
-    return _backward_sums(delta, factor)
+    return backward_sums(delta, factor)

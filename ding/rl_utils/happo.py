@@ -7,7 +7,7 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, weighted, with_action_dim
+from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, Policy, weighted, with_action_dim
 from ding.rl_utils._surrogate import (
     change_stats,
     check_dual_clip,
@@ -15,22 +15,18 @@ from ding.rl_utils._surrogate import (
     clipped_value_loss,
     policy_ratio,
 )
+from ding.rl_utils._types import Data
 
-happo_data = namedtuple(
-    "happo_data",
-    ["logit_new", "logit_old", "action", "value_new", "value_old", "adv", "return_", "weight", "factor"],
-)
-happo_policy_data = namedtuple("happo_policy_data", ["logit_new", "logit_old", "action", "adv", "weight", "factor"])
-happo_value_data = namedtuple("happo_value_data", ["value_new", "value_old", "return_", "weight"])
-happo_loss = namedtuple("happo_loss", ["policy_loss", "value_loss", "entropy_loss"])
-happo_policy_loss = namedtuple("happo_policy_loss", ["policy_loss", "entropy_loss"])
-happo_info = namedtuple("happo_info", ["approx_kl", "clipfrac"])
-
-Policy = Categorical | DiagonalNormal
+happo_data = namedtuple("happo_data", "logit_new logit_old action value_new value_old adv return_ weight factor")
+happo_policy_data = namedtuple("happo_policy_data", "logit_new logit_old action adv weight factor")
+happo_value_data = namedtuple("happo_value_data", "value_new value_old return_ weight")
+happo_loss = namedtuple("happo_loss", "policy_loss value_loss entropy_loss")
+happo_policy_loss = namedtuple("happo_policy_loss", "policy_loss entropy_loss")
+happo_info = namedtuple("happo_info", "approx_kl clipfrac")
 
 
 def _policy_terms(
-    new: Policy, old: Policy, data: tuple, clip_ratio: float, dual_clip: float | None
+    new: Policy, old: Policy, data: Data, clip_ratio: float, dual_clip: float | None
 ) -> tuple[happo_policy_loss, happo_info]:
     check_dual_clip(dual_clip)
     _, _, action, adv, weight, factor = data
@@ -43,7 +39,7 @@ def _policy_terms(
 
 
 def happo_policy_error(
-    data: tuple, clip_ratio: float = 0.2, dual_clip: float | None = None
+    data: Data, clip_ratio: float = 0.2, dual_clip: float | None = None
 ) -> tuple[happo_policy_loss, happo_info]:
     """Clipped policy loss and entropy of a discrete policy.
 
@@ -54,27 +50,26 @@ def happo_policy_error(
 
 
 def happo_policy_error_continuous(
-    data: tuple, clip_ratio: float = 0.2, dual_clip: float | None = None
+    data: Data, clip_ratio: float = 0.2, dual_clip: float | None = None
 ) -> tuple[happo_policy_loss, happo_info]:
     """:func:`happo_policy_error` for mappings with mu and sigma ``[B, D]`` and actions ``[B, D]``."""
     old = DiagonalNormal(with_action_dim(data[1]))
     return _policy_terms(DiagonalNormal(data[0]), old, data, clip_ratio, dual_clip)
 
 
-def happo_value_error(data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
+def happo_value_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
     """Clipped value loss, 0-d. ``data``: ``happo_value_data``; all ``[B]``."""
     value_new, value_old, return_, weight = data
     return clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
 
 
-def _split(data: tuple) -> tuple[tuple, tuple]:
+def _split(data: Data) -> tuple[Data, Data]:
     new, old, action, value_new, value_old, adv, return_, weight, factor = data
-    policy_data = happo_policy_data(new, old, action, adv, weight, factor)
-    return policy_data, happo_value_data(value_new, value_old, return_, weight)
+    return (new, old, action, adv, weight, factor), (value_new, value_old, return_, weight)
 
 
 def happo_error(
-    data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
+    data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
 ) -> tuple[happo_loss, happo_info]:
     """:func:`happo_policy_error` and :func:`happo_value_error` together. ``data``: ``happo_data``."""
     policy_data, value_data = _split(data)
@@ -84,7 +79,7 @@ def happo_error(
 
 
 def happo_error_continuous(
-    data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
+    data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
 ) -> tuple[happo_loss, happo_info]:
     """:func:`happo_error` for mappings with mu and sigma ``[B, D]`` in the place of the logits.
 

@@ -1,18 +1,17 @@
 """Importance weights between two policies."""
 
-from difflib import get_close_matches
-from typing import Any
-
 import torch
 
-from ding.rl_utils._policy_dist import Categorical, DiagonalNormal
+from ding.rl_utils._policy_dist import policy_of
+from ding.rl_utils._types import PolicyOutput
+from ding.utils.default_helper import did_you_mean
 
 _SPACES = ("discrete", "continuous")
 
 
 def compute_importance_weights(
-    target_output: Any,
-    behaviour_output: Any,
+    target_output: PolicyOutput,
+    behaviour_output: PolicyOutput,
     action: torch.Tensor,
     action_space_type: str = "discrete",
     requires_grad: bool = False,
@@ -28,10 +27,7 @@ def compute_importance_weights(
     Raises ``AssertionError`` for another ``action_space_type``.
     """
     if action_space_type not in _SPACES:
-        near = get_close_matches(str(action_space_type), _SPACES, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        expected = " or ".join(_SPACES)
-        raise AssertionError(f"action_space_type={action_space_type!r} is unknown, expected {expected}{hint}")
-    policy = Categorical if action_space_type == "discrete" else DiagonalNormal
+        hint = did_you_mean(action_space_type, _SPACES)
+        raise AssertionError(f"action_space_type={action_space_type!r} is unknown.{hint}")
     with torch.set_grad_enabled(requires_grad and torch.is_grad_enabled()):
-        return torch.exp(policy(target_output).log_prob(action) - policy(behaviour_output).log_prob(action))
+        return torch.exp(policy_of(target_output).log_prob(action) - policy_of(behaviour_output).log_prob(action))

@@ -6,12 +6,13 @@ import torch
 
 from ding.rl_utils._policy_dist import Categorical, weighted
 from ding.rl_utils._surrogate import clipped_value_loss
+from ding.rl_utils._types import Data
 
-ppg_data = namedtuple("ppg_data", ["logit_new", "logit_old", "action", "value_new", "value_old", "return_", "weight"])
-ppg_joint_loss = namedtuple("ppg_joint_loss", ["auxiliary_loss", "behavioral_cloning_loss"])
+ppg_data = namedtuple("ppg_data", "logit_new logit_old action value_new value_old return_ weight")
+ppg_joint_loss = namedtuple("ppg_joint_loss", "auxiliary_loss behavioral_cloning_loss")
 
 
-def ppg_joint_error(data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True) -> ppg_joint_loss:
+def ppg_joint_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> ppg_joint_loss:
     """Value loss of the policy network and the divergence that keeps its policy where it was, each 0-d.
 
     ``data``: ``ppg_data``; logits ``[B, N]``, action ``[B]``, the rest ``[B]``, weight or ``None``. The auxiliary loss

@@ -8,7 +8,7 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, weighted, with_action_dim
+from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, Policy, weighted, with_action_dim
 from ding.rl_utils._surrogate import (
     change_stats,
     check_dual_clip,
@@ -17,58 +17,33 @@ from ding.rl_utils._surrogate import (
     kl_estimate,
     policy_ratio,
 )
+from ding.rl_utils._types import Data
 
 ppo_data = namedtuple(
-    "ppo_data",
-    [
-        "logit_new",
-        "logit_old",
-        "action",
-        "value_new",
-        "value_old",
-        "adv",
-        "return_",
-        "weight",
-        "logit_pretrained",
-    ],
-    defaults=[None],
+    "ppo_data", "logit_new logit_old action value_new value_old adv return_ weight logit_pretrained", defaults=[None]
 )
 ppo_data_continuous = namedtuple(
     "ppo_data_continuous",
-    [
-        "mu_sigma_new",
-        "mu_sigma_old",
-        "action",
-        "value_new",
-        "value_old",
-        "adv",
-        "return_",
-        "weight",
-        "logit_pretrained",
-    ],
+    "mu_sigma_new mu_sigma_old action value_new value_old adv return_ weight logit_pretrained",
     defaults=[None],
 )
 ppo_policy_data = namedtuple(
-    "ppo_policy_data", ["logit_new", "logit_old", "action", "adv", "weight", "logit_pretrained"], defaults=[None]
+    "ppo_policy_data", "logit_new logit_old action adv weight logit_pretrained", defaults=[None]
 )
 ppo_policy_data_continuous = namedtuple(
-    "ppo_policy_data_continuous",
-    ["mu_sigma_new", "mu_sigma_old", "action", "adv", "weight", "logit_pretrained"],
-    defaults=[None],
+    "ppo_policy_data_continuous", "mu_sigma_new mu_sigma_old action adv weight logit_pretrained", defaults=[None]
 )
-ppo_value_data = namedtuple("ppo_value_data", ["value_new", "value_old", "return_", "weight"])
-ppo_loss = namedtuple("ppo_loss", ["policy_loss", "value_loss", "entropy_loss", "kl_div"])
-ppo_policy_loss = namedtuple("ppo_policy_loss", ["policy_loss", "entropy_loss", "kl_div"])
-ppo_info = namedtuple("ppo_info", ["approx_kl", "clipfrac"])
-
-Policy = Categorical | DiagonalNormal
+ppo_value_data = namedtuple("ppo_value_data", "value_new value_old return_ weight")
+ppo_loss = namedtuple("ppo_loss", "policy_loss value_loss entropy_loss kl_div")
+ppo_policy_loss = namedtuple("ppo_policy_loss", "policy_loss entropy_loss kl_div")
+ppo_info = namedtuple("ppo_info", "approx_kl clipfrac")
 
 
 def _policy_terms(
     new: Policy,
     old: Policy,
     pretrained: Policy | None,
-    data: tuple,
+    data: Data,
     clip_ratio: float,
     dual_clip: float | None,
     kl_type: str,
@@ -92,7 +67,7 @@ def _policy_terms(
 
 
 def ppo_policy_error(
-    data: tuple,
+    data: Data,
     clip_ratio: float = 0.2,
     dual_clip: float | None = None,
     entropy_bonus: bool = True,
@@ -111,7 +86,7 @@ def ppo_policy_error(
 
 
 def ppo_policy_error_continuous(
-    data: tuple,
+    data: Data,
     clip_ratio: float = 0.2,
     dual_clip: float | None = None,
     kl_type: str = "k1",
@@ -130,14 +105,14 @@ def ppo_policy_error_continuous(
     )
 
 
-def ppo_value_error(data: tuple, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
+def ppo_value_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
     """Clipped value loss, 0-d. ``data``: ``ppo_value_data``; all ``[B]``."""
     value_new, value_old, return_, weight = data
     return clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
 
 
 def ppo_error(
-    data: tuple,
+    data: Data,
     clip_ratio: float = 0.2,
     use_value_clip: bool = True,
     dual_clip: float | None = None,
@@ -152,7 +127,7 @@ def ppo_error(
 
 
 def ppo_error_continuous(
-    data: tuple,
+    data: Data,
     clip_ratio: float = 0.2,
     use_value_clip: bool = True,
     dual_clip: float | None = None,

@@ -12,11 +12,11 @@ from easydict import EasyDict
 from torch.distributions import Categorical, Independent, Normal
 
 
-def _part(output: Any, name: str) -> Any:
+def _part(output: object, name: str) -> Any:
     return output[name] if isinstance(output, Mapping) else getattr(output, name)
 
 
-def _reparameterized(output: Any) -> torch.Tensor:
+def _reparameterized(output: object) -> torch.Tensor:
     return Independent(Normal(_part(output, "mu"), _part(output, "sigma")), 1).rsample()
 
 
@@ -37,21 +37,21 @@ class MultinomialSampler:
 class MuSampler:
     """The mean of a distribution, ``[*S, D]``."""
 
-    def __call__(self, logit: Any) -> torch.Tensor:
+    def __call__(self, logit: object) -> torch.Tensor:
         return _part(logit, "mu")
 
 
 class ReparameterizationSampler:
     """A normal sample ``[*S, D]`` with gradients to ``mu`` and ``sigma``."""
 
-    def __call__(self, logit: Any) -> torch.Tensor:
+    def __call__(self, logit: object) -> torch.Tensor:
         return _reparameterized(logit)
 
 
 class HybridStochasticSampler:
     """``action_type`` sampled from its logits, ``action_args`` from their normal distribution."""
 
-    def __call__(self, logit: Any) -> EasyDict:
+    def __call__(self, logit: object) -> EasyDict:
         return EasyDict(
             action_type=Categorical(logits=_part(logit, "action_type")).sample(),
             action_args=_reparameterized(_part(logit, "action_args")),
@@ -61,7 +61,7 @@ class HybridStochasticSampler:
 class HybridDeterminsticSampler:
     """The most likely ``action_type`` and the mean of ``action_args`` (the class name is the public spelling)."""
 
-    def __call__(self, logit: Any) -> EasyDict:
+    def __call__(self, logit: object) -> EasyDict:
         return EasyDict(
             action_type=_part(logit, "action_type").argmax(dim=-1),
             action_args=_part(_part(logit, "action_args"), "mu"),

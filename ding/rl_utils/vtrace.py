@@ -7,11 +7,13 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, weighted
+from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, Policy, weighted
+from ding.rl_utils._types import Data
+from ding.rl_utils.gae import backward_sums
 from ding.rl_utils.isw import compute_importance_weights
 
-vtrace_data = namedtuple("vtrace_data", ["target_output", "behaviour_output", "action", "value", "reward", "weight"])
-vtrace_loss = namedtuple("vtrace_loss", ["policy_loss", "value_loss", "entropy_loss"])
+vtrace_data = namedtuple("vtrace_data", "target_output behaviour_output action value reward weight")
+vtrace_loss = namedtuple("vtrace_loss", "policy_loss value_loss entropy_loss")
 
 
 def vtrace_nstep_return(
@@ -25,10 +27,7 @@ def vtrace_nstep_return(
     """V-trace targets ``[T, B]`` of rewards ``[T, B]`` and values ``[T + 1, B]`` under clipped weights ``[T, B]``."""
     delta = clipped_rhos * (reward + gamma * bootstrap_values[1:] - bootstrap_values[:-1])
     factor = gamma * lambda_ * clipped_cs
-    sums = [delta[-1]]
-    for step in range(reward.shape[0] - 2, -1, -1):
-        sums.append(delta[step] + factor[step] * sums[-1])
-    return bootstrap_values[:-1] + torch.stack(sums[::-1])
+    return bootstrap_values[:-1] + backward_sums(delta, factor)
 
 
 def vtrace_advantage(
@@ -43,9 +42,9 @@ def vtrace_advantage(
 
 
 def _terms(
-    policy: Categorical | DiagonalNormal,
+    policy: Policy,
     weights: torch.Tensor,
-    data: tuple,
+    data: Data,
     gamma: float,
     lambda_: float,
     rho_clip_ratio: float,
@@ -66,7 +65,7 @@ def _terms(
 
 
 def vtrace_error_discrete_action(
-    data: tuple,
+    data: Data,
     gamma: float = 0.99,
     lambda_: float = 0.95,
     rho_clip_ratio: float = 1.0,
@@ -84,7 +83,7 @@ def vtrace_error_discrete_action(
 
 
 def vtrace_error_continuous_action(
-    data: tuple,
+    data: Data,
     gamma: float = 0.99,
     lambda_: float = 0.95,
     rho_clip_ratio: float = 1.0,

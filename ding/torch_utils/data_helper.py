@@ -243,7 +243,7 @@ def get_null_data(template: Mapping[str, Any], num: int) -> list[dict[str, Any]]
     return result
 
 
-class LogDict(dict):
+class LogDict(dict[Any, Any]):
     """A dict for log values: a tensor is stored as a number (0-d) or a nested list."""
 
     def __setitem__(self, key: Hashable, value: object) -> None:

@@ -19,7 +19,7 @@ _ARRAY = "__ding_ndarray__"
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.Size, torch.dtype, torch.device)
 
 
-def to_plain(data: Any, where: str = "data") -> Any:
+def to_plain(data: object, where: str = "data") -> Any:
     """The encoded form. Parts that need no change are not copied.
 
     Raises:
@@ -65,14 +65,14 @@ def _array_to_plain(array: np.ndarray, where: str) -> Any:
     return {_ARRAY: raw, "dtype": array.dtype.str, "shape": list(array.shape)}
 
 
-def from_plain(data: Any) -> Any:
+def from_plain(data: object) -> Any:
     """The inverse of ``to_plain``. Parts that need no change are not copied."""
     if isinstance(data, dict):
         if _ARRAY in data:
             return _array_from_plain(data)
         items = {key: from_plain(value) for key, value in data.items()}
         return data if all(items[key] is value for key, value in data.items()) else items
-    if type(data) in (list, tuple):
+    if isinstance(data, (list, tuple)) and type(data) in (list, tuple):
         values = [from_plain(value) for value in data]
         return data if all(new is old for new, old in zip(values, data)) else type(data)(values)
     return data
@@ -90,17 +90,17 @@ def _array_from_plain(data: dict[str, Any]) -> np.ndarray:
     return np.array(raw, dtype=dtype).reshape(shape)
 
 
-def dump(data: Any, file: BinaryIO) -> None:
+def dump(data: object, file: BinaryIO) -> None:
     """Write ``data`` to an open binary file. Raises ``TypeError`` like ``to_plain``."""
     torch.save(to_plain(data), file)
 
 
-def load(file: BinaryIO | str, map_location: Any = "cpu") -> Any:
+def load(file: BinaryIO | str, map_location: str | torch.device = "cpu") -> Any:
     """Read what ``dump`` wrote, with ``weights_only=True``."""
     return from_plain(torch.load(file, map_location=map_location, weights_only=True))
 
 
-def dumps(data: Any) -> bytes:
+def dumps(data: object) -> bytes:
     """``dump`` to bytes."""
     buffer = io.BytesIO()
     dump(data, buffer)

@@ -1,17 +1,18 @@
-"""A tensorboardX writer that costs nothing until the first value is written, and scalars that are written together."""
+"""A tensorboardX writer that costs nothing until the first value is written."""
 
 from __future__ import annotations
 
-import re
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-# Tags that tensorboardX leaves as they are; in others it replaces characters.
-_PLAIN_TAG = re.compile(r"[-\w.][-/\w.]*", re.ASCII)
-_NO_COMET = {"disabled": True}
+
+class ScalarWriter(Protocol):
+    """What draws curves."""
+
+    def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> Any:
+        """Add one point to the curve ``tag``."""
 
 
 class LazyWriter:
@@ -28,7 +29,7 @@ class LazyWriter:
         self.logdir = logdir
         self._kwargs = kwargs
         self._writer: Any = None
-        self._finalizer: weakref.finalize | None = None
+        self._finalizer: weakref.finalize[..., LazyWriter] | None = None
         self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -74,7 +75,7 @@ class LazyWriter:
             self._writer = None
             self._finalizer = None
 
-    def __deepcopy__(self, memo: Any) -> LazyWriter:
+    def __deepcopy__(self, memo: object) -> LazyWriter:
         return self
 
     def __reduce__(self) -> Any:
@@ -88,44 +89,14 @@ class LazyWriter:
         self.close()
 
 
-def write_scalars(writer: Any, prefix: str, values: Mapping[str, Any], step: int) -> None:
-    """Write scalars of one step, as one event where that is possible.
-
-    Each event goes through a pipe and two threads of tensorboardX, so one with many values costs little more than one
-    with a single value. Any other writer (a subclass, a double in a test, one that reports to comet) gets a call of
-    ``add_scalar`` per value.
+def write_scalars(writer: ScalarWriter, prefix: str, values: Mapping[str, Any], step: int) -> None:
+    """Write scalars of one step.
 
     Args:
-        writer: has ``add_scalar(tag, value, step)``.
+        writer: the tensorboard writer, or anything else with ``add_scalar(tag, value, step)``.
         prefix: what the tags begin with, such as ``learner_iter/``.
-        values: numbers, or tensors and arrays of one element, by the rest of their tags. Without any, nothing is done.
+        values: numbers, or tensors and arrays of one element, by the rest of their tags.
         step: the x of all of them.
     """
-    if not values:
-        return
-    tagged = {prefix + name: value for name, value in values.items()}
-    events = _event_file(writer)
-    if events is None or not all(map(_PLAIN_TAG.fullmatch, tagged)):
-        for tag, value in tagged.items():
-            writer.add_scalar(tag, value, step)
-        return
-    from tensorboardX.proto.summary_pb2 import Summary
-
-    entries = [
-        Summary.Value(tag=tag, simple_value=float(value.detach() if hasattr(value, "detach") else value))
-        for tag, value in tagged.items()
-    ]
-    events.add_summary(Summary(value=entries), step)
-
-
-def _event_file(writer: Any) -> Any:
-    """The file behind a plain tensorboardX writer; None for others, and where it is closed."""
-    if type(writer) is LazyWriter:
-        writer = writer._opened()
-    tensorboard = sys.modules.get("tensorboardX")
-    if tensorboard is None or type(writer) is not tensorboard.SummaryWriter:
-        return None
-    state = vars(writer)
-    if "add_scalar" in state or state.get("_comet_config") != _NO_COMET:
-        return None
-    return state.get("file_writer")
+    for name, value in values.items():
+        writer.add_scalar(prefix + name, value, step)

@@ -84,7 +84,7 @@ class LoggedValue:
             raise ValueError(f"{self._name!r} has no value yet")
         return records[-1][1]
 
-    def __set__(self, instance: LoggedModel, value: Any) -> None:
+    def __set__(self, instance: LoggedModel, value: object) -> None:
         instance._append(self._name, self._coerce(value))
 
     def _coerce(self, value: Any) -> Any:
@@ -101,7 +101,7 @@ class LoggedValue:
             return value
         raise self._misfit(value)
 
-    def _misfit(self, value: Any) -> TypeError:
+    def _misfit(self, value: object) -> TypeError:
         expected = self._type.__name__ if self._type is not None else "anything"
         return TypeError(f"{self._name!r} is a series of {expected}, got {value!r} ({type(value).__name__})")
 
@@ -199,7 +199,7 @@ class LoggedModel:
         """The same as ``get_property_attribute``."""
         return self.get_property_attribute(property_name)
 
-    def _append(self, name: str, value: Any) -> None:
+    def _append(self, name: str, value: object) -> None:
         now = self.current_time()
         records = self._series[name]
         if records and records[-1][0] == now:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,12 +11,20 @@ import numpy as np
 _MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
-def get_vi_sequence(env: Any, observation: np.ndarray) -> tuple[np.ndarray, list[int]]:
+class Maze(Protocol):
+    """``size`` is W, ``target_location`` is ``(x, y)``, and ``nav_map`` ``[W][W]`` has an ``'x'`` for each wall."""
+
+    size: int
+    n_action: int
+    target_location: Sequence[int]
+    nav_map: Sequence[Sequence[Any]]
+
+
+def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """The maps of best actions as they spread from the goal, and the best path.
 
     Args:
-        env: a maze with ``size`` (W), ``n_action``, ``target_location`` ``(x, y)`` and ``nav_map`` ``[W][W]``, in which
-            ``'x'`` is a wall.
+        env: the maze.
         observation: ``[W, W, C]``; the last channel is 1 where the agent is.
 
     Returns:

@@ -11,13 +11,15 @@ import pickle
 import zlib
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ding.utils import _plain_data
 from ding.utils.default_helper import did_you_mean
 from ding.utils.import_helper import require_extra
+
+T = TypeVar("T")
 
 
 class CloudPickleWrapper:
@@ -26,7 +28,7 @@ class CloudPickleWrapper:
     Only for the children of this process. What comes from anywhere else must not be unpickled.
     """
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: object) -> None:
         self.data = data
 
     def __getstate__(self) -> bytes:
@@ -38,12 +40,12 @@ class CloudPickleWrapper:
         self.data = pickle.loads(state)  # noqa: S301 - only the parent process writes to this pipe
 
 
-def dummy_compressor(data: Any) -> Any:
+def dummy_compressor(data: T) -> T:
     """The data itself."""
     return data
 
 
-def zlib_data_compressor(data: Any) -> bytes:
+def zlib_data_compressor(data: object) -> bytes:
     """Plain data (see the module) to bytes."""
     return zlib.compress(_plain_data.dumps(data))
 
@@ -60,7 +62,7 @@ def _lz4() -> ModuleType:
         raise ImportError("the compressor 'lz4' needs the package lz4; install it with: pip install lz4") from error
 
 
-def lz4_data_compressor(data: Any) -> bytes:
+def lz4_data_compressor(data: object) -> bytes:
     """Plain data (see the module) to bytes. Needs the package ``lz4``."""
     return _lz4().compress(_plain_data.dumps(data))
 

@@ -1,67 +1,35 @@
-"""Small helpers that everything leans on: merges, seeds, running statistics, messages."""
+"""Small helpers that everything leans on: nested containers, seeds, running statistics, messages."""
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
 import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
-
-from ding.utils._structure_helper import (
-    deep_merge_dicts,
-    deep_update,
-    default_get,
-    dicts_to_lists,
-    flatten_dict,
-    get_shape0,
-    list_split,
-    lists_to_dicts,
-    split_data_generator,
-    squeeze,
-)
-
-__all__ = [
-    "LimitedSpaceContainer",
-    "RunningMeanStd",
-    "deep_merge_dicts",
-    "deep_update",
-    "default_get",
-    "dicts_to_lists",
-    "did_you_mean",
-    "error_wrapper",
-    "flatten_dict",
-    "get_shape0",
-    "list_split",
-    "lists_to_dicts",
-    "make_key_as_identifier",
-    "nearest",
-    "one_time_warning",
-    "override",
-    "remove_illegal_item",
-    "set_pkg_seed",
-    "split_data_generator",
-    "squeeze",
-]
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 _MAX_LISTED = 30
+# Recurrent states are lists with one entry per sample, whatever the entries are.
+_STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
 
 
-def nearest(name: Any, candidates: Iterable[Any]) -> str | None:
+def nearest(name: object, candidates: Iterable[object]) -> str | None:
     """The candidate that reads most like ``name``, or None when none comes close."""
     found = difflib.get_close_matches(str(name), [str(candidate) for candidate in candidates], n=1)
     return found[0] if found else None
 
 
-def did_you_mean(name: Any, candidates: Iterable[Any]) -> str:
+def did_you_mean(name: object, candidates: Iterable[object]) -> str:
     """The end of an error message about an unknown name, with a leading blank: the nearest name and the known ones."""
     known = sorted(str(candidate) for candidate in candidates)
     if not known:
@@ -87,7 +55,7 @@ def override(cls: type) -> Callable[[F], F]:
     return check
 
 
-def error_wrapper(fn: Callable[..., Any], default_ret: Any, warning_msg: str = "") -> Callable[..., Any]:
+def error_wrapper(fn: Callable[..., Any], default_ret: object, warning_msg: str = "") -> Callable[..., Any]:
     """Wrap ``fn`` so that a failure is logged once per message and gives ``default_ret``."""
 
     @functools.wraps(fn)
@@ -156,7 +124,7 @@ class LimitedSpaceContainer:
             return free
 
     def acquire_space(self) -> bool:
-        """Take one place if one is free; tells whether it did."""
+        """Take one place if one is free; returns whether it did."""
         with self._lock:
             if self.cur >= self.max_val:
                 return False
@@ -205,7 +173,7 @@ class RunningMeanStd:
         self._var = np.ones(self._shape, dtype=np.float64)
         self._count = float(self._epsilon)
 
-    def update(self, x: Any) -> None:
+    def update(self, x: npt.ArrayLike | torch.Tensor) -> None:
         """Take in a batch ``[B, *shape]`` (array or tensor); an empty one changes nothing."""
         batch = np.asarray(x.detach().cpu() if isinstance(x, torch.Tensor) else x, dtype=np.float64)
         if batch.shape[0] == 0:
@@ -255,3 +223,218 @@ class RunningMeanStd:
         self._count = float(state["count"])
         self._mean = torch.as_tensor(state["mean"], dtype=torch.float64).cpu().numpy().copy()
         self._var = torch.as_tensor(state["var"], dtype=torch.float64).cpu().numpy().copy()
+
+
+def deep_merge_dicts(original: Mapping[str, Any] | None, new_dict: Mapping[str, Any] | None) -> Any:
+    """A new dict: ``new_dict`` over ``original``, dict over dict merged recursively, anything else replaced.
+
+    Both are left untouched; ``None`` counts as empty; the result has the type of ``original`` (``EasyDict`` stays one).
+    """
+    result: Any = copy.deepcopy(original) if original is not None else {}
+    if new_dict:
+        _update_deeply(result, new_dict)
+    return result
+
+
+def _update_deeply(target: MutableMapping[str, Any], source: Mapping[str, Any]) -> None:
+    for key, value in source.items():
+        old = target.get(key)
+        if isinstance(old, MutableMapping) and isinstance(value, Mapping):
+            _update_deeply(old, value)
+        else:
+            target[key] = copy.deepcopy(value)
+
+
+def deep_update(
+    original: dict[str, Any],
+    new_dict: Mapping[str, Any],
+    new_keys_allowed: bool = False,
+    whitelist: Sequence[str] | None = None,
+    override_all_if_type_changes: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Update ``original`` in place, recursively, and return it.
+
+    Args:
+        new_keys_allowed: allow keys that ``original`` does not have, at every depth.
+        whitelist: top-level keys below which new keys are allowed.
+        override_all_if_type_changes: top-level keys whose dict is replaced whole when its ``type`` changes.
+
+    Raises:
+        KeyError: a key is new and not allowed.
+    """
+    whitelist = whitelist or []
+    override_all_if_type_changes = override_all_if_type_changes or []
+    for key, value in new_dict.items():
+        if key not in original and not new_keys_allowed:
+            raise KeyError(f"unknown key {key!r}; known are {sorted(map(str, original))}")
+        old: Any = original.get(key)
+        merge = isinstance(old, dict) and isinstance(value, Mapping)
+        if merge and key in override_all_if_type_changes:
+            merge = "type" not in value or value["type"] == old.get("type")
+        if merge:
+            deep_update(old, value, new_keys_allowed or key in whitelist)
+        else:
+            original[key] = value
+    return original
+
+
+def lists_to_dicts(data: Sequence[Any], recursive: bool = False) -> Any:
+    """``[{k: v0}, {k: v1}]`` -> ``{k: [v0, v1]}``, with the keys of the first element.
+
+    A list of namedtuples becomes one namedtuple of tuples. ``recursive`` also turns values that are dicts themselves
+    (one level down, except under ``prev_state``).
+
+    Raises:
+        ValueError: the list is empty.
+        TypeError: the elements are neither dicts nor namedtuples.
+    """
+    if len(data) == 0:
+        raise ValueError("lists_to_dicts needs at least one element")
+    first = data[0]
+    if isinstance(first, Mapping):
+        result: dict[Any, Any] = {}
+        for key in first:
+            values = [item[key] for item in data]
+            nested = recursive and isinstance(values[0], Mapping) and key != "prev_state"
+            result[key] = lists_to_dicts(values) if nested else values
+        return result
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*[tuple(values) for values in zip(*data)])
+    raise TypeError(f"lists_to_dicts takes dicts or namedtuples, the first element is a {type(first).__name__}")
+
+
+def dicts_to_lists(data: Mapping[Any, Sequence[Any]]) -> list[dict[Any, Any]]:
+    """``{k: [v0, v1]}`` -> ``[{k: v0}, {k: v1}]``; as long as the shortest value."""
+    return [dict(zip(data.keys(), values)) for values in zip(*data.values())]
+
+
+def list_split(data: Sequence[Any], step: int) -> tuple[list[Any], Any]:
+    """Cut into slices of ``step``: (the full slices, the shorter rest or None)."""
+    if step < 1:
+        raise ValueError(f"step must be at least 1, got {step}")
+    full = len(data) // step * step
+    slices = [data[i : i + step] for i in range(0, full, step)]
+    return slices, (data[full:] if full < len(data) else None)
+
+
+def squeeze(data: object) -> Any:
+    """A tuple, list or dict of one element -> that element; longer lists and tuples -> tuple; else unchanged."""
+    if isinstance(data, (tuple, list)):
+        return data[0] if len(data) == 1 else tuple(data)
+    if isinstance(data, dict) and len(data) == 1:
+        return next(iter(data.values()))
+    return data
+
+
+def flatten_dict(data: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
+    """``{'a': {'b': 1}}`` -> ``{'a/b': 1}``. An empty inner dict disappears."""
+    result: dict[str, Any] = {}
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            for inner_key, inner_value in flatten_dict(value, delimiter).items():
+                result[f"{key}{delimiter}{inner_key}"] = inner_value
+        else:
+            result[key] = value
+    return result
+
+
+def get_shape0(data: object) -> int:
+    """The length of the first axis of the first leaf of a nested dict, list or tuple of arrays.
+
+    Raises:
+        TypeError: there is no array in it.
+    """
+    if isinstance(data, (torch.Tensor, np.ndarray)):
+        return int(data.shape[0])
+    if isinstance(data, Mapping) and data:
+        return get_shape0(next(iter(data.values())))
+    if isinstance(data, (list, tuple)) and len(data) > 0:
+        return get_shape0(data[0])
+    raise TypeError(f"cannot find the batch size of a {type(data).__name__}")
+
+
+def split_data_generator(data: Mapping[str, Any], split_size: int, shuffle: bool = True) -> Iterator[dict[str, Any]]:
+    """Yield dicts of ``split_size`` rows cut from a dict of columns.
+
+    Values may be tensors or arrays ``[N, ...]``, dicts of such, lists or tuples of tensors that are each ``[N, ...]``,
+    lists of N other objects, or None. A short last part starts earlier, so that it overlaps its predecessor and has
+    ``split_size`` rows too; data shorter than ``split_size`` is one part.
+
+    Args:
+        split_size: rows per part.
+        shuffle: draw the order with ``numpy.random.permutation``.
+
+    Raises:
+        ValueError: nothing in ``data`` has a length, or ``split_size`` is below 1.
+    """
+    if split_size < 1:
+        raise ValueError(f"split_size must be at least 1, got {split_size}")
+    length = next((n for key, value in data.items() if (n := _rows_of(key, value)) is not None), None)
+    if length is None:
+        raise ValueError(f"split_data_generator: none of the keys {sorted(data)} has a length")
+    order = np.random.permutation(length) if shuffle else np.arange(length)
+    for start in range(0, length, split_size):
+        begin = max(0, min(start, length - split_size))
+        index = order[begin : begin + split_size]
+        yield {key: _take(key, value, index) for key, value in data.items()}
+
+
+def _rows_of(key: str, value: object) -> int | None:
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        return int(value.shape[0]) if value.ndim > 0 else None
+    if isinstance(value, Mapping):
+        return next((n for k, v in value.items() if (n := _rows_of(k, v)) is not None), None)
+    if isinstance(value, (list, tuple)) and len(value) > 0:
+        return _rows_of(key, value[0]) if _is_columns(key, value) else len(value)
+    return None
+
+
+def _is_columns(key: str, value: Sequence[object]) -> bool:
+    """Whether a list is a bundle of columns (each with N rows) and not a list of N rows."""
+    return key not in _STATE_KEYS and all(isinstance(v, (torch.Tensor, np.ndarray)) and v.ndim > 0 for v in value)
+
+
+def _take(key: str, value: object, index: np.ndarray) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value[torch.from_numpy(index).to(value.device)] if value.ndim > 0 else value
+    if isinstance(value, np.ndarray):
+        return value[index] if value.ndim > 0 else value
+    if isinstance(value, Mapping):
+        return {k: _take(k, v, index) for k, v in value.items()}
+    if isinstance(value, (list, tuple)) and len(value) > 0:
+        if _is_columns(key, value):
+            taken = [_take(key, v, index) for v in value]
+        else:
+            taken = [value[i] for i in index]
+        if isinstance(value, tuple):
+            # A namedtuple of columns stays one; one of rows would have the wrong number of fields.
+            named = hasattr(value, "_fields") and len(taken) == len(value)
+            return type(value)(*taken) if named else tuple(taken)
+        return taken
+    return value
+
+
+def default_get(
+    data: Mapping[str, Any],
+    name: str,
+    default_value: object = None,
+    default_fn: Callable[[], Any] | None = None,
+    judge_fn: Callable[[Any], bool] | None = None,
+) -> Any:
+    """``data[name]``, or ``default_fn()``, or ``default_value``.
+
+    Raises:
+        KeyError: the name is missing and neither default is given.
+        ValueError: ``judge_fn`` rejects the value.
+    """
+    if name in data:
+        value = data[name]
+    elif default_fn is not None:
+        value = default_fn()
+    elif default_value is not None:
+        value = default_value
+    else:
+        raise KeyError(f"{name!r} is missing and has no default")
+    if judge_fn is not None and not judge_fn(value):
+        raise ValueError(f"the value of {name!r} is not acceptable: {value!r}")
+    return value

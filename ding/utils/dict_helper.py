@@ -9,10 +9,10 @@ from typing import Any
 def convert_easy_dict_to_dict(easy_dict: Mapping[str, Any]) -> dict[str, Any]:
     """A plain dict, with every ``EasyDict`` inside (also inside lists and tuples) made a plain dict too."""
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if isinstance(value, Mapping):
             return {key: convert(item) for key, item in value.items()}
-        if type(value) in (list, tuple):
+        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
             return type(value)(convert(item) for item in value)
         return value
 

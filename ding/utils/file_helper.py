@@ -73,7 +73,7 @@ def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> 
         return _plain_data.load(path)
 
 
-def save_file(path: str, data: Any, fs_type: str | None = None, use_lock: bool = False) -> None:
+def save_file(path: str, data: object, fs_type: str | None = None, use_lock: bool = False) -> None:
     """Write ``data`` whole (see ``atomic_write``), in the format of ``torch.save``.
 
     Args:
@@ -92,7 +92,7 @@ def save_file(path: str, data: Any, fs_type: str | None = None, use_lock: bool =
 
 
 def remove_file(path: str, fs_type: str | None = None) -> None:
-    """Remove one file; one that is gone already is fine. Never a folder, never by a shell."""
+    """Remove one file; a missing one is fine. Never a folder, never by a shell."""
     _check(path, fs_type)
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)

@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 from ding.utils._tb_writer import LazyWriter
 
@@ -37,7 +37,7 @@ def _grid(rows: Sequence[Sequence[str]], header: bool) -> str:
     return "\n" + "\n".join(parts)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: SupportsFloat | str) -> str:
     return value if isinstance(value, str) else f"{float(value):.6f}"
 
 
@@ -162,7 +162,7 @@ def pretty_print(result: Mapping[str, Any], direct_print: bool = True) -> str:
     return text
 
 
-def _yaml_lines(value: Any, depth: int) -> list[str]:
+def _yaml_lines(value: object, depth: int) -> list[str]:
     pad = "  " * depth
     if isinstance(value, dict) and value:
         lines: list[str] = []
@@ -184,5 +184,5 @@ def _yaml_lines(value: Any, depth: int) -> list[str]:
     return [pad + _scalar(value)]
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)

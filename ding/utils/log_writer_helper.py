@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from ding.utils._tb_writer import LazyWriter
@@ -17,7 +18,7 @@ class Router(Protocol):
 
     is_active: bool
 
-    def on(self, event: str, fn: Any) -> Any:
+    def on(self, event: str, fn: Callable[..., None]) -> Any:
         """Call ``fn`` when ``event`` arrives."""
 
     def emit(self, event: str, *args: Any, **kwargs: Any) -> Any:

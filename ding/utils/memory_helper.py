@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import nn
@@ -18,7 +17,7 @@ def _bytes(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def _tensors(value: object) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):
@@ -59,7 +58,7 @@ class SimpleMemoryProfiler:
         lines = [f"{_bytes(p) / _MIB:10.3f} MiB  {name} {tuple(p.shape)}" for name, p in model.named_parameters()]
         self._append(["parameters:", *lines])
 
-    def _count_output(self, module: nn.Module, inputs: Any, output: Any) -> None:
+    def _count_output(self, module: nn.Module, inputs: object, output: object) -> None:
         self._activation_bytes += sum(map(_bytes, _tensors(output)))
 
     def totals(self) -> dict[str, int]:

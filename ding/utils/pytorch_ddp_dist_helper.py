@@ -12,7 +12,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
 
 import torch
@@ -20,6 +20,7 @@ import torch.distributed as dist
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=MutableMapping[str, Any])
 
 _DEFAULT_TIMEOUT = datetime.timedelta(seconds=60000)
 _async_handles: dict[str, Any] = {}
@@ -116,7 +117,7 @@ def allreduce_data(x: int | float | torch.Tensor, op: str) -> Any:
     return result.div_(get_world_size()) if isinstance(result, torch.Tensor) else result / get_world_size()
 
 
-def _with_tensor(x: Any, exchange: Callable[[torch.Tensor], Any]) -> Any:
+def _with_tensor(x: int | float | torch.Tensor, exchange: Callable[[torch.Tensor], Any]) -> Any:
     """Run ``exchange`` on ``x`` as a tensor on the group's device, and give the result back as what ``x`` was."""
     if not isinstance(x, (int, float, torch.Tensor)):
         raise TypeError(f"only numbers and tensors can be reduced, got a {type(x).__name__}")
@@ -148,7 +149,7 @@ def dist_init(
     rank: int | None = None,
     world_size: int | None = None,
     timeout: datetime.timedelta = _DEFAULT_TIMEOUT,
-    store: Any = None,
+    store: dist.Store | None = None,
 ) -> tuple[int, int]:
     """Join the process group.
 
@@ -166,7 +167,7 @@ def dist_init(
         ``(rank, world_size)``
 
     Raises:
-        RuntimeError: the rank or the world size is told nowhere.
+        RuntimeError: neither an argument nor the environment has the rank or the world size.
     """
     if store is None:
         os.environ["MASTER_ADDR"] = addr or os.environ.get("MASTER_ADDR", "localhost")
@@ -226,7 +227,7 @@ def dist_mode(func: F) -> F:
     return wrapper  # type: ignore[return-value]
 
 
-def to_ddp_config(cfg: Any) -> Any:
+def to_ddp_config(cfg: C) -> C:
     """A copy of a compiled config in which each process has its share, rounded up.
 
     Divided by the world size: ``policy.batch_size``, ``policy.learn.batch_size``, and ``n_sample`` and ``n_episode`` of
@@ -241,7 +242,7 @@ def to_ddp_config(cfg: Any) -> Any:
     return cfg
 
 
-def _divide(section: Any, keys: tuple[str, ...], by: int) -> None:
+def _divide(section: MutableMapping[str, Any] | None, keys: tuple[str, ...], by: int) -> None:
     for key in keys:
         if section is not None and section.get(key) is not None:
             section[key] = math.ceil(section[key] / by)

@@ -3,7 +3,7 @@
 Exceptions::
 
     KeyError
-    └── UnknownNameError      the name is not registered; tells the nearest known one
+    └── UnknownNameError      the name is not registered; the message has the nearest known one
     AssertionError            (the public contract of the original API)
     └── DuplicateNameError    the name is taken and ``force_overwrite`` was not given
 """
@@ -38,7 +38,7 @@ class DuplicateNameError(AssertionError):
 
 
 class _Lazy:
-    """An entry ``"pkg.mod:Class"`` that is imported when somebody asks for it."""
+    """An entry ``"pkg.mod:Class"`` that is imported at the first look-up."""
 
     __slots__ = ("attribute", "module")
 
@@ -55,13 +55,13 @@ class _Lazy:
             obj = getattr(obj, part)
         return obj
 
-    def names(self, obj: Any) -> bool:
-        """Whether ``obj`` is what this entry stands for (told by module and qualified name, without importing)."""
+    def names(self, obj: object) -> bool:
+        """Whether ``obj`` is what this entry stands for (by module and qualified name, without importing)."""
         same_module = getattr(obj, "__module__", None) == self.module
         return same_module and getattr(obj, "__qualname__", None) == self.attribute
 
 
-class Registry(dict):
+class Registry(dict[str, Any]):
     """Names to classes or functions. A dict: ``in``, ``len`` and iteration over the names work as usual.
 
     Values may be registered lazily as ``"pkg.mod:Class"``; they are imported at the first look-up.
@@ -90,7 +90,7 @@ class Registry(dict):
     def register(self, module_name: str | None, module: object, force_overwrite: bool = False) -> None: ...
 
     def register(
-        self, module_name: str | None = None, module: Any = None, force_overwrite: bool = False
+        self, module_name: str | None = None, module: object = None, force_overwrite: bool = False
     ) -> Callable[[T], T] | None:
         """Register ``module`` (an object, or a lazy ``"pkg.mod:Class"``), or return a decorator that registers.
 
@@ -116,7 +116,7 @@ class Registry(dict):
 
         return decorate
 
-    def _add(self, name: str, obj: Any, force: bool, site: tuple[str, int]) -> None:
+    def _add(self, name: str, obj: object, force: bool, site: tuple[str, int]) -> None:
         entry = _Lazy(obj) if isinstance(obj, str) else obj
         with self._lock:
             if dict.__contains__(self, name):
@@ -146,7 +146,7 @@ class Registry(dict):
                 dict.__setitem__(self, name, obj)
         return obj
 
-    def get(self, module_name: str, default: Any = _MISSING) -> Any:
+    def get(self, module_name: str, default: object = _MISSING) -> Any:
         """The registered object. Unlike ``dict.get`` an unknown name without a default is an error.
 
         Raises:
@@ -177,7 +177,9 @@ class Registry(dict):
             self._hint_at_signature(obj_type, factory, obj_args, obj_kwargs)
             raise
 
-    def _hint_at_signature(self, name: str, factory: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    def _hint_at_signature(
+        self, name: str, factory: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, Any]
+    ) -> None:
         """Log the expected signature, when the arguments are what was wrong."""
         try:
             signature = inspect.signature(factory)
@@ -188,7 +190,7 @@ class Registry(dict):
         except TypeError:
             log.error("%s: %r takes %s%s", self.name, name, getattr(factory, "__name__", factory), signature)
 
-    def name_of(self, obj: Any) -> str | None:
+    def name_of(self, obj: object) -> str | None:
         """The first name under which ``obj`` is registered, or None. Imports nothing."""
         for name, entry in dict.items(self):
             if entry is obj or (isinstance(entry, _Lazy) and entry.names(obj)):

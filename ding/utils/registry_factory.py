@@ -4,49 +4,30 @@ from __future__ import annotations
 
 from ding.utils.registry import Registry
 
-POLICY_REGISTRY = Registry.named("policy")
-ENV_REGISTRY = Registry.named("env")
-ENV_WRAPPER_REGISTRY = Registry.named("env_wrapper")
-MODEL_REGISTRY = Registry.named("model")
-REWARD_MODEL_REGISTRY = Registry.named("reward_model")
-LEARNER_REGISTRY = Registry.named("learner")
-SERIAL_COLLECTOR_REGISTRY = Registry.named("serial_collector")
-PARALLEL_COLLECTOR_REGISTRY = Registry.named("parallel_collector")
-ENV_MANAGER_REGISTRY = Registry.named("env_manager")
-COMM_LEARNER_REGISTRY = Registry.named("comm_learner")
-COMM_COLLECTOR_REGISTRY = Registry.named("comm_collector")
-COMMANDER_REGISTRY = Registry.named("commander")
-LEAGUE_REGISTRY = Registry.named("league")
-PLAYER_REGISTRY = Registry.named("player")
-BUFFER_REGISTRY = Registry.named("buffer")
-DATASET_REGISTRY = Registry.named("dataset")
-SERIAL_EVALUATOR_REGISTRY = Registry.named("serial_evaluator")
-MQ_REGISTRY = Registry.named("message_queue")
-WORLD_MODEL_REGISTRY = Registry.named("world_model")
-STOCHASTIC_OPTIMIZER_REGISTRY = Registry.named("stochastic_optimizer")
+registries: dict[str, Registry] = {}
 
-registries: dict[str, Registry] = {
-    registry.name: registry
-    for registry in (
-        POLICY_REGISTRY,
-        ENV_REGISTRY,
-        ENV_WRAPPER_REGISTRY,
-        LEARNER_REGISTRY,
-        COMM_LEARNER_REGISTRY,
-        SERIAL_COLLECTOR_REGISTRY,
-        PARALLEL_COLLECTOR_REGISTRY,
-        COMM_COLLECTOR_REGISTRY,
-        COMMANDER_REGISTRY,
-        LEAGUE_REGISTRY,
-        PLAYER_REGISTRY,
-        MODEL_REGISTRY,
-        ENV_MANAGER_REGISTRY,
-        REWARD_MODEL_REGISTRY,
-        BUFFER_REGISTRY,
-        DATASET_REGISTRY,
-        SERIAL_EVALUATOR_REGISTRY,
-        MQ_REGISTRY,
-        WORLD_MODEL_REGISTRY,
-        STOCHASTIC_OPTIMIZER_REGISTRY,
-    )
-}
+
+def _listed(name: str) -> Registry:
+    return registries.setdefault(name, Registry.named(name))
+
+
+POLICY_REGISTRY = _listed("policy")
+ENV_REGISTRY = _listed("env")
+ENV_WRAPPER_REGISTRY = _listed("env_wrapper")
+LEARNER_REGISTRY = _listed("learner")
+COMM_LEARNER_REGISTRY = _listed("comm_learner")
+SERIAL_COLLECTOR_REGISTRY = _listed("serial_collector")
+PARALLEL_COLLECTOR_REGISTRY = _listed("parallel_collector")
+COMM_COLLECTOR_REGISTRY = _listed("comm_collector")
+COMMANDER_REGISTRY = _listed("commander")
+LEAGUE_REGISTRY = _listed("league")
+PLAYER_REGISTRY = _listed("player")
+MODEL_REGISTRY = _listed("model")
+ENV_MANAGER_REGISTRY = _listed("env_manager")
+REWARD_MODEL_REGISTRY = _listed("reward_model")
+BUFFER_REGISTRY = _listed("buffer")
+DATASET_REGISTRY = _listed("dataset")
+SERIAL_EVALUATOR_REGISTRY = _listed("serial_evaluator")
+MQ_REGISTRY = _listed("message_queue")
+WORLD_MODEL_REGISTRY = _listed("world_model")
+STOCHASTIC_OPTIMIZER_REGISTRY = _listed("stochastic_optimizer")

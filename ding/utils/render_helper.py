@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 _DEFAULT_FPS = 30
 
 
-def _inner(env: Any) -> Any:
+class Rendered(Protocol):
+    """An env with frames: of gymnasium, or a ding env around one."""
+
+    def render(self) -> Any:
+        """Return the current frame."""
+
+
+def _inner(env: Rendered) -> Any:
     """The gymnasium-like env inside a ding env."""
     inner = getattr(env, "_env", None)
     return env if inner is None else inner
 
 
-def render_env(env: Any, render_mode: str = "rgb_array") -> np.ndarray:
+def render_env(env: Rendered, render_mode: str = "rgb_array") -> np.ndarray:
     """The current frame of a gymnasium env, uint8 ``[H, W, 3]``.
 
     Raises:
@@ -30,13 +37,13 @@ def render_env(env: Any, render_mode: str = "rgb_array") -> np.ndarray:
     return np.asarray(frame)
 
 
-def render(env: Any, render_mode: str = "rgb_array") -> np.ndarray:
+def render(env: Rendered, render_mode: str = "rgb_array") -> np.ndarray:
     """The current frame of a ding env (or a gymnasium env), uint8 ``[H, W, 3]``. Raises like ``render_env``."""
     return render_env(_inner(env), render_mode)
 
 
-def get_env_fps(env: Any) -> int:
-    """Frames per second as the env's metadata tell it, else 30."""
+def get_env_fps(env: Rendered) -> int:
+    """Frames per second as the metadata of the env have it, else 30."""
     metadata = getattr(_inner(env), "metadata", None) or {}
     for key in ("render_fps", "video.frames_per_second"):
         if metadata.get(key) is not None:
@@ -44,8 +51,8 @@ def get_env_fps(env: Any) -> int:
     return _DEFAULT_FPS
 
 
-def fps(env_manager: Any) -> int:
-    """Frames per second of the envs of a manager, told by its reference env."""
+def fps(env_manager: object) -> int:
+    """Frames per second of the envs of a manager, by its reference env."""
     reference = getattr(env_manager, "env_ref", None)
     if reference is None:
         reference = getattr(env_manager, "_env_ref", None)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ding.utils.default_helper import did_you_mean
 
@@ -55,13 +56,13 @@ class SegmentTree:
             begin //= 2
             self.value[begin : 2 * begin] = self._combine(children[0::2], children[1::2])
 
-    def _nodes(self, index: Any) -> np.ndarray:
+    def _nodes(self, index: npt.ArrayLike) -> np.ndarray:
         index = np.asarray(index, dtype=np.int64)
         if index.size and (index.min() < 0 or index.max() >= self.capacity):
             raise IndexError(f"index {index} is outside of [0, {self.capacity})")
         return index + self.capacity
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: npt.ArrayLike, value: npt.ArrayLike) -> None:
         """Set one leaf, or the leaves of an index array ``[K]`` (the last one wins where an index repeats)."""
         nodes = self._nodes(index).reshape(-1)
         self.value[nodes] = value
@@ -70,7 +71,7 @@ class SegmentTree:
             nodes = np.unique(nodes >> 1) if nodes.size > 1 else nodes >> 1
             self.value[nodes] = self._combine(self.value[2 * nodes], self.value[2 * nodes + 1])
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: npt.ArrayLike) -> Any:
         """One leaf as a float, or the leaves of an index array as float64 ``[K]``."""
         found = self.value[self._nodes(index)]
         return float(found) if np.ndim(found) == 0 else found
@@ -106,7 +107,7 @@ class SumSegmentTree(SegmentTree):
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity, "sum")
 
-    def find_prefixsum_idx(self, prefixsum: Any, trust_caller: bool = True) -> Any:
+    def find_prefixsum_idx(self, prefixsum: npt.ArrayLike, trust_caller: bool = True) -> Any:
         """The smallest leaf whose cumulative sum (itself included) is above ``prefixsum``.
 
         A leaf that is 0 is never found. A ``prefixsum`` at or above the total finds the last leaf above 0.
@@ -122,7 +123,7 @@ class SumSegmentTree(SegmentTree):
         mass = np.array(prefixsum, dtype=np.float64)
         total = self.value[1]
         if not trust_caller and not (np.all(mass >= 0) and np.all(mass <= total + 1e-5)):
-            raise AssertionError(f"prefixsum must be in [0, {total}], got {prefixsum}")
+            raise AssertionError(f"prefixsum must be in [0, {total}], got {prefixsum!r}")
         if not total > 0:
             raise ValueError("every leaf of the tree is 0, there is none to find")
         node = np.ones(mass.shape, dtype=np.int64)

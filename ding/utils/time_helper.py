@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from easydict import EasyDict
 
 
 def _synchronize() -> None:
@@ -90,7 +91,7 @@ class TimeWrapperCuda(TimeWrapperTime):
     _cuda = True
 
 
-def build_time_helper(cfg: Any = None, wrapper_type: str | None = None) -> type[TimeWrapperTime]:
+def build_time_helper(cfg: EasyDict | None = None, wrapper_type: str | None = None) -> type[TimeWrapperTime]:
     """The time wrapper ``'time'`` or ``'cuda'``, named by ``wrapper_type`` or ``cfg.common.time_wrapper_type``.
 
     Raises:

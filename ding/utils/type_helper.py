@@ -7,4 +7,4 @@ from typing import Union
 import torch
 
 Tensor = torch.Tensor
-SequenceType = Union[list, tuple]  # noqa: UP007 - scripts put it into typing.Union[...] at run time
+SequenceType = Union[list, tuple]  # type: ignore[type-arg, unused-ignore]  # noqa: UP007 - as scripts have it in Union[...]

@@ -255,7 +255,7 @@ def test_train_sample_borrows_copies_and_keeps_prev_state():
 
 
 def test_train_sample_rejects_unknown_choices():
-    with pytest.raises(ValueError, match=r"last_fn_type='nul_padding'.*did you mean 'null_padding'"):
+    with pytest.raises(ValueError, match=r"last_fn_type='nul_padding'.*Did you mean 'null_padding'"):
         get_train_sample(piece(2), 2, "nul_padding")
     with pytest.raises(ValueError, match="unroll_len"):
         get_train_sample(piece(2), 0)

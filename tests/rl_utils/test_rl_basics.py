@@ -76,7 +76,7 @@ def test_epsilon_golden():
     values = [exponential(x) for x in (0, 1000, 10000)] + [linear(x) for x in (0, 50, 100)]
     assert_golden(values, [0.95, 0.869112, 0.412698, 1.0, 0.55, 0.1])
     assert linear(10**9) == 0.1
-    with pytest.raises(AssertionError, match="did you mean 'linear'"):
+    with pytest.raises(AssertionError, match="Did you mean 'linear'"):
         get_epsilon_greedy_fn(1, 0, 1, "liner")
 
 
@@ -90,7 +90,7 @@ def test_gauss_golden_and_annealing():
         noise.sigma = -1.0
     with pytest.raises(AssertionError, match="negative"):
         create_noise_generator("gauss", {"sigma": -1})
-    with pytest.raises(KeyError, match="did you mean 'gauss'"):
+    with pytest.raises(KeyError, match="Did you mean 'gauss'"):
         create_noise_generator("gaus", {})
 
 

@@ -201,7 +201,7 @@ def test_importance_weights_golden():
     target = OUTPUT.clone().requires_grad_()
     assert not compute_importance_weights(target, BEHAVIOUR, ACT_TB).requires_grad
     assert compute_importance_weights(target, BEHAVIOUR, ACT_TB, requires_grad=True).requires_grad
-    with pytest.raises(AssertionError, match="did you mean 'continuous'"):
+    with pytest.raises(AssertionError, match="Did you mean 'continuous'"):
         compute_importance_weights(OUTPUT, BEHAVIOUR, ACT_TB, "continous")
 
 

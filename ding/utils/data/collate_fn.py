@@ -15,7 +15,7 @@ _IGNORE_PREFIX = ("collate_ignore",)
 _STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
 
 
-def _is_namedtuple(value: Any) -> bool:
+def _is_namedtuple(value: object) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
@@ -25,7 +25,7 @@ def _stack_arrays(batch: Sequence[np.ndarray]) -> torch.Tensor:
     return torch.from_numpy(np.stack(batch))
 
 
-def default_collate(batch: Sequence, cat_1dim: bool = True, ignore_prefix: Sequence[str] = _IGNORE_PREFIX) -> Any:
+def default_collate(batch: Sequence[Any], cat_1dim: bool = True, ignore_prefix: Sequence[str] = _IGNORE_PREFIX) -> Any:
     """Stack B samples of one structure along a new first axis.
 
     Tensors and arrays become tensors ``[B, ...]`` of their dtype; Python floats float32 ``[B]``, ints int64 ``[B]``,
@@ -72,7 +72,7 @@ def default_collate(batch: Sequence, cat_1dim: bool = True, ignore_prefix: Seque
     )
 
 
-def _with_key(key: Any, collate: Callable[..., Any], *args: Any) -> Any:
+def _with_key(key: object, collate: Callable[..., Any], *args: Any) -> Any:
     """Call ``collate``, and add to what it raises which key the samples are from."""
     try:
         return collate(*args)
@@ -82,7 +82,7 @@ def _with_key(key: Any, collate: Callable[..., Any], *args: Any) -> Any:
         raise type(error)(f"key {key!r}: {error}") from error
 
 
-def _collate_numbers(batch: Sequence, elem: Any) -> torch.Tensor:
+def _collate_numbers(batch: Sequence[Any], elem: object) -> torch.Tensor:
     if isinstance(elem, np.generic):
         return torch.as_tensor(np.asarray(batch))
     if isinstance(elem, bool):
@@ -92,7 +92,7 @@ def _collate_numbers(batch: Sequence, elem: Any) -> torch.Tensor:
     return torch.tensor(batch, dtype=torch.float32)
 
 
-def default_decollate(batch: Any, ignore: Sequence[str] = _STATE_KEYS) -> Any:
+def default_decollate(batch: object, ignore: Sequence[str] = _STATE_KEYS) -> Any:
     """Cut a batch to a list of B samples.
 
     A tensor ``[B, ...]`` gives B tensors ``[...]`` that share its memory, ``[B]`` gives tensors ``(1,)``; a dict gives
@@ -119,8 +119,8 @@ def default_decollate(batch: Any, ignore: Sequence[str] = _STATE_KEYS) -> Any:
     raise TypeError(f"cannot decollate a {type(batch).__name__}; expected tensors in dicts, lists and tuples")
 
 
-def timestep_collate(batch: Sequence) -> dict[str, Any]:
-    """Stack B pieces of trajectories to tensors ``[T, B, ...]``.
+def timestep_collate(batch: Sequence[Any]) -> dict[str, Any]:
+    """Stack B trajectory segments to tensors ``[T, B, ...]``.
 
     Args:
         batch: B dicts whose values are lists of T steps, or B lists of T dicts. Values that are no lists are stacked
@@ -131,7 +131,7 @@ def timestep_collate(batch: Sequence) -> dict[str, Any]:
         the B states, which are not stacked because the first of them are often None.
 
     Raises:
-        ValueError: the pieces have different lengths.
+        ValueError: the segments have different lengths.
         TypeError: neither dicts nor lists were given.
     """
     if len(batch) == 0:
@@ -139,21 +139,21 @@ def timestep_collate(batch: Sequence) -> dict[str, Any]:
     if isinstance(batch[0], Mapping):
         return {key: _time_major(key, [sample[key] for sample in batch]) for key in batch[0]}
     if isinstance(batch[0], (list, tuple)) and batch[0] and isinstance(batch[0][0], Mapping):
-        return {key: _time_major(key, [[step[key] for step in piece] for piece in batch]) for key in batch[0][0]}
+        return {key: _time_major(key, [[step[key] for step in segment] for segment in batch]) for key in batch[0][0]}
     raise TypeError(f"timestep_collate takes dicts of lists or lists of dicts, got a {type(batch[0]).__name__}")
 
 
-def _time_major(key: str, pieces: list) -> Any:
-    """B pieces of T steps -> ``[T, B, ...]``, in one stack."""
-    if not isinstance(pieces[0], (list, tuple)):
-        return _with_key(key, default_collate, pieces)
-    lengths = {len(piece) for piece in pieces}
+def _time_major(key: str, segments: Sequence[Any]) -> Any:
+    """B segments of T steps -> ``[T, B, ...]``, in one stack."""
+    if not isinstance(segments[0], (list, tuple)):
+        return _with_key(key, default_collate, segments)
+    lengths = {len(segment) for segment in segments}
     if len(lengths) != 1:
-        raise ValueError(f"key {key!r}: the pieces have different lengths {sorted(lengths)}")
-    steps = list(zip(*pieces))
+        raise ValueError(f"key {key!r}: the segments have different lengths {sorted(lengths)}")
+    steps = list(zip(*segments))
     if key == "prev_state" or not steps:
         return steps
-    size = (len(steps), len(pieces))
+    size = (len(steps), len(segments))
     return _unflatten(_with_key(key, default_collate, [value for step in steps for value in step]), size)
 
 
@@ -169,7 +169,7 @@ def _unflatten(value: Any, size: tuple[int, int]) -> Any:
     return [_unflatten(item, size) for item in value]
 
 
-def diff_shape_collate(batch: Sequence) -> Any:
+def diff_shape_collate(batch: Sequence[Any]) -> Any:
     """Like ``default_collate``, but what cannot be stacked stays a list: unequal shapes, and batches with a None.
 
     Samples of shape ``(1,)`` become ``[B, 1]``.
@@ -193,7 +193,7 @@ def diff_shape_collate(batch: Sequence) -> Any:
     raise TypeError(f"cannot collate samples of type {type(elem).__name__}")
 
 
-def ttorch_collate(x: Sequence, json: bool = False, cat_1dim: bool = True) -> Any:
+def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) -> Any:
     """Stack B trees (nested dicts of tensors) along a new first axis.
 
     Args:
@@ -202,7 +202,7 @@ def ttorch_collate(x: Sequence, json: bool = False, cat_1dim: bool = True) -> An
         cat_1dim: leaves ``[B, 1]`` become ``[B]``.
     """
 
-    def stack(samples: Sequence) -> Any:
+    def stack(samples: Sequence[Any]) -> Any:
         elem = samples[0]
         if isinstance(elem, Mapping):
             return {key: _with_key(key, stack, [sample[key] for sample in samples]) for key in elem}

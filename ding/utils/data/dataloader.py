@@ -53,11 +53,11 @@ class AsyncDataLoader:
 
     def __init__(
         self,
-        data_source: Callable[[int], Sequence | None],
+        data_source: Callable[[int], Sequence[Any] | None],
         batch_size: int,
         device: str | int | torch.device,
         chunk_size: int | None = None,
-        collate_fn: Callable[[list], Any] | None = None,
+        collate_fn: Callable[[Sequence[Any]], Any] | None = None,
         num_workers: int = 0,
         timeout_s: float | None = None,
     ) -> None:
@@ -164,7 +164,7 @@ class AsyncDataLoader:
             return None
         if len(samples) > 0 and callable(samples[0]):
             samples = list(self._pool.map(lambda fn: fn(), samples)) if self._pool else [fn() for fn in samples]
-        batch = self._collate(samples)  # type: ignore[arg-type]
+        batch = self._collate(samples)
         return _to_device(batch, self._device) if self._device.type == "cuda" else batch
 
 

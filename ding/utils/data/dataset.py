@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -14,7 +14,7 @@ from ding.utils.registry_factory import DATASET_REGISTRY
 
 
 @DATASET_REGISTRY.register("naive")
-class NaiveRLDataset(Dataset):
+class NaiveRLDataset(Dataset[Any]):
     """Transitions held in memory.
 
     Args:
@@ -22,7 +22,7 @@ class NaiveRLDataset(Dataset):
             path as ``policy.collect.data_path``.
     """
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: list[Any] | str | Mapping[str, Any]) -> None:
         if isinstance(cfg, list):
             self._data = cfg
             return
@@ -39,7 +39,7 @@ class NaiveRLDataset(Dataset):
         return self._data[index]
 
 
-def create_dataset(cfg: Any, **kwargs: Any) -> Dataset:
+def create_dataset(cfg: Mapping[str, Any], **kwargs: Any) -> Dataset[Any]:
     """The data set of type ``cfg.policy.collect.data_type``; ``cfg.policy.collect.import_names`` are imported first.
 
     Raises:
@@ -50,7 +50,7 @@ def create_dataset(cfg: Any, **kwargs: Any) -> Dataset:
     return DATASET_REGISTRY.build(collect["data_type"], cfg=cfg, **kwargs)
 
 
-def naive_save(exp_data: Sequence, expert_data_path: str) -> None:
+def naive_save(exp_data: Sequence[Any], expert_data_path: str) -> None:
     """Write transitions to a file that ``NaiveRLDataset`` reads. Its folder must exist."""
     save_file(expert_data_path, list(exp_data))
 
@@ -58,7 +58,7 @@ def naive_save(exp_data: Sequence, expert_data_path: str) -> None:
 _SAVERS = {"naive": naive_save}
 
 
-def offline_data_save_type(exp_data: Sequence, expert_data_path: str, data_type: str = "naive") -> None:
+def offline_data_save_type(exp_data: Sequence[Any], expert_data_path: str, data_type: str = "naive") -> None:
     """Write transitions in the format ``data_type``.
 
     Raises:

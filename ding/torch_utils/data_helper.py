@@ -5,9 +5,7 @@ function does not take raises a ``TypeError`` that names the type.
 """
 
 import copy
-import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from queue import Empty, Full, Queue
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-_WAKE_S = 0.1
+from ding.utils.data.dataloader import LoaderError, Prefetcher
+
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
 
@@ -45,7 +44,7 @@ def _is_namedtuple(item: object) -> bool:
 
 
 def _is_vector(item: object) -> bool:
-    """Whether ``item`` is a list or tuple of numbers, told by the first one."""
+    """Whether ``item`` is a list or tuple of numbers, by the first one."""
     return isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], _NUMBERS) and not _is_namedtuple(item)
 
 
@@ -265,7 +264,7 @@ def build_log_buffer() -> LogDict:
 
 
 def _record_stream(item: object, stream: torch.cuda.Stream) -> None:
-    """Tell the allocator that ``stream`` uses these tensors, so that it does not hand out their memory too early."""
+    """Mark these tensors as used by ``stream``, so that the allocator does not hand out their memory too early."""
     if isinstance(item, torch.Tensor):
         if item.is_cuda:
             item.record_stream(stream)
@@ -283,7 +282,7 @@ class CudaFetcher:
     On a CUDA device the copies run in a stream of their own. ``run()`` starts the thread; iteration yields the moved
     items in order and ends when the source ends; an error of the source is raised at ``next()``. ``close()`` ends the
     thread and may be called at any time. ``queue_size`` bounds how many items wait on the device. ``sleep`` is
-    accepted for compatibility and unused: the thread waits on the queue itself.
+    accepted for compatibility and unused: nothing here polls.
     """
 
     def __init__(
@@ -294,65 +293,40 @@ class CudaFetcher:
         self._source = iter(data_source)
         self._device = torch.device(device)
         self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
-        self._queue: Queue[tuple[str, Any]] = Queue(maxsize=queue_size)
-        self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._ended = False
+        self._queue_size = queue_size
+        self._items: Prefetcher[tuple[Any, torch.cuda.Event | None]] | None = None
+        self._closed = False
 
     def run(self) -> None:
         """Start fetching. Raises ``RuntimeError`` when already running or closed."""
-        if self._thread is not None or self._closed.is_set():
+        if self._items is not None or self._closed:
             raise RuntimeError("CudaFetcher.run() may be called once and not after close()")
-        self._thread = threading.Thread(target=self._fetch, name="cuda-fetcher", daemon=True)
-        self._thread.start()
+        self._items = Prefetcher(self._move_next, self._queue_size, "cuda-fetcher")
 
     def close(self) -> None:
         """Stop fetching and drop what waits. Safe to call twice."""
-        self._closed.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._closed = True
+        if self._items is not None:
+            self._items.close()
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        if self._ended:
-            raise StopIteration
-        while True:
-            if self._closed.is_set() or self._thread is None:
-                raise RuntimeError("CudaFetcher is not running: call run() first")
-            try:
-                kind, value = self._queue.get(timeout=_WAKE_S)
-            except Empty:
-                continue
-            break
-        if kind == "item":
-            return self._ready(value)
-        self._ended = True
-        if kind == "error":
-            raise value
-        raise StopIteration
-
-    def _ready(self, value: tuple[Any, torch.cuda.Event | None]) -> Any:
-        item, event = value
+        if self._items is None or self._closed:
+            raise RuntimeError("CudaFetcher is not running: call run() first")
+        try:
+            item, event = self._items.take()
+        except LoaderError as error:
+            raise (error.__cause__ or error) from None
         if event is not None:
             stream = torch.cuda.current_stream(self._device)
             stream.wait_event(event)
             _record_stream(item, stream)
         return item
 
-    def _fetch(self) -> None:
-        try:
-            for item in self._source:
-                if not self._put(("item", self._move(item))):
-                    return
-        except Exception as error:  # noqa: BLE001 - handed to the consumer, which raises it
-            self._put(("error", error))
-            return
-        self._put(("end", None))
-
-    def _move(self, item: object) -> tuple[Any, torch.cuda.Event | None]:
+    def _move_next(self) -> tuple[Any, torch.cuda.Event | None]:
+        item = next(self._source)
         if self._stream is None:
             return to_device(item, self._device), None
         with torch.cuda.stream(self._stream):
@@ -360,12 +334,3 @@ class CudaFetcher:
             event = torch.cuda.Event()
             event.record(self._stream)
         return moved, event
-
-    def _put(self, entry: tuple[str, Any]) -> bool:
-        while not self._closed.is_set():
-            try:
-                self._queue.put(entry, timeout=_WAKE_S)
-            except Full:
-                continue
-            return True
-        return False

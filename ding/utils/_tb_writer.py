@@ -89,14 +89,16 @@ class LazyWriter:
         self.close()
 
 
-def write_scalars(writer: ScalarWriter, prefix: str, values: Mapping[str, Any], step: int) -> None:
+def write_scalars(writer: ScalarWriter | None, prefix: str, values: Mapping[str, Any], step: int) -> None:
     """Write scalars of one step.
 
     Args:
-        writer: the tensorboard writer, or anything else with ``add_scalar(tag, value, step)``.
+        writer: the tensorboard writer, or anything else with ``add_scalar(tag, value, step)``; None writes nothing.
         prefix: what the tags begin with, such as ``learner_iter/``.
         values: numbers, or tensors and arrays of one element, by the rest of their tags.
         step: the x of all of them.
     """
+    if writer is None:
+        return
     for name, value in values.items():
         writer.add_scalar(prefix + name, value, step)

@@ -219,7 +219,7 @@ def test_build_ce_criterion():
     assert isinstance(build_ce_criterion({"type": "cross_entropy"}), nn.CrossEntropyLoss)
     assert build_ce_criterion({"type": "label_smooth_ce", "kwargs": {"smooth_ratio": 0.1}}).ratio == 0.1
     assert isinstance(build_ce_criterion({"type": "soft_focal_loss"}), SoftFocalLoss)
-    with pytest.raises(ValueError, match="did you mean 'cross_entropy'"):
+    with pytest.raises(ValueError, match="Did you mean 'cross_entropy'"):
         build_ce_criterion({"type": "crossentropy"})
 
 

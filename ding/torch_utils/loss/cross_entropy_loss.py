@@ -1,12 +1,13 @@
 """Variants of the cross entropy of logits ``[B, N]`` with labels ``[B]``."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from ding.utils.default_helper import did_you_mean
 
 
 class LabelSmoothCELoss(nn.Module):
@@ -74,6 +75,4 @@ def build_ce_criterion(cfg: Mapping[str, Any]) -> nn.Module:
         return LabelSmoothCELoss(cfg["kwargs"]["smooth_ratio"])
     if kind == "soft_focal_loss":
         return SoftFocalLoss()
-    near = get_close_matches(str(kind), _KINDS, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise ValueError(f"type={kind!r} is unknown, expected one of {', '.join(_KINDS)}{hint}")
+    raise ValueError(f"type={kind!r} is unknown.{did_you_mean(kind, _KINDS)}")

@@ -1,4 +1,4 @@
-"""A loader that makes the next batches while the current one is used.
+"""What is made in a thread while what came before is used: any items, and batches of samples.
 
 Exceptions::
 
@@ -11,22 +11,88 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
 from ding.utils.data.collate_fn import default_collate
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 _JOIN_TIMEOUT_S = 10.0
 
 
 class LoaderError(RuntimeError):
     """The data source of a loader raised; see ``__cause__``."""
+
+
+class Prefetcher(Generic[T]):
+    """Calls ``produce`` in a thread, at most ``capacity`` results ahead; ``StopIteration`` ends it.
+
+    Concurrency: one thread may ``take`` while any thread calls ``close``. Both sides wait on a condition.
+    """
+
+    def __init__(self, produce: Callable[[], T], capacity: int, name: str) -> None:
+        self._produce = produce
+        self._capacity = capacity
+        self._ready: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._end: BaseException | None = None
+        self.closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def take(self, timeout_s: float | None = None) -> T:
+        """The next result.
+
+        Raises:
+            StopIteration: there is none, or this is closed.
+            LoaderError: ``produce`` failed. Results made before that are given first.
+            TimeoutError: none came within ``timeout_s`` seconds (None: no limit).
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._ready or self.closed or self._end is not None, timeout_s):
+                raise TimeoutError(f"no batch came within {timeout_s} s")
+            if self._ready:
+                self._changed.notify_all()
+                return self._ready.popleft()
+            if self.closed or isinstance(self._end, StopIteration):
+                raise StopIteration
+            raise LoaderError(f"the data source failed: {self._end!r}") from self._end
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Stop and drop what waits; wait ``timeout_s`` seconds (None: no limit) for the thread. May be called again."""
+        with self._changed:
+            self.closed = True
+            self._ready.clear()
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                log.warning("the data source did not return within %s s after close", timeout_s)
+
+    def _run(self) -> None:
+        while self._wait_for_space():
+            try:
+                result = self._produce()
+            except BaseException as error:  # noqa: BLE001 - take() raises it in the consumer
+                with self._changed:
+                    self._end = error
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                if not self.closed:
+                    self._ready.append(result)
+                    self._changed.notify_all()
+
+    def _wait_for_space(self) -> bool:
+        """Wait until a result fits; False when this was closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.closed or len(self._ready) < self._capacity)
+            return not self.closed
 
 
 class AsyncDataLoader:
@@ -35,7 +101,7 @@ class AsyncDataLoader:
     The thread calls the source, runs what it returns, collates, and moves the batch to the device. At most
     ``2 * max(1, num_workers)`` batches wait; then it pauses. So the source is called ahead of consumption.
 
-    Concurrency: one thread may iterate while any thread calls ``close``. ``next`` waits on a condition, not by polling.
+    Concurrency: one thread may iterate while any thread calls ``close``.
 
     Args:
         data_source: ``data_source(batch_size)`` gives a list of samples, or a list of functions without arguments that
@@ -73,15 +139,8 @@ class AsyncDataLoader:
         self._source = data_source
         self._collate = collate_fn if collate_fn is not None else default_collate
         self._device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
-        self._capacity = 2 * max(1, num_workers)
-        self._batches: deque[Any] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-        self._exhausted = False
-        self._error: BaseException | None = None
         self._pool = ThreadPoolExecutor(num_workers, "dataloader-worker") if num_workers > 1 else None
-        self._thread = threading.Thread(target=self._run, name="dataloader", daemon=True)
-        self._thread.start()
+        self._batches = Prefetcher(self._make_batch, 2 * max(1, num_workers), "dataloader")
 
     def __iter__(self) -> AsyncDataLoader:
         return self
@@ -93,39 +152,19 @@ class AsyncDataLoader:
             LoaderError: the source failed. Batches made before that are given first.
             TimeoutError: none came within ``timeout_s``.
         """
-        deadline = None if self.timeout_s is None else time.monotonic() + self.timeout_s
-        with self._changed:
-            while not (self._batches or self._closed or self._exhausted or self._error):
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    raise TimeoutError(f"no batch came within {self.timeout_s} s")
-                self._changed.wait(left)
-            if self._closed:
-                return None
-            if self._batches:
-                batch = self._batches.popleft()
-                self._changed.notify_all()
-                return batch
-            if self._error is not None:
-                raise LoaderError(f"the data source failed: {self._error!r}") from self._error
+        try:
+            return self._batches.take(self.timeout_s)
+        except StopIteration:
             return None
 
     def close(self) -> None:
         """Stop preparing and drop what waits; a waiting ``next`` returns None. May be called again.
 
-        A source that is blocked is waited for ten seconds at most; its thread is a daemon.
+        This waits ten seconds at most for a source that is blocked; its thread is a daemon.
         """
-        with self._changed:
-            already = self._closed
-            self._closed = True
-            self._batches.clear()
-            self._changed.notify_all()
-        if already:
+        if self._batches.closed:
             return
-        if self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_TIMEOUT_S)
-            if self._thread.is_alive():
-                log.warning("the data source did not return within %s s after close", _JOIN_TIMEOUT_S)
+        self._batches.close(_JOIN_TIMEOUT_S)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -135,33 +174,10 @@ class AsyncDataLoader:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(self) -> None:
-        try:
-            while self._wait_for_space():
-                batch = self._make_batch()
-                with self._changed:
-                    if batch is None:
-                        self._exhausted = True
-                    elif not self._closed:
-                        self._batches.append(batch)
-                    self._changed.notify_all()
-                if batch is None:
-                    return
-        except BaseException as error:  # noqa: BLE001 - next() raises it in the consumer
-            with self._changed:
-                self._error = error
-                self._changed.notify_all()
-
-    def _wait_for_space(self) -> bool:
-        """Wait until a batch fits; False when the loader was closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._batches) < self._capacity)
-            return not self._closed
-
     def _make_batch(self) -> Any:
         samples = self._source(self.batch_size)
         if samples is None:
-            return None
+            raise StopIteration
         if len(samples) > 0 and callable(samples[0]):
             samples = list(self._pool.map(lambda fn: fn(), samples)) if self._pool else [fn() for fn in samples]
         batch = self._collate(samples)

@@ -19,6 +19,7 @@ class Draws:
         self._generator: np.random.Generator | None = None
         # For each position the number of the draw that gave it last; what was there before does not matter.
         self._stamps = np.zeros(0, dtype=np.int32)
+        self._numbers = np.zeros(0, dtype=np.int32)
         self._strata = np.zeros(0)
 
     @property
@@ -41,12 +42,14 @@ class Draws:
         if len(self._stamps) < count:
             self._stamps = np.empty(2 * count, dtype=np.int32)
         # About size^2 / 2 count of them are repeats.
-        drawn = self._integers(count, size + size * size // count + 16)
+        drawn = self._integers(count, size + size * size // count)
         while True:
+            if len(self._numbers) != len(drawn):
+                self._numbers = np.arange(len(drawn), dtype=np.int32)
             # Of what is written to one place the last stays: seen from the end, these are the first distinct ones.
-            numbers = np.arange(len(drawn), dtype=np.int32)
-            self._stamps[drawn] = numbers
-            distinct = drawn[self._stamps.take(drawn) == numbers]
+            self._stamps[drawn] = self._numbers
+            first = self._stamps.take(drawn) == self._numbers
+            distinct = drawn if first.all() else drawn[first]
             if len(distinct) >= size:
                 return distinct[-size:]
             drawn = np.concatenate([self._integers(count, size), drawn])

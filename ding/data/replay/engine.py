@@ -160,9 +160,11 @@ class ReplayEngine:
         if isinstance(data, TransitionBatch):
             count = len(data)
             if count and self.rows.columnar:
-                # Rows that were changed by hand may have no columns: the storage says whether it takes them.
-                with contextlib.suppress(SchemaError):
+                try:
                     return data.columns, count
+                except SchemaError:
+                    # Rows that were changed by hand: the storage says whether it takes them.
+                    pass
             return data.rows(), count
         # A plain list is what the storages take for rows: a TrajBuffer is a list, too.
         return (list(data), len(data)) if isinstance(data, list) else ([data], 1)

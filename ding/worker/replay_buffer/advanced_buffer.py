@@ -426,7 +426,7 @@ class AdvancedReplayBuffer(RingBuffer):
                 self.engine.logger.debug("%s skips priorities of elements that have left", self.engine.name)
                 slots, priority = slots[kept], priority[kept]
             if len(slots):
-                self.priorities.largest = max(self.priorities.largest, float(priority.max()))
+                self.priorities.largest = max(self.priorities.largest, float(priority[priority.argmax()]))
                 self.priorities.put(slots, priority + EPS)
 
     @property

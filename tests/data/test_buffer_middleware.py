@@ -435,7 +435,7 @@ def test_rows_without_a_priority_among_others_get_the_highest_one():
     buffer.extend([{"x": 9, "priority": 7.0}, {"x": 0, "priority": 2.0}, {"x": 1}, {"x": 2, "priority": 0.5}])
     np.testing.assert_allclose(per.sum_tree.leaves[:3], [2**0.6, 1.0, 0.5**0.6])
     assert x_of(buffer) == [0, 1, 2]
-    with pytest.raises(SampleArgumentError, match=r"got 1: nan"):
+    with pytest.raises(SampleArgumentError, match=r"by index: \{1: nan\}"):
         buffer.extend([{"x": 0}, {"x": 1, "priority": float("nan")}])
 
 

@@ -828,9 +828,9 @@ def test_large_observations_are_shared_and_survive_deletions():
     generator = np.random.default_rng(0)
     for begin in range(0, 200, 8):
         buffer.extend(steps(begin, 8))
-        buffer.delete(buffer.sample(3).indices)
+        buffer.delete([record.index for record in buffer.sample(3)])
         if generator.random() < 0.3:
-            buffer.update(buffer.sample(1).indices[0], data={"x": -1})
+            buffer.update(buffer.sample(1)[0].index, data={"x": -1})
         records = [record.data for record in buffer if int(record.data["x"]) >= 0]
         assert len(records) >= 4
         assert all(record["obs"].eq(record["x"]).all() for record in records)

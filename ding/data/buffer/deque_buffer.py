@@ -8,7 +8,6 @@ import numpy as np
 
 from ding.data.buffer._arguments import check_sample, independent, is_column, meta_columns
 from ding.data.buffer._core import RecordCore, Records
-from ding.data.buffer._groups import GroupIndex, draw_window
 from ding.data.buffer._index import BufferIndex, IndexView, StorageView
 from ding.data.buffer._records import IndexArray, RecordBatch, serials_of
 from ding.data.buffer._save import read_contents, write_contents
@@ -181,9 +180,7 @@ class DequeBuffer(Buffer):
     def _draw(self, size: int, count: int, replace: bool, what: str) -> np.ndarray:
         if count < size and not (replace and count):
             raise NotEnoughDataError(f"asked for {size} {what}, there are {count}")
-        if replace:
-            return self._core.rng.integers(count, size=size)
-        return self._core.rng.choice(count, size, replace=False)
+        return self._core.draws.uniform(count, size, replace)
 
     def _look_up(self, indices: Sequence[str], candidates: range, sample_range: slice | None) -> np.ndarray:
         places = self._core.order.find(serials_of(indices, self._core.token))
@@ -198,7 +195,7 @@ class DequeBuffer(Buffer):
         self, size: Any, replace: bool, places: range, sample_range: slice | None, key: str, length: int | None
     ) -> list[Any]:
         core = self._core
-        groups = self._groups_of(key)
+        groups = core.groups(key)
         if sample_range is not None:
             allowed = core.order.serials[np.array(places, dtype=np.int64)]
             groups = [group for group in (np.intersect1d(g, allowed, assume_unique=True) for g in groups) if len(group)]
@@ -208,7 +205,7 @@ class DequeBuffer(Buffer):
             what += f" of at least {length} records"
         picked = [groups[i] for i in self._draw(size, len(groups), replace, what).tolist()]
         if length is not None:
-            picked = [draw_window(group, length, self.sliced, core.rng) for group in picked]
+            picked = [_draw_window(group, length, self.sliced, core.draws.generator) for group in picked]
         if not picked:
             return []
         records = independent(core.read(core.order.find(np.concatenate(picked))))
@@ -217,17 +214,6 @@ class DequeBuffer(Buffer):
             return [self._given(group) for group in records.split(lengths)]
         ends = np.cumsum(lengths).tolist()
         return [records[end - length : end] for end, length in zip(ends, lengths)]
-
-    def _groups_of(self, key: str) -> list[np.ndarray]:
-        index = self._core.groups.get(key)
-        if index is None:
-            index = self._core.groups[key] = GroupIndex(self._core, key)
-        try:
-            return index.groups()
-        except SampleArgumentError:
-            # It has seen a part of the changes only: built anew, it knows when the value that it refuses is gone.
-            del self._core.groups[key]
-            raise
 
     def _given(self, records: Records) -> Records:
         """What a sample gives: a list where a middleware does not know batches."""
@@ -363,7 +349,7 @@ class DequeBuffer(Buffer):
         """For each meta key that was grouped by: its values in storage order."""
         with self._lock:
             slots = self._core.order.slots
-            return {key: self._core.meta_values(key, slots) for key in self._core.groups}
+            return {key: self._core.meta_values(key, slots) for key in self._core.grouped_keys()}
 
     # ------------------------------------------------------------------ import and export
 
@@ -397,3 +383,21 @@ class DequeBuffer(Buffer):
         contents = read_contents(file_name)
         with self._lock:
             self._core.restore(contents)
+
+
+def _draw_window(serials: np.ndarray, length: int, sliced: bool, generator: np.random.Generator) -> np.ndarray:
+    """``length`` consecutive serials of a group that has at least so many.
+
+    Args:
+        serials: of the group, ascending.
+        length: of the window.
+        sliced: windows begin at multiples of ``length``, the last one at ``len(serials) - length``; each is drawn in
+            proportion to the records that it is there for. Otherwise every start is equally likely.
+        generator: draws the start.
+    """
+    total = len(serials)
+    if sliced:
+        start = min(int(generator.integers(total)) // length * length, total - length)
+    else:
+        start = int(generator.integers(total - length + 1))
+    return serials[start : start + length]

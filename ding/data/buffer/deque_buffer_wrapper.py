@@ -253,7 +253,7 @@ class DequeBufferWrapper:
         return {
             "uses": self._uses.state_dict(),
             "priority": None if self._priority is None else self._priority.state_dict(),
-            "random": self.buffer._core.random_state(),
+            "random": self.buffer._core.draws.state_dict(),
         }
 
     def _restore(self, contents: Mapping[str, Any], extra: Mapping[str, Any] | None) -> None:
@@ -265,7 +265,7 @@ class DequeBufferWrapper:
             self._uses.load_state_dict(extra["uses"])
             if self._priority is not None and extra["priority"] is not None:
                 self._priority.load_state_dict(extra["priority"])
-            self.buffer._core.set_random_state(extra["random"])
+            self.buffer._core.draws.load_state_dict(extra["random"])
 
 
 def _mean(records: Any, key: str) -> float:

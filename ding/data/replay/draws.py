@@ -37,7 +37,7 @@ class Draws:
         """
         if replace:
             return self._integers(count, size)
-        if 4 * size > count:
+        if 4 * size >= count:
             return self.generator.permutation(count)[:size]
         if len(self._stamps) < count:
             self._stamps = np.empty(2 * count, dtype=np.int32)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from ding.data.buffer._draw import LazyGenerator
 from ding.data.buffer.buffer import Middleware, batch_aware
 from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError
+from ding.data.replay.draws import Draws
 
 
 def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_group: bool = True) -> Middleware:
@@ -22,17 +22,17 @@ def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_g
     """
     if size_in_group < 1:
         raise SampleArgumentError(f"size_in_group must be positive, got {size_in_group}")
-    rng = LazyGenerator()
+    draws = Draws()
 
     def part(group: Any) -> Any:
         total = len(group)
         if ordered_in_group:
             starts = max(0, total - size_in_group) + 1 if max_use_in_group else total
-            start = int(rng().integers(starts))
+            start = int(draws.generator.integers(starts))
             return group[start : start + size_in_group]
         if total < size_in_group:
             raise NotEnoughDataError(f"asked for {size_in_group} records of a group, it has {total}")
-        return [group[i] for i in rng().choice(total, size_in_group, replace=False).tolist()]
+        return [group[i] for i in draws.generator.choice(total, size_in_group, replace=False).tolist()]
 
     @batch_aware
     def pick(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

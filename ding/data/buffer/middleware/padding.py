@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ding.data.buffer._clone import clone_structure
-from ding.data.buffer._draw import LazyGenerator
 from ding.data.buffer.buffer import BufferedData, Middleware, batch_aware
 from ding.data.buffer.errors import SampleArgumentError
-from ding.data.buffer.middleware._slots import is_grouped
+from ding.data.buffer.middleware._sampled import is_grouped
+from ding.data.replay.draws import Draws
 from ding.utils import did_you_mean
 
 _POLICIES = ("random", "none")
@@ -27,12 +27,12 @@ def padding(policy: str = "random") -> Middleware:
         hint = did_you_mean(policy, _POLICIES)
         raise SampleArgumentError(f"the policy of padding must be one of {_POLICIES}, got {policy!r}.{hint}")
 
-    rng = LazyGenerator()
+    draws = Draws()
 
     def fill(group: list[BufferedData], missing: int) -> list[BufferedData]:
         if policy == "none":
             return group + [BufferedData(None, None, None) for _ in range(missing)]
-        picks = rng().integers(len(group), size=missing)
+        picks = draws.generator.integers(len(group), size=missing)
         return group + [clone_structure(group[i]) for i in picks.tolist()]
 
     @batch_aware

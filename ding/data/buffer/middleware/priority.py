@@ -6,16 +6,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from ding.data.buffer._arguments import is_column
 from ding.data.buffer._records import IndexArray, RecordBatch
 from ding.data.buffer.buffer import Buffer, BufferedData
 from ding.data.buffer.errors import EmptyBufferError, SampleArgumentError, SampleError
-from ding.data.buffer.middleware._slots import SlotWatch, core_of, slots_of
+from ding.data.buffer.middleware._sampled import core_of
 from ding.data.columns import SchemaError
+from ding.data.replay.priorities import EPS, Priorities
+from ding.data.replay.updates import checked_priorities
 from ding.data.sum_tree import SumTree
 from ding.data.transition_batch import TransitionBatch
 
-_EPS = 1e-5
-_TIMES = ("size", "indices", "replace", "sample_range", "ignore_insufficient", "groupby", "unroll_len")
+_PARAMETERS = ("size", "indices", "replace", "sample_range", "ignore_insufficient", "groupby", "unroll_len")
 
 
 class PriorityExperienceReplay:
@@ -65,19 +67,30 @@ class PriorityExperienceReplay:
         self.buffer_size = buffer.size
         self.IS_weight = IS_weight
         self.priority_power_factor = priority_power_factor
-        self.IS_weight_power_factor = IS_weight_power_factor
         self.IS_weight_anneal_train_iter = IS_weight_anneal_train_iter
-        self.max_priority = 1.0
-        self._anneal = (1 - IS_weight_power_factor) / IS_weight_anneal_train_iter if IS_weight_anneal_train_iter else 0
         self._core = core_of(buffer, "PriorityExperienceReplay")
-        self._tree = SumTree(self._core.size)
-        self._priorities = np.zeros(self._core.size)
-        self._watch = SlotWatch(self._core)
+        self._priorities = Priorities(
+            self._core.size, priority_power_factor, IS_weight_power_factor, IS_weight_anneal_train_iter
+        )
+        # The record in each slot that has its priority here.
+        self._serials = np.full(self._core.size, -1, dtype=np.int64)
+        self._look(np.arange(self._core.size))
+        self._core.listen(self._look)
 
     @property
     def sum_tree(self) -> SumTree:
-        """Sums of ``priority ** alpha`` per slot. Records that came since the last action may be missing."""
-        return self._tree
+        """Sums of ``priority ** alpha`` per slot."""
+        return self._priorities.tree
+
+    @property
+    def max_priority(self) -> float:
+        """The priority of records that come without one."""
+        return self._priorities.largest
+
+    @property
+    def IS_weight_power_factor(self) -> float:
+        """Beta, which each sample brings closer to 1."""
+        return self._priorities.beta
 
     @property
     def buffer_idx(self) -> dict[int, str]:
@@ -98,65 +111,53 @@ class PriorityExperienceReplay:
         if meta is None and isinstance(data, Mapping) and "priority" in data:
             given = data["priority"]
             data = {key: value for key, value in data.items() if key != "priority"}
-        if given is not None:
-            _check_priorities(np.array([given], dtype=np.float64), ["the pushed record"])
-        self._look()
+        priority = None if given is None else _checked([given])
         record = chain(data, meta=meta, **kwargs)
         if not isinstance(record, BufferedData):
             # A middleware within has refused it.
             return record
         slots = self._core.slots_of([record.index])
-        self._look()
-        if given is not None and slots[0] >= 0:
-            self._set_pushed(slots, np.array([given], dtype=np.float64))
-        record.meta.setdefault("priority", float(self._priorities[slots[0]]))
+        if priority is not None and slots[0] >= 0:
+            self._priorities.put(slots, priority)
+        record.meta.setdefault("priority", float(self._priorities.values[slots[0]]))
         record.meta["priority_idx"] = int(slots[0])
         return record
 
     def _extend(self, chain: Callable[..., Any], rows: Any, meta: Mapping[str, Any]) -> IndexArray:
-        given, told = meta.get("priority"), np.arange(len(rows))
+        given = meta.get("priority")
         if not meta:
-            rows, given, told = _without_priorities(rows)
+            rows, given = _without_priorities(rows, self.max_priority)
         if given is not None:
-            given = np.asarray(given, dtype=np.float64).reshape(-1)
-            given = np.broadcast_to(given, len(rows)) if len(given) == 1 and meta else given
-            _check_priorities(given, told)
-        self._look()
+            given = _checked(given if is_column(given) else [given])
+            given = np.broadcast_to(given, len(rows)) if len(given) == 1 else given
         indices = chain(rows, meta)
-        self._look()
         if given is not None:
-            slots = self._core.slots_of(indices)[told]
+            slots = self._core.slots_of(indices)
             held = slots >= 0
-            self._set_pushed(slots[held], given[held])
+            self._priorities.put(slots[held], given[held])
         return indices
 
-    def _look(self) -> None:
-        """Give records that came the highest priority, and those that went none."""
-        slots = self._watch.changed()
-        if len(slots):
-            held = self._watch.serials[slots] >= 0
-            self._priorities[slots] = np.where(held, self.max_priority, 0.0)
-            self._tree.set(slots, np.where(held, self.max_priority**self.priority_power_factor, 0.0))
-
-    def _set_pushed(self, slots: np.ndarray, priorities: np.ndarray) -> None:
-        self._set(slots, priorities, np.maximum(priorities, _EPS))
-
-    def _set(self, slots: np.ndarray, priorities: np.ndarray, bases: np.ndarray) -> None:
-        """``priorities`` as they were given; ``bases``, of which the powers are drawn by, are never 0."""
-        self._priorities[slots] = priorities
-        self._tree.set(slots, bases**self.priority_power_factor)
+    def _look(self, slots: np.ndarray) -> None:
+        """Give new records the highest priority, and slots without a record none."""
+        serials = self._core.order.serial_of_slot[slots]
+        changed = serials != self._serials[slots]
+        if changed.any():
+            slots, serials = slots[changed], serials[changed]
+            self._serials[slots] = serials
+            held = serials >= 0
+            self._priorities.put(slots[held], np.full(int(held.sum()), self._priorities.largest))
+            self._priorities.remove(slots[~held])
 
     # ------------------------------------------------------------------ sample
 
     def _sample(self, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        kwargs.update(zip(_TIMES, args))
+        kwargs.update(zip(_PARAMETERS, args))
         if kwargs.get("groupby") is not None:
             raise SampleArgumentError("PriorityExperienceReplay draws single records, groupby is not supported")
         if kwargs.get("indices") is None:
             size = kwargs.get("size")
             if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 0:
                 raise SampleArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
-            self._look()
             try:
                 drawn = self._draw(int(size), kwargs.get("sample_range"))
             except EmptyBufferError:
@@ -165,56 +166,44 @@ class PriorityExperienceReplay:
                 return chain(**kwargs)
             kwargs["indices"] = self._core.indices_in(drawn)
         else:
-            self._look()
             drawn = self._core.slots_of(kwargs["indices"])
+        if len(drawn) and drawn.min() < 0:
+            # An index that is unknown, which the buffer names.
+            return chain(**kwargs)
+        # A middleware within may delete what it was given.
+        priorities = self._priorities.values[drawn]
+        weights = self._priorities.importance(self.sum_tree.leaves[drawn]) if self.IS_weight else None
         sampled = chain(**kwargs)
-        slots = self._slots_before(sampled, kwargs["indices"], drawn)
-        weights = self._weights(slots) if self.IS_weight else None
         if self.IS_weight:
-            self.IS_weight_power_factor = min(1.0, self.IS_weight_power_factor + self._anneal)
-        return self._annotated(sampled, slots, weights)
-
-    def _slots_before(self, sampled: Any, indices: Sequence[str], drawn: np.ndarray) -> np.ndarray:
-        """int64 slots of sampled records, also of those that a middleware within has deleted after the draw."""
-        if isinstance(sampled, RecordBatch):
-            return sampled.slots
-        slots = slots_of(self._core, sampled)
-        if len(slots) and slots.min() < 0:
-            slot_of = dict(zip(indices, drawn.tolist()))
-            slots = np.array([slot_of[record.index] for record in sampled], dtype=np.int64)
-        return slots
+            self._priorities.anneal()
+        if len(sampled) != len(drawn):
+            # A middleware within has left some out.
+            places = [list(kwargs["indices"]).index(record.index) for record in sampled]
+            drawn, priorities = drawn[places], priorities[places]
+            weights = None if weights is None else weights[places]
+        return self._annotated(sampled, drawn, priorities, weights)
 
     def _draw(self, size: int, sample_range: slice | None) -> np.ndarray:
         """int64 ``[size]`` slots, drawn by priority."""
         core = self._core
-        strata = (np.arange(size) + core.rng.random(size)) / max(size, 1)
-        if sample_range is None:
-            if core.order.count == 0 and size:
-                raise EmptyBufferError(f"asked for {size} records by priority, the buffer is empty")
-            return self._tree.find(strata * self._tree.total) if size else np.empty(0, np.int64)
-        slots = core.order.slots[np.array(range(core.order.count)[sample_range], dtype=np.int64)]
-        if len(slots) == 0 and size:
-            raise EmptyBufferError(f"asked for {size} records by priority, {sample_range} selects none")
-        ends = self._tree.leaves[slots].cumsum()
-        found = ends.searchsorted(strata * (ends[-1] if len(ends) else 0), "right")
-        return slots[np.minimum(found, len(slots) - 1)]
+        among = None
+        if sample_range is not None:
+            among = core.order.slots[np.array(range(core.order.count)[sample_range], dtype=np.int64)]
+        if size and (core.order.count == 0 if among is None else not len(among)):
+            reason = "the buffer is empty" if among is None else f"{sample_range} selects none"
+            raise EmptyBufferError(f"asked for {size} records by priority, {reason}")
+        return self._priorities.draw(core.draws, size, among)[0] if size else np.empty(0, np.int64)
 
-    def _weights(self, slots: np.ndarray) -> np.ndarray:
-        lowest = self._tree.smallest()
-        return (self._tree.leaves[slots] / lowest) ** -self.IS_weight_power_factor
-
-    def _annotated(self, sampled: Any, slots: np.ndarray, weights: np.ndarray | None) -> Any:
+    def _annotated(self, sampled: Any, slots: np.ndarray, priorities: np.ndarray, weights: np.ndarray | None) -> Any:
         if isinstance(sampled, RecordBatch):
-            meta: dict[str, Any] = {"priority": self._priorities[slots], "priority_idx": slots}
+            meta: dict[str, Any] = {"priority": priorities, "priority_idx": slots}
             if weights is None:
                 return sampled.with_meta(**meta)
             column = torch.from_numpy(weights.astype(np.float32)).unsqueeze(1)
             return sampled.with_meta(**meta, priority_IS=weights).with_data(priority_IS=column)
         return [
             _annotated_record(record, slot, priority, None if weights is None else float(weights[place]))
-            for place, (record, slot, priority) in enumerate(
-                zip(sampled, slots.tolist(), self._priorities[slots].tolist())
-            )
+            for place, (record, slot, priority) in enumerate(zip(sampled, slots.tolist(), priorities.tolist()))
         ]
 
     # ------------------------------------------------------------------ update
@@ -222,8 +211,7 @@ class PriorityExperienceReplay:
     def _update(self, chain: Callable[..., Any], index: str, data: Any = None, meta: dict | None = None) -> bool:
         if meta is None or meta.get("priority") is None:
             raise SampleArgumentError("with PriorityExperienceReplay, update needs a meta with the key 'priority'")
-        priorities = np.array([meta["priority"]], dtype=np.float64)
-        _check_priorities(priorities, [index])
+        priorities = _checked([meta["priority"]])
         if not chain(index, data, meta):
             return False
         self._take_over(self._core.slots_of([index]), priorities)
@@ -240,10 +228,9 @@ class PriorityExperienceReplay:
             raise SampleArgumentError(
                 "with PriorityExperienceReplay, batch_update needs metas with the key 'priority' for each record"
             )
-        priorities = np.asarray(priorities, dtype=np.float64).reshape(-1)
+        priorities = _checked(priorities)
         if len(priorities) != len(indices):
             raise SampleError(f"{len(priorities)} priorities for {len(indices)} indices")
-        _check_priorities(priorities, indices)
         known = chain(indices, datas, metas)
         self._take_over(self._core.slots_of(indices)[known], priorities[known])
         return known
@@ -251,26 +238,23 @@ class PriorityExperienceReplay:
     def _take_over(self, slots: np.ndarray, priorities: np.ndarray) -> None:
         if len(slots) == 0:
             return
-        self._look()
-        self._set(slots, priorities, priorities + _EPS)
-        self.max_priority = max(self.max_priority, float(priorities.max()) + _EPS)
+        self._priorities.put(slots, priorities, drawn_by=priorities + EPS)
+        self._priorities.largest = max(self.max_priority, float(priorities.max()) + EPS)
 
     def _clear(self, chain: Callable[..., Any]) -> None:
         chain()
-        self.max_priority = 1.0
-        self._look()
+        self._priorities.largest = 1.0
 
     # ------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
         """Priorities (and their powers) by index of the record, the highest one, and beta."""
         with self._core.lock:
-            self._look()
             slots = self._core.order.slots
             return {
                 "indices": list(self._core.indices_in(slots)),
-                "priorities": self._priorities[slots],
-                "weights": self._tree.leaves[slots],
+                "priorities": self._priorities.values[slots],
+                "weights": self.sum_tree.leaves[slots],
                 "priority_power_factor": self.priority_power_factor,
                 "max_priority": self.max_priority,
                 "IS_weight_power_factor": self.IS_weight_power_factor,
@@ -284,43 +268,36 @@ class PriorityExperienceReplay:
             deepcopy: has no effect: what is taken over is copied in any case.
         """
         with self._core.lock:
-            self.max_priority = float(state_dict["max_priority"])
-            self.IS_weight_power_factor = float(state_dict["IS_weight_power_factor"])
-            self._look()
+            self._priorities.largest = float(state_dict["max_priority"])
+            self._priorities.beta = float(state_dict["IS_weight_power_factor"])
             slots = self._core.slots_of(state_dict["indices"])
             held = slots >= 0
-            self._set_pushed(slots[held], np.asarray(state_dict["priorities"], dtype=np.float64)[held])
+            self._priorities.put(slots[held], np.asarray(state_dict["priorities"], dtype=np.float64)[held])
             if state_dict["priority_power_factor"] == self.priority_power_factor:
                 # A power of many numbers may round differently than that of one: this way, draws go on the same.
-                self._tree.set(slots[held], np.asarray(state_dict["weights"], dtype=np.float64)[held])
+                self.sum_tree.set(slots[held], np.asarray(state_dict["weights"], dtype=np.float64)[held])
 
 
-def _without_priorities(rows: Any) -> tuple[Any, Any, np.ndarray]:
-    """Rows without their field ``priority``, its values (``None``: no row has it), and the places of these rows."""
-    every = np.arange(len(rows))
+def _without_priorities(rows: Any, default: float) -> tuple[Any, Any]:
+    """Rows without their field ``priority``, and its values, ``default`` where a row lacks it; ``None``: all do."""
     if isinstance(rows, TransitionBatch):
         try:
-            if "priority" not in rows.columns:
-                return rows, None, every
-            return rows.without_columns("priority"), rows.columns["priority"], every
+            return rows.without_columns("priority"), rows.columns.get("priority")
         except SchemaError:
             # Rows that were changed by hand.
             rows = rows.rows()
-    told = [place for place, row in enumerate(rows) if isinstance(row, Mapping) and "priority" in row]
-    if not told:
-        return rows, None, every
-    given = [float(rows[place]["priority"]) for place in told]
-    rows = list(rows)
-    for place in told:
-        rows[place] = {key: value for key, value in rows[place].items() if key != "priority"}
-    return rows, given, np.array(told)
+    if not any(isinstance(row, Mapping) and "priority" in row for row in rows):
+        return rows, None
+    given = [row.get("priority", default) if isinstance(row, Mapping) else default for row in rows]
+    plain = [
+        {key: value for key, value in row.items() if key != "priority"} if isinstance(row, Mapping) else row
+        for row in rows
+    ]
+    return plain, given
 
 
-def _check_priorities(priorities: np.ndarray, names: Sequence[Any] | np.ndarray) -> None:
-    wrong = np.flatnonzero(~(np.isfinite(priorities) & (priorities >= 0)))
-    if len(wrong):
-        told = [f"{names[place]}: {priorities[place]}" for place in wrong[:8].tolist()]
-        raise SampleArgumentError(f"priorities must be finite and not negative, got {', '.join(told)}")
+def _checked(priorities: "Sequence[Any] | np.ndarray | torch.Tensor") -> np.ndarray:
+    return checked_priorities(priorities, "priorities", SampleArgumentError)
 
 
 def _annotated_record(record: BufferedData, slot: int, priority: float, weight: float | None) -> BufferedData:

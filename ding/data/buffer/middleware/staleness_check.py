@@ -5,11 +5,49 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.buffer.buffer import Buffer, Middleware, batch_aware
+from ding.data.buffer.buffer import Buffer, Middleware
 from ding.data.buffer.errors import SampleArgumentError
-from ding.data.buffer.middleware._slots import SlotWatch, core_of, for_each_group, slots_of, with_meta
+from ding.data.buffer.middleware._sampled import core_of, for_each_group, slots_of, with_meta
 
 _KEY = "train_iter_data_collected"
+
+
+class StalenessCheck:
+    """Deletes records that are too old before each sample; see :func:`staleness_check`."""
+
+    handles_batches = True
+
+    def __init__(self, buffer_: Buffer, max_staleness: float) -> None:
+        self._buffer = buffer_
+        self._max_staleness = max_staleness
+        self._core = core_of(buffer_, "staleness_check")
+        # Per slot the train iteration of its record, NaN where there is no record, or none with an iteration.
+        self._collected = np.full(self._core.size, np.nan)
+        self._look(self._core.order.slots.copy())
+        self._core.listen(self._look)
+
+    def _look(self, slots: np.ndarray) -> None:
+        self._collected[slots] = np.nan
+        held = slots[self._core.order.serial_of_slot[slots] >= 0]
+        self._collected[held] = np.array(self._core.meta_values(_KEY, held, np.nan), dtype=np.float64)
+
+    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if action in ("push", "extend"):
+            _check_meta(args[1] if len(args) > 1 else kwargs.get("meta"))
+        if action != "sample":
+            return chain(*args, **kwargs)
+        if "train_iter_sample_data" not in kwargs:
+            raise SampleArgumentError("with staleness_check, sample needs the keyword 'train_iter_sample_data'")
+        now = kwargs.pop("train_iter_sample_data")
+        stale = np.flatnonzero(now - self._collected > self._max_staleness)
+        if len(stale):
+            self._buffer.delete(self._core.indices_in(stale))
+        sampled = chain(*args, **kwargs)
+        return for_each_group(lambda records: self._with_staleness(records, now), sampled)
+
+    def _with_staleness(self, records: Any, now: float) -> Any:
+        ages = now - self._collected[slots_of(self._core, records)]
+        return with_meta(records, "staleness", [None if age != age else age for age in _plain(ages)])
 
 
 def staleness_check(buffer_: Buffer, max_staleness: float = float("inf")) -> Middleware:
@@ -24,37 +62,7 @@ def staleness_check(buffer_: Buffer, max_staleness: float = float("inf")) -> Mid
         buffer_: the buffer (or view) from which stale records are deleted.
         max_staleness: the highest staleness that is kept.
     """
-    core = core_of(buffer_, "staleness_check")
-    watch = SlotWatch(core)
-    collected = np.full(core.size, np.nan)
-
-    def look() -> None:
-        slots = watch.changed(metas=True)
-        collected[slots] = np.nan
-        held = slots[watch.serials[slots] >= 0]
-        collected[held] = np.array(core.meta_values(_KEY, held, np.nan), dtype=np.float64)
-
-    @batch_aware
-    def check(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if action in ("push", "extend"):
-            _check_meta(args[1] if len(args) > 1 else kwargs.get("meta"))
-        if action != "sample":
-            return chain(*args, **kwargs)
-        if "train_iter_sample_data" not in kwargs:
-            raise SampleArgumentError("with staleness_check, sample needs the keyword 'train_iter_sample_data'")
-        now = kwargs.pop("train_iter_sample_data")
-        look()
-        stale = np.flatnonzero((watch.serials >= 0) & (now - collected > max_staleness))
-        if len(stale):
-            buffer_.delete(core.indices_in(stale))
-        sampled = chain(*args, **kwargs)
-        return for_each_group(lambda records: _with_staleness(records, now), sampled)
-
-    def _with_staleness(records: Any, now: float) -> Any:
-        ages = now - collected[slots_of(core, records)]
-        return with_meta(records, "staleness", [None if age != age else age for age in _plain(ages)])
-
-    return check
+    return StalenessCheck(buffer_, max_staleness)
 
 
 def _plain(ages: np.ndarray) -> list[Any]:
@@ -62,7 +70,7 @@ def _plain(ages: np.ndarray) -> list[Any]:
     return [int(age) if age == age and age.is_integer() else age for age in ages.tolist()]
 
 
-def _check_meta(meta: Any) -> None:
+def _check_meta(meta: object) -> None:
     if not isinstance(meta, Mapping) or _KEY not in meta:
         found = sorted(map(str, meta)) if isinstance(meta, Mapping) else meta
         raise SampleArgumentError(f"with staleness_check, push needs a meta with {_KEY!r}, found {found}")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ding.data.buffer.buffer import Buffer
-from ding.data.buffer.middleware._slots import SlotWatch, core_of, for_each_group, is_grouped, slots_of, with_meta
+from ding.data.buffer.middleware._sampled import core_of, for_each_group, is_grouped, slots_of, with_meta
 
 
 class UseTimeCheck:
@@ -25,21 +25,30 @@ class UseTimeCheck:
         self._buffer = buffer_
         self._max_use = max_use
         self._core = core_of(buffer_, "use_time_check")
-        self._watch = SlotWatch(self._core)
         self._uses = np.zeros(self._core.size, dtype=np.int64)
+        # The record in each slot whose uses these are.
+        self._serials = self._core.order.serial_of_slot.copy()
+
+    def _uses_of(self, slots: np.ndarray) -> np.ndarray:
+        """int64 ``[K]``: how often the records that are now in these slots were sampled."""
+        serials = self._core.order.serial_of_slot[slots]
+        other = serials != self._serials[slots]
+        if other.any():
+            self._uses[slots[other]] = 0
+            self._serials[slots] = serials
+        return self._uses[slots]
 
     def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         sampled = chain(*args, **kwargs)
         if action != "sample" or not len(sampled):
             return sampled
-        uses = self._uses
-        uses[self._watch.changed()] = 0
         groups = sampled if is_grouped(sampled) else [sampled]
         slots = np.concatenate([slots_of(self._core, group) for group in groups])
         slots = slots[slots >= 0]
-        np.add.at(uses, slots, 1)
+        self._uses_of(slots)
+        np.add.at(self._uses, slots, 1)
         sampled = for_each_group(self._counted, sampled)
-        worn = slots[uses[slots] >= self._max_use]
+        worn = slots[self._uses[slots] >= self._max_use]
         if len(worn):
             self._buffer.delete(self._core.indices_in(np.unique(worn)))
         return sampled
@@ -51,14 +60,13 @@ class UseTimeCheck:
     def state_dict(self) -> dict[str, Any]:
         """How often each record was sampled, from the oldest to the newest."""
         with self._core.lock:
-            self._uses[self._watch.changed()] = 0
             slots = self._core.order.slots
-            return {"indices": list(self._core.indices_in(slots)), "uses": self._uses[slots]}
+            return {"indices": list(self._core.indices_in(slots)), "uses": self._uses_of(slots)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over a ``state_dict``, for the records that the buffer holds now."""
         with self._core.lock:
-            self._uses[self._watch.changed()] = 0
+            self._uses_of(self._core.order.slots)
             slots = self._core.slots_of(state_dict["indices"])
             held = slots >= 0
             self._uses[slots[held]] = np.asarray(state_dict["uses"], dtype=np.int64)[held]

@@ -1,6 +1,6 @@
-"""What middleware keeps per slot of a buffer."""
+"""What middleware has to do with sampled records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,36 +22,7 @@ def core_of(buffer: Buffer, who: str) -> RecordCore:
     return core
 
 
-class SlotWatch:
-    """Tells which slots hold other records than when it was last asked, whoever changed them."""
-
-    def __init__(self, core: RecordCore) -> None:
-        self._core = core
-        self._version = -1
-        self.serials = np.full(core.size, -1, dtype=np.int64)
-
-    def changed(self, metas: bool = False) -> np.ndarray:
-        """int64 slots (distinct) whose record came or went; :attr:`serials` is then up to date.
-
-        Args:
-            metas: tell those too whose record got another meta.
-        """
-        core = self._core
-        if self._version == core.version:
-            return np.empty(0, dtype=np.int64)
-        slots = core.changed_since(self._version)
-        now = core.order.serial_of_slot
-        if slots is None:
-            slots = np.arange(core.size) if metas else np.flatnonzero(now != self.serials)
-        else:
-            slots = slots if metas else slots[now[slots] != self.serials[slots]]
-            slots = np.unique(slots) if len(slots) > 1 else slots
-        self._version = core.version
-        self.serials[slots] = now[slots]
-        return slots
-
-
-def is_grouped(sampled: Any) -> bool:
+def is_grouped(sampled: object) -> bool:
     """Whether a sample is a list of groups of records."""
     return isinstance(sampled, list) and bool(sampled) and isinstance(sampled[0], (list, RecordBatch))
 
@@ -69,7 +40,7 @@ def slots_of(core: RecordCore, records: Any) -> np.ndarray:
     return core.slots_of([record.index for record in records])
 
 
-def with_meta(records: Any, key: str, values: Any) -> Any:
+def with_meta(records: Any, key: str, values: "Sequence[Any] | np.ndarray") -> Any:
     """Records with one key of their meta set; object records are changed in place."""
     if isinstance(records, RecordBatch):
         return records.with_meta(**{key: values})

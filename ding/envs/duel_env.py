@@ -17,8 +17,6 @@ from ding.data import BaseEnvTimestep
 from ding.envs.env.base_env import BaseEnv
 from ding.utils import ENV_REGISTRY, did_you_mean
 
-__all__ = ["DuelEnv"]
-
 # stay, and one cell along an axis.
 _MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
 # How often a scripted opponent goes towards the coin; else it moves at random.

@@ -19,8 +19,6 @@ from ding.data import BaseEnvTimestep
 from ding.envs.env.base_env import BaseEnv
 from ding.utils import ENV_REGISTRY, did_you_mean
 
-__all__ = ["CountingEnv", "CountingGymEnv", "CountingSettings", "Fault", "InjectedFault"]
-
 Obs: TypeAlias = np.ndarray | dict[str, np.ndarray]
 
 FAULT_KINDS = ("raise", "hang", "kill", "shape", "dtype", "nan", "nan_reward")

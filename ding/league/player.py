@@ -9,8 +9,6 @@ from ding.league.metric import LeagueMetricEnv, PlayerRating
 from ding.league.payoff import BattleSharedPayoff
 from ding.utils import PLAYER_REGISTRY, import_module
 
-__all__ = ["ActivePlayer", "HistoricalPlayer", "Player", "create_player"]
-
 
 class Player:
     """A policy in a league.

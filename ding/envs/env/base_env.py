@@ -8,10 +8,8 @@ from typing import Any
 import gymnasium
 
 from ding.config import ConfigError
-from ding.data import BaseEnvTimestep
+from ding.data import BaseEnvTimestep as BaseEnvTimestep
 from ding.utils import ENV_REGISTRY, import_module
-
-__all__ = ["BaseEnv", "BaseEnvTimestep", "create_model_env", "get_env_cls", "get_vec_env_setting"]
 
 
 class EnvConfigError(ConfigError, KeyError, ValueError):

@@ -67,9 +67,9 @@ class DingEnvWrapper(Configurable, BaseEnv):
             raise EnvConfigError("env.env_id is missing: DingEnvWrapper needs it, or an env")
         self._builds_env = env is None
         self._seed_api = seed_api
-        self._caller = "evaluator" if self._cfg.get("is_train", True) is False else caller
-        self._act_scale = bool(self._cfg.act_scale)
-        self._rew_clip = bool(self._cfg.rew_clip)
+        self.caller = "evaluator" if self._cfg.get("is_train", True) is False else caller
+        self.act_scale = bool(self._cfg.act_scale)
+        self.rew_clip = bool(self._cfg.rew_clip)
         self._seed: int | None = None
         self._dynamic_seed = True
         self._seed_waits = False
@@ -91,24 +91,9 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return self._env_id if self._builds_env else None
 
     @property
-    def caller(self) -> str:
-        """``collector`` or ``evaluator``."""
-        return self._caller
-
-    @property
     def env_kwargs(self) -> dict[str, Any]:
         """Arguments of the construction."""
         return dict(self._cfg.env_kwargs)
-
-    @property
-    def act_scale(self) -> bool:
-        """Whether actions in [-1, 1] are scaled to the action space."""
-        return self._act_scale
-
-    @property
-    def rew_clip(self) -> bool:
-        """Whether rewards below -10 are raised to -10."""
-        return self._rew_clip
 
     @property
     def wraps_plainly(self) -> bool:
@@ -162,7 +147,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         if self._raw_env is None:
             assert self._env_id is not None
             self._raw_env = make_gym_env(self._env_id, **self._cfg.env_kwargs)
-        env = apply_wrappers(self._raw_env, self._cfg.env_wrapper, self._env_id, self._caller)
+        env = apply_wrappers(self._raw_env, self._cfg.env_wrapper, self._env_id, self.caller)
         self._env = env
         self._observation_space = float32_space(env.observation_space)
         self._action_space = env.action_space
@@ -221,13 +206,13 @@ class DingEnvWrapper(Configurable, BaseEnv):
         if truncated and not terminated:
             info["TimeLimit.truncated"] = True
         reward = np.asarray(reward, dtype=np.float32).reshape(-1)
-        if self._rew_clip:
+        if self.rew_clip:
             reward = np.maximum(reward, np.float32(REWARD_FLOOR))
         return BaseEnvTimestep(obs, reward, bool(terminated or truncated), info)
 
     def _env_action(self, action: object) -> Any:
         action = to_env_action(action, self._action_space)
-        return scale_action(action, self._action_space) if self._act_scale else action
+        return scale_action(action, self._action_space) if self.act_scale else action
 
     @property
     def has_fast_step(self) -> bool:
@@ -239,16 +224,16 @@ class DingEnvWrapper(Configurable, BaseEnv):
         if not self.has_fast_step:
             return None
         # The manager sums the returns of all its envs at once, so this wrapper is passed by where it is the outermost.
-        sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self._rew_clip
+        sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self.rew_clip
         step = self._env.env.step if sums_return else self._env.step
         space = self._observation_space
         plain = isinstance(self._action_space, gymnasium.spaces.Discrete) and isinstance(space, gymnasium.spaces.Box)
-        if plain and not self._rew_clip:
+        if plain and not self.rew_clip:
             return FastStep(step, sums_return)
 
         def converted(action: object) -> RawStep:
             obs, reward, terminated, truncated, info = step(self._env_action(action))
-            if self._rew_clip:
+            if self.rew_clip:
                 reward = np.maximum(reward, REWARD_FLOOR)
             return cast_obs(obs, space), reward, terminated, truncated, info
 

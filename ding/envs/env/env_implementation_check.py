@@ -12,17 +12,6 @@ from ding.envs.env.base_env import BaseEnv
 
 logger = logging.getLogger(__name__)
 
-__all__ = [
-    "check_all",
-    "check_array_space",
-    "check_different_memory",
-    "check_obs_deepcopy",
-    "check_reset",
-    "check_space_dtype",
-    "check_step",
-    "demonstrate_correct_procedure",
-]
-
 PASSES = 3
 STEPS = 10
 

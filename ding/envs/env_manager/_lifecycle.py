@@ -22,6 +22,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ding.envs.env_manager._errors import EnvDataError, EnvManagerError
+
 SeedLike: TypeAlias = "int | Sequence[int] | Mapping[int, int]"
 ResetParam: TypeAlias = "Mapping[int, Any] | None"
 
@@ -133,6 +135,16 @@ class EnvLifecycle:
         """Count a failed step; whether there were at most ``max_retry`` since an episode of this env finished."""
         self._step_failures[env_id] += 1
         return self._step_failures[env_id] <= max_retry
+
+    # errors
+
+    def error(self, kind: type[EnvManagerError], env_id: int, what: str, original: str = "") -> EnvManagerError:
+        """An error that names an env and the seed it last got; ``original``: the traceback of the env's own error."""
+        return kind(f"Env {env_id} {what}", env_id, self.last_seeds[env_id], original)
+
+    def bad_data(self, env_id: int, what: str) -> EnvManagerError:
+        """The error for an env that returned wrong data."""
+        return self.error(EnvDataError, env_id, f"returned bad data: {what}")
 
     # seeds
 

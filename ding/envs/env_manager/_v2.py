@@ -5,60 +5,34 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from easydict import EasyDict
 from gymnasium import spaces
 
 from ding.data import EnvBatch, TimestepBatch
-from ding.data.columns import Columns, num_rows
+from ding.data.columns import num_rows
 from ding.envs.env_manager._abstract import AbstractEnvManager
 from ding.utils import make_key_as_identifier, remove_illegal_item
 
 Actions: TypeAlias = Mapping[Any, Any] | Sequence[Any] | np.ndarray | torch.Tensor
 
 
-class Tree(dict[str, Any]):
-    """A dict whose keys are attributes as well; nested dicts become trees when they are read."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"no field {name!r}; fields are {list(self)}") from None
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self[name] = value
-
-    def __getitem__(self, name: str) -> Any:
-        value = super().__getitem__(name)
-        if type(value) is dict:
-            value = Tree(value)
-            self[name] = value
-        return value
-
-
-def as_tree(columns: Columns) -> Any:
-    """Columns as they are, a dict of them as a :class:`Tree`."""
-    return Tree(columns) if isinstance(columns, dict) else columns
-
-
-def tree_timesteps(batch: TimestepBatch) -> list[Tree]:
+def tree_timesteps(batch: TimestepBatch) -> list[EasyDict]:
     """One tree with ``obs, reward, done, info, env_id`` per env; ``done`` and ``env_id`` are numpy scalars.
 
     Keys of ``info`` become identifiers, and its text values are dropped.
     """
     trees = []
     for env_id, step in batch.items():
-        info = step.info
-        if isinstance(info, dict):
-            info = Tree(make_key_as_identifier(remove_illegal_item(info))) if info else Tree()
+        info = make_key_as_identifier(remove_illegal_item(step.info)) if isinstance(step.info, dict) else step.info
         done = np.bool_(step.done)
-        trees.append(Tree(obs=step.obs, reward=step.reward, done=done, info=info, env_id=np.int64(env_id)))
+        trees.append(EasyDict(obs=step.obs, reward=step.reward, done=done, info=info, env_id=np.int64(env_id)))
     return trees
 
 
 def empty_columns(space: spaces.Space[Any]) -> Any:
     """Observations of no env: an array ``[0, *shape]``, or a tree of such arrays."""
     if isinstance(space, spaces.Dict):
-        return Tree({name: empty_columns(part) for name, part in space.spaces.items()})
+        return EasyDict({name: empty_columns(part) for name, part in space.spaces.items()})
     if space.shape is not None:
         return np.empty((0, *space.shape), dtype=space.dtype)
     return np.empty((0,), dtype=np.float32)
@@ -117,9 +91,10 @@ class V2Interface(AbstractEnvManager):
         self._handed_ids = batch.env_ids.tolist()
         if not len(batch):
             return empty_columns(self._observation_space)
-        return as_tree(batch.columns)
+        columns = batch.columns
+        return EasyDict(columns) if isinstance(columns, dict) else columns
 
-    def step(self, actions: Actions) -> list[Tree]:
+    def step(self, actions: Actions) -> list[EasyDict]:
         """Do one step in each env of the last ``ready_obs``.
 
         Args:

@@ -17,36 +17,19 @@ from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._alarm import can_limit, time_limit
 from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
 from ding.envs.env_manager._errors import (
-    EnvCrashedError,
     EnvDataError,
-    EnvManagerError,
-    EnvResetError,
-    EnvStepError,
     EnvTimeoutError,
     describe,
     reset_failed,
     step_failed,
     traceback_text,
 )
-from ding.envs.env_manager._lifecycle import EnvState, ResetParam
+from ding.envs.env_manager._lifecycle import EnvState as EnvState
+from ding.envs.env_manager._lifecycle import ResetParam
 from ding.envs.env_manager._v2 import V2Interface
 from ding.utils import ENV_MANAGER_REGISTRY, import_module
 
 logger = logging.getLogger(__name__)
-
-__all__ = [
-    "BaseEnvManager",
-    "BaseEnvManagerV2",
-    "EnvCrashedError",
-    "EnvDataError",
-    "EnvManagerError",
-    "EnvResetError",
-    "EnvState",
-    "EnvStepError",
-    "EnvTimeoutError",
-    "create_env_manager",
-    "get_env_manager_cls",
-]
 
 
 @ENV_MANAGER_REGISTRY.register("base")
@@ -93,9 +76,6 @@ class BaseEnvManager(AbstractEnvManager):
         self._ready: EnvBatch | None = None
         self._broken: set[int] = set()
 
-    def _bad_data(self, env_id: int, what: str) -> EnvDataError:
-        return EnvDataError(f"Env {env_id} returned bad data: {what}", env_id, self._life.last_seeds[env_id])
-
     # life
 
     def launch(self, reset_param: ResetParam = None) -> None:
@@ -114,7 +94,7 @@ class BaseEnvManager(AbstractEnvManager):
         self._envs = [fn() for fn in self._env_fn]
         self._fast = all(getattr(env, "has_fast_step", False) for env in self._envs)
         self._discrete = self._fast and isinstance(self._action_space, gymnasium.spaces.Discrete)
-        self._stacker = ObsStacker(self._observation_space, self._fast, self._check_data, self._bad_data)
+        self._stacker = ObsStacker(self._observation_space, self._fast, self._check_data, self._life.bad_data)
         self._closed = False
         if (self._step_timeout or self._reset_timeout) and not can_limit():
             logger.warning("step_timeout and reset_timeout have no effect outside of the main thread")
@@ -190,10 +170,8 @@ class BaseEnvManager(AbstractEnvManager):
         if seed is not None:
             env.seed(*seed)
 
-    def _timeout(self, env_id: int, call: str, seconds: float | None) -> EnvTimeoutError:
-        return EnvTimeoutError(
-            f"Env {env_id} {call} took longer than {call}_timeout={seconds} s", env_id, self._life.last_seeds[env_id]
-        )
+    def _timeout(self, env_id: int, call: str, seconds: float | None) -> Exception:
+        return self._life.error(EnvTimeoutError, env_id, f"{call} took longer than {call}_timeout={seconds} s")
 
     def close(self) -> None:
         """Close all envs. May be called more than once."""
@@ -267,7 +245,7 @@ class BaseEnvManager(AbstractEnvManager):
                 infos[position] = info
         try:
             columns = self._stacker.stack(obs_rows, env_ids)
-            returns = reward_array(rewards, env_ids, self._check_data, self._bad_data)
+            returns = reward_array(rewards, env_ids, self._check_data, self._life.bad_data)
         except EnvDataError:
             self.close()
             raise

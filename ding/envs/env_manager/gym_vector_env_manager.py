@@ -373,8 +373,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             if bad is not None:
                 env_id, where = bad[0], f" at {bad[1]!r}" if bad[1] else ""
                 self.close()
-                text = f"Env {env_id} returned bad data: NaN in {name}{where}"
-                raise EnvDataError(text, env_id, self._life.last_seeds[env_id])
+                raise self._life.bad_data(env_id, f"NaN in {name}{where}")
 
     def _timeout(self, call: str, seconds: float | None) -> EnvTimeoutError:
         return EnvTimeoutError(f"the vector env's {call} took longer than {call}_timeout={seconds} s")

@@ -22,14 +22,11 @@ from ding.envs.env_manager._abstract import AbstractEnvManager
 from ding.envs.env_manager._errors import EnvManagerError
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
 from ding.envs.env_manager._v2 import V2Interface
-from ding.envs.env_manager._workers.engine import Timeouts
-from ding.envs.env_manager._workers.fleet import EnvFleet, FleetSettings
+from ding.envs.env_manager._workers.fleet import EnvFleet
 from ding.envs.env_manager._workers.protocol import MAX_ENVS_PER_WORKER
 from ding.utils import ENV_MANAGER_REGISTRY, did_you_mean
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["AsyncSubprocessEnvManager", "SubprocessEnvManagerV2", "SyncSubprocessEnvManager"]
 
 # Seconds that envs get to close before their process is killed: normally, and when the manager gives up.
 CLOSE_GRACE_S = 5.0
@@ -72,21 +69,6 @@ class _SubprocessEnvManager(AbstractEnvManager):
                 f"not {cfg.envs_per_worker!r}"
             )
 
-    def _fleet_settings(self) -> FleetSettings:
-        cfg = self._cfg
-        return FleetSettings(
-            context=cfg.context,
-            envs_per_worker=cfg.envs_per_worker,
-            timeouts=Timeouts(cfg.connect_timeout, self._reset_timeout, self._step_timeout),
-            copy_on_get=bool(cfg.copy_on_get),
-            check_data=bool(cfg.check_data),
-            reset_inplace=bool(cfg.reset_inplace),
-            auto_reset=self._auto_reset,
-            max_retry=self._max_retry,
-            renew=self._retry_type == "renew",
-            retry_waiting_s=self._retry_waiting_time,
-        )
-
     # life
 
     def launch(self, reset_param: ResetParam = None) -> None:
@@ -97,7 +79,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
             EnvManagerError: an env could not be built or reset.
         """
         self._check_reset_param(reset_param)
-        self._fleet = EnvFleet(self._env_fn, self._fleet_settings(), self._life, self._replay_paths)
+        self._fleet = EnvFleet(self._env_fn, self._cfg, self._life, self._replay_paths)
         self._owner_pid = os.getpid()
         self._closed = False
         self._life.mark_all(EnvState.INIT)
@@ -152,11 +134,6 @@ class _SubprocessEnvManager(AbstractEnvManager):
         except Exception:
             # The processes are gone already; what the reference env holds is all that is left.
             logger.exception("closing the reference env failed")
-
-    def __del__(self) -> None:
-        # Workers of a manager that is dropped without close() end with it.
-        if not self.__dict__.get("_closed", True):
-            self._close(0.0)
 
     @property
     def worker_pids(self) -> list[int]:

@@ -7,8 +7,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-__all__ = ["GymToGymnasiumWrapper", "convert_space"]
-
 
 class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
     """A gymnasium env over an env of either API.

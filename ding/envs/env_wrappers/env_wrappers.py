@@ -8,61 +8,31 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
-from ding.envs.env_wrappers._episode import (
-    ActionRepeatWrapper,
-    ClipRewardWrapper,
-    DelayRewardWrapper,
-    EpisodicLifeWrapper,
-    EvalEpisodeReturnWrapper,
-    FireResetWrapper,
-    GymHybridDictActionWrapper,
-    MaxAndSkipWrapper,
-    NoopResetWrapper,
-    TimeLimitWrapper,
-)
-from ding.envs.env_wrappers._gym_api import GymToGymnasiumWrapper
-from ding.envs.env_wrappers._norm import ObsNormWrapper, RewardNormWrapper, RunningMeanStd, StaticObsNormWrapper
-from ding.envs.env_wrappers._observation import (
-    AllinObsWrapper,
-    FlatObsWrapper,
-    FrameStackWrapper,
-    ObsPlusPrevActRewWrapper,
-    ObsTransposeWrapper,
-    RamWrapper,
-    ScaledFloatFrameWrapper,
-    TransposeWrapper,
-    WarpFrameWrapper,
-)
+from ding.envs.env_wrappers._episode import ActionRepeatWrapper as ActionRepeatWrapper
+from ding.envs.env_wrappers._episode import ClipRewardWrapper as ClipRewardWrapper
+from ding.envs.env_wrappers._episode import DelayRewardWrapper as DelayRewardWrapper
+from ding.envs.env_wrappers._episode import EpisodicLifeWrapper as EpisodicLifeWrapper
+from ding.envs.env_wrappers._episode import EvalEpisodeReturnWrapper as EvalEpisodeReturnWrapper
+from ding.envs.env_wrappers._episode import FireResetWrapper as FireResetWrapper
+from ding.envs.env_wrappers._episode import GymHybridDictActionWrapper as GymHybridDictActionWrapper
+from ding.envs.env_wrappers._episode import MaxAndSkipWrapper as MaxAndSkipWrapper
+from ding.envs.env_wrappers._episode import NoopResetWrapper as NoopResetWrapper
+from ding.envs.env_wrappers._episode import TimeLimitWrapper as TimeLimitWrapper
+from ding.envs.env_wrappers._gym_api import GymToGymnasiumWrapper as GymToGymnasiumWrapper
+from ding.envs.env_wrappers._norm import ObsNormWrapper as ObsNormWrapper
+from ding.envs.env_wrappers._norm import RewardNormWrapper as RewardNormWrapper
+from ding.envs.env_wrappers._norm import RunningMeanStd as RunningMeanStd
+from ding.envs.env_wrappers._norm import StaticObsNormWrapper as StaticObsNormWrapper
+from ding.envs.env_wrappers._observation import AllinObsWrapper as AllinObsWrapper
+from ding.envs.env_wrappers._observation import FlatObsWrapper as FlatObsWrapper
+from ding.envs.env_wrappers._observation import FrameStackWrapper as FrameStackWrapper
+from ding.envs.env_wrappers._observation import ObsPlusPrevActRewWrapper as ObsPlusPrevActRewWrapper
+from ding.envs.env_wrappers._observation import ObsTransposeWrapper as ObsTransposeWrapper
+from ding.envs.env_wrappers._observation import RamWrapper as RamWrapper
+from ding.envs.env_wrappers._observation import ScaledFloatFrameWrapper as ScaledFloatFrameWrapper
+from ding.envs.env_wrappers._observation import TransposeWrapper as TransposeWrapper
+from ding.envs.env_wrappers._observation import WarpFrameWrapper as WarpFrameWrapper
 from ding.utils import ENV_WRAPPER_REGISTRY, import_module
-
-__all__ = [
-    "ActionRepeatWrapper",
-    "AllinObsWrapper",
-    "ClipRewardWrapper",
-    "DelayRewardWrapper",
-    "EpisodicLifeWrapper",
-    "EvalEpisodeReturnWrapper",
-    "FireResetWrapper",
-    "FlatObsWrapper",
-    "FrameStackWrapper",
-    "GymHybridDictActionWrapper",
-    "GymToGymnasiumWrapper",
-    "MaxAndSkipWrapper",
-    "NoopResetWrapper",
-    "ObsNormWrapper",
-    "ObsPlusPrevActRewWrapper",
-    "ObsTransposeWrapper",
-    "RamWrapper",
-    "RewardNormWrapper",
-    "RunningMeanStd",
-    "ScaledFloatFrameWrapper",
-    "StaticObsNormWrapper",
-    "TimeLimitWrapper",
-    "TransposeWrapper",
-    "WarpFrameWrapper",
-    "create_env_wrapper",
-    "update_shape",
-]
 
 Shape: TypeAlias = int | Sequence[int]
 

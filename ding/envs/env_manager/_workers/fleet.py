@@ -15,9 +15,10 @@ said by the sets that it is in:
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from easydict import EasyDict
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.envs.env_manager._errors import (
@@ -37,27 +38,12 @@ from ding.envs.env_manager._workers.results import ResultStore
 logger = logging.getLogger(__name__)
 
 
-class FleetSettings(NamedTuple):
-    """The keys of a manager config that the fleet follows."""
-
-    context: str
-    envs_per_worker: int
-    timeouts: Timeouts
-    copy_on_get: bool
-    check_data: bool
-    reset_inplace: bool
-    auto_reset: bool
-    max_retry: int
-    renew: bool
-    retry_waiting_s: float
-
-
 class EnvFleet:
     """Envs in worker processes. Faults that are not recovered are raised by the call during which they come.
 
     Args:
         env_fns: one per env.
-        settings: see :class:`FleetSettings`.
+        cfg: config of the manager.
         life: states, seeds and reset arguments of the envs.
         replay_paths: env id -> folder for the episodes from the next reset on; an entry is removed when it is used.
     """
@@ -65,16 +51,17 @@ class EnvFleet:
     def __init__(
         self,
         env_fns: Sequence[Callable[[], Any]],
-        settings: FleetSettings,
+        cfg: EasyDict,
         life: EnvLifecycle,
         replay_paths: dict[int, str],
     ) -> None:
-        self._settings = settings
+        self._cfg = cfg
         self._life = life
         self._replay_paths = replay_paths
-        self._engine = WorkerEngine(env_fns, settings.context, settings.envs_per_worker, settings.timeouts)
+        timeouts = Timeouts(cfg.connect_timeout, cfg.reset_timeout, cfg.step_timeout)
+        self._engine = WorkerEngine(env_fns, cfg.context, cfg.envs_per_worker, timeouts)
         self._actions = ActionSender(self._engine, len(env_fns))
-        self._store = ResultStore(len(env_fns), settings.copy_on_get)
+        self._store = ResultStore(len(env_fns), cfg.copy_on_get)
         self._building = set(range(len(env_fns)))
         self._stepping: set[int] = set()
         self._answered: set[int] = set()
@@ -178,10 +165,9 @@ class EnvFleet:
         replaced = self._inplace.intersection(env_ids)
         self._inplace -= replaced
         batch = self._store.timesteps(env_ids, ids, replaced)
-        bad = self._store.find_nan(batch) if self._settings.check_data else None
+        bad = self._store.find_nan(batch) if self._cfg.check_data else None
         if bad is not None:
-            env_id, text = env_ids[bad[0]], f"returned bad data: NaN in the {bad[1]}"
-            raise EnvDataError(f"Env {env_id} {text}", env_id, self._life.last_seeds[env_id])
+            raise self._life.bad_data(env_ids[bad[0]], f"NaN in the {bad[1]}")
         return batch
 
     def observations(self, env_ids: Sequence[int], ids: np.ndarray) -> EnvBatch:
@@ -250,10 +236,10 @@ class EnvFleet:
     def _end_episode(self, env_id: int) -> None:
         if not self._life.count_episode(env_id):
             self._life.mark(env_id, EnvState.DONE)
-        elif not self._settings.auto_reset:
+        elif not self._cfg.auto_reset:
             self._life.mark(env_id, EnvState.NEED_RESET)
         else:
-            if self._settings.reset_inplace:
+            if self._cfg.reset_inplace:
                 self._inplace.add(env_id)
                 self._answered.discard(env_id)
             self._order_reset(env_id)
@@ -338,23 +324,23 @@ class EnvFleet:
         if env_id in self._retry_at:
             return
         attempts = self._attempts[env_id] = self._attempts.get(env_id, 0) + 1
-        if attempts > self._settings.max_retry:
+        if attempts > self._cfg.max_retry:
             self._life.mark(env_id, EnvState.ERROR)
             seed = self._life.last_seeds[env_id]
             error = reset_failed(env_id, attempts, failure.summary, seed, failure.traceback)
             raise error from self._error(env_id, "reset", failure)
-        self._retry_at[env_id] = time.monotonic() + self._settings.retry_waiting_s
-        if self._settings.renew and self._engine.is_alive(env_id):
+        self._retry_at[env_id] = time.monotonic() + self._cfg.retry_waiting_time
+        if self._cfg.retry_type == "renew" and self._engine.is_alive(env_id):
             self._renew(env_id)
 
     def _step_failed(self, env_id: int, failure: Failure) -> None:
         error = self._error(env_id, "step", failure)
-        max_retry = self._settings.max_retry
+        max_retry = self._cfg.max_retry
         too_often = not self._life.count_step_failure(env_id, max_retry) or max_retry <= 1
         if too_often or isinstance(error, EnvDataError):
             raise error
         logger.warning("env %d: step failed (%s); it waits for a reset", env_id, failure.summary)
-        if self._settings.renew:
+        if self._cfg.retry_type == "renew":
             self._renewable.add(env_id)
         self._stepping.discard(env_id)
         self._answered.add(env_id)
@@ -362,9 +348,8 @@ class EnvFleet:
         self._store.note_failure(env_id, {"abnormal": True, "error": failure.traceback or str(error)})
 
     def _error(self, env_id: int, action: str, failure: Failure) -> EnvManagerError:
-        seed = self._life.last_seeds[env_id]
         kinds = {"data": EnvDataError, "timeout": EnvTimeoutError, "crashed": EnvCrashedError}
         if failure.reason in kinds:
-            return kinds[failure.reason](f"Env {env_id} {action}: {failure.summary}", env_id, seed, failure.traceback)
+            return self._life.error(kinds[failure.reason], env_id, f"{action}: {failure.summary}", failure.traceback)
         kind = EnvStepError if action == "step" else EnvManagerError
-        return kind(f"Env {env_id} {action} raised: {failure.summary}", env_id, seed, failure.traceback)
+        return self._life.error(kind, env_id, f"{action} raised: {failure.summary}", failure.traceback)

@@ -12,22 +12,13 @@ from typing import Any
 
 from easydict import EasyDict
 
+from ding.config import sections
 from ding.config.checks.keys import check_keys
 from ding.config.checks.values import check_values
 from ding.config.config import save_config
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir, write_git_info
 from ding.config.resolve import SERIAL_COMMANDER, class_of, defaults_of, import_by_name, registered
-from ding.config.sections import (
-    buffer_section,
-    component,
-    copied,
-    dig,
-    env_section,
-    fill_learner,
-    merged,
-    policy_section,
-)
 from ding.config.source import save_leniently
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, get_rank, get_world_size
 
@@ -75,8 +66,8 @@ def compile_config(
     Raises:
         ConfigError: See the tree in `ding.config.errors`.
     """
-    user = copied(cfg, "the main config")
-    create = copied({} if create_cfg is None else create_cfg, "create_cfg")
+    user = sections.copied(cfg, "the main config")
+    create = sections.copied({} if create_cfg is None else create_cfg, "create_cfg")
     given: Classes = {
         "env": env, "env_manager": env_manager, "policy": policy, "learner": learner, "collector": collector,
         "evaluator": evaluator, "buffer": buffer, "reward_model": reward_model, "world_model": world_model,
@@ -86,7 +77,7 @@ def compile_config(
     defaults, evaluator = _defaults(user, create, given, auto)
     check_keys(user, defaults, strict)
     check_values(user, defaults)
-    result = merged(defaults, user)
+    result = sections.merged(defaults, user)
     _finish(result, evaluator, seed)
     if save_cfg:
         _save(result, create if create_cfg is not None else None, save_path, renew_dir, save_git_info)
@@ -107,7 +98,7 @@ def compile_buffer_config(
         ConfigValueError: The user asks for several buffers where the policy has one, or a ``type`` is missing.
         UnknownTypeError: No buffer is registered under a ``type``.
     """
-    return buffer_section(policy_cfg, user_cfg, buffer_cls)
+    return sections.buffer_section(policy_cfg, user_cfg, buffer_cls)
 
 
 def _named_classes(create: EasyDict, given: Classes) -> Classes:
@@ -132,22 +123,22 @@ def _defaults(user: EasyDict, create: EasyDict, given: Classes, auto: bool) -> t
     if given["policy"] is None:
         raise ConfigValueError("compile_config needs the policy class, or auto=True and create_cfg.policy")
     env_manager = given["env_manager"] or registered("env_manager", "base", "env.manager")
-    policy = policy_section(given["policy"], create)
-    fill_learner(policy, given["learner"])
+    policy = sections.policy_section(given["policy"], create)
+    sections.fill_learner(policy, given["learner"])
     if create or given["collector"] is not None:
-        where, own = "policy.collect.collector", dig(user, "policy", "collect", "collector")
-        section = merged(policy.collect.collector, own)
-        policy.collect.collector, _ = component("serial_collector", where, section, given["collector"])
-    where, own = "policy.eval.evaluator", dig(user, "policy", "eval", "evaluator")
-    section, evaluator = component(
+        where, own = "policy.collect.collector", sections.dig(user, "policy", "collect", "collector")
+        section = sections.merged(policy.collect.collector, own)
+        policy.collect.collector, _ = sections.component("serial_collector", where, section, given["collector"])
+    where, own = "policy.eval.evaluator", sections.dig(user, "policy", "eval", "evaluator")
+    section, evaluator = sections.component(
         "serial_evaluator", where, policy.eval.evaluator, given["evaluator"], own, default_type="interaction"
     )
     policy.eval.evaluator = section
     if auto:
         policy.other.commander = defaults_of(import_by_name(*SERIAL_COMMANDER), "policy.other.commander")
     if create or given["buffer"] is not None:
-        policy.other.replay_buffer = buffer_section(policy, user, given["buffer"])
-    result = EasyDict(env=env_section(given["env"], env_manager, create), policy=policy)
+        policy.other.replay_buffer = sections.buffer_section(policy, user, given["buffer"])
+    result = EasyDict(env=sections.env_section(given["env"], env_manager, create), policy=policy)
     for name in ("reward_model", "world_model"):
         if given[name] is not None:
             result[name] = defaults_of(given[name], name)

@@ -9,22 +9,13 @@ from typing import Any
 
 from easydict import EasyDict
 
+from ding.config import sections
 from ding.config.checks.keys import check_keys, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_system
 from ding.config.checks.values import check_values
 from ding.config.errors import ConfigValueError, did_you_mean
 from ding.config.experiment_dir import create_experiment_dir
 from ding.config.resolve import class_of, defaults_of, import_by_name
-from ding.config.sections import (
-    buffer_section,
-    component,
-    copied,
-    dig,
-    env_section,
-    fill_learner,
-    merged,
-    policy_section,
-)
 from ding.config.source import parallel_config_to_source, save_leniently
 from ding.config.utils import Hosts, parallel_transform, parallel_transform_k8s, parallel_transform_slurm
 from ding.utils.file_helper import atomic_write
@@ -71,9 +62,9 @@ def compile_config_parallel(
     """
     _check_platform(platform)
     configs = {"main_config": cfg, "create_config": create_cfg, "system_config": system_cfg}
-    user, create, system = (copied(config, name) for name, config in configs.items())
+    user, create, system = (sections.copied(config, name) for name, config in configs.items())
     coordinator = _check_all(user, create, system)
-    original = copied(system, "system_config")
+    original = sections.copied(system, "system_config")
     main = _compile_main(user, create, strict)
     _take_workers(create, system)
     if save_cfg:
@@ -87,7 +78,7 @@ def compile_config_parallel(
             system.setdefault("coordinator", EasyDict()).port = coordinator_port
         transform = parallel_transform if platform == "local" else parallel_transform_slurm
         result = transform(result, coordinator_host, learner_host, collector_host)
-    result.system.coordinator = merged(coordinator, result.system.coordinator)
+    result.system.coordinator = sections.merged(coordinator, result.system.coordinator)
     if save_cfg:
         _save(main, create, {**original, **_paths(system)}, seed, Path(main.exp_name) / save_path)
     return result
@@ -127,15 +118,17 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     env, env_manager, policy_cls = (
         class_of(part, create[part], f"create_config.{part}") for part in ("env", "env_manager", "policy")
     )
-    policy = policy_section(policy_cls, create)
-    fill_learner(policy, class_of("learner", create.learner, "create_config.learner"))
-    policy.collect.collector, _ = component("parallel_collector", "create_config.collector", policy.collect.collector)
+    policy = sections.policy_section(policy_cls, create)
+    sections.fill_learner(policy, class_of("learner", create.learner, "create_config.learner"))
+    policy.collect.collector, _ = sections.component(
+        "parallel_collector", "create_config.collector", policy.collect.collector
+    )
     policy.other.commander = _commander(user, create)
-    policy.other.replay_buffer = buffer_section(policy, user, None)
-    defaults = EasyDict(env=env_section(env, env_manager, create), policy=policy)
+    policy.other.replay_buffer = sections.buffer_section(policy, user, None)
+    defaults = EasyDict(env=sections.env_section(env, env_manager, create), policy=policy)
     check_keys(user, defaults, strict)
     check_values(user, defaults)
-    result = merged(defaults, user)
+    result = sections.merged(defaults, user)
     result.setdefault("exp_name", "default_experiment")
     result.policy.type = create.policy.type
     return result
@@ -143,11 +136,11 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
 
 def _commander(user: EasyDict, create: EasyDict) -> EasyDict:
     section = defaults_of(class_of("commander", create.commander, "create_config.commander"), "policy.other.commander")
-    check_commander(dig(user, "policy", "other", "commander"), section)
+    check_commander(sections.dig(user, "policy", "other", "commander"), section)
     section.update(create.commander)
     # As many tasks as there are workers, where nothing else is written.
-    section.collector_task_space = dig(user, "policy", "collect", "collector")["collector_num"]
-    section.learner_task_space = dig(user, "policy", "learn", "learner")["learner_num"]
+    section.collector_task_space = sections.dig(user, "policy", "collect", "collector")["collector_num"]
+    section.learner_task_space = sections.dig(user, "policy", "learn", "learner")["learner_num"]
     return section
 
 

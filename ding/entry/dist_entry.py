@@ -29,26 +29,18 @@ from ding.entry.distributed.config import (
     waits_for_coordinator,
     write_prepared,
 )
-from ding.entry.distributed.group import PATIENCE_S, dist_launch_learner_aggregator, dist_launch_spawn_learner
-from ding.entry.distributed.replicas import dist_add_replicas, dist_delete_replicas, dist_restart_replicas
+from ding.entry.distributed.group import PATIENCE_S
+from ding.entry.distributed.group import dist_launch_learner_aggregator as dist_launch_learner_aggregator
+from ding.entry.distributed.group import dist_launch_spawn_learner as dist_launch_spawn_learner
+from ding.entry.distributed.replicas import dist_add_replicas as dist_add_replicas
+from ding.entry.distributed.replicas import dist_delete_replicas as dist_delete_replicas
+from ding.entry.distributed.replicas import dist_restart_replicas as dist_restart_replicas
 from ding.entry.parallel.coordinator import coordinate
 from ding.entry.parallel.reports import ReportReader, finish_run
 from ding.entry.parallel.workers import COORDINATOR, collect, learn
 from ding.entry.view.status import UNBOUNDED
 from ding.entry.view.views import console_lines, make_view
 from ding.parallel.launch import Role, RoleContext, RunInterrupted, run_here
-
-__all__ = [
-    "dist_add_replicas",
-    "dist_delete_replicas",
-    "dist_launch_collector",
-    "dist_launch_coordinator",
-    "dist_launch_learner",
-    "dist_launch_learner_aggregator",
-    "dist_launch_spawn_learner",
-    "dist_prepare_config",
-    "dist_restart_replicas",
-]
 
 
 def dist_prepare_config(

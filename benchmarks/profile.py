@@ -31,7 +31,10 @@ STAGES: tuple[tuple[str, str], ...] = (
     ("collate", r"(collate_fn|policy/common_utils|torch_utils/(data_helper|_convert))"),
     ("sample", r"(replay_buffer/.*:(sample|_sample|_draw|_uniform)|data/storage/.*:(read|_read)|sum_tree|_draw)"),
     ("push", r"(replay_buffer/|data/storage/|data/buffer/)"),
-    ("transition", r"(data/trajectory_store|worker/collector/|data/transition_batch|data/columns|_process_transition)"),
+    (
+        "transition",
+        r"(data/trajectory_store|rollout/|worker/collector/|data/transition_batch|data/columns|_process_transition)",
+    ),
     ("env", r"(ding/envs/|gymnasium/|data/env_batch)"),
     ("forward", r"(ding/model/|policy/|torch/nn|_C\._nn|torch_utils/network)"),
 )

@@ -16,7 +16,7 @@ from bench_side import Op, Side, op_of_items, serve
 from ding_parts import OWN, buffer_entry, check_import
 from easydict import EasyDict
 
-# Environments of the collector: a block of rows is a piece of one trajectory of each, one behind the other.
+# Environments of the collector: a block of rows is a segment of one trajectory of each, one behind the other.
 ENVS = 8
 KINDS = ("naive", "advanced", "deque")
 # How observations are stored: by default, ``obs`` and ``next_obs`` in full, each observation once, each frame once.
@@ -69,7 +69,7 @@ def as_dicts(rows: Rows) -> list[dict[str, Any]]:
 def as_batch(rows: Rows) -> Any:
     """The rows as a collector hands them over; as dicts in DI-engine, which has no columns.
 
-    Here they go through the store in which a collector gathers the steps of its environments, and leave it as records.
+    Here they go through the store in which a collector gathers the steps of its environments.
     That is the collector's work and not that of the push.
     """
     if not OWN:
@@ -81,7 +81,8 @@ def as_batch(rows: Rows) -> Any:
     length = len(rows.done) // ENVS
     for begin in range(length):
         store.append(env_ids, {key: column[begin::length] for key, column in columns.items()})
-    return store.pop(env_ids)
+    store.finish(env_ids)
+    return store.take_finished()
 
 
 def as_columns(rows: Rows) -> Any:

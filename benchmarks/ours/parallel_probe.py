@@ -42,11 +42,12 @@ def _count_updates(log: EventLog) -> None:
 
 
 def _count_env_steps(log: EventLog) -> None:
+    from ding.rollout import VectorStep
     from ding.worker.collector.zergling_parallel_collector import ZerglingParallelCollector
 
-    def stepped(collector: Any, timestep: Any, *_: Any) -> None:
-        rows = timestep.timesteps if hasattr(timestep, "timesteps") else timestep
-        log.add("eval_step" if collector._eval_flag else "env_step", len(rows))
+    def stepped(collector: Any, steps: list[VectorStep], *_: Any) -> None:
+        if steps:
+            log.add("eval_step" if collector._eval_flag else "env_step", len(steps[0].timesteps))
 
     _after(ZerglingParallelCollector, "_process_timestep", lambda began, found, *args: stepped(*args))
 
@@ -90,7 +91,7 @@ def _time_policies(log: EventLog) -> None:
     def published(began: float, _: Any, plane: Any, state: Any, version: int, *__: Any) -> None:
         log.add("published", version, time_s=began)
 
-    def loaded(_: float, __: Any, collector: Any, version: Any) -> None:
+    def loaded(_: float, __: Any, collector: Any, player: int, version: Any) -> None:
         if version is not None and not collector._eval_flag:
             log.add("loaded", version[0])
 

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-Leaf: TypeAlias = torch.Tensor | np.ndarray | list
-Columns: TypeAlias = torch.Tensor | np.ndarray | list | dict[str, Any]
+Leaf: TypeAlias = torch.Tensor | np.ndarray | list[Any]
+Columns: TypeAlias = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
 Index: TypeAlias = slice | np.ndarray
 
 # Stacked, the one would lose its mask and the other an axis.
@@ -138,13 +138,12 @@ def concat(parts: Sequence[Any], path: str = "") -> Columns:
         if not all(isinstance(part, list) for part in parts):
             raise SchemaError(f"cannot concatenate {name!r}: a list of objects and an array")
         return [item for part in parts for item in part]
-    for part in parts[1:]:
-        same_type = isinstance(part, torch.Tensor) == isinstance(first, torch.Tensor) and hasattr(part, "dtype")
-        if not same_type or part.dtype != first.dtype or part.shape[1:] != first.shape[1:]:
+    is_tensor, dtype, shape = isinstance(first, torch.Tensor), first.dtype, first.shape[1:]
+    kind = torch.Tensor if is_tensor else np.ndarray
+    for part in parts:
+        if not isinstance(part, kind) or part.dtype != dtype or part.shape[1:] != shape:
             raise SchemaError(f"cannot concatenate {name!r}: {describe_leaf(first)} and {describe_leaf(part)} differ")
-    if isinstance(first, torch.Tensor):
-        return torch.cat(list(parts))
-    return np.concatenate(list(parts))
+    return torch.cat(list(parts)) if is_tensor else np.concatenate(parts)
 
 
 def describe_leaf(leaf: object) -> str:

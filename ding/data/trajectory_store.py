@@ -8,8 +8,6 @@ import torch
 from ding.data.columns import Columns, SchemaError, concat, take
 from ding.data.transition_batch import TransitionBatch
 
-_NO_LENGTHS = np.zeros(0, dtype=np.int64)
-
 
 class TrajectoryStore:
     """One growing trajectory segment per environment, and the finished ones until they are taken.
@@ -48,11 +46,11 @@ class TrajectoryStore:
         """
         self._steps.append(columns)
         self._row_segments.append(self._growing[env_ids])
-        self.counts[env_ids] += 1
+        self.counts[slice(None) if len(env_ids) == self._env_num else env_ids] += 1
 
     def finish(self, env_ids: np.ndarray) -> None:
         """End the growing segments of these environments: they wait, in this order, for :meth:`take_finished`."""
-        self.finished_steps += int(self.counts[env_ids].sum())
+        self.finished_steps += int(np.add.reduce(self.counts[env_ids]))
         self._finished.append(self._growing[env_ids])
         self._begin(env_ids)
 
@@ -64,17 +62,18 @@ class TrajectoryStore:
             SchemaError: the steps differ in fields, dtypes or row shapes; the message names the field. Growing
                 segments are lost then, too.
         """
-        total, self.finished_steps = self.finished_steps, 0
-        finished, self._finished = np.concatenate([_NO_LENGTHS, *self._finished]), []
+        total, parts = self.finished_steps, self._finished
+        self._finished, self.finished_steps = [], 0
         if not total:
             return TransitionBatch.from_rows([])
+        finished = parts[0] if len(parts) == 1 else np.concatenate(parts)
         try:
             columns, rows = self._joined(), np.concatenate(self._row_segments)
         except SchemaError:
             self.clear()
             raise
         self._steps, self._row_segments = [], []
-        if np.array_equal(rows, finished):
+        if len(rows) == len(finished) and (rows == finished).all():
             lengths = np.ones(total, dtype=np.int64)
         else:
             order, lengths = self._picked(columns, rows, finished)

@@ -26,7 +26,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     It behaves like the list of dicts that the classic API speaks of. *Rows win*: the first time a row is taken, all
     rows of the underlying table are materialised once as plain mutable dicts, and are the truth from then on: what a
     caller writes into them is seen by every view of the same table and by :attr:`columns`, which is then rebuilt when
-    asked for. Code that never touches a row never pays for one.
+    it is read. Code that never touches a row never pays for one.
 
     Args:
         columns: nested dict of columns (see :mod:`ding.data.columns`), each with N rows.

@@ -63,8 +63,9 @@ class EpisodeRecord:
     def step(self, env_ids: np.ndarray, seconds: float) -> None:
         """Count a vector step of these environments (int64 ``[N]``), which took so long."""
         count = len(env_ids)
-        self.steps[env_ids] += 1
-        self._seconds[env_ids] += seconds / count
+        stepped = slice(None) if count == len(self.steps) else env_ids
+        self.steps[stepped] += 1
+        self._seconds[stepped] += seconds / count
         self.envstep += count
 
     def count_samples(self, episodes: Sequence[Episode], num_samples: np.ndarray) -> None:

@@ -118,10 +118,9 @@ class Rollout:
 
         Nothing is left of a step that is all abnormal, or of an asynchronous manager that did not answer yet.
         """
-        if any(step.timesteps.infos for step in steps):
-            steps, abnormal = drop_abnormal(steps)
-            if len(abnormal):
-                self.restart(abnormal)
+        steps, abnormal = drop_abnormal(steps)
+        if len(abnormal):
+            self.restart(abnormal)
         if not steps or not len(steps[0].timesteps):
             return []
         running = self.episodes.running

@@ -87,9 +87,10 @@ class Segments:
         store.append(env_ids, self._columns(step, extra) if self._in_columns else self._rows(step, extra))
         # More than the length, where a policy with longer segments began them.
         ended = done | (store.counts[env_ids] >= self.length)
-        if not ended.any():
-            return env_ids[:0]
-        if not ended.all():
+        num_ended = np.count_nonzero(ended)
+        if not num_ended:
+            return _NO_SEGMENTS
+        if num_ended < len(env_ids):
             env_ids = env_ids[ended]
         store.finish(env_ids)
         return env_ids
@@ -118,19 +119,16 @@ class Segments:
 
     def _columns(self, step: VectorStep, extra: dict[str, Any]) -> dict[str, Any]:
         timesteps = step.timesteps
-        obs, output = (
-            (part if isinstance(part, EnvBatch) else EnvBatch.from_dict(part)).columns
-            for part in (step.obs, step.output)
-        )
-        columns = self._policy.process_transition(obs, output, timesteps)
+        obs = step.obs if isinstance(step.obs, EnvBatch) else EnvBatch.from_dict(step.obs)
+        output = step.output if isinstance(step.output, EnvBatch) else EnvBatch.from_dict(step.output)
+        columns = self._policy.process_transition(obs.columns, output.columns, timesteps)
         if not isinstance(columns, dict):
             raise SchemaError(f"process_transition must return a dict of columns, found {type(columns).__name__}")
-        size = len(timesteps.env_ids)
-        more = {
-            key: np.asarray(value)[timesteps.env_ids] if isinstance(value, (list, np.ndarray)) else np.full(size, value)
-            for key, value in extra.items()
-        }
-        return {**columns, **more}
+        columns, env_ids = dict(columns), timesteps.env_ids
+        for key, value in extra.items():
+            by_env = isinstance(value, (list, np.ndarray))
+            columns[key] = np.asarray(value)[env_ids] if by_env else np.full(len(env_ids), value)
+        return columns
 
     def _rows(self, step: VectorStep, extra: dict[str, Any]) -> dict[str, Any]:
         obs = step.obs.to_dict() if isinstance(step.obs, EnvBatch) else step.obs

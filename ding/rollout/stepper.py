@@ -37,6 +37,9 @@ class _Sent(NamedTuple):
     outputs: list[ByEnv]
 
 
+_NOTHING = _Sent([], [])
+
+
 class VectorStepper:
     """Steps an env manager with one policy, or with one per player of a game::
 
@@ -68,7 +71,7 @@ class VectorStepper:
         self._transform_obs = transform_obs
         self._copy_obs = copy_obs
         self._batched = [is_batched(policy.forward) for policy in self.policies]
-        self._sent = _Sent([], [])
+        self._sent = _NOTHING
         self._pending: dict[int, _Sent] = {}
 
     @property
@@ -84,7 +87,7 @@ class VectorStepper:
             policy_kwargs: per player the keyword arguments of the forward.
 
         Raises:
-            ValueError: a policy answers for fewer environments than it was asked for.
+            ValueError: a policy returns no output for an environment of ``obs``.
         """
         if self._copy_obs:
             obs = copy.deepcopy(obs)
@@ -119,9 +122,9 @@ class VectorStepper:
             per_player = self._game.timesteps(timesteps)
         else:
             per_player = [timesteps if isinstance(timesteps, TimestepBatch) else TimestepBatch.from_dict(timesteps)]
-        sent, self._sent = self._sent, _Sent([], [])
+        sent, self._sent = self._sent, _NOTHING
         env_ids = per_player[0].env_ids
-        if not self._pending and all(_has_ids(mapping, env_ids) for mapping in (*sent.obs, *sent.outputs)):
+        if not self._pending and all(_has_ids(mapping, env_ids) for mapping in sent.obs + sent.outputs):
             return [VectorStep(*parts) for parts in zip(sent.obs, sent.outputs, per_player)]
         self._wait_for(sent)
         senders = [self._pending.pop(env_id) for env_id in env_ids.tolist()]
@@ -136,7 +139,7 @@ class VectorStepper:
 
     def _wait_for(self, sent: _Sent) -> None:
         self._pending.update(dict.fromkeys(sent.obs[0] if sent.obs else (), sent))
-        self._sent = _Sent([], [])
+        self._sent = _NOTHING
 
     def restart(self, env_ids: Sequence[int]) -> None:
         """Reset these environments, whose episodes broke, and what the policies remember of them."""
@@ -174,7 +177,7 @@ def drop_abnormal(steps: list[VectorStep]) -> tuple[list[VectorStep], np.ndarray
 def v1_interface(env: EnvManager) -> EnvManager:
     """``env`` itself, or, of a manager of the v2 interface (``base_v2``, ``subprocess_v2``), its view of the v1 one.
 
-    The class is asked and not the manager, which hands on attributes of its envs.
+    The class decides and not the manager, which hands on attributes of its envs.
 
     Raises:
         TypeError: this is no env manager.
@@ -202,13 +205,16 @@ def _actions(output: ByEnv, speaks_batches: bool) -> ByEnv:
     """The actions as arrays: an ``EnvBatch`` for a manager that speaks it, else a plain dict."""
     if not isinstance(output, EnvBatch):
         return {env_id: to_ndarray(row["action"]) for env_id, row in output.items()}
-    batch = EnvBatch.unchecked(output.env_ids, map_leaves(to_ndarray, output.field("action").columns))
+    action = output.field("action").columns
+    arrays = action.numpy(force=True) if isinstance(action, torch.Tensor) else map_leaves(to_ndarray, action)
+    batch = EnvBatch.unchecked(output.env_ids, arrays)
     return batch if speaks_batches else batch.to_dict()
 
 
 def _has_ids(mapping: ByEnv, env_ids: np.ndarray) -> bool:
     if isinstance(mapping, EnvBatch):
-        return mapping.env_ids is env_ids or np.array_equal(mapping.env_ids, env_ids)
+        ids = mapping.env_ids
+        return ids is env_ids or (len(ids) == len(env_ids) and bool((ids == env_ids).all()))
     return list(mapping) == env_ids.tolist()
 
 

@@ -31,9 +31,10 @@ class InstanceLog:
         write_scalars(self.writer, f"{self.name}_step/", by_step, envstep)
 
     def close(self) -> None:
-        """Flush and close the own writer."""
+        """Flush the writer, and close it if it is the own one."""
+        if self.writer is not None:
+            self.writer.flush()
         if self._own_writer is not None:
-            self._own_writer.flush()
             self._own_writer.close()
 
 

@@ -1,4 +1,4 @@
-"""Test doubles for workers: policies without a network and env managers without envs, which say what they were asked.
+"""Test doubles for workers: policies without a network and env managers without envs, which record their calls.
 
 :class:`ScriptedPolicy` speaks the classic per-env dicts, :class:`BatchedScriptedPolicy` the same in columns;
 :class:`ScriptedEnvManager` either.
@@ -224,7 +224,7 @@ class ScriptedEnvManager:
     its length. A finished env starts its next episode at once.
 
     Args:
-        episode_lengths: for each env the lengths of its episodes, which are gone through in turn.
+        episode_lengths: for each env the lengths of its episodes, which repeat.
         in_columns: speak :class:`~ding.data.EnvBatch` and ``TimestepBatch``; else plain dicts.
         abnormal: ``(env id, episode)`` of episodes, counted from 0, whose last step is abnormal instead of done.
         episode_info: fields that each finished episode reports as ``info['episode_info']``.

@@ -362,7 +362,7 @@ class CachePool:
         self._slots[env_id] = None
 
 
-class TrajBuffer(list):
+class TrajBuffer(list[Any]):
     """A list of transitions that drops its oldest element when it is full.
 
     Args:

@@ -13,7 +13,7 @@ from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCol
 class EpisodeSerialCollector(SerialCollector):
     """Collects exactly ``n_episode`` episodes per call with one policy.
 
-    As many episodes are started as are asked for, so that no env step is wasted and none is left half done.
+    Exactly ``n_episode`` episodes are begun, so that no env step is wasted and no episode is left half done.
     """
 
     config = {

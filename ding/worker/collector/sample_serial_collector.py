@@ -22,7 +22,7 @@ class SampleSerialCollector(SerialCollector):
     config = dict(SERIAL_CONFIG)
 
     _logs_samples = True
-    # Samples that the last call had beyond what was asked for.
+    # Samples that the last call had beyond its `n_sample`.
     _surplus: Samples = ()
 
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:

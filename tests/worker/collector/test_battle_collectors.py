@@ -36,6 +36,9 @@ class Writer:
     def add_scalar(self, tag, value, step):
         self.scalars[tag] = (value, step)
 
+    def flush(self):
+        pass
+
 
 def make_collector(cls, lengths, policies, env_cls=ScriptedEnvManager, writer=None, **cfg):
     env = env_cls([[length] for length in lengths], num_players=len(policies))

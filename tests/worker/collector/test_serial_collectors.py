@@ -325,6 +325,9 @@ def test_logs_and_tags(tmp_path) -> None:
         def add_scalar(self, tag, value, step):
             self.scalars[tag] = (value, step)
 
+        def flush(self):
+            pass
+
     writer = Writer()
     policy = make_policy(BatchedScriptedPolicy, n_sample=4)
     collector = SampleSerialCollector(

@@ -14,12 +14,12 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.entry.serial.data_path import ReplayPath
-from ding.entry.serial.loop import SerialLoop
+from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial.run_state import save_run_state
 from ding.entry.view.status import UNBOUNDED, RunStatus, write_result
 from ding.entry.view.views import RunView, console_lines, make_view
-from ding.parallel.launch.signals import RunInterrupted, StopSignals
+from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
 from ding.utils import get_rank
 

@@ -10,9 +10,10 @@ stop value      the mean evaluation return at which a run counts as solved and e
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -21,12 +22,61 @@ from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_state import begin_new_episodes, load_run_state, save_run_state
 from ding.entry.view.status import RunStatus
 from ding.entry.view.views import RunView
-from ding.parallel.launch.signals import StopNow, StopSignals
+from ding.parallel.launch.signals import first_asks, handling, write_notice
 from ding.utils import get_rank
 
 logger = logging.getLogger("ding.entry")
 
 _SHOW_EVERY_S = 0.25
+
+
+class StopNow(BaseException):
+    """Leaves an interruptible section; caught by the loop, never by code in between."""
+
+
+class StopSignals:
+    """Context manager that notes the first SIGINT or SIGTERM in `requested` while a run lasts.
+
+    A section marked `interruptible` (collecting, evaluating) is left at once by an exception; the update of a network
+    is finished first, so that the checkpoint that follows is whole.
+
+    Args:
+        notify: Called inside the handler of the first signal, to report that the run is about to stop.
+    """
+
+    def __init__(self, notify: Callable[[], None] = write_notice) -> None:
+        self._notify = notify
+        self.requested: int | None = None
+        self._interruptible = False
+        self._handlers = contextlib.ExitStack()
+
+    def __enter__(self) -> StopSignals:
+        self._handlers.enter_context(handling(first_asks(self._on_first)))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._handlers.close()
+
+    def _on_first(self, signum: int) -> None:
+        self.requested = signum
+        self._notify()
+        if self._interruptible:
+            raise StopNow
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """A section that a signal may leave at any point.
+
+        Raises:
+            StopNow: A signal came, before or inside.
+        """
+        self._interruptible = True
+        try:
+            if self.requested is not None:
+                raise StopNow
+            yield
+        finally:
+            self._interruptible = False
 
 
 class SerialLoop:

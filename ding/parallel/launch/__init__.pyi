@@ -17,5 +17,3 @@ from ding.parallel.launch.run_dir import memory_root as memory_root
 from ding.parallel.launch.run_dir import shared_run_dir as shared_run_dir
 from ding.parallel.launch.run_dir import sweep as sweep
 from ding.parallel.launch.signals import RunInterrupted as RunInterrupted
-from ding.parallel.launch.signals import StopNow as StopNow
-from ding.parallel.launch.signals import StopSignals as StopSignals

@@ -42,10 +42,6 @@ class RunInterrupted(SystemExit):
         self.checkpoint = checkpoint
 
 
-class StopNow(BaseException):
-    """Leaves an interruptible section; caught by the loop, never by code in between."""
-
-
 def first_asks(on_first: Callable[[int], None]) -> Handler:
     """Return a signal handler that calls ``on_first(signum)`` once; each further signal has its default action."""
     received: list[int] = []
@@ -73,51 +69,6 @@ def handling(handler: Handler, numbers: Sequence[signal.Signals] = STOP_SIGNALS)
     finally:
         for number, before in previous.items():
             signal.signal(number, before)
-
-
-class StopSignals:
-    """Context manager that notes the first SIGINT or SIGTERM in `requested` while a run lasts.
-
-    A section marked `interruptible` (collecting, evaluating) is left at once by an exception; the update of a network
-    is finished first, so that the checkpoint that follows is whole.
-
-    Args:
-        notify: Called inside the handler of the first signal, to report that the run is about to stop.
-    """
-
-    def __init__(self, notify: Callable[[], None] = write_notice) -> None:
-        self._notify = notify
-        self.requested: int | None = None
-        self._interruptible = False
-        self._handlers = contextlib.ExitStack()
-
-    def __enter__(self) -> StopSignals:
-        self._handlers.enter_context(handling(first_asks(self._on_first)))
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._handlers.close()
-
-    def _on_first(self, signum: int) -> None:
-        self.requested = signum
-        self._notify()
-        if self._interruptible:
-            raise StopNow
-
-    @contextlib.contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """A section that a signal may leave at any point.
-
-        Raises:
-            StopNow: A signal came, before or inside.
-        """
-        self._interruptible = True
-        try:
-            if self.requested is not None:
-                raise StopNow
-            yield
-        finally:
-            self._interruptible = False
 
 
 class SignalInbox:

@@ -9,10 +9,9 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.entry.serial.data_path import ReplayPath
-from ding.entry.serial.loop import SerialLoop
+from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import SerialParts
 from ding.entry.utils import mark_not_expert, mark_warm_up, random_collect
-from ding.parallel.launch import StopSignals
 
 
 class View:

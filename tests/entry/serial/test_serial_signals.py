@@ -8,11 +8,12 @@ import threading
 
 import pytest
 
-from ding.parallel.launch.signals import RunInterrupted, StopNow, StopSignals
+from ding.entry import RunInterrupted
+from ding.entry.serial.loop import StopNow, StopSignals
 
 STUBBORN = """
 import os, signal, sys
-from ding.parallel.launch.signals import StopSignals
+from ding.entry.serial.loop import StopSignals
 with StopSignals() as signals:
     os.kill(os.getpid(), {signum})
     assert signals.requested == {signum}

@@ -6,6 +6,7 @@ option or config, with one sentence; 128 + n stopped by signal n.
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import IO, Any
 
@@ -171,8 +172,6 @@ def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
 @click.argument("exp_dir")
 def status_command(exp_dir: str) -> None:
     """Show the status of the parallel run in EXP_DIR as JSON."""
-    import json
-
     from ding.entry.view.access_file import read_status
 
     try:

@@ -9,6 +9,7 @@ from torch import nn
 
 from ding.model.common._head_discrete import RELU
 from ding.model.common._head_layers import stack
+from ding.rl_utils.beta_function import beta_function_map
 
 
 class QuantileHead(nn.Module):
@@ -38,8 +39,6 @@ class QuantileHead(nn.Module):
         noise: bool = False,
     ) -> None:
         super().__init__()
-        from ding.rl_utils.beta_function import beta_function_map  # here, so that other models do not pay for it
-
         if beta_function_type not in beta_function_map:
             known = sorted(beta_function_map)
             raise KeyError(f"beta_function_type must be one of {known}, got {beta_function_type!r}")

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ding.model.wrapper._base import IModelWrapper, output_dict
+from ding.rl_utils.exploration import create_noise_generator
 
 Range = Mapping[str, float]
 _UNIT_RANGE: Range = {"min": -1, "max": 1}
@@ -62,8 +63,6 @@ class ActionNoiseWrapper(IModelWrapper):
         action_range: Range | None = _UNIT_RANGE,
     ) -> None:
         super().__init__(model)
-        from ding.rl_utils.exploration import create_noise_generator  # here, so that other wrappers do not pay for it
-
         self.noise_generator = create_noise_generator(noise_type, dict(noise_kwargs or {}))
         self.noise_range = noise_range
         self.action_range = action_range

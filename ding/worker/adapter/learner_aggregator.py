@@ -19,7 +19,9 @@ from ding.parallel.messages import pack_batches, unpack_batches
 from ding.utils import build_logger
 from ding.worker.adapter.batch_split import merge_info, merge_reports, split_batch, split_list
 from ding.worker.coordinator._master_hub import MasterHub
+from ding.worker.coordinator._operator_sync import OperatorSync
 from ding.worker.coordinator.errors import CoordinatorError, WorkerLost, WorkersMissing, WorkerTaskFailed
+from ding.worker.coordinator.operator_server import server_of
 from ding.worker.coordinator.protocols import WorkerLink, callbacks_of
 
 _CONNECT_PAUSE_S = 0.2
@@ -141,9 +143,6 @@ class LearnerAggregator:
         address = os.environ.get("KUBERNETES_SERVER_URL")
         if not address:
             return
-        from ding.worker.coordinator._operator_sync import OperatorSync
-        from ding.worker.coordinator.operator_server import server_of
-
         server = server_of(address, os.environ.get("KUBERNETES_SERVER_API_VERSION", "/v1alpha1"))
         server.set_worker_type("aggregator")
         target = {"learner_target_num": max(1, self._learner_num)}

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ding.worker.coordinator._master_hub import MasterHub
+from ding.worker.coordinator._operator_sync import OperatorSync
 from ding.worker.coordinator.errors import WorkerLost, WorkersMissing, WorkerTaskFailed
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerHub, WorkerLink, callbacks_of
 from ding.worker.coordinator.resource_manager import NaiveResourceManager, WorkerState
@@ -81,8 +83,6 @@ class CommCoordinator:
         if missing:
             raise WorkersMissing(f"no connection to {', '.join(missing)}")
         if self._cfg.get("operator_server"):
-            from ding.worker.coordinator._operator_sync import OperatorSync
-
             self._operator = OperatorSync(self._cfg["operator_server"], self, self._callbacks, self._logger)
             self._operator.start(deadline)
 
@@ -358,6 +358,4 @@ def _addresses(workers: Any) -> list[tuple[str, str, int]]:
 
 
 def _default_hub(cfg: Any) -> WorkerHub:
-    from ding.worker.coordinator._master_hub import MasterHub
-
     return MasterHub(cfg)

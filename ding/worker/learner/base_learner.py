@@ -14,6 +14,7 @@ from ding.data import TransitionBatch, is_batched
 from ding.data.roles import LearnMode, Samples, Writer
 from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
 from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
+from ding.utils.data import AsyncDataLoader
 from ding.worker._component import build_by_type
 from ding.worker.learner._hooks import save_learner_checkpoint
 from ding.worker.learner._tick_monitor import TickMonitor, get_simple_monitor_type
@@ -228,8 +229,6 @@ class BaseLearner(Configurable):
         if loader is not None:
             self._dataloader = loader
             return
-        from ding.utils.data import AsyncDataLoader
-
         batch_size = self._policy.get_attribute("batch_size")
         cfg = self._cfg.get("dataloader", {})
         self._dataloader = AsyncDataLoader(

@@ -39,6 +39,7 @@ TRACED_ITERS = 200
 # Seen less often, a function was called where the tracing began, or in an exceptional case.
 LEAST_CALLS = 3
 _DEPTH = 4
+_LOGGING = ("_StepTimes.add",)
 _CHUNK = re.compile(r"w[0-9a-f]{12}-\d+\.[0-9a-f]{8}")
 
 
@@ -72,6 +73,8 @@ class CarrierTracer:
         if not code.co_filename.startswith(self._prefixes) or code.co_name.endswith(("comp>", "genexpr>")):
             return
         name = getattr(code, "co_qualname", code.co_name)
+        if name in _LOGGING:
+            return
         trains = name == "BaseLearner.train"
         if getattr(self._in_train, "now", False) and not trains:
             return

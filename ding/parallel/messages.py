@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 _DTYPES = {code: np.dtype(code) for code in ("<i4", "<i8", "<f8")}
 _MAX_VALUES = 1 << 22
@@ -19,14 +20,14 @@ _MAX_VALUES = 1 << 22
 GROUP_ROWS = 512
 
 
-def pack_array(array: Any) -> dict[str, str]:
+def pack_array(array: npt.ArrayLike) -> dict[str, str]:
     """``{'dtype', 'b64'}`` of numbers: integers as int64 (int32 stays), others as float64."""
     array = np.asarray(array)
     code = "<i4" if array.dtype == np.int32 else "<i8" if array.dtype.kind in "iub" else "<f8"
     return {"dtype": code, "b64": base64.b64encode(np.ascontiguousarray(array, dtype=code).tobytes()).decode()}
 
 
-def unpack_array(packed: Any) -> np.ndarray:
+def unpack_array(packed: object) -> np.ndarray:
     """The flat array of :func:`pack_array`; lists of numbers are taken, too.
 
     Raises:
@@ -58,7 +59,7 @@ def pack_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
     return {"batch": batch["batch"], "chunks": list(batch["chunks"]), **packed}
 
 
-def unpack_batch(message: Any) -> dict[str, Any]:
+def unpack_batch(message: object) -> dict[str, Any]:
     """The batch of :func:`pack_batch`: ``rows`` int64 ``[B, 2]``, the others ``[B]``.
 
     Raises:

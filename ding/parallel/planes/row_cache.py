@@ -73,9 +73,10 @@ class RowCache:
                         extra[chunk] = batch
                         break
         # Copying one in may have pushed out another.
-        if self._ring is None or any(chunk not in self._places for chunk in chunks):
+        found = [self._places.get(chunk) for chunk in chunks]
+        if self._ring is None or None in found:
             return self._read_each(chunks, wanted, extra)
-        places = np.array([self._places[chunk] for chunk in chunks], dtype=np.int64)[wanted[:, 0]]
+        places = np.array(found, dtype=np.int64)[wanted[:, 0]]
         if (wanted[:, 1] >= places[:, 1]).any():
             raise IndexError("a batch names rows that its chunks do not have")
         picked: Any = take(self._ring, places[:, 0] + wanted[:, 1])
@@ -118,7 +119,7 @@ class RowCache:
             self._tail = 0
         begin, end = self._tail, self._tail + count
         self._push_out(begin, end)
-        _write(self._ring, columns, begin, end)
+        _write(self._ring or {}, columns, begin, end)
         self._places[chunk] = (begin, count)
         self._tail = end
         return True
@@ -164,7 +165,7 @@ def _schema(columns: Columns) -> list[object]:
     ]
 
 
-def _write(into: Any, columns: dict[str, Any], begin: int, end: int) -> None:
+def _write(into: dict[str, Any], columns: dict[str, Any], begin: int, end: int) -> None:
     for key, value in columns.items():
         if isinstance(value, dict):
             _write(into[key], value, begin, end)

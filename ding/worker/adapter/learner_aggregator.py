@@ -76,7 +76,7 @@ class LearnerAggregator:
             ``name``) in ``slave``, the aggregator announces itself there. ``log_path`` is the folder of its log.
     """
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
         self._cfg = cfg
         self._logger: Any = build_logger(str(cfg.get("log_path", "./log")), "learner_aggregator", need_tb=False)[0]
         self._callback_fn: dict[str, Callable[..., Any]] = {
@@ -286,7 +286,7 @@ class LearnerAggregator:
         ids: dict[str, Any] = {key: reports[0][key] for key in ("task_id", "buffer_id") if key in reports[0]}
         return {**merge_reports(reports, int(task.get("info_ack") or 0)), **ids}
 
-    def _broadcast(self, message: Any, timeout_s: float) -> list[dict[str, Any]]:
+    def _broadcast(self, message: dict[str, Any] | list[dict[str, Any]], timeout_s: float) -> list[dict[str, Any]]:
         """Ask all learners at once, with one message or with one for each; their answers in the order of their names.
 
         Raises:

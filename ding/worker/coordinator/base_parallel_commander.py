@@ -18,7 +18,7 @@ class BaseCommander(Configurable):
         cfg: the main config; its own part is ``policy.other.commander``.
     """
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
         self._cfg = cfg
         own = {**self.default_config(), **cfg["policy"]["other"]["commander"]}
         self._commander_cfg = own
@@ -116,7 +116,7 @@ class NaiveCommander(BaseCommander):
         "eval_interval": 60,
     }
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
         super().__init__(cfg)
         self._collector_task_count = 0
         self._learner_task_count = 0
@@ -172,7 +172,7 @@ class NaiveCommander(BaseCommander):
         self.learner_info[task_id].append(info)
 
 
-def create_parallel_commander(cfg: Any) -> BaseCommander:
+def create_parallel_commander(cfg: Mapping[str, Any]) -> BaseCommander:
     """The commander that ``cfg.policy.other.commander.type`` names, made with the whole main config.
 
     Raises:
@@ -181,7 +181,7 @@ def create_parallel_commander(cfg: Any) -> BaseCommander:
     return get_parallel_commander_cls(cfg["policy"]["other"]["commander"])(cfg)
 
 
-def get_parallel_commander_cls(cfg: Any) -> Any:
+def get_parallel_commander_cls(cfg: Mapping[str, Any]) -> type[BaseCommander]:
     """The commander class that ``cfg.type`` names; raises as :func:`create_parallel_commander` does."""
     import_module(cfg.get("import_names", []))
     return class_by_type(COMMANDER_REGISTRY, cfg)

@@ -1,12 +1,30 @@
 """The commander of the serial mode."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from ding.data.roles import Buffer, CommandMode
 from ding.utils import Configurable
 
 
+class Trains(Protocol):
+    """A learner, as a commander reads it."""
+
+    @property
+    def learn_info(self) -> dict[str, Any]:
+        """How far it is."""
+
+
+class Collects(Protocol):
+    """A collector, as a commander reads it."""
+
+    @property
+    def envstep(self) -> int:
+        """Env steps so far."""
+
+
 class BaseSerialCommander(Configurable):
-    """Tells the collector how to collect, by what learner and collector have reached.
+    """Says how to collect, by what learner and collector have reached.
 
     Args:
         cfg: commander config (no keys).
@@ -18,7 +36,13 @@ class BaseSerialCommander(Configurable):
     """
 
     def __init__(
-        self, cfg: Any, learner: Any, collector: Any, evaluator: Any, replay_buffer: Any, policy: Any = None
+        self,
+        cfg: Mapping[str, Any],
+        learner: Trains,
+        collector: Collects,
+        evaluator: object,
+        replay_buffer: Buffer | None,
+        policy: CommandMode | None = None,
     ) -> None:
         self._cfg = cfg
         self._learner = learner
@@ -41,10 +65,10 @@ class BaseSerialCommander(Configurable):
         return self._policy.get_setting_collect(self._info)
 
     @property
-    def policy(self) -> Any:
+    def policy(self) -> CommandMode | None:
         """Command mode of the policy."""
         return self._policy
 
     @policy.setter
-    def policy(self, policy: Any) -> None:
+    def policy(self, policy: CommandMode) -> None:
         self._policy = policy

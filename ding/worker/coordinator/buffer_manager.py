@@ -146,7 +146,7 @@ class BufferManager:
                 self.data_arrived()
             return seen
 
-    def push(self, buffer_id: str, data: Any) -> bool:
+    def push(self, buffer_id: str, data: object) -> bool:
         """Push one meta dict (the classic form); False when there is no such buffer."""
         with self._doors:
             buffer = self.buffers.get(buffer_id)

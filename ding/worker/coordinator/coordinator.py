@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ding.parallel.planes import DataPlane, open_planes
 from ding.utils import Configurable, build_logger, get_task_uid, import_module
-from ding.worker.coordinator.base_parallel_commander import create_parallel_commander
+from ding.worker.coordinator.base_parallel_commander import BaseCommander, create_parallel_commander
 from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
@@ -78,8 +78,8 @@ class Coordinator(Configurable):
 
     def __init__(
         self,
-        cfg: Any,
-        commander: Any = None,
+        cfg: Mapping[str, Any],
+        commander: BaseCommander | None = None,
         hub: WorkerHub | None = None,
         data_plane: DataPlane | None = None,
         journal: Journal | None = None,
@@ -454,7 +454,7 @@ class Coordinator(Configurable):
         self._logger.error("[Coordinator(%s)]: %s", self._coordinator_uid, s)
 
 
-def without_imports(task: Any) -> Any:
+def without_imports(task: object) -> Any:
     """A copy of nested dicts and lists without the key ``import_names``: workers import what their own config names."""
     if isinstance(task, Mapping):
         return {key: without_imports(value) for key, value in task.items() if key != "import_names"}

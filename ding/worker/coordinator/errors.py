@@ -12,8 +12,6 @@
     └── OperatorError                     the operator server cannot be reached, or refused
 """
 
-from typing import Any
-
 
 class CoordinatorError(Exception):
     """Root of this tree."""
@@ -46,7 +44,7 @@ class WorkerLost(CoordinatorError):
 class WorkerTaskFailed(CoordinatorError):
     """A worker answered that a task failed; ``result`` is what it sent along."""
 
-    def __init__(self, message: str, result: Any = None) -> None:
+    def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)
         self.result = result
 

@@ -41,7 +41,7 @@ class OneVsOneCommander(SoloCommander):
         "weights": "file",
     }
 
-    def __init__(self, cfg: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cfg: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         own = cfg["policy"]["other"]["commander"]
         league = deep_merge_dicts(OneVsOneLeague.default_config(), own.get("league") or {})
         self._path_policy = own.get("path_policy", ".")

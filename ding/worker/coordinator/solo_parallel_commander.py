@@ -78,7 +78,7 @@ class SoloCommander(BaseCommander):
         "eval_interval": 60,
     }
 
-    def __init__(self, cfg: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cfg: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(cfg)
         self._clock = clock
         self._exp_name = cfg.get("exp_name", "default_experiment")

@@ -36,11 +36,11 @@ class BaseCommCollector(Configurable, ABC):
         """The newest version of the policy ``path``: a state dict with the key ``iter``, or ``None``."""
 
     @abstractmethod
-    def send_metadata(self, metadata: Any) -> None:
+    def send_metadata(self, metadata: dict[str, Any]) -> None:
         """Tell the coordinator of a chunk that was stored, or of the progress."""
 
     @abstractmethod
-    def send_stepdata(self, stepdata: Any) -> None:
+    def send_stepdata(self, stepdata: object) -> None:
         """Store a chunk of training samples."""
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ def create_comm_collector(cfg: EasyDict) -> BaseCommCollector:
     return build_by_type(COMM_COLLECTOR_REGISTRY, cfg)
 
 
-def _import_names(node: Any) -> Iterator[str]:
+def _import_names(node: object) -> Iterator[str]:
     """All entries of ``import_names`` anywhere in a config."""
     if isinstance(node, dict):
         names = node.get("import_names") or []
@@ -92,7 +92,7 @@ def _import_names(node: Any) -> Iterator[str]:
             yield from _import_names(child)
 
 
-def _check_known(name: Any) -> None:
+def _check_known(name: object) -> None:
     """A task may name modules of this library and what the own config has imported; it never imports anything else."""
     if not isinstance(name, str):
         raise ValueError(f"import_names must list names of modules, found {type(name).__name__}")

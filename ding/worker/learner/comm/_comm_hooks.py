@@ -3,10 +3,25 @@
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ding.utils.file_helper import read_file, remove_file
-from ding.worker.learner._hooks import LearnerHook, checked_freq, save_learner_checkpoint
+from ding.worker.learner._hooks import Engine, LearnerHook, checked_freq, save_learner_checkpoint
+
+
+class CommEngine(Engine, Protocol):
+    """A learner that a comm learner made, as its hooks see it."""
+
+    priority_info: dict[str, Any]
+    send_policy: Callable[[dict[str, Any]], object]
+    send_learn_info: Callable[[dict[str, Any]], object]
+
+    @property
+    def learn_info(self) -> dict[str, Any]:
+        """What the last train iteration brought."""
+
+    def debug(self, s: str) -> None:
+        """Log a line for debugging."""
 
 
 class SendPolicyHook(LearnerHook):
@@ -22,7 +37,7 @@ class SendPolicyHook(LearnerHook):
         super().__init__(*args, **kwargs)
         self._freq = checked_freq(self.name, {"freq": (ext_args or {}).get("send_policy_freq", 1)})
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: CommEngine) -> None:  # type: ignore[override]
         if engine.rank != 0:
             return
         last_iter = engine.last_iter.val
@@ -44,7 +59,7 @@ class SendLearnInfoHook(LearnerHook):
         super().__init__(*args, **kwargs)
         self._freq = checked_freq(self.name, ext_args)
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: CommEngine) -> None:  # type: ignore[override]
         last_iter = engine.last_iter.val
         if self.position == "after_iter" and last_iter % self._freq and not engine.priority_info:
             return
@@ -68,14 +83,14 @@ class ResumePoint(LearnerHook):
         self._last_iter: int | None = None
         self._last_time = 0.0
 
-    def __call__(self, engine: Any) -> None:
+    def __call__(self, engine: Engine) -> None:
         now, train_iter = time.monotonic(), engine.last_iter.val
         if self._last_iter is None:  # what was loaded, or the very beginning: nothing to lose
             self._last_iter, self._last_time = train_iter, now
         elif train_iter - self._last_iter >= self._freq or now - self._last_time >= self._interval_s:
             self.save(engine)
 
-    def save(self, engine: Any) -> None:
+    def save(self, engine: Engine) -> None:
         """Save now, on rank 0."""
         if engine.rank == 0:
             previous, engine.ckpt_name = engine.ckpt_name, self._name
@@ -85,12 +100,12 @@ class ResumePoint(LearnerHook):
                 engine.ckpt_name = previous
         self._last_iter, self._last_time = engine.last_iter.val, time.monotonic()
 
-    def path(self, engine: Any) -> str:
+    def path(self, engine: Engine) -> str:
         """Where it is saved."""
         suffix = "" if engine.instance_name == "learner" else f"_{engine.instance_name}"
         return os.path.join(".", engine.exp_name, f"ckpt{suffix}", self._name)
 
-    def load(self, engine: Any) -> bool:
+    def load(self, engine: Engine) -> bool:
         """Go on from what was saved; False when there is nothing."""
         path = self.path(engine)
         if not os.path.isfile(path):
@@ -102,7 +117,7 @@ class ResumePoint(LearnerHook):
         engine.info(f"{engine.instance_name} goes on at train iteration {engine.last_iter.val} from {path}")
         return True
 
-    def remove(self, engine: Any) -> None:
+    def remove(self, engine: Engine) -> None:
         """The task is over."""
         if engine.rank == 0:
             remove_file(self.path(engine))

@@ -90,5 +90,5 @@ class PolicyPublisher:
                 self._next = self._next or taken
 
 
-def _own(leaf: Any) -> Any:
+def _own(leaf: object) -> object:
     return leaf.detach().to("cpu", copy=True) if isinstance(leaf, torch.Tensor) else leaf

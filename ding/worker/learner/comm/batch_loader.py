@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ding.data import TransitionBatch
-from ding.data.columns import map_leaves
+from ding.data.columns import Leaf, map_leaves
 from ding.parallel.messages import GROUP_ROWS, joined_rows, unpack_batches
 from ding.parallel.planes import ChunkBroken, ChunkMissing, DataPlane, RowCache
 
@@ -273,7 +273,7 @@ class _Pace:
         return int(self._per_s * self._seconds)
 
 
-def _part(begin: int, size: int, leaf: Any) -> Any:
+def _part(begin: int, size: int, leaf: Leaf) -> Leaf:
     return leaf[begin : begin + size]
 
 

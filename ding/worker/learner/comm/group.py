@@ -7,7 +7,7 @@ each speaks, once a task has begun.
 
 import datetime
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -59,6 +59,16 @@ def explain(error: BaseException, rank: int, world_size: int) -> BaseException:
     return error
 
 
+class Loader(Protocol):
+    """An iterator over batches; ``None`` is its end."""
+
+    def __next__(self) -> Any:
+        """Return the next batch."""
+
+    def close(self) -> None:
+        """End; wakes who waits."""
+
+
 class InStep:
     """Batches for one of the processes: it gets its next one when all have one, and they end together.
 
@@ -68,7 +78,7 @@ class InStep:
         end_s: how long this process may work on after another one was closed.
     """
 
-    def __init__(self, loader: Any, world_size: int, end_s: float) -> None:
+    def __init__(self, loader: "Loader", world_size: int, end_s: float) -> None:
         self._loader = loader
         self._world_size = world_size
         self._end_s = end_s

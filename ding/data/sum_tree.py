@@ -134,81 +134,43 @@ class SumTree:
         if lowest < self._min:
             self._min, self._min_count = lowest, 1
 
-    def prefix(self, stop: int) -> float:
-        """Sum of the leaves before ``stop``."""
-        result = 0.0
-        last = len(self._levels) - 1
-        for number, level in enumerate(self._levels):
-            begin = 0 if number == last else stop // _FAN * _FAN
-            result += float(level[begin:stop].sum())
-            stop //= _FAN
-        return result
-
-    def find(self, mass: np.ndarray) -> np.ndarray:
+    def draw(self, points: np.ndarray, parts: "int | None" = 1) -> tuple[np.ndarray, np.ndarray]:
         """The leaves in which points of the cumulative sum lie.
 
         Args:
-            mass: float64 ``[K]``, K > 0, in ``[0, total)``; what rounding puts beyond finds a leaf at the border.
+            points: float64 ``[K]``, K > 0, in ``[0, parts)``; what rounding puts beyond finds a leaf at the border.
+            parts: stands for the total; ``None``: the points are not scaled.
 
         Returns:
-            int64 ``[K]``: leaf i is found for a mass in ``[prefix(i), prefix(i + 1))``. A leaf of 0 is never found.
+            int64 ``[K]`` leaves and float64 ``[K]``, what stands in them. Leaf i is found for points between the sum of
+            the leaves before it and that sum with it; a leaf of 0 is never found.
 
         Raises:
             ValueError: every leaf is 0.
         """
-        self._add_up()
-        return self._find(mass)[0]
-
-    def draw(self, points: np.ndarray, parts: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """:meth:`find` for float64 ``[K]`` points in ``[0, parts)``, where ``parts`` stands for the total.
-
-        Returns:
-            int64 ``[K]`` leaves and float64 ``[K]``, what stands in them.
-
-        Raises:
-            ValueError: every leaf is 0.
-        """
-        return self._find(points * (self._add_up() / parts))
-
-    def _add_up(self) -> float:
-        """Cumulative sums of the topmost level; the total."""
         torch.cumsum(self._top, 0, out=self._top_ends)
         total = float(self._prefix[-1])
         if not total > 0:
             raise ValueError("every leaf of the tree is 0, there is none to find")
         # So that a point which rounding led to the total is found in the last node.
         self._prefix[-1] = np.inf
-        return total
-
-    def _find(self, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mass = points if parts is None else points * (total / parts)
         # As bits, floats from 0 on are in their order, and integers are compared faster: there is no NaN among them.
         node = self._prefix_bits.searchsorted(mass.view(np.int64), "right")
         rest = mass - self._prefix.take(node)
-        for rows in self._rows[:0:-1]:
-            child, ends = _child(rows, node, rest)
-            before = ends.take(np.arange(-1, len(node) * _FAN - 1, _FAN) + child)
-            rest -= np.where(child, before, 0.0)
+        for rows in reversed(self._rows):
+            # Where the children of each node end, [K, 16]. What rounding led beyond a node is in its last child.
+            ends = rows.take(node, 0) @ _ENDS
+            child = (ends > rest[:, None]).argmax(1)
+            if rows is not self._rows[0]:
+                before = ends.take(np.arange(-1, len(node) * _FAN - 1, _FAN) + child)
+                rest -= np.where(child, before, 0.0)
             node = (node << _FAN_BITS) + child
-        if self._rows:
-            node = (node << _FAN_BITS) + _child(self._rows[0], node, rest)[0]
         found = self._levels[0].take(node)
         # argmin is several times faster than min.
         if not found[found.argmin()] > 0:
-            empty = found <= 0
-            node[empty] = self._nearest(node[empty])
+            # Rounding led past the end of a node: to the last leaf above 0 before it, else to the first one.
+            held = np.flatnonzero(self._levels[0] > 0)
+            node = np.where(found > 0, node, held[np.maximum(held.searchsorted(node) - 1, 0)])
             found = self._levels[0].take(node)
         return node, found
-
-    def _nearest(self, leaf: np.ndarray) -> np.ndarray:
-        """The last leaf above 0 before each of ``leaf``, else the first one: rounding led past the end of a node."""
-        held = np.flatnonzero(self._levels[0] > 0)
-        return held[np.maximum(held.searchsorted(leaf) - 1, 0)]
-
-
-def _child(rows: np.ndarray, node: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """In which child of its node each ``rest`` lies, int64 ``[K]``, and where children end: float64 ``[K, 16]``.
-
-    What rounding led beyond a node is in its last child.
-    """
-    ends = rows.take(node, 0) @ _ENDS
-    return (ends > rest[:, None]).argmax(1), ends

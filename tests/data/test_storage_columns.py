@@ -10,7 +10,6 @@ from ding.data import SchemaError, TransitionBatch
 from ding.data.storage import (
     ColumnStorage,
     DeviceStorage,
-    ElidingStorage,
     ObjectStorage,
     StorageOptions,
     columns_of,
@@ -58,7 +57,7 @@ def flat(batch):
 def test_rows_come_back_as_they_went_in(options, tmp_path):
     options = {"path": str(tmp_path / "maps")} if options == "map" else options
     storage = make_storage(columns(4), 10, StorageOptions(**options))
-    assert isinstance(storage, ElidingStorage if options.get("elide_next_obs", True) else ColumnStorage)
+    assert isinstance(storage, ColumnStorage)
     model = {}
     for first, start, count in ((0, 0, 4), (4, 4, 4), (8, 8, 4), (12, 2, 10), (30, 9, 3)):
         storage.write(start, columns(count, first), count)
@@ -399,7 +398,7 @@ def test_compact_rows_hold_frames_in_the_order_of_their_first_use():
     first = {"obs": torch.tensor([[1.0], [3.0]]), "next_obs": torch.tensor([[2.0], [1.0]])}
     storage = make_storage(first, 4, StorageOptions(elide_next_obs=True))
     storage.write(0, first, 2)
-    (pair,) = storage.compact(np.array([0, 1, 0]))["pairs"]
+    (pair,) = storage.copied(np.array([0, 1, 0]))["pairs"]
     assert pair["frames"].tolist() == [[1], [2], [3]]
     assert pair["slots"].tolist() == [[0, 1], [2, 0], [0, 1]]
 

@@ -24,7 +24,7 @@ def test_every_unit_of_mass_finds_its_leaf(capacity):
     assert tree.total == leaves.sum()
     mass = np.arange(0, leaves.sum(), 0.5)
     expected = np.repeat(np.arange(capacity), (2 * leaves).astype(int))
-    np.testing.assert_array_equal(tree.find(mass), expected)
+    np.testing.assert_array_equal(tree.draw(mass, None)[0], expected)
     drawn, weights = tree.draw((mass + 0.25) / leaves.sum())
     np.testing.assert_array_equal(drawn, expected)
     np.testing.assert_array_equal(weights, leaves[expected])
@@ -33,21 +33,14 @@ def test_every_unit_of_mass_finds_its_leaf(capacity):
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_masses_outside_find_a_leaf_above_zero(capacity):
     tree, leaves = filled(capacity)
-    found = tree.find(np.array([leaves.sum(), np.nextafter(leaves.sum(), np.inf), 2 * leaves.sum()]))
+    found, _ = tree.draw(np.array([leaves.sum(), np.nextafter(leaves.sum(), np.inf), 2 * leaves.sum()]), None)
     assert (leaves[found] > 0).all()
-
-
-@pytest.mark.parametrize("capacity", [17, 8193])
-def test_prefix(capacity):
-    tree, leaves = filled(capacity)
-    for stop in (0, 1, 15, 16, 17, capacity - 1, capacity):
-        assert tree.prefix(stop) == leaves[:stop].sum()
 
 
 def test_only_leaf_above_zero_is_the_first_one():
     tree = SumTree(40)
     tree.set(np.array([0]), 0.7)
-    np.testing.assert_array_equal(tree.find(np.array([0.0, 0.7, 9.0])), [0, 0, 0])
+    np.testing.assert_array_equal(tree.draw(np.array([0.0, 0.7, 9.0]), None)[0], [0, 0, 0])
 
 
 def test_empty_tree_refuses_a_draw():
@@ -58,7 +51,7 @@ def test_empty_tree_refuses_a_draw():
     tree.set(np.array([3]), 1.0)
     tree.clear()
     with pytest.raises(ValueError, match="every leaf"):
-        tree.find(np.array([0.0]))
+        tree.draw(np.array([0.0]), None)
 
 
 def test_capacity_must_be_positive():
@@ -110,11 +103,10 @@ def test_sums_and_minimum_follow_a_plain_array(steps):
             model[:] = 0
         np.testing.assert_array_equal(tree.leaves, model)
         assert tree.total == model.sum()
-        assert tree.prefix(137) == model[:137].sum()
         assert tree.smallest() == model.min(where=model > 0, initial=np.inf)
         if model.any():
             mass = np.arange(0, model.sum(), 0.5)
-            np.testing.assert_array_equal(tree.find(mass), np.repeat(np.arange(300), (2 * model).astype(int)))
+            np.testing.assert_array_equal(tree.draw(mass, None)[0], np.repeat(np.arange(300), (2 * model).astype(int)))
 
 
 def test_state_round_trip_is_bit_exact():
@@ -181,10 +173,10 @@ def test_equal_leaves_that_are_set_again_stay_what_they_are():
     assert tree.total == 5.0
 
 
-def test_what_rounding_leads_to_an_empty_leaf_is_in_the_last_held_one_before():
+def test_points_beyond_the_total_are_in_the_last_held_leaf():
     tree = SumTree(40)
     tree.set(np.array([2, 9, 30]), 1.0)
-    np.testing.assert_array_equal(tree._nearest(np.array([0, 1, 3, 8, 10, 29, 31, 39])), [2, 2, 2, 2, 9, 9, 30, 30])
+    np.testing.assert_array_equal(tree.draw(np.array([0.5, 1.5, 2.5, 3.0, 99.0]), None)[0], [2, 9, 30, 30, 30])
 
 
 def test_state_of_equal_leaves_goes_on_as_it_was():

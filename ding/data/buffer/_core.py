@@ -235,7 +235,7 @@ class RecordCore:
     def contents(self) -> dict[str, Any]:
         """All records, oldest first: what :meth:`restore` takes. Objects are shared.
 
-        ``columns`` are nested columns, or what ``ElidingStorage.compact`` gives where each observation is stored once.
+        ``columns`` are nested columns, or elided rows, where each observation is stored once.
         """
         slots, serials = self.order.slots, self.order.serials.copy()
         places = np.array([i for i, slot in enumerate(slots.tolist()) if slot in self._objects], dtype=np.int64)

@@ -1,5 +1,6 @@
 """Random positions."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,19 +17,16 @@ class Draws:
     """
 
     def __init__(self) -> None:
-        self._generator: np.random.Generator | None = None
         # For each position the number of the draw that gave it last; what was there before does not matter.
         self._stamps = np.zeros(0, dtype=np.int32)
         self._numbers = np.zeros(0, dtype=np.int32)
         self._strata = np.zeros(0)
 
-    @property
+    @functools.cached_property
     def generator(self) -> np.random.Generator:
         """The generator."""
-        if self._generator is None:
-            seed = np.random.randint(0, 2**32, size=4, dtype=np.uint32)
-            self._generator = np.random.Generator(np.random.PCG64(seed.tolist()))
-        return self._generator
+        seed = np.random.randint(0, 2**32, size=4, dtype=np.uint32)
+        return np.random.Generator(np.random.PCG64(seed.tolist()))
 
     def uniform(self, count: int, size: int, replace: bool = False) -> np.ndarray:
         """int64 ``[size]`` out of ``[0, count)``, where ``size <= count`` or ``replace``.
@@ -75,7 +73,7 @@ class Draws:
             ValueError: the state belongs to another kind of generator.
         """
         if state is None:
-            self._generator = None
+            self.__dict__.pop("generator", None)
             return
         bits = np.random.PCG64(0)
         name = type(bits).__name__
@@ -83,4 +81,4 @@ class Draws:
             hint = did_you_mean(str(state.get("bit_generator")), [name])
             raise ValueError(f"cannot restore a {name} from a state.{hint}")
         bits.state = dict(state)  # type: ignore[assignment]
-        self._generator = np.random.Generator(bits)
+        self.generator = np.random.Generator(bits)

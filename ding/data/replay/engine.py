@@ -154,12 +154,14 @@ class ReplayEngine:
         Raises:
             BufferClosedError: the buffer was closed.
         """
-        self.check_open()
+        if self._closed:
+            self.check_open()
         if self._deepcopy:
             data = copy.deepcopy(data)
         if isinstance(data, TransitionBatch):
             count = len(data)
-            if count and self.rows.columnar:
+            storage = self.rows.storage
+            if count and (storage is None or storage.columnar):
                 try:
                     return data.columns, count
                 except SchemaError:
@@ -177,7 +179,8 @@ class ReplayEngine:
             OSError: the disk of rows in files is full. Nothing has changed then.
             AssertionError: used data is tracked, and an element has no ``data_id``.
         """
-        start, placed = self.ring.next_slots(count)
+        placed = min(count, self.size)
+        start = (self.ring.tail + count - placed) % self.size
         leaving = [] if self._left is None and self._remover is None else self._leaving(rows, count)
         if count > placed:
             rows = take(rows, slice(count - placed, count))  # type: ignore[assignment]
@@ -245,7 +248,7 @@ class ReplayEngine:
     def read(self, slots: np.ndarray) -> Any:
         """Copies of the rows in int64 ``[N]`` slots, which count as sampled: a ``TransitionBatch``, or a list."""
         self.counters.sampled += len(slots)
-        rows = self.rows.read(slots)
+        rows = self.rows.storage.read(slots) if self.rows.storage is not None else []
         return copied_deeply(rows) if self._deepcopy else rows
 
     def refuse(self, size: int, reason: str) -> None:

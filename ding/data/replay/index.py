@@ -49,11 +49,6 @@ class Ring:
         slots = (start + np.arange(count)) % self.size
         return slots if self._holes is None else slots[~self._holes[slots]]
 
-    def next_slots(self, count: int) -> tuple[int, int]:
-        """The first slot for ``count`` more rows, and how many of them (the last ones) find one."""
-        placed = min(count, self.size)
-        return (self.tail + count - placed) % self.size, placed
-
     def advance(self, count: int) -> int:
         """Take ``count`` more rows; returns how many, old and new ones, had to leave for that."""
         have, placed = self.count + count, min(count, self.size)

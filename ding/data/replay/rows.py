@@ -39,11 +39,6 @@ class RowStore:
         self.storage: Storage | None = None
         self._turned = turned
 
-    @property
-    def columnar(self) -> bool:
-        """Whether rows are, or may be, kept as columns."""
-        return self.storage is None or self.storage.columnar
-
     def write(self, start: int, rows: Rows, count: int, held: Callable[[], np.ndarray]) -> None:
         """Write ``count`` rows (at most ``size``) to ``start, start + 1, ...``, at the begin again after the last slot.
 

@@ -3,13 +3,12 @@
 =================  ===============================================================================================
 storage            for
 =================  ===============================================================================================
-`ColumnStorage`    rows of one schema: an array per field
-`ElidingStorage`   the same, with observations as references to frames that are stored once
+`ColumnStorage`    rows of one schema: an array per field; deduplicated observations as references to frames
 `DeviceStorage`    rows of one schema, as tensors on a device
 `ObjectStorage`    anything else, as references
 =================  ===============================================================================================
 
-The first two can lie in memory-mapped files.
+They can lie in memory-mapped files.
 """
 
 from ding.utils.exports import lazy_exports

@@ -8,7 +8,6 @@ from ding.data.storage._saved_rows import SavedRows as SavedRows
 from ding.data.storage.base import Storage as Storage
 from ding.data.storage.column_storage import ColumnStorage as ColumnStorage
 from ding.data.storage.device_storage import DeviceStorage as DeviceStorage
-from ding.data.storage.eliding_storage import ElidingStorage as ElidingStorage
 from ding.data.storage.mapped import MappedFiles as MappedFiles
 from ding.data.storage.object_storage import ObjectStorage as ObjectStorage
 from ding.data.storage.object_storage import copied_batch as copied_batch

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ding.data.columns import SchemaError, stack_rows
-from ding.data.storage._schema import fields_of
+from ding.data.storage._schema import Field, fields_of
 from ding.data.storage.base import Storage
-from ding.data.storage.column_storage import ColumnStorage, in_memory
+from ding.data.storage.column_storage import ColumnStorage
 from ding.data.storage.device_storage import DeviceStorage
-from ding.data.storage.eliding_storage import ElidingStorage, elidable_pairs
 from ding.data.storage.mapped import MappedFiles
 from ding.data.storage.object_storage import ObjectStorage
 
@@ -69,12 +68,10 @@ def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: Sto
     if options.device is not None:
         return DeviceStorage(capacity, columns, options.device)
     smallest = {"auto": _ELIDED_BYTES, True: 1, False: sys.maxsize}[options.elide_next_obs]
-    pairs = elidable_pairs(fields, smallest, options.frame_stack)
+    pairs = _elidable_pairs(fields, smallest, options.frame_stack)
     files = None if options.path is None else MappedFiles(options.path)
     try:
-        if pairs:
-            return ElidingStorage(capacity, fields, pairs, options.frame_stack, files)
-        return ColumnStorage(capacity, fields, files or in_memory)
+        return ColumnStorage(capacity, fields, files, pairs)
     except BaseException:
         if files is not None:
             files.close()
@@ -94,3 +91,38 @@ def columns_of(rows: list[Any]) -> dict[str, Any]:
     if not isinstance(columns, dict) or not columns:
         raise SchemaError("rows without fields cannot be stored as columns")
     return columns
+
+
+def _stack_of(field: Field, frame_stack: int) -> int:
+    return frame_stack if frame_stack > 1 and len(field.shape) > 1 and field.shape[0] == frame_stack else 1
+
+
+def _elidable_pairs(fields: tuple[Field, ...], smallest: int, frame_stack: int) -> list[tuple[int, int, int]]:
+    """Numbers of the fields of ``obs`` and ``next_obs`` that can be stored once, and frames per observation.
+
+    Args:
+        fields: the schema.
+        smallest: bytes per row from which on it is worth it.
+        frame_stack: frames per observation; fields of such stacks are elided whatever their size.
+
+    Raises:
+        SchemaError: ``frame_stack`` is given, and no observation has a first axis of that size.
+    """
+    numbers = {field.path: number for number, field in enumerate(fields)}
+    pairs = []
+    for number, field in enumerate(fields):
+        other = numbers.get(("next_obs", *field.path[1:]))
+        if field.path[0] != "obs" or other is None or field.dtype is None:
+            continue
+        same = (fields[other].dtype, fields[other].shape, fields[other].recast) == (
+            field.dtype, field.shape, field.recast,
+        )  # fmt: skip
+        stack = _stack_of(field, frame_stack)
+        if same and field.row_bytes and (field.row_bytes >= smallest or stack > 1):
+            pairs.append((number, other, stack))
+    if frame_stack > 1 and not any(stack > 1 for _, _, stack in pairs):
+        found = {field.name: list(field.shape) for field in fields if field.path[0] in ("obs", "next_obs")}
+        raise SchemaError(
+            f"frame_stack={frame_stack} needs an obs and a next_obs with a first axis of {frame_stack}, found {found}"
+        )
+    return pairs

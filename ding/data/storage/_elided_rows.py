@@ -24,7 +24,7 @@ def is_elided(data: Any) -> bool:
 
 
 class ElidedRows(SavedRows):
-    """Reads what :meth:`~ding.data.storage.ElidingStorage.compact` gave; ``columns`` are the fields left as they are.
+    """Reads what :meth:`~ding.data.storage.ColumnStorage.copied` gave; ``columns`` are the fields left as they are.
 
     Args:
         data: the dict.

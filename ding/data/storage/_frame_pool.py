@@ -4,12 +4,16 @@ import contextlib
 import mmap
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ding.data._maps import NORESERVE
+from ding.data._tree_codec import PickedRows
+from ding.data.storage._schema import Field
+from ding.data.storage.mapped import MappedFiles
 
+# Bytes of frames to copy before turning from obs to next_obs.
+_GATHER_BYTES = 1 << 19
 # Frames are compared in pieces of about this many bytes, which stay in the cache.
 _COMPARE_BYTES = 1 << 19
 _FOLD = 49
@@ -70,16 +74,21 @@ class FramePool:
         """One more than the last slot that may hold a frame when ``count`` more were stored."""
         return min(self.capacity, self._fresh + max(0, count - len(self._free)))
 
-    def match(self, sources: Sequence[np.ndarray]) -> "Plan":
-        """Find out which frames are stored already or equal among themselves; nothing is changed.
+    def add(self, sources: Sequence[np.ndarray], released: np.ndarray) -> np.ndarray:
+        """Store frames, and give back the references ``released`` (int32 ``[K]``).
 
         Args:
             sources: arrays ``[n, *shape]`` of frames.
+            released: slots of frames that are referred to once less, repeats count.
+
+        Returns:
+            int32 ``[N]``: where each frame of all sources lies; each is referred to once more.
         """
         words = [np.ascontiguousarray(source).reshape(len(source), -1).view(self._word) for source in sources]
         prints = np.concatenate([self._fingerprints(part) for part in words])
         values, first, inverse = np.unique(prints, return_index=True, return_inverse=True)
         bounds = np.cumsum([0, *map(len, words)])
+        # Per frame its leader: the first one of this push that is equal.
         leader = first[inverse.reshape(-1)]
         followers = np.flatnonzero(leader != np.arange(len(leader)))
         differ = ~self._equal(words, bounds, followers, leader[followers])
@@ -87,34 +96,22 @@ class FramePool:
         leader[followers[differ]] = followers[differ]
         found = self._table.take((values & self._mask).astype(np.int64))
         known = (self._prints.take(found) == values) & (self._references.take(found) > 0)
-        known[known] = self._equal_stored(words, bounds, first[known], found[known])
+        known[known] = self._equal(words, bounds, first[known], found[known], stored=True)
         slots = np.full(len(leader), -1, dtype=np.int32)
         slots[first[known]] = found[known]
-        return Plan(words, bounds, prints, leader, slots)
-
-    def store(self, plan: "Plan", released: np.ndarray) -> np.ndarray:
-        """Store what ``match`` planned and give back the references ``released`` (int32 ``[K]``).
-
-        Returns:
-            int32 ``[N]``: where each frame of the plan lies; each is referred to once more.
-        """
-        leaders = np.flatnonzero(plan.leader == np.arange(len(plan.leader)))
-        known = leaders[plan.slots[leaders] >= 0]
         # References first, so that what is about to be shared is not given back.
-        counts = np.bincount(plan.leader, minlength=len(plan.leader))
-        self._references[plan.slots[known]] += counts[known].astype(np.int32)
+        counts = np.bincount(leader, minlength=len(leader)).astype(np.int32)
+        self._references[slots[first[known]]] += counts[first[known]]
         self.release(released)
-        new = leaders[plan.slots[leaders] < 0]
-        slots = self._allocate(len(new))
-        plan.slots[new] = slots
-        self._references[slots] = counts[new]
-        self._prints[slots] = plan.prints[new]
-        for number, part in enumerate(plan.words):
-            begin, end = plan.bounds[number], plan.bounds[number + 1]
+        new = np.flatnonzero((leader == np.arange(len(leader))) & (slots < 0))
+        slots[new] = placed = self._allocate(len(new))
+        self._references[placed] = counts[new]
+        self._prints[placed] = prints[new]
+        for part, begin, end in zip(words, bounds[:-1], bounds[1:]):
             inside = (new >= begin) & (new < end)
-            self._words[slots[inside]] = part[new[inside] - begin]
-        self._table[(plan.prints[new] & self._mask).astype(np.int64)] = slots
-        return plan.slots[plan.leader]
+            self._words[placed[inside]] = part[new[inside] - begin]
+        self._table[(prints[new] & self._mask).astype(np.int64)] = placed
+        return slots[leader]
 
     def release(self, slots: np.ndarray) -> None:
         """Give back one reference to each of ``slots`` (int32 ``[K]``, repeats count)."""
@@ -148,51 +145,85 @@ class FramePool:
         # Spread over all bits: the table looks at the lowest ones.
         return prints ^ (prints >> np.uint64(29))
 
-    def _equal(self, words: list[np.ndarray], bounds: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """bool ``[K]``: whether frames ``left`` and ``right`` (numbers over all parts) are equal."""
-        equal = np.zeros(len(left), dtype=np.bool_)
-        step = max(1, _COMPARE_BYTES // max(1, self._bytes))
-        for number in range(len(words)):
-            for other in range(len(words)):
-                pairs = np.flatnonzero(_within(left, bounds, number) & _within(right, bounds, other))
-                for begin in range(0, len(pairs), step):
-                    part = pairs[begin : begin + step]
-                    a = words[number].take(left[part] - bounds[number], 0)
-                    b = words[other].take(right[part] - bounds[other], 0)
-                    equal[part] = (a == b).all(axis=1)
-        return equal
-
-    def _equal_stored(
-        self, words: list[np.ndarray], bounds: np.ndarray, left: np.ndarray, slots: np.ndarray
+    def _equal(
+        self, words: list[np.ndarray], bounds: np.ndarray, left: np.ndarray, right: np.ndarray, stored: bool = False
     ) -> np.ndarray:
-        """bool ``[K]``: whether frames ``left`` are equal to those that lie at ``slots``."""
+        """bool ``[K]``: whether frames ``left`` and ``right`` (numbers over all parts, or slots) are equal."""
         equal = np.zeros(len(left), dtype=np.bool_)
         step = max(1, _COMPARE_BYTES // max(1, self._bytes))
-        for number, part_words in enumerate(words):
-            pairs = np.flatnonzero(_within(left, bounds, number))
-            for begin in range(0, len(pairs), step):
-                part = pairs[begin : begin + step]
-                a = part_words.take(left[part] - bounds[number], 0)
-                equal[part] = (a == self._words.take(slots[part], 0)).all(axis=1)
+        others = [(self._words, 0, self.capacity)] if stored else [*zip(words, bounds[:-1], bounds[1:])]
+        for part, begin, end in zip(words, bounds[:-1], bounds[1:]):
+            for other, other_begin, other_end in others:
+                here = (left >= begin) & (left < end) & (right >= other_begin) & (right < other_end)
+                pairs = np.flatnonzero(here)
+                for at in range(0, len(pairs), step):
+                    some = pairs[at : at + step]
+                    a, b = part.take(left[some] - begin, 0), other.take(right[some] - other_begin, 0)
+                    equal[some] = (a == b).all(axis=1)
         return equal
 
 
-class Plan:
-    """What :meth:`FramePool.match` found: per frame its leader (an equal frame of the same push) and, per leader, the
-    slot that holds it already, or -1.
+class ElidedPair:
+    """A field of ``obs`` and the same field of ``next_obs``, as references to frames of one pool.
+
+    Args:
+        obs, next_obs: numbers of the two fields.
+        field: the first of them.
+        stack: frames per observation along its first axis; 1: the observation is one frame.
+        capacity: number of rows.
+        files: where the frames lie; ``None``: the pool reserves memory.
     """
 
-    __slots__ = ("bounds", "leader", "prints", "slots", "words")
-
     def __init__(
-        self, words: list[np.ndarray], bounds: np.ndarray, prints: np.ndarray, leader: np.ndarray, slots: np.ndarray
+        self, obs: int, next_obs: int, field: Field, stack: int, capacity: int, files: MappedFiles | None
     ) -> None:
-        self.words = words
-        self.bounds = bounds
-        self.prints = prints
-        self.leader = leader
-        self.slots = slots
+        self.obs, self.next_obs = obs, next_obs
+        self.stack = stack
+        self.shape = field.shape
+        frame = field.shape[1:] if stack > 1 else field.shape
+        frames = 2 * stack * capacity
+        memory = None if files is None else files(f"{field.name}.frames", (frames, *frame), field.stored_dtype)
+        self.pool = FramePool(frames, frame, field.stored_dtype, memory)
+        # Per row the frames of obs, then those of next_obs; -1: no row.
+        self.slots = np.full((capacity, 2 * stack), -1, dtype=np.int32)
 
+    def write(self, positions: np.ndarray, obs: np.ndarray, next_obs: np.ndarray) -> None:
+        """Store rows of both fields (``[N, *shape]``) at int64 ``[N]`` positions."""
+        stack = self.stack
+        frames = [leaf.reshape(-1, *self.pool.frames.shape[1:]) for leaf in (obs, next_obs)]
+        old = self.slots[positions]
+        placed = self.pool.add(frames, old[old >= 0]).reshape(2, len(positions), stack)
+        self.slots[positions] = np.concatenate([placed[0], placed[1]], axis=1)
 
-def _within(numbers: np.ndarray, bounds: np.ndarray, part: int) -> Any:
-    return (numbers >= bounds[part]) & (numbers < bounds[part + 1])
+    def read(self, positions: np.ndarray, obs: np.ndarray, next_obs: np.ndarray) -> None:
+        """Copy both fields at these positions to arrays ``[K, *shape]``."""
+        slots = self.slots.take(positions, 0)
+        frames = self.pool.frames
+        shape = frames.shape[1:]
+        parts = [
+            (slots[:, : self.stack].reshape(-1), obs.reshape(-1, *shape)),
+            (slots[:, self.stack :].reshape(-1), next_obs.reshape(-1, *shape)),
+        ]
+        # Some rows of both fields at a time: the frames that they share are then still in the cache.
+        step = max(self.stack, _GATHER_BYTES // max(1, frames[0].nbytes))
+        for begin in range(0, len(positions) * self.stack, step):
+            for part, target in parts:
+                # Slots of held rows are sound, and with 'clip' numpy needs no copy of its own.
+                frames.take(part[begin : begin + step], 0, target[begin : begin + step], "clip")
+
+    def erase(self, positions: np.ndarray) -> None:
+        """Give the frames of these rows back."""
+        old = self.slots[positions]
+        self.pool.release(old[old >= 0])
+        self.slots[positions] = -1
+
+    def compact(self, positions: np.ndarray) -> tuple[PickedRows, np.ndarray]:
+        """The frames that these rows refer to, in order of first use, and int32 ``[K, 2 * stack]`` indices."""
+        flat = self.slots[positions].reshape(-1)
+        first = np.full(self.pool.capacity, len(flat), dtype=np.int32)
+        # Backwards, so that the first use of a frame is assigned last and stays.
+        first[flat[::-1]] = np.arange(len(flat), dtype=np.int32)[::-1]
+        used = np.flatnonzero(first < len(flat))
+        used = used[np.argsort(first[used])]
+        first[used] = np.arange(len(used), dtype=np.int32)
+        return PickedRows(self.pool.frames, used), first[flat].reshape(-1, 2 * self.stack)

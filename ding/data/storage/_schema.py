@@ -1,6 +1,6 @@
 """What one field of a ring storage holds, and the checks of what is written to it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,6 +152,17 @@ def dig(columns: dict[str, Any], path: tuple[str, ...]) -> Any:
     for key in path:
         value = value[key]
     return value
+
+
+def nested(leaves: Iterable[tuple[Field, Any]]) -> dict[str, Any]:
+    """Leaves by field as nested columns."""
+    result: dict[str, Any] = {}
+    for field, leaf in leaves:
+        inner = result
+        for key in field.path[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[field.path[-1]] = leaf
+    return result
 
 
 def _field_of(path: tuple[str, ...], leaf: Any) -> Field:

@@ -1,4 +1,4 @@
-"""Rows of one schema in preallocated ring columns."""
+"""Rows of one schema in preallocated ring columns, observations of which may be stored once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,9 @@ import numpy as np
 import torch
 
 from ding.data._tree_codec import PickedRows
-from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, check_values, dig
+from ding.data.storage._elided_rows import LAYOUT
+from ding.data.storage._frame_pool import ElidedPair
+from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, check_values, dig, nested
 from ding.data.storage.base import Storage
 from ding.data.storage.mapped import MappedFiles
 from ding.data.transition_batch import TransitionBatch
@@ -18,8 +20,6 @@ _LARGE_ROW_BYTES = 512
 _ALIGN = 64
 _REFERENCE_BYTES = 8
 
-Allocate = Callable[[str, "tuple[int, ...]", np.dtype], np.ndarray]
-
 
 def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Zeroed memory, which the system provides page by page as it is written."""
@@ -27,7 +27,7 @@ def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 class ColumnStorage(Storage):
-    """One array per field.
+    """One array per field; deduplicated observations are references to shared frames.
 
     A batch is read with one gather per field, and written with one slice assignment per field, two where it wraps
     around.
@@ -35,47 +35,65 @@ class ColumnStorage(Storage):
     Args:
         capacity: number of rows.
         fields: the schema, see :func:`~ding.data.storage._schema.fields_of`.
-        allocate: gives the memory for an array.
+        files: where the arrays lie; ``None``: in memory.
+        pairs: numbers of the fields ``(obs, next_obs)`` whose equal observations are stored once, and frames per
+            observation along its first axis (1: the observation is one frame).
     """
 
     columnar = True
 
-    def __init__(self, capacity: int, fields: tuple[Field, ...], allocate: Allocate = in_memory) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        fields: tuple[Field, ...],
+        files: MappedFiles | None = None,
+        pairs: "list[tuple[int, int, int]] | None" = None,
+    ) -> None:
         self.capacity = capacity
         self.fields = fields
-        self._mapped = allocate if isinstance(allocate, MappedFiles) else None
+        self._files = files
         self._reserved_rows = 0
-        # Per field an array, a list of objects, or None for what a subclass keeps in its own way.
+        self._pairs = [ElidedPair(obs, nxt, fields[obs], stack, capacity, files) for obs, nxt, stack in pairs or ()]
+        elided = {number for pair in self._pairs for number in (pair.obs, pair.next_obs)}
+        # Per field an array, a list of objects, or None for deduplicated observations.
         self._arrays: list[Any] = []
+        allocate: Callable[[str, tuple[int, ...], np.dtype], np.ndarray] = files or in_memory
         for number, field in enumerate(fields):
             if field.kind == OBJECTS:
                 self._arrays.append([None] * capacity)
-            elif self._keeps(number):
-                self._arrays.append(allocate(field.name, (capacity, *field.shape), field.stored_dtype))
-            else:
+            elif number in elided:
                 self._arrays.append(None)
-        self._flat = all(len(field.path) == 1 for field in fields)
+            else:
+                self._arrays.append(allocate(field.name, (capacity, *field.shape), field.stored_dtype))
         self._large = [
-            number
-            for number, field in enumerate(fields)
-            if self._arrays[number] is None or field.row_bytes > _LARGE_ROW_BYTES
+            number for number, field in enumerate(fields) if number in elided or field.row_bytes > _LARGE_ROW_BYTES
         ]
         # Per field its key, whether it is a tensor, dtype and row shape; empty for rows that need a closer look.
         self._plan: list[tuple[str, bool, Any, tuple[int, ...]]] = []
-        if self._flat and all(field.kind != OBJECTS and field.recast is None for field in fields):
+        if all(len(field.path) == 1 and field.kind != OBJECTS and field.recast is None for field in fields):
             self._plan = [(field.path[0], field.kind == TENSOR, field.dtype, field.shape) for field in fields]
-
-    def _keeps(self, number: int) -> bool:
-        """Whether a field has an array of its own here."""
-        return True
 
     # ------------------------------------------------------------------ write
 
     def write(self, start: int, rows: dict[str, Any], count: int) -> None:
-        leaves = self._exact(rows, count) or self._checked(rows, count)
-        if self._mapped is not None:
-            self._reserve(self._mapped, start, count)
-        self._put(start, count, leaves)
+        leaves: list[Any] = self._exact(rows, count)
+        if not leaves:
+            check_paths(self.fields, rows)
+            leaves = [field.check(dig(rows, field.path), count) for field in self.fields]
+        if self._files is not None:
+            self._reserve(self._files, start, count)
+        stop = start + count
+        until = min(stop, self.capacity) - start
+        for array, leaf in zip(self._arrays, leaves):
+            if array is None:
+                continue
+            if stop <= self.capacity:
+                array[start:stop] = leaf
+            else:
+                array[start:] = leaf[:until]
+                array[: count - until] = leaf[until:]
+        for pair in self._pairs:
+            pair.write((start + np.arange(count)) % self.capacity, leaves[pair.obs], leaves[pair.next_obs])
 
     def _exact(self, rows: dict[str, Any], count: int) -> list[np.ndarray]:
         """The arrays of rows that have the very types that are stored; empty for others, which may fit all the same."""
@@ -97,117 +115,106 @@ class ColumnStorage(Storage):
             return []
         return arrays
 
-    def _checked(self, columns: dict[str, Any], count: int) -> list[Any]:
-        check_paths(self.fields, columns)
-        return [field.check(dig(columns, field.path), count) for field in self.fields]
-
     def check(self, columns: dict[str, Any], count: int) -> None:
         check_values(self.fields, columns, count)
 
     def _reserve(self, files: MappedFiles, start: int, count: int) -> None:
         """Have space on the disk for what is about to be written, or raise :class:`OSError`."""
         rows = min(start + count, self.capacity)
-        if rows <= self._reserved_rows:
-            return
-        arrays = [array for array in self._arrays if isinstance(array, np.ndarray)]
-        self._reserved_rows = min((files.reserve(array, rows) for array in arrays), default=rows)
-
-    def _put(self, start: int, count: int, leaves: list[Any]) -> None:
-        """Copy leaves that are known to fit."""
-        stop = start + count
-        if stop <= self.capacity:
-            for array, leaf in zip(self._arrays, leaves):
-                if array is not None:
-                    array[start:stop] = leaf
-            return
-        until, rest = self.capacity - start, stop - self.capacity
-        for array, leaf in zip(self._arrays, leaves):
-            if array is not None:
-                array[start:] = leaf[:until]
-                array[:rest] = leaf[until:]
+        if rows > self._reserved_rows:
+            arrays = [array for array in self._arrays if isinstance(array, np.ndarray)]
+            self._reserved_rows = min((files.reserve(array, rows) for array in arrays), default=rows)
+        for pair in self._pairs:
+            files.reserve(pair.pool.frames, pair.pool.end_after(2 * pair.stack * count))
 
     # ------------------------------------------------------------------ read
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
-        return TransitionBatch.unchecked(self._nest(self._gather(positions)), len(positions))
-
-    def copied(self, positions: np.ndarray) -> Any:
-        return self._nest(self._gather(positions))
-
-    def saved(self, positions: np.ndarray) -> Any:
-        return TransitionBatch.unchecked(self._nest(self._pick(positions)), len(positions))
-
-    def _pick(self, positions: np.ndarray) -> list[Any]:
-        """One leaf per field that has memory here, to be read from it later; ``None`` for the others."""
-        leaves: list[Any] = []
-        for field, array in zip(self.fields, self._arrays):
-            if field.kind == OBJECTS:
-                leaves.append([array[position] for position in positions.tolist()])
-            else:
-                tensor = field.kind == TENSOR
-                leaves.append(None if array is None else PickedRows(array, positions, tensor, field.recast))
-        return leaves
-
-    def _gather(self, positions: np.ndarray) -> list[Any]:
-        """One leaf per field, copied."""
-        targets = self._targets(len(positions)) if self._large else {}
-        self._gather_large(positions, targets)
+        targets = self._targets(positions) if self._large else {}
         leaves: list[Any] = []
         for number, (field, array) in enumerate(zip(self.fields, self._arrays)):
-            if number in targets:
-                leaves.append(field.restore(targets[number]))
-            elif field.kind == OBJECTS:
+            if field.kind == OBJECTS:
                 leaves.append([array[position] for position in positions.tolist()])
-            else:
-                leaves.append(field.restore(array.take(positions, 0)))
-        return leaves
+                continue
+            taken = targets[number] if number in targets else array.take(positions, 0)
+            leaves.append(torch.from_numpy(taken) if field.kind == TENSOR else taken)
+            if field.recast is not None:
+                leaves[-1] = leaves[-1].view(field.recast)
+        if self._plan:
+            return TransitionBatch.unchecked({plan[0]: leaf for plan, leaf in zip(self._plan, leaves)}, len(positions))
+        return TransitionBatch.unchecked(nested(zip(self.fields, leaves)), len(positions))
 
-    def _targets(self, count: int) -> dict[int, np.ndarray]:
-        """Memory for ``count`` rows of each large field, by number of the field: all of it one piece.
+    def _targets(self, positions: np.ndarray) -> dict[int, np.ndarray]:
+        """The rows of each large field, by number of the field: all of them in one piece of memory.
 
         The allocator takes a piece of some megabytes, when it is freed, as a sign to keep such pieces for the next
         request. Of several it gives some back to the system, and taking those anew, page by page, costs more than
         the copy.
         """
+        count = len(positions)
         sizes = [-(-count * self.fields[i].row_bytes // _ALIGN) * _ALIGN for i in self._large]
         block = np.empty(sum(sizes), np.uint8)
         targets, begin = {}, 0
         for i, size in zip(self._large, sizes):
-            field = self.fields[i]
+            field, array = self.fields[i], self._arrays[i]
             part = block[begin : begin + count * field.row_bytes]
             targets[i] = part.view(field.stored_dtype).reshape(count, *field.shape)
             begin += size
+            if array is not None:
+                # Positions are known to be held; with 'clip' numpy needs no copy of its own.
+                array.take(positions, 0, targets[i], "clip")
+        for pair in self._pairs:
+            pair.read(positions, targets[pair.obs], targets[pair.next_obs])
         return targets
 
-    def _gather_large(self, positions: np.ndarray, targets: dict[int, np.ndarray]) -> None:
-        """Copy the rows of large fields. Positions are known to be held; with 'clip' numpy needs no copy of its own."""
-        for i, target in targets.items():
-            if self._arrays[i] is not None:
-                self._arrays[i].take(positions, 0, target, "clip")
+    def copied(self, positions: np.ndarray) -> dict[str, Any]:
+        return self._compact(positions, PickedRows.whole) if self._pairs else self.read(positions).columns
 
-    def _nest(self, leaves: list[Any]) -> dict[str, Any]:
-        """Leaves by field as nested columns."""
-        if self._flat:
-            return {field.path[0]: leaf for field, leaf in zip(self.fields, leaves)}
-        result: dict[str, Any] = {}
-        for field, leaf in zip(self.fields, leaves):
-            inner = result
-            for key in field.path[:-1]:
-                inner = inner.setdefault(key, {})
-            inner[field.path[-1]] = leaf
-        return result
+    def saved(self, positions: np.ndarray) -> Any:
+        if self._pairs:
+            return self._compact(positions, lambda rows: rows)
+        return TransitionBatch.unchecked(nested(self._picked(positions, lambda rows: rows)), len(positions))
+
+    def _picked(self, positions: np.ndarray, give: Callable[[PickedRows], Any]) -> "list[tuple[Field, Any]]":
+        """The fields that have memory here, each with its rows, to be read from it later."""
+        picked: list[tuple[Field, Any]] = []
+        for field, array in zip(self.fields, self._arrays):
+            if field.kind == OBJECTS:
+                picked.append((field, [array[position] for position in positions.tolist()]))
+            elif array is not None:
+                picked.append((field, give(PickedRows(array, positions, field.kind == TENSOR, field.recast))))
+        return picked
+
+    def _compact(self, positions: np.ndarray, give: Callable[[PickedRows], Any]) -> dict[str, Any]:
+        """The rows at these positions with each frame once; see :mod:`ding.data.storage._elided_rows`."""
+        pairs = []
+        for pair in self._pairs:
+            frames, slots = pair.compact(positions)
+            names = {"obs": self.fields[pair.obs].to_dict(), "next_obs": self.fields[pair.next_obs].to_dict()}
+            pairs.append({**names, "frames": give(frames), "slots": slots})
+        order = [list(field.path) for field in self.fields]
+        columns = nested(self._picked(positions, give))
+        return {"layout": LAYOUT, "rows": len(positions), "order": order, "columns": columns, "pairs": pairs}
 
     def erase(self, positions: np.ndarray) -> None:
         for field, array in zip(self.fields, self._arrays):
             if field.kind == OBJECTS:
                 for position in positions.tolist():
                     array[position] = None
+        for pair in self._pairs:
+            pair.erase(positions)
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames that are stored once."""
+        return sum(pair.pool.held for pair in self._pairs)
 
     @property
     def nbytes(self) -> int:
         kept = [field for field, array in zip(self.fields, self._arrays) if array is not None]
-        return self.capacity * sum(_REFERENCE_BYTES if field.kind == OBJECTS else field.row_bytes for field in kept)
+        own = self.capacity * sum(_REFERENCE_BYTES if field.kind == OBJECTS else field.row_bytes for field in kept)
+        return own + sum(pair.pool.held * pair.pool.frames[0].nbytes + pair.slots.nbytes for pair in self._pairs)
 
     def close(self) -> None:
-        if self._mapped is not None:
-            self._mapped.close()
+        if self._files is not None:
+            self._files.close()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ding.data.columns import SchemaError, describe_leaf
-from ding.data.storage._schema import Field, check_paths, check_values, dig, fields_of
+from ding.data.storage._schema import Field, check_paths, check_values, dig, fields_of, nested
 from ding.data.storage.base import Storage
 from ding.data.transition_batch import TransitionBatch
 
@@ -71,13 +71,8 @@ class DeviceStorage(Storage):
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
         index = torch.from_numpy(np.ascontiguousarray(positions, dtype=np.int64)).to(self.device)
-        result: dict[str, Any] = {}
-        for path, column in self._columns.items():
-            inner = result
-            for key in path[:-1]:
-                inner = inner.setdefault(key, {})
-            inner[path[-1]] = column.index_select(0, index)
-        return TransitionBatch.unchecked(result, len(positions))
+        leaves = [(field, self._columns[field.path].index_select(0, index)) for field in self.fields]
+        return TransitionBatch.unchecked(nested(leaves), len(positions))
 
     def copied(self, positions: np.ndarray) -> Any:
         return self.read(positions).columns

@@ -238,7 +238,8 @@ class AdvancedReplayBuffer(RingBuffer):
         Raises:
             BufferArgumentError: a negative size, or a range that selects nothing.
         """
-        size = sample_size(size)
+        if type(size) is not int or size < 0:
+            size = sample_size(size)
         if size == 0:
             return []
         if self.engine.limiter is None:

@@ -6,7 +6,7 @@ import queue
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -182,6 +182,42 @@ class SampledDataAttrMonitor:
             "staleness_avg": float(np.mean([values.mean() for values in staleness])),
             "staleness_max": float(max(values.max() for values in staleness)),
         }
+
+
+class SampleReports:
+    """Reports the attributes of what was sampled, in every ``print_freq``-th sample, and in the first one.
+
+    Args:
+        name: of the buffer.
+        average_range: number of sample calls to aggregate over.
+        print_freq: number of sample calls between reports.
+        logger: text logger.
+        writer: tensorboard writer; ``None``: there are no reports.
+    """
+
+    def __init__(
+        self, name: str, average_range: int, print_freq: int, logger: logging.Logger, writer: Writer | None
+    ) -> None:
+        self.calls = 0
+        #: Env steps collected so far, -1 where that is unknown.
+        self.envstep = -1
+        self._name, self._print_freq, self._logger, self._writer = name, print_freq, logger, writer
+        self._monitor = SampledDataAttrMonitor(average_range)
+
+    def note(
+        self, use: np.ndarray, priority: np.ndarray, staleness: np.ndarray, iters: Sequence[int], beta: float
+    ) -> None:
+        """Note a sample for each train iteration of ``iters``, with the attributes ``[N]`` of all their rows."""
+        self._monitor.record(use, priority, staleness)
+        for cur_iter in iters:
+            due = self.calls % self._print_freq == 0
+            self.calls += 1
+            if due and self._writer is not None:
+                values = {**self._monitor.summary(), "beta": beta}
+                self._logger.info("samples of %s:%s", self._name, LoggerFactory.get_tabulate_vars_hor(values))
+                for axis, step in (("iter", cur_iter), ("step", self.envstep)):
+                    if step != -1:
+                        write_scalars(self._writer, f"{self._name}_{axis}/", values, step)
 
 
 class UsedDataRemover:

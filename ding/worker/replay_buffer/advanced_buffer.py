@@ -13,10 +13,10 @@ from ding.data.replay.errors import BufferArgumentError, BufferConfigError
 from ding.data.replay.index import EMPTY, Ring, SlotTable
 from ding.data.replay.limits import LIMIT_CONFIG, ThruputController
 from ding.data.replay.priorities import EPS, Priorities
-from ding.data.replay.reports import SampledDataAttrMonitor
+from ding.data.replay.reports import SampleReports
 from ding.data.replay.updates import read_update, split_rows, unique_ids
 from ding.data.roles import StateDict, Writer
-from ding.utils import BUFFER_REGISTRY, LoggerFactory, write_scalars
+from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer.ring_buffer import RingBuffer
 
 _STATE_KEYS = (
@@ -131,10 +131,13 @@ class AdvancedReplayBuffer(RingBuffer):
         unlimited = limit["max"] == math.inf and limit["min"] == 0
         self.controller = None if unlimited else ThruputController(control)
         attr = merged["monitor"]["sampled_data_attr"]
-        self._attr_monitor = SampledDataAttrMonitor(positive_int(attr["average_range"], "average_range"))
-        self._print_freq = positive_int(attr["print_freq"], "print_freq")
-        self._sample_calls = 0
-        self._cur_envstep = -1
+        self._reports = SampleReports(
+            instance_name,
+            positive_int(attr["average_range"], "average_range"),
+            positive_int(attr["print_freq"], "print_freq"),
+            self.engine.logger,
+            self.engine.writer,
+        )
 
     def _report_seconds(self) -> float:
         return float(self._cfg["monitor"]["periodic_thruput"]["seconds"])
@@ -197,7 +200,7 @@ class AdvancedReplayBuffer(RingBuffer):
             self.priorities.fill(start, placed, priority)
             if self.controller is not None:
                 self.controller.add(pushed=count)
-            self._cur_envstep = cur_collector_envstep
+            self._reports.envstep = cur_collector_envstep
             return True
 
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
@@ -262,15 +265,15 @@ class AdvancedReplayBuffer(RingBuffer):
                 among = held[np.array(selected)]
             slots, weights = priorities.draw(engine.draws, size, among)
             np.add.at(self.table.use_count, slots, 1)
-            sampled = self._annotated(
-                slots, cur_learner_iter, self.table.use_count.take(slots), priorities.importance(weights)
-            )
+            importance = priorities.importance(weights)
             priorities.anneal()
+            sampled = self._annotated(slots, [cur_learner_iter], self.table.use_count.take(slots), importance)
             if self.controller is not None:
                 self.controller.add(sampled=size)
             if self._max_use < math.inf:
-                self._remove_used(slots)
-            self._report(cur_learner_iter)
+                used_up = np.unique(slots[self.table.use_count[slots] >= self._max_use])
+                if len(used_up):
+                    self._remove(used_up, used_up=True)
             return sampled
 
     def sample_many(self, size: int, iters: Sequence[int]) -> "TransitionBatch | None":
@@ -317,9 +320,7 @@ class AdvancedReplayBuffer(RingBuffer):
             betas.append(priorities.beta)
             priorities.anneal()
         importance = priorities.importance(weights, np.repeat(betas, size))
-        sampled = self._annotated(slots, np.repeat(iters, size), np.concatenate(uses), importance)
-        for cur_iter in iters:
-            self._report(cur_iter)
+        sampled = self._annotated(slots, iters, np.concatenate(uses), importance)
         return sampled if isinstance(sampled, TransitionBatch) else TransitionBatch.from_rows(sampled)
 
     def _why_not(self, size: int) -> str:
@@ -330,19 +331,18 @@ class AdvancedReplayBuffer(RingBuffer):
         allowed, reason = (True, "") if self.controller is None else self.controller.can_sample(size)
         return "" if allowed else reason
 
-    def _annotated(
-        self, slots: np.ndarray, cur_iter: "int | np.ndarray", uses: np.ndarray, importance: np.ndarray
-    ) -> Any:
-        """Copies of the rows in int64 ``[N]`` slots with the added fields; ``cur_iter`` is one for all, or ``[N]``."""
+    def _annotated(self, slots: np.ndarray, iters: Sequence[int], uses: np.ndarray, importance: np.ndarray) -> Any:
+        """Copies of the rows in int64 ``[N]`` slots with the added fields, as batches of one size in ``iters``."""
+        now: int | np.ndarray = iters[0] if len(iters) == 1 else np.repeat(iters, len(slots) // len(iters))
         added = {
             "replay_unique_id": unique_ids(self.table.unique_id.take(slots), self.engine.name),
             "replay_buffer_idx": slots,
             "priority": self.priorities.values.take(slots),
-            "staleness": self.table.staleness(slots, cur_iter),
+            "staleness": self.table.staleness(slots, now),
             "use": uses,
             "IS": importance,
         }
-        self._attr_monitor.record(uses, added["priority"], added["staleness"])
+        self._reports.note(uses, added["priority"], added["staleness"], iters, self.priorities.beta)
         sampled = self.engine.read(slots)
         if isinstance(sampled, TransitionBatch):
             sampled.columns.update(added)
@@ -350,11 +350,6 @@ class AdvancedReplayBuffer(RingBuffer):
         for row, values in zip(sampled, zip(*(column.tolist() for column in added.values()))):
             row.update(zip(added, values))
         return sampled
-
-    def _remove_used(self, slots: np.ndarray) -> None:
-        used_up = np.unique(slots[self.table.use_count[slots] >= self._max_use])
-        if len(used_up):
-            self._remove(used_up, used_up=True)
 
     def _remove_stale(self, cur_iter: int) -> None:
         """Remove from the oldest element on, up to the first one that is fresh enough."""
@@ -386,18 +381,6 @@ class AdvancedReplayBuffer(RingBuffer):
             if found.any():
                 self._remove(held[found])
         return int(found.sum())
-
-    def _report(self, cur_iter: int) -> None:
-        number = self._sample_calls
-        self._sample_calls += 1
-        # As in the original API the first sample is reported, too.
-        if number % self._print_freq or self.engine.writer is None:
-            return
-        values = {**self._attr_monitor.summary(), "beta": self.priorities.beta}
-        self.engine.logger.info("samples of %s:%s", self.engine.name, LoggerFactory.get_tabulate_vars_hor(values))
-        for axis, step in (("iter", cur_iter), ("step", self._cur_envstep)):
-            if step != -1:
-                write_scalars(self.engine.writer, f"{self.engine.name}_{axis}/", values, step)
 
     # ------------------------------------------------------------------ update, clear
 
@@ -474,7 +457,7 @@ class AdvancedReplayBuffer(RingBuffer):
                 "next_unique_id": self.table.next_unique_id,
                 "beta": self.priorities.beta,
                 "anneal_step": self.priorities.anneal_step,
-                "sample_calls": self._sample_calls,
+                "sample_calls": self._reports.calls,
             }
 
     def load_state_dict(self, state_dict: StateDict, deepcopy: bool = False) -> None:
@@ -509,4 +492,4 @@ class AdvancedReplayBuffer(RingBuffer):
             priorities.load_state_dict(state["slots"], held, float(state["max_priority"]), float(state["beta"]))
             sample_calls = int(state["sample_calls"])
             engine.load_state_dict(state, ring)
-            self.table, self.priorities, self._sample_calls = table, priorities, sample_calls
+            self.table, self.priorities, self._reports.calls = table, priorities, sample_calls

@@ -112,7 +112,7 @@ def transition_carriers() -> collections.Counter[tuple[str, str]]:
     from ding.entry.parallel_entry import load_parallel_input
     from ding.worker.collector.comm import create_comm_collector
     from ding.worker.coordinator import Coordinator
-    from ding.worker.coordinator._master_hub import MasterHub
+    from ding.worker.coordinator.master_hub import MasterHub
     from ding.worker.learner.comm import create_comm_learner
 
     main, create, system = load_parallel_input(str(ROOT / CONFIG))

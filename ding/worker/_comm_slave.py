@@ -4,7 +4,6 @@ A coordinator gives a worker one task, ``<kind>_start_task``, asks about it, and
 of these messages may come twice, or from a coordinator that thinks of another task.
 """
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 from easydict import EasyDict
 
 from ding.interaction import Slave, TaskFail, TlsConfig
+from ding.interaction.slave.action import failure_report
 
 _MAX_WAIT_S = 60.0
 
@@ -304,15 +304,3 @@ def start_slave(slave: TaskSlave[Any], worker: WorkerCallbacks, cfg: EasyDict, u
     if cfg.coordinator_address:
         name = cfg.name or f"{slave.kind}_{uid}"
         slave.enrol(cfg.coordinator_address, name, slave.kind, worker.deal_with_resource())
-
-
-def failure_report(error: BaseException) -> dict[str, Any]:
-    """A failure as JSON: what happened and where."""
-    return {
-        "message": f"{type(error).__name__}: {error}",
-        "exception": {
-            "type": type(error).__name__,
-            "message": str(error),
-            "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
-        },
-    }

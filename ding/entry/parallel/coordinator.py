@@ -13,7 +13,7 @@ from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prep
 from ding.interaction import TlsConfig
 from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
 from ding.worker.coordinator import Coordinator
-from ding.worker.coordinator._master_hub import MasterHub
+from ding.worker.coordinator.master_hub import MasterHub
 
 JOURNAL = "coordinator.sqlite"
 STATUS_EVERY_S = 0.5

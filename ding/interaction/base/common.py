@@ -26,7 +26,7 @@ def translate_dict_func(functions: Mapping[str, Callable[..., Any]]) -> Callable
     return call
 
 
-def default_func(return_value: Any = None) -> Callable[[Callable[..., Any] | None], Callable[..., Any]]:
+def default_func(return_value: object = None) -> Callable[[Callable[..., Any] | None], Callable[..., Any]]:
     """Stands in for a callback that may be missing: ``default_func(0)(callback)`` is the callback, or for ``None`` a
     function that takes anything and returns 0.
     """

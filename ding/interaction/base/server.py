@@ -72,7 +72,7 @@ class _PatientSocket:
         self._timeout = connection.gettimeout()
         self.deadline = 0.0
 
-    def recv_into(self, buffer: Any) -> int:
+    def recv_into(self, buffer: bytearray | memoryview) -> int:
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("timed out")
@@ -89,7 +89,7 @@ class _PatientSocket:
 class _HeaderReader(HeaderReader):
     """Keeps ``Expect`` from ``cheroot``, which would invite the body before the token is checked."""
 
-    def __call__(self, rfile: Any, hdict: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
+    def __call__(self, rfile: object, hdict: dict[bytes, bytes] | None = None) -> dict[bytes, bytes]:
         headers: dict[bytes, bytes] = super().__call__(rfile, hdict)
         headers[_EXPECT] = headers.pop(b"Expect", b"")
         return headers

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-from ding.interaction._counters import Counters
 from ding.interaction.base.addresses import get_host_ip, join_http_address
 from ding.interaction.base.checks import Checks
 from ding.interaction.base.common import ControllableService
+from ding.interaction.base.counters import Counters
 from ding.interaction.base.endpoint import Answer, Call, Endpoint
 from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
@@ -28,19 +28,34 @@ from ding.interaction.exception.master import MasterErrorCode
 from ding.interaction.exception.response import ResponseException
 from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 log = logging.getLogger(__name__)
 
 _WILDCARDS = ("", "0.0.0.0", "::")
 _PING_TIMEOUT_S = 5.0
 
 
-class ServiceOptions(TypedDict, total=False):
+ValueT = TypeVar("ValueT")
+
+
+class NetworkOptions(TypedDict, total=False):
     """Keyword arguments that masters and slaves share."""
 
     run_token: str | None
     transport: Transport | str | None
     tls: TlsConfig | None
     max_body_bytes: int | None
+
+
+class ServiceOptions(NetworkOptions, total=False):
+    """All arguments that masters and slaves share."""
+
+    request_retries: int | None
+    request_retry_waiting: float | None
+    channel: int | None
+    my_address: str | None
 
 
 class HttpService(ControllableService):
@@ -71,31 +86,23 @@ class HttpService(ControllableService):
         port: int | str | None,
         default_port: int,
         codes: type[MasterErrorCode] | type[SlaveErrorCode],
-        *,
-        request_retries: int | None = None,
-        request_retry_waiting: float | None = None,
-        channel: int | None = None,
-        my_address: str | None = None,
-        run_token: str | None = None,
-        transport: Transport | str | None = None,
-        tls: TlsConfig | None = None,
-        max_body_bytes: int | None = None,
+        **options: Unpack[ServiceOptions],
     ) -> None:
         self._host = LOCAL_HOST if host is None else host
         self._configured_port = default_port if port is None else port
         self._default_port = default_port
         if isinstance(self._configured_port, str) and self._configured_port != "auto":
             raise ValueError(f"port must be a number, 0 for any free one, or 'auto', got {port!r}")
-        self._retries = DEFAULT_REQUEST_RETRIES if request_retries is None else request_retries
-        self._retry_waiting = DEFAULT_REQUEST_RETRY_WAITING if request_retry_waiting is None else request_retry_waiting
-        self._channel = DEFAULT_CHANNEL if channel is None else int(channel)
-        self._configured_address = my_address
-        run_token = resolve_run_token(run_token)
-        self._transport = resolve_transport(transport, tls)
+        self._retries = _given(options.get("request_retries"), DEFAULT_REQUEST_RETRIES)
+        self._retry_waiting = _given(options.get("request_retry_waiting"), DEFAULT_REQUEST_RETRY_WAITING)
+        self._channel = int(_given(options.get("channel"), DEFAULT_CHANNEL))
+        self._configured_address = options.get("my_address")
+        run_token = resolve_run_token(options.get("run_token"))
+        self._transport = resolve_transport(options.get("transport"), options.get("tls"))
         if self._transport.exposed:
             check_bind(self._host, run_token)
         self._guard = TokenGuard(run_token)
-        self._endpoint = Endpoint(self._guard, MAX_BODY_BYTES if max_body_bytes is None else max_body_bytes)
+        self._endpoint = Endpoint(self._guard, _given(options.get("max_body_bytes"), MAX_BODY_BYTES))
         self._checks = Checks(codes, self._channel)
         self._counters = Counters()
         self._server: Server | None = None
@@ -231,3 +238,7 @@ class HttpService(ControllableService):
         self._checks.own(call)
         self.shutdown()
         return Answer("The service shuts down.")
+
+
+def _given(value: ValueT | None, default: ValueT) -> ValueT:
+    return default if value is None else value

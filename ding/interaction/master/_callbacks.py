@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ding.interaction._counters import Counters
+from ding.interaction.base.counters import Counters
 
 log = logging.getLogger(__name__)
 

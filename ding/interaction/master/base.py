@@ -33,7 +33,7 @@ class MasterHooks:
         """Returns the data that is sent along."""
 
     def _after_connect(
-        self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: Any
+        self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: object
     ) -> Any:
         """The slave has accepted."""
 
@@ -45,7 +45,7 @@ class MasterHooks:
         """Returns the data that is sent along."""
 
     def _after_disconnect(
-        self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: Any
+        self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: object
     ) -> Any:
         """The slave has accepted."""
 
@@ -58,11 +58,18 @@ class MasterHooks:
         return task
 
     def _after_new_task(
-        self, connection: Connection, task: Any, status_code: int, success: bool, code: int, message: str, data: Any
+        self,
+        connection: Connection,
+        task: object,
+        status_code: int,
+        success: bool,
+        code: int,
+        message: str,
+        data: object,
     ) -> Any:
         """The slave has taken the task."""
 
-    def _error_new_task(self, connection: Connection, task: Any, error: Exception) -> Any:
+    def _error_new_task(self, connection: Connection, task: object, error: Exception) -> Any:
         """The slave refused the task or did not answer."""
         raise error
 

@@ -34,8 +34,10 @@ class Connection(ControllableContext):
 
     def __init__(self, master: MasterParts, name: str, target: Target, incarnation: str | None) -> None:
         self._master = master
-        self._name = name
-        self._address = join_http_address(*target)
+        #: The name of the slave.
+        self.name = name
+        #: The address of the slave.
+        self.address = join_http_address(*target)
         self._target = target
         self._expected = incarnation
         self._lock = threading.RLock()
@@ -48,17 +50,7 @@ class Connection(ControllableContext):
         self.last_seen = 0.0
 
     def __repr__(self) -> str:
-        return f"<Connection {self._name!r} to {self._address}: {'connected' if self._connected else 'not connected'}>"
-
-    @property
-    def name(self) -> str:
-        """The name of the slave."""
-        return self._name
-
-    @property
-    def address(self) -> str:
-        """The address of the slave."""
-        return self._address
+        return f"<Connection {self.name!r} to {self.address}: {'connected' if self._connected else 'not connected'}>"
 
     @property
     def incarnation(self) -> str | None:
@@ -92,7 +84,7 @@ class Connection(ControllableContext):
         token = random_token()
         with self._lock:
             if self._connected:
-                raise ValueError(f"{self._name!r} is connected already")
+                raise ValueError(f"{self.name!r} is connected already")
             client = self._client = master.client_to(self._target, token)
         try:
             master.registry.announce(self, token)
@@ -126,19 +118,19 @@ class Connection(ControllableContext):
         with self._lock:
             client = self._client
             if not self._connected or client is None:
-                raise ConnectionLost(f"{self._name!r} is not connected")
+                raise ConnectionLost(f"{self.name!r} is not connected")
         master = self._master
         try:
             values = client.request("DELETE", "/disconnect", Disconnect(master.hooks._before_disconnect(self) or {}))
         except InteractionError as error:
             code = error.code if isinstance(error, ResponseException) else None
             if code == SlaveErrorCode.SLAVE_NOT_CONNECTED:  # it is so already: the request came twice
-                master.registry.leave(self, f"{self._name!r} was disconnected")
+                master.registry.leave(self, f"{self.name!r} was disconnected")
                 return master.hooks._after_disconnect(self, 200, True, 0, str(error), None)
             if code != SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED:
-                master.registry.leave(self, f"{self._name!r} did not take the disconnection: {error}")
+                master.registry.leave(self, f"{self.name!r} did not take the disconnection: {error}")
             return master.hooks._error_disconnect(self, error)
-        master.registry.leave(self, f"{self._name!r} was disconnected")
+        master.registry.leave(self, f"{self.name!r} was disconnected")
         return master.hooks._after_disconnect(self, *values)
 
     def start(self) -> None:
@@ -151,9 +143,9 @@ class Connection(ControllableContext):
             try:
                 self.disconnect()
             except ConnectionLost:
-                log.debug("%s was lost while it was closed", self._name)
+                log.debug("%s was lost while it was closed", self.name)
 
-    def new_task(self, data: Any, *, task_id: str | None = None, deadline_s: float | None = None) -> Task:
+    def new_task(self, data: object, *, task_id: str | None = None, deadline_s: float | None = None) -> Task:
         """A task for the slave; ``start`` sends it.
 
         Args:
@@ -170,12 +162,10 @@ class Connection(ControllableContext):
 
     # For the task and the master.
 
-    def _check_incarnation(self, data: Any) -> None:
+    def _check_incarnation(self, data: object) -> None:
         answered = data.get("incarnation") if isinstance(data, dict) else None
         if self._expected is not None and answered != self._expected:
-            raise ConnectionLost(
-                f"another process than that which enrolled as {self._name!r} answers at {self._address}"
-            )
+            raise ConnectionLost(f"another process than that which enrolled as {self.name!r} answers at {self.address}")
         self._incarnation = answered if isinstance(answered, str) else self._expected
 
     def start_task(self, task: Task) -> None:
@@ -185,9 +175,9 @@ class Connection(ControllableContext):
             with self._lock:
                 client = self._client
                 if not self._connected or client is None:
-                    raise ConnectionLost(f"{self._name!r} is not connected")
+                    raise ConnectionLost(f"{self.name!r} is not connected")
                 if task.id in self._tasks:
-                    raise ConnectionLost(f"task {task.id} runs on {self._name!r} already")
+                    raise ConnectionLost(f"task {task.id} runs on {self.name!r} already")
                 self._tasks[task.id] = task  # before it is sent: the result may be here before the answer
                 self._finished.pop(task.id, None)
                 if task.deadline_s is not None:
@@ -258,7 +248,7 @@ class Connection(ControllableContext):
         try:
             client.request("DELETE", "/disconnect", Disconnect(), retries=0, timeout_s=timeout_s)
         except InteractionError as error:
-            log.info("%s did not take the disconnection: %s", self._name, error)
+            log.info("%s did not take the disconnection: %s", self.name, error)
 
     def in_callback(self) -> bool:
         """Whether the calling thread is that of the callbacks."""

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ding.interaction.base.service import HttpService, ServiceOptions
+from ding.interaction.base.service import HttpService, NetworkOptions
 from ding.interaction.base.transport import Client, Target
 from ding.interaction.config import (
     DEFAULT_HEARTBEAT_CHECK_SPAN,
@@ -86,7 +86,7 @@ class Master(MasterHooks, HttpService):
         *,
         status: Callable[[], Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
-        **options: Unpack[ServiceOptions],
+        **options: Unpack[NetworkOptions],
     ) -> None:
         super().__init__(
             host,

@@ -38,11 +38,15 @@ class Task:
     another task that has callbacks.
     """
 
-    def __init__(self, connection: Connection, task_id: str, data: Any, deadline_s: float | None) -> None:
-        self._connection = connection
-        self._id = task_id
-        self._data = data
-        self._deadline_s = deadline_s
+    def __init__(self, connection: Connection, task_id: str, data: object, deadline_s: float | None) -> None:
+        #: Where the task goes to.
+        self.connection = connection
+        #: The id under which master and slave speak of the task.
+        self.id = task_id
+        #: The data of the task, as given to ``new_task``.
+        self.task: Any = data
+        #: How long the task may take from its start; None: as long as the connection lives.
+        self.deadline_s = deadline_s
         self._lock = threading.Lock()
         self._status = TaskStatus.IDLE
         self._result: Any = None
@@ -54,22 +58,7 @@ class Task:
         self.due: float | None = None
 
     def __repr__(self) -> str:
-        return f"<Task {self._id} on {self._connection.name!r}: {self._status.name}>"
-
-    @property
-    def id(self) -> str:
-        """The id under which master and slave speak of the task."""
-        return self._id
-
-    @property
-    def task(self) -> Any:
-        """The data of the task, as given to ``new_task``."""
-        return self._data
-
-    @property
-    def connection(self) -> Connection:
-        """The connection that the task goes to."""
-        return self._connection
+        return f"<Task {self.id} on {self.connection.name!r}: {self._status.name}>"
 
     @property
     def status(self) -> TaskStatus:
@@ -109,9 +98,9 @@ class Task:
         """
         with self._lock:
             if self._status != TaskStatus.IDLE:
-                raise ValueError(f"task {self._id} was started before; it is {self._status.name}")
+                raise ValueError(f"task {self.id} was started before; it is {self._status.name}")
             self._status = TaskStatus.STARTING
-        self._connection.start_task(self)
+        self.connection.start_task(self)
         return self
 
     def join(self, timeout_s: float | None = None) -> Task:
@@ -121,20 +110,15 @@ class Task:
             TaskTimeout: it is not over after ``timeout_s`` seconds; it goes on.
             RuntimeError: called by a callback for a task with callbacks: the wait would have no end.
         """
-        if any(self._callbacks.values()) and not self._over.is_set() and self._connection.in_callback():
+        if any(self._callbacks.values()) and not self._over.is_set() and self.connection.in_callback():
             raise RuntimeError("a callback must not join a task that has callbacks: they run in the same thread")
         if not self._over.wait(timeout_s):
             raise TaskTimeout(
-                f"task {self._id} on {self._connection.name!r} is not over after {timeout_s} s: {self._status.name}"
+                f"task {self.id} on {self.connection.name!r} is not over after {timeout_s} s: {self._status.name}"
             )
         return self
 
     # For the connection.
-
-    @property
-    def deadline_s(self) -> float | None:
-        """How long the task may take from its start; None: as long as the connection lives."""
-        return self._deadline_s
 
     def mark_started(self) -> None:
         """The slave has taken it (and may be done already)."""
@@ -154,7 +138,7 @@ class Task:
         return True
 
     def finish(
-        self, completed: bool, result: Any, message: str = "", error: InteractionError | None = None
+        self, completed: bool, result: object, message: str = "", error: InteractionError | None = None
     ) -> Callable[[], None] | None:
         """The task is over; ignored when it was before.
 
@@ -174,7 +158,7 @@ class Task:
         def call() -> None:
             try:
                 for callback in callbacks:
-                    self._connection.call_back(callback, self._data, result)
+                    self.connection.call_back(callback, self.task, result)
             finally:
                 self._over.set()
 
@@ -186,7 +170,7 @@ class Task:
 
     def expire(self) -> Callable[[], None] | None:
         """The deadline has passed; see ``finish``."""
-        text = f"task {self._id} on {self._connection.name!r} is not over after its deadline of {self._deadline_s} s"
+        text = f"task {self.id} on {self.connection.name!r} is not over after its deadline of {self.deadline_s} s"
         return self.finish(False, {"message": text}, text, TaskTimeout(text))
 
     def _on(self, status: TaskStatus, callback: Callback) -> Task:
@@ -196,5 +180,5 @@ class Task:
                 return self
             late = self._status == status
         if late:
-            self._connection.call_back(callback, self._data, self._result)
+            self.connection.call_back(callback, self.task, self._result)
         return self

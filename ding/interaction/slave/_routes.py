@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ding.interaction._counters import Counters
 from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.checks import Checks
+from ding.interaction.base.counters import Counters
 from ding.interaction.base.endpoint import Answer, Call, Endpoint
 from ding.interaction.base.token import same_token
 from ding.interaction.base.transport import Client

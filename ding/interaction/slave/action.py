@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any, ClassVar
 
 from ding.interaction.errors import InteractionError
@@ -12,7 +13,7 @@ class _Refusal(InteractionError):
 
     _sentence: ClassVar[str]
 
-    def __init__(self, data: Any = None, message: str | None = None) -> None:
+    def __init__(self, data: object = None, message: str | None = None) -> None:
         super().__init__(message or self._sentence)
         self.message = str(self)
         self.data = data
@@ -48,7 +49,19 @@ class TaskInvalid(TaskRefuse):
 class TaskFail(InteractionError):
     """Raised in ``_process_task``: the task has failed, with a result (any JSON value) and a sentence."""
 
-    def __init__(self, result: Any = None, message: str | None = None) -> None:
+    def __init__(self, result: object = None, message: str | None = None) -> None:
         super().__init__(message or "The task failed.")
         self.result = result
         self.message = str(self)
+
+
+def failure_report(error: BaseException) -> dict[str, Any]:
+    """A failure as JSON: ``{"message", "exception": {"type", "message", "traceback"}}``."""
+    return {
+        "message": f"{type(error).__name__}: {error}",
+        "exception": {
+            "type": type(error).__name__,
+            "message": str(error),
+            "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+        },
+    }

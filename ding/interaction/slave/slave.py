@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-import traceback
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ding.interaction.base.addresses import split_http_address
-from ding.interaction.base.service import HttpService, ServiceOptions
+from ding.interaction.base.service import HttpService, NetworkOptions
 from ding.interaction.base.transport import Client
 from ding.interaction.config import (
     DEFAULT_HEARTBEAT_SPAN,
@@ -30,7 +29,7 @@ from ding.interaction.slave._enrol import Announcer
 from ding.interaction.slave._link import Link, LinkState
 from ding.interaction.slave._routes import SlaveHooks, SlaveRoutes
 from ding.interaction.slave._slots import Job, Outcome, TaskSlots
-from ding.interaction.slave.action import TaskFail
+from ding.interaction.slave.action import TaskFail, failure_report
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -91,7 +90,7 @@ class Slave(SlaveHooks, HttpService):
         max_tasks: int = 1,
         my_address: str | None = None,
         incarnation: str | None = None,
-        **options: Unpack[ServiceOptions],
+        **options: Unpack[NetworkOptions],
     ) -> None:
         super().__init__(
             host,
@@ -225,7 +224,7 @@ class Slave(SlaveHooks, HttpService):
             outcome = Outcome(False, error.result, error.message)
         except BaseException as error:  # SystemExit too: the task has failed, and the master must hear of it
             log.exception("task %s failed", job.id)
-            outcome = Outcome(False, describe(error), f"{type(error).__name__}: {error}")
+            outcome = Outcome(False, failure_report(error), f"{type(error).__name__}: {error}")
         self._counters.add("tasks_completed" if outcome.completed else "tasks_failed")
         return outcome
 
@@ -251,7 +250,7 @@ class Slave(SlaveHooks, HttpService):
 
     def _send_failure(self, job: Job, error: Exception) -> None:
         log.error("the result of task %s cannot be sent: %s", job.id, error)
-        job.outcome = Outcome(False, describe(error), f"the result cannot be sent: {error}")
+        job.outcome = Outcome(False, failure_report(error), f"the result cannot be sent: {error}")
         try:
             self._send_outcome(job, job.outcome)
         except InteractionError as second:
@@ -281,15 +280,3 @@ class Slave(SlaveHooks, HttpService):
             self._lost_connection(link.master_address, error)
         except Exception:
             log.exception("_lost_connection failed")
-
-
-def describe(error: BaseException) -> dict[str, Any]:
-    """A failure as JSON: ``{"message", "exception": {"type", "message", "traceback"}}``."""
-    return {
-        "message": f"{type(error).__name__}: {error}",
-        "exception": {
-            "type": type(error).__name__,
-            "message": str(error),
-            "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
-        },
-    }

@@ -18,13 +18,12 @@ from ding.interaction import Slave, TaskFail
 from ding.parallel.messages import pack_batches, unpack_batches
 from ding.utils import build_logger
 from ding.worker.adapter.batch_split import merge_info, merge_reports, split_batch, split_list
-from ding.worker.coordinator._master_hub import MasterHub
-from ding.worker.coordinator._operator_sync import OperatorSync
 from ding.worker.coordinator.errors import CoordinatorError, WorkerLost, WorkersMissing, WorkerTaskFailed
+from ding.worker.coordinator.master_hub import MasterHub
 from ding.worker.coordinator.operator_server import server_of
+from ding.worker.coordinator.operator_sync import OperatorSync, connect_until
 from ding.worker.coordinator.protocols import WorkerLink, callbacks_of
 
-_CONNECT_PAUSE_S = 0.2
 _ANSWER_S = 60.0
 _START_S = 120.0
 # How long a task waits for a learner that lost its connection and may come back.
@@ -95,7 +94,7 @@ class LearnerAggregator:
         self._changed = threading.Condition()
         self._links: dict[str, WorkerLink] = {}
         self._sizes: list[int] = []
-        self._operator: Any = None
+        self._operator: OperatorSync | None = None
         self._closing = threading.Event()
         self._listens = False
         # Called with a sentence when learners are missing that have not come back in time; the task has failed then.
@@ -124,7 +123,11 @@ class LearnerAggregator:
         self.listen()
         deadline = time.monotonic() + float(self._cfg.get("connect_timeout_s", 60.0))
         learners = [(str(name), host, int(port)) for name, host, port in (self._cfg.get("learner") or {}).values()]
-        missing = [name for name, host, port in learners if not self._connect(name, host, port, deadline)]
+        missing = [
+            name
+            for name, host, port in learners
+            if not connect_until(self, (name, "learner", host, port), self._closing, deadline)
+        ]
         if missing:
             raise WorkersMissing(f"no connection to {', '.join(missing)}")
         self._start_operator(deadline)
@@ -148,15 +151,6 @@ class LearnerAggregator:
         target = {"learner_target_num": max(1, self._learner_num)}
         self._operator = OperatorSync(target, self, callbacks_of({}), self._logger, server, roles=("learner",))
         self._operator.start(deadline)
-
-    def _connect(self, name: str, host: str, port: int, deadline: float) -> bool:
-        while not self._closing.is_set():
-            if self.connect_worker(name, "learner", host, port):
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            self._closing.wait(_CONNECT_PAUSE_S)
-        return False
 
     def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
         """Connect to a learner; False when it does not answer."""

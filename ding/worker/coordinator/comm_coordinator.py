@@ -3,12 +3,12 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ding.worker.coordinator._master_hub import MasterHub
-from ding.worker.coordinator._operator_sync import OperatorSync
 from ding.worker.coordinator.errors import WorkerLost, WorkersMissing, WorkerTaskFailed
+from ding.worker.coordinator.master_hub import MasterHub
+from ding.worker.coordinator.operator_sync import OperatorSync, connect_until
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerHub, WorkerLink, callbacks_of
 from ding.worker.coordinator.resource_manager import NaiveResourceManager, WorkerState
 from ding.worker.coordinator.tasks.journal import Journal
@@ -18,7 +18,6 @@ from ding.worker.coordinator.tasks.session import Cancelled, Session, Timing, ru
 
 _RUN: dict[str, Callable[[Session], dict[str, Any]]] = {"collector": run_collector, "learner": run_learner}
 _RESOURCE_TIMEOUT_S = 10.0
-_CONNECT_PAUSE_S = 0.2
 
 
 class CommCoordinator:
@@ -38,7 +37,7 @@ class CommCoordinator:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: Mapping[str, Any],
         callback_fn: CoordinatorCallbacks | Mapping[str, Callable[..., Any]],
         logger: logging.Logger,
         ledger: TaskLedger | None = None,
@@ -48,7 +47,7 @@ class CommCoordinator:
         self._callbacks = callbacks_of(callback_fn)
         self._logger = logger
         self._ledger = ledger or TaskLedger(Journal(), lease_s=float(cfg.get("lease_s", 10.0)))
-        self._hub = hub or _default_hub(cfg)
+        self._hub = hub or MasterHub(cfg)
         self._timing = Timing(
             long_poll_s=float(cfg.get("long_poll_s", 1.0)),
             answer_s=float(cfg.get("lease_s", 10.0)),
@@ -61,7 +60,7 @@ class CommCoordinator:
         self._sessions: dict[Holder, threading.Thread] = {}
         self._closing = threading.Event()
         self._started = False
-        self._operator: Any = None
+        self._operator: OperatorSync | None = None
 
     # ------------------------------------------------------------------ life
 
@@ -78,22 +77,13 @@ class CommCoordinator:
             name
             for role in ("learner", "collector")
             for name, host, port in _addresses(self._cfg.get(role))
-            if not self._connect_until(name, role, host, port, deadline)
+            if not connect_until(self, (name, role, host, port), self._closing, deadline)
         ]
         if missing:
             raise WorkersMissing(f"no connection to {', '.join(missing)}")
         if self._cfg.get("operator_server"):
             self._operator = OperatorSync(self._cfg["operator_server"], self, self._callbacks, self._logger)
             self._operator.start(deadline)
-
-    def _connect_until(self, name: str, role: str, host: str, port: int, deadline: float) -> bool:
-        while not self._closing.is_set():
-            if self.connect_worker(name, role, host, port):
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            self._closing.wait(_CONNECT_PAUSE_S)
-        return False
 
     def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
         """Connect to a worker at a known address; False when it does not answer."""
@@ -181,7 +171,7 @@ class CommCoordinator:
         self._resource_manager.update(link.role, link.name, info)
         self._logger.info("%s %s is ready: %s", link.role, link.name, info)
 
-    def _discard(self, ended: Any) -> None:
+    def _discard(self, ended: object) -> None:
         """Delete what a collector that is not heard any more had to tell, unless it was heard before."""
         refs = ended.get("refs") if isinstance(ended, Mapping) else None
         if refs:
@@ -351,11 +341,7 @@ def _unexpected(error: Exception) -> bool:
     return not isinstance(error, WorkerTaskFailed)
 
 
-def _addresses(workers: Any) -> list[tuple[str, str, int]]:
+def _addresses(workers: Mapping[str, Sequence[Any]] | None) -> list[tuple[str, str, int]]:
     """``(id, host, port)`` of ``{key: [id, host, port]}``; entries without a port announce themselves."""
     entries = [tuple(entry) for entry in (workers or {}).values()]
     return [(str(name), str(host), int(port)) for name, host, port in entries if port not in (None, 0, "auto")]
-
-
-def _default_hub(cfg: Any) -> WorkerHub:
-    return MasterHub(cfg)

@@ -8,8 +8,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from ding.worker.coordinator import NaiveResourceManager, OperatorServer
-from ding.worker.coordinator._operator_sync import OperatorSync
 from ding.worker.coordinator.errors import OperatorError, WorkersMissing
+from ding.worker.coordinator.operator_sync import OperatorSync
 from ding.worker.coordinator.resource_manager import WorkerState
 
 

@@ -1,5 +1,6 @@
-"""Keeps the connections of a coordinator in step with the workers that an operator runs."""
+"""Connects to workers whose addresses are known: from the config, or from an operator that starts and ends them."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,12 +11,30 @@ from ding.worker.coordinator.operator_server import OperatorServer, server_of
 from ding.worker.coordinator.protocols import CoordinatorCallbacks
 
 _LOOK_EVERY_S = 1.0
+_CONNECT_PAUSE_S = 0.2
 
 
-class _Connects(Protocol):
-    def connect_worker(self, name: str, role: str, host: str, port: int) -> bool: ...
+class Connects(Protocol):
+    """What has connections to workers: a ``CommCoordinator``, or a learner aggregator."""
 
-    def drop_worker(self, name: str, role: str, reason: str) -> None: ...
+    def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
+        """Connect to a worker; returns whether it answered."""
+
+    def drop_worker(self, name: str, role: str, reason: str) -> None:
+        """Forget a worker that will not come back."""
+
+
+def connect_until(
+    connects: Connects, worker: tuple[str, str, str, int], closing: threading.Event, deadline: float
+) -> bool:
+    """Connect to a worker (name, role, host, port), again and again until ``deadline`` (of ``time.monotonic()``)."""
+    while not closing.is_set():
+        if connects.connect_worker(*worker):
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        closing.wait(_CONNECT_PAUSE_S)
+    return False
 
 
 class OperatorSync:
@@ -34,9 +53,9 @@ class OperatorSync:
     def __init__(
         self,
         cfg: Mapping[str, Any],
-        comm: _Connects,
+        comm: Connects,
         callbacks: CoordinatorCallbacks,
-        logger: Any,
+        logger: logging.Logger,
         server: OperatorServer | None = None,
         roles: Sequence[str] = ("learner", "collector"),
     ) -> None:
@@ -115,7 +134,7 @@ class OperatorSync:
         for role, names in self._lists(answer.data).items():
             self._follow(role, names)
 
-    def _lists(self, data: Any) -> dict[str, set[str]]:
+    def _lists(self, data: object) -> dict[str, set[str]]:
         """The names of the workers, by role."""
         if data is not None and not isinstance(data, dict):
             raise OperatorError(f"expected lists of workers, got {type(data).__name__}")

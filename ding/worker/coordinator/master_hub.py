@@ -70,7 +70,7 @@ class MasterHub(Master):
         cfg: config of the coordinator: ``host``, ``port``, ``lease_s`` and what a ``Master`` takes.
     """
 
-    def __init__(self, cfg: Any) -> None:
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
         options = {key: cfg[key] for key in _MASTER_KEYS if cfg.get(key) is not None}
         options.setdefault("heartbeat_tolerance", float(cfg.get("lease_s", 10.0)))
         super().__init__(cfg.get("host"), cfg.get("port"), **options)

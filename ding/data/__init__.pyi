@@ -1,8 +1,6 @@
 from torch.utils.data import DataLoader as DataLoader
 from torch.utils.data import Dataset as Dataset
 
-from ding.data.batched import batched as batched
-from ding.data.batched import is_batched as is_batched
 from ding.data.buffer import Buffer as Buffer
 from ding.data.buffer import BufferedData as BufferedData
 from ding.data.buffer import DequeBuffer as DequeBuffer
@@ -13,6 +11,8 @@ from ding.data.columns import SchemaError as SchemaError
 from ding.data.env_batch import BaseEnvTimestep as BaseEnvTimestep
 from ding.data.env_batch import EnvBatch as EnvBatch
 from ding.data.env_batch import TimestepBatch as TimestepBatch
+from ding.data.env_batch import batched as batched
+from ding.data.env_batch import is_batched as is_batched
 from ding.data.trajectory_store import TrajectoryStore as TrajectoryStore
 from ding.data.transition_batch import TransitionBatch as TransitionBatch
 from ding.utils.data import create_dataset as create_dataset

@@ -18,29 +18,6 @@ A step of a rollout with one policy::
     samples = rollout.take_samples().samples
 """
 
-from ding.rollout.episodes import EpisodeRecord, ReturnStatistics, episode_return
-from ding.rollout.evaluation import EvaluationError, EvaluationRunner, VectorEvalMonitor
-from ding.rollout.players import Game, as_policies
-from ding.rollout.rollout import Rollout
-from ding.rollout.segments import INF, Segments, Taken, to_tensor_transitions
-from ding.rollout.stepper import VectorStep, VectorStepper, drop_abnormal, v1_interface
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "INF",
-    "EpisodeRecord",
-    "EvaluationError",
-    "EvaluationRunner",
-    "Game",
-    "ReturnStatistics",
-    "Rollout",
-    "Segments",
-    "Taken",
-    "VectorEvalMonitor",
-    "VectorStep",
-    "VectorStepper",
-    "as_policies",
-    "drop_abnormal",
-    "episode_return",
-    "to_tensor_transitions",
-    "v1_interface",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

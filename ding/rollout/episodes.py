@@ -14,14 +14,18 @@ total              over all ranks of a distributed run, as of the last :meth:`Ep
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 
 from ding.data.roles import StateDict
 from ding.utils import allreduce_data, get_world_size
 
-Episode = dict[str, Any]
+Return: TypeAlias = float | Sequence[float] | np.ndarray | torch.Tensor
+"""The return of an episode as an env reports it; of a game it may be one for all players, which is indexed by them."""
+
+Episode: TypeAlias = dict[str, Any]
 """``time`` (seconds), ``step`` and ``train_sample``, and the returns: ``reward``, or ``reward<player>`` of a game."""
 
 
@@ -200,8 +204,8 @@ def ratio(value: float, count: float) -> float:
     return value / count if count > 0 else 0.0
 
 
-def episode_return(info: object, env_id: int) -> Any:
-    """``info['eval_episode_return']`` of a finished episode: a number, or an array or tensor.
+def episode_return(info: object, env_id: int) -> Return:
+    """``info['eval_episode_return']`` of a finished episode.
 
     Raises:
         KeyError: the env did not report it.
@@ -214,6 +218,6 @@ def episode_return(info: object, env_id: int) -> Any:
     return info["eval_episode_return"]
 
 
-def scalar(value: Any) -> float:
+def scalar(value: Return) -> float:
     """A Python number out of a number, an array or a tensor with one element."""
-    return float(value.item() if hasattr(value, "item") else value)
+    return float(value.item() if isinstance(value, (np.ndarray, torch.Tensor)) else value)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ding.data.roles import EnvManager, EvalMode
+from ding.rollout.episodes import Return, scalar
 from ding.rollout.players import Game
 from ding.rollout.stepper import VectorStepper, drop_abnormal, select
 
@@ -58,14 +59,14 @@ class VectorEvalMonitor:
         """Whether this env has played its share."""
         return len(self._returns[env_id]) >= self._quota[env_id]
 
-    def update_reward(self, env_id: int, reward: Any) -> None:
+    def update_reward(self, env_id: int, reward: Return) -> None:
         """Note the return of a finished episode: a number, or an array or tensor with one element."""
         if self.is_full(env_id):
             return
-        self._returns[env_id].append(reward.item() if hasattr(reward, "item") else reward)
+        self._returns[env_id].append(scalar(reward))
         self._missing -= 1
 
-    def update_info(self, env_id: int, info: Any) -> None:
+    def update_info(self, env_id: int, info: Mapping[str, object]) -> None:
         """Note the info of a finished episode; tensors and arrays become numbers or lists."""
         if len(self._infos[env_id]) < self._quota[env_id]:
             self._infos[env_id].append(plain_values(info))
@@ -221,7 +222,7 @@ class EvaluationRunner:
             self._stepper.restart(sorted(env_ids))
 
 
-def plain_values(value: Any) -> Any:
+def plain_values(value: object) -> Any:
     """Numbers and lists in place of arrays and tensors; those with one element become a number."""
     if isinstance(value, Mapping):
         return {key: plain_values(item) for key, item in value.items()}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ding.data.roles import CollectMode, EnvManager, EvalMode, Samples
-from ding.rollout.episodes import EpisodeRecord, episode_return, scalar
+from ding.rollout.episodes import EpisodeRecord, Return, episode_return, scalar
 from ding.rollout.players import Game
 from ding.rollout.segments import Segments, Taken
 from ding.rollout.stepper import VectorStep, VectorStepper, drop_abnormal, select
@@ -188,7 +188,8 @@ class Rollout:
                 segments.clear()
 
 
-def _own(value: Any, player: int) -> Any:
+def _own(value: Return, player: int) -> Return:
     """A player's part of a return that may be one for all players."""
-    several = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
-    return value[player if len(value) > 1 else 0] if several else value
+    if isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0:
+        return value
+    return value[player if len(value) > 1 else 0]

@@ -1,0 +1,17 @@
+from ding.rollout.episodes import EpisodeRecord as EpisodeRecord
+from ding.rollout.episodes import ReturnStatistics as ReturnStatistics
+from ding.rollout.episodes import episode_return as episode_return
+from ding.rollout.evaluation import EvaluationError as EvaluationError
+from ding.rollout.evaluation import EvaluationRunner as EvaluationRunner
+from ding.rollout.evaluation import VectorEvalMonitor as VectorEvalMonitor
+from ding.rollout.players import Game as Game
+from ding.rollout.players import as_policies as as_policies
+from ding.rollout.rollout import Rollout as Rollout
+from ding.rollout.segments import INF as INF
+from ding.rollout.segments import Segments as Segments
+from ding.rollout.segments import Taken as Taken
+from ding.rollout.segments import to_tensor_transitions as to_tensor_transitions
+from ding.rollout.stepper import VectorStep as VectorStep
+from ding.rollout.stepper import VectorStepper as VectorStepper
+from ding.rollout.stepper import drop_abnormal as drop_abnormal
+from ding.rollout.stepper import v1_interface as v1_interface

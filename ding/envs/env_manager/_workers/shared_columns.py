@@ -177,9 +177,16 @@ class RowWriter:
 
     def __init__(self, pairs: list[tuple[LeafSpec, np.ndarray]]) -> None:
         self._leaves = {leaf.path: (leaf, array) for leaf, array in pairs}
+        self._only = pairs[0] if len(pairs) == 1 and not pairs[0][0].path else None
 
     def write(self, row: int, value: object) -> str | None:
         """Put ``value`` into a row. Returns ``None``, or what does not fit (then some leaves may be written)."""
+        if self._only is not None and type(value) is np.ndarray:
+            # 3 us less for each step in a worker: 5 % of the wall time of a step of 8 CartPole envs on 2 cores.
+            leaf, array = self._only
+            if value.shape == leaf.shape and value.dtype == array.dtype:
+                array[row] = value
+                return None
         found = dict(flat(value))
         if found.keys() != self._leaves.keys():
             names, expected = ([".".join(map(str, path)) for path in paths] for paths in (found, self._leaves))

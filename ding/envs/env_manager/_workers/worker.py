@@ -21,7 +21,6 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from ding.envs.env._actions import to_env_action
 from ding.envs.env._stepping import FastStep, classic_step
 from ding.envs.env_manager._errors import describe, traceback_text
 from ding.envs.env_manager._workers.protocol import (
@@ -133,7 +132,9 @@ class EnvWorker:
         self._completions = setup.completions.fileno()
         self._envs: dict[int, Any] = {}
         self._steppers: dict[int, FastStep] = {}
+        # Envs with discrete actions that are stepped past their wrapper, and the memory of actions that are one number.
         self._take_ints: set[int] = set()
+        self._one_number: np.ndarray | None = None
         self._returns: dict[int, float] = {}
         self._results: SharedColumns | None = None
         self._obs: RowWriter
@@ -180,6 +181,8 @@ class EnvWorker:
         shared = SharedColumns(schema, num_rows, reduction.recv_handle(self._conn))
         if key == "actions":
             self._action = shared.writer("action")
+            array = shared.arrays[0]
+            self._one_number = array if len(shared.arrays) == 1 and array[0].size == 1 else None
             return
         self._results = shared
         self._obs = shared.writer("obs")
@@ -259,14 +262,16 @@ class EnvWorker:
         return 0, None
 
     def _step_shared(self, env_id: int) -> Result:
+        if self._one_number is not None and env_id in self._take_ints:
+            return self._step(env_id, self._one_number[env_id].item())
         return self._step(env_id, self._action.read(env_id))
 
     def _step(self, env_id: int, action: object) -> Result:
         if self._results is None:
             return Flag.PAYLOAD | Flag.OBJECT, tuple(self._envs[env_id].step(action))
         stepper = self._steppers[env_id]
-        if env_id in self._take_ints:
-            action = to_env_action(action, self._envs[env_id].action_space)
+        if type(action) is not int and env_id in self._take_ints:
+            action = int(np.asarray(action).item())
         obs, reward, terminated, truncated, info = stepper.step(action)
         done = terminated or truncated
         cut = bool(truncated and not terminated)

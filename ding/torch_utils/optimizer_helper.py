@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from ding.torch_utils._fused_adam import FusedStep
 from ding.torch_utils._grad_guard import Guard, check_choice, clip_gradients, grads_of, ignore_gradients, total_norm
 
 _OPTIM_TYPES = ("adam", "adamw")
@@ -46,11 +47,19 @@ class _GuardedOptimizer(Optimizer):
     add_param_group = inspect.unwrap(Optimizer.add_param_group)
     state_dict = inspect.unwrap(Optimizer.state_dict)
     load_state_dict = inspect.unwrap(Optimizer.load_state_dict)
-    zero_grad = inspect.unwrap(Optimizer.zero_grad)
 
     _clip: Guard | None
     _ignore: Guard | None
     _grad_norm_type: float | None
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or set them to zero."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if set_to_none or param.grad is None:
+                    param.grad = None
+                else:
+                    param.grad.detach_().zero_()
 
     def step(self, closure: Callable[[], _Loss] | None = None) -> _Loss | None:  # type: ignore[override]
         """Clip or ignore, then update. ``closure`` is evaluated first, so that its gradients are treated too."""
@@ -120,6 +129,7 @@ class Adam(_GuardedOptimizer, torch.optim.Adam):
         self._grad_norm_type = grad_norm_type
         self._decoupled = optim_type == "adamw"
         groups = _groups(params)
+        self._fused_step = FusedStep()
         # None lets torch choose between its for-loop and its foreach form.
         self._fused = True if _fused_supported(groups) else None
         super().__init__(
@@ -128,7 +138,9 @@ class Adam(_GuardedOptimizer, torch.optim.Adam):
 
     def _update(self) -> None:
         if not self._decoupled:
-            return self._torch_step()
+            if not self._fused_step.run(self):
+                self._torch_step()
+            return
         decays = [group["weight_decay"] for group in self.param_groups]
         try:
             for group, decay in zip(self.param_groups, decays):

@@ -1,5 +1,6 @@
 """Gradient guards and state dicts of the optimizers."""
 
+import copy
 import subprocess
 import sys
 
@@ -182,7 +183,7 @@ def test_steps_are_those_of_the_fused_kernel_bit_for_bit(kwargs):
     models = [network(), network()]
     groups = [[{"params": m[0].parameters()}, {"params": m[2].parameters(), "lr": 0.5}] for m in models]
     optimizers = [Adam(groups[0], lr=0.05, **kwargs), torch.optim.Adam(groups[1], lr=0.05, fused=True, **kwargs)]
-    for step in range(6):
+    for step in range(15):
         for model, optimizer in zip(models, optimizers):
             generator = torch.Generator().manual_seed(step)
             for param in model.parameters():
@@ -190,6 +191,16 @@ def test_steps_are_those_of_the_fused_kernel_bit_for_bit(kwargs):
             if step in (0, 3):  # a parameter without a gradient is left alone
                 model[0].bias.grad = None
             optimizer.param_groups[0]["lr"] = 0.1 * (step + 1)
+            if step == 5:
+                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+            if step == 7:
+                next(iter(optimizer.state.values()))["exp_avg"] = torch.ones(8, 3)
+            if step == 9:
+                extra = torch.nn.Parameter(torch.ones(2))
+                extra.grad = torch.ones(2)
+                optimizer.add_param_group({"params": [extra]})
+            if step == 12:
+                optimizer.state.clear()
             optimizer.step()
     assert all(torch.equal(a, b) for a, b in zip(models[0].parameters(), models[1].parameters()))
     for left, right in zip(optimizers[0].state.values(), optimizers[1].state.values()):

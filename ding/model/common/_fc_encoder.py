@@ -12,6 +12,7 @@ from ding.model.common._shapes import as_shape
 from ding.torch_utils.network.nn_module import fc_block
 from ding.torch_utils.network.normalization import build_normalization
 from ding.torch_utils.network.res_block import ResFCBlock
+from ding.torch_utils.network.run_layers import run_layers
 
 
 class FCEncoder(nn.Module):
@@ -68,7 +69,5 @@ class FCEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Observations float ``[..., obs_shape]`` to features ``[..., hidden_size_list[-1]]``."""
-        x = self.init(x)
-        if self.init_norm is not None:
-            x = self.init_norm(x)
-        return self.main(self.act(x))
+        first = (self.init, self.act) if self.init_norm is None else (self.init, self.init_norm, self.act)
+        return run_layers((*first, self.main), x)

@@ -29,6 +29,7 @@ from ding.torch_utils.network.rnn import PytorchLSTM as PytorchLSTM
 from ding.torch_utils.network.rnn import get_lstm as get_lstm
 from ding.torch_utils.network.rnn import is_sequence as is_sequence
 from ding.torch_utils.network.rnn import sequence_mask as sequence_mask
+from ding.torch_utils.network.run_layers import run_layers as run_layers
 from ding.torch_utils.network.scatter_connection import ScatterConnection as ScatterConnection
 from ding.torch_utils.network.soft_argmax import SoftArgmax as SoftArgmax
 from ding.torch_utils.network.transformer import ScaledDotProductAttention as ScaledDotProductAttention

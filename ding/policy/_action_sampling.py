@@ -124,7 +124,9 @@ class ActionSampler:
         return lambda n: torch.from_numpy(np.stack([np.asarray(own.sample()) for _ in range(n)]))
 
 
-def _unbounded(rng: np.random.Generator, space: Any, below: np.ndarray, above: np.ndarray, shape: tuple) -> np.ndarray:
+def _unbounded(
+    rng: np.random.Generator, space: Any, below: np.ndarray, above: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
     """As gymnasium does: normal without bounds, exponential from a single bound, uniform between two."""
     low = np.where(below, space.low, 0.0).astype(np.float64)
     high = np.where(above, space.high, 1.0).astype(np.float64)

@@ -75,7 +75,7 @@ class Buffer(ABC):
         self._lock = threading.RLock()
 
     @abstractmethod
-    def push(self, data: Any, meta: dict | None = None) -> BufferedData:
+    def push(self, data: Any, meta: dict[str, Any] | None = None) -> BufferedData:
         """Store ``data`` as one record, whatever it is, and return the record."""
 
     @abstractmethod
@@ -92,7 +92,7 @@ class Buffer(ABC):
         """Draw ``size`` records (or groups of records), or look ``indices`` up."""
 
     @abstractmethod
-    def update(self, index: str, data: Any = None, meta: dict | None = None) -> bool:
+    def update(self, index: str, data: Any = None, meta: dict[str, Any] | None = None) -> bool:
         """Replace the data and/or the meta of a record; returns whether the index is known."""
 
     @abstractmethod

@@ -52,7 +52,7 @@ class DequeBuffer(Buffer):
     # ------------------------------------------------------------------ push
 
     @apply_middleware("push")
-    def push(self, data: Any, meta: dict | None = None) -> BufferedData:
+    def push(self, data: Any, meta: dict[str, Any] | None = None) -> BufferedData:
         """Store ``data`` as one record, whatever it is.
 
         Args:
@@ -65,7 +65,9 @@ class DequeBuffer(Buffer):
         return self._core.push(data, meta)
 
     def extend(
-        self, rows: "TransitionBatch | Sequence[Any]", meta: "Mapping[str, Any] | Sequence[dict] | None" = None
+        self,
+        rows: "TransitionBatch | Sequence[Any]",
+        meta: "Mapping[str, Any] | Sequence[dict[str, Any]] | None" = None,
     ) -> IndexArray:
         """Store each of N rows as a record of its own, as columns where the rows have one schema.
 
@@ -222,7 +224,7 @@ class DequeBuffer(Buffer):
     # ------------------------------------------------------------------ update, delete, clear
 
     @apply_middleware("update")
-    def update(self, index: str, data: Any = None, meta: dict | None = None) -> bool:
+    def update(self, index: str, data: Any = None, meta: dict[str, Any] | None = None) -> bool:
         """Replace the data and/or the whole meta of a record.
 
         Args:
@@ -358,7 +360,7 @@ class DequeBuffer(Buffer):
         with self._lock:
             return list(self._core.read(np.arange(self._core.order.count)))
 
-    def import_data(self, data_with_meta: Iterable[tuple[Any, dict | None]]) -> None:
+    def import_data(self, data_with_meta: Iterable[tuple[Any, dict[str, Any] | None]]) -> None:
         """Push pairs of data and meta."""
         for data, meta in data_with_meta:
             self.push(data, meta)

@@ -15,6 +15,7 @@ from ding.data.buffer.deque_buffer import DequeBuffer
 from ding.data.buffer.errors import SampleError
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.buffer.middleware.use_time_check import UseTimeCheck
+from ding.data.roles import Writer
 from ding.data.transition_batch import TransitionBatch
 from ding.utils import BUFFER_REGISTRY, build_logger, deep_merge_dicts, get_rank, write_scalars
 
@@ -66,7 +67,7 @@ class DequeBufferWrapper:
     def __init__(
         self,
         cfg: Any,
-        tb_logger: Any = None,
+        tb_logger: Writer | None = None,
         exp_name: str = "default_experiment",
         instance_name: str = "buffer",
     ) -> None:

@@ -106,7 +106,9 @@ class PriorityExperienceReplay:
 
     # ------------------------------------------------------------------ push
 
-    def _push(self, chain: Callable[..., Any], data: Any, meta: dict | None = None, **kwargs: Any) -> BufferedData:
+    def _push(
+        self, chain: Callable[..., Any], data: Any, meta: dict[str, Any] | None = None, **kwargs: Any
+    ) -> BufferedData:
         given = None if meta is None else meta.get("priority")
         if meta is None and isinstance(data, Mapping) and "priority" in data:
             given = data["priority"]
@@ -208,7 +210,9 @@ class PriorityExperienceReplay:
 
     # ------------------------------------------------------------------ update
 
-    def _update(self, chain: Callable[..., Any], index: str, data: Any = None, meta: dict | None = None) -> bool:
+    def _update(
+        self, chain: Callable[..., Any], index: str, data: Any = None, meta: dict[str, Any] | None = None
+    ) -> bool:
         if meta is None or meta.get("priority") is None:
             raise SampleArgumentError("with PriorityExperienceReplay, update needs a meta with the key 'priority'")
         priorities = _checked([meta["priority"]])

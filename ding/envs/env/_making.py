@@ -11,7 +11,6 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
-from ding.envs.env_wrappers._gym_api import GymEnv
 from ding.envs.env_wrappers._episode import AnyEnv
 from ding.utils import MissingExtraError, import_module, require_extra
 
@@ -76,7 +75,7 @@ def _render_modes(spec: EnvSpec) -> Sequence[str]:
     return (getattr(creator, "metadata", None) or {}).get("render_modes", ())
 
 
-def as_gymnasium(env: AnyEnv | GymEnv) -> AnyEnv:
+def as_gymnasium(env: object) -> AnyEnv:
     """``env`` itself when it is known to speak the gymnasium API, else a wrapper that makes it."""
     if isinstance(env, GymToGymnasiumWrapper):
         return env

@@ -2,23 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 import numpy as np
-
-
-class GymEnv(Protocol):
-    """An env of the old gym, or another one with its methods."""
-
-    def reset(self) -> Any:
-        """Begin an episode."""
-
-    def step(self, action: Any) -> Any:
-        """Return ``(obs, reward, done, info)``."""
-
-    def close(self) -> Any:
-        """Free what the env holds."""
 
 
 class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
@@ -33,7 +20,7 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         env: an env of gymnasium, of gym, or with the same methods.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any] | GymEnv) -> None:
+    def __init__(self, env: object) -> None:
         self.env: Any = env
         self.observation_space = convert_space(getattr(env, "observation_space", None))
         self.action_space = convert_space(getattr(env, "action_space", None))

@@ -428,7 +428,7 @@ class TestFaults:
         ("kind", "text"), [("shape", r"shape \(3,\)"), ("dtype", "complex128"), ("nan", "NaN in the obs")]
     )
     @pytest.mark.parametrize("dict_obs", [False, True])
-    def test_bad_observations_are_told_by_env(self, make, kind, text, dict_obs):
+    def test_bad_observations_are_reported_by_env(self, make, kind, text, dict_obs):
         manager = make(3, dict_obs=dict_obs, faults={1: {"kind": kind, "step": 2}})
         manager.seed(100)
         manager.launch()

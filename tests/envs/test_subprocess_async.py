@@ -155,12 +155,12 @@ def test_the_first_observation_may_come_in_place(launch):
     assert step[0].obs.tolist() == [1, 0]
 
 
-def test_a_step_of_nothing_is_told(launch):
+def test_a_step_of_nothing_is_reported(launch):
     manager = launch([None])
     with pytest.raises(ValueError, match="no step is under way"):
         manager.step({})
 
 
-def test_a_bad_wait_num_is_told():
+def test_a_bad_wait_num_is_reported():
     with pytest.raises(ValueError, match="wait_num"):
         AsyncSubprocessEnvManager([lambda: CountingEnv({})], {"wait_num": 0})

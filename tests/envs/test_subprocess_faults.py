@@ -128,46 +128,46 @@ FAULTS = {
 
 @pytest.mark.parametrize("cls", [SyncSubprocessEnvManager, AsyncSubprocessEnvManager])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_failing_step_is_told_with_env_and_seed(make, name, cls):
+def test_a_failing_step_is_reported_with_env_and_seed(make, name, cls):
     fn, error, text = FAULTS[name]
     manager = make([counting(), fn], cls, **({"wait_num": 2} if cls is AsyncSubprocessEnvManager else {}))
     manager.launch()
     processes = pids(manager)
-    with pytest.raises(error, match=text) as told:
+    with pytest.raises(error, match=text) as caught:
         play(manager)
-    assert type(told.value) is error
-    assert told.value.env_id == 1
-    assert told.value.seed == 11
+    assert type(caught.value) is error
+    assert caught.value.env_id == 1
+    assert caught.value.seed == 11
     assert_closed(manager, processes)
 
 
-def test_the_traceback_of_the_env_is_told(make):
+def test_the_traceback_of_the_env_is_reported(make):
     manager = make([counting({"kind": "raise", "step": 1})])
     manager.launch()
-    with pytest.raises(EnvStepError) as told:
+    with pytest.raises(EnvStepError) as caught:
         manager.step({0: ONE})
-    assert 'raise InjectedFault(f"episode' in str(told.value)
-    assert "_disturb" in told.value.original
+    assert 'raise InjectedFault(f"episode' in str(caught.value)
+    assert "_disturb" in caught.value.original
 
 
-def test_the_stack_of_a_dead_env_is_told(make):
+def test_the_stack_of_a_dead_env_is_reported(make):
     manager = make([odd(fail_abort)])
     manager.launch()
     manager.step({0: ONE})
-    with pytest.raises(EnvCrashedError) as told:
+    with pytest.raises(EnvCrashedError) as caught:
         manager.step({0: ONE})
-    assert "in fail_abort" in told.value.original
+    assert "in fail_abort" in caught.value.original
 
 
 @pytest.mark.parametrize("cls", [SyncSubprocessEnvManager, AsyncSubprocessEnvManager])
-def test_a_hanging_step_is_told_in_time_with_its_stack(make, cls):
+def test_a_hanging_step_is_reported_in_time_with_its_stack(make, cls):
     manager = make([counting(), counting({"kind": "hang", "step": 1})], cls, step_timeout=0.3)
     manager.launch()
     processes = pids(manager)
-    with pytest.raises(EnvTimeoutError, match=r"no answer to step within 0\.3 s") as told:
+    with pytest.raises(EnvTimeoutError, match=r"no answer to step within 0\.3 s") as caught:
         play(manager)
-    assert told.value.env_id == 1
-    assert "in _disturb" in told.value.original
+    assert caught.value.env_id == 1
+    assert "in _disturb" in caught.value.original
     assert_closed(manager, processes)
 
 
@@ -223,19 +223,19 @@ def test_a_renewed_env_gets_a_seed_of_its_own(make):
     ],
     ids=["raise", "kill", "hang"],
 )
-def test_a_reset_that_never_works_is_told(make, fault, text):
+def test_a_reset_that_never_works_is_reported(make, fault, text):
     manager = make([counting(), counting(fault)], max_retry=2, reset_timeout=0.2)
     with pytest.raises(
         EnvResetError, match=r"Env 1 could not be reset: all 3 attempts failed, the last with .*" + text
-    ) as told:
+    ) as caught:
         manager.launch()
-    assert told.value.env_id == 1
+    assert caught.value.env_id == 1
     # A new process gets a new seed; what is reported is the one that the env last got.
-    assert (told.value.seed == 11) == (fault["kind"] == "raise")
+    assert (caught.value.seed == 11) == (fault["kind"] == "raise")
     assert manager.closed
 
 
-def test_an_env_that_cannot_be_built_is_told(make):
+def test_an_env_that_cannot_be_built_is_reported(make):
     def broken():
         if os.getpid() == parent:
             return CountingEnv({})
@@ -243,25 +243,25 @@ def test_an_env_that_cannot_be_built_is_told(make):
 
     parent = os.getpid()
     manager = make([broken] * 2)
-    with pytest.raises(EnvManagerError, match=r"Env [01] could not be built: KeyError: 'no such game'") as told:
+    with pytest.raises(EnvManagerError, match=r"Env [01] could not be built: KeyError: 'no such game'") as caught:
         manager.launch()
-    assert "in broken" in told.value.original
+    assert "in broken" in caught.value.original
     assert manager.closed
 
 
-def test_an_env_that_is_built_too_slowly_is_told(make):
+def test_an_env_that_is_built_too_slowly_is_reported(make):
     def slow():
         if os.getpid() != parent:
             signal.pause()
         return CountingEnv({})
 
     parent = os.getpid()
-    with pytest.raises(EnvManagerError, match=r"no answer to build within 0\.3 s") as told:
+    with pytest.raises(EnvManagerError, match=r"no answer to build within 0\.3 s") as caught:
         make([slow], connect_timeout=0.3).launch()
-    assert "in slow" in told.value.original
+    assert "in slow" in caught.value.original
 
 
-def test_a_function_that_cannot_be_pickled_is_told(make):
+def test_a_function_that_cannot_be_pickled_is_reported(make):
     import threading
 
     lock = threading.Lock()
@@ -289,7 +289,7 @@ def test_a_failing_step_is_recovered_with_more_retries(make, kind):
     assert manager.step(BOTH)[1].obs[1] == 1
 
 
-def test_too_many_failing_steps_are_told(make):
+def test_too_many_failing_steps_are_reported(make):
     manager = make([counting({"kind": "raise", "step": 1})], max_retry=2)
     manager.launch()
     for _ in range(2):

@@ -246,9 +246,9 @@ def test_attribute_access_rules(make):
         manager.dance()
     assert manager.seeds == [[], []]
     assert manager.env_num == 2
-    with pytest.raises(EnvManagerError, match="Env 0 render raised: NotImplementedError") as told:
+    with pytest.raises(EnvManagerError, match="Env 0 render raised: NotImplementedError") as caught:
         _ = manager.ready_imgs
-    assert "Traceback" in told.value.original
+    assert "Traceback" in caught.value.original
     assert not manager.closed
 
 
@@ -261,7 +261,7 @@ def test_frames_of_the_envs(make):
     assert [int(frames[i].max()) for i in (0, 1)] == [0, 1]
 
 
-def test_misuse_is_told(make):
+def test_misuse_is_reported(make):
     manager = make(SyncSubprocessEnvManager, [counting(episode_length=1)] * 2, episode_num=1)
     with pytest.raises(AssertionError, match="closed"):
         manager.step({0: 1})
@@ -288,7 +288,7 @@ def test_misuse_is_told(make):
         ("retry_type", "again", "retry_type"),
     ],
 )
-def test_bad_config_is_told(key, value, text):
+def test_bad_config_is_reported(key, value, text):
     with pytest.raises(ValueError, match=text):
         SyncSubprocessEnvManager([counting()], {key: value})
 

@@ -83,7 +83,7 @@ def as_gymnasium(env: object) -> AnyEnv:
         innermost = env.unwrapped
         if innermost.spec is not None or isinstance(innermost, GymToGymnasiumWrapper):
             return env
-    # An env class that was ported by changing only its import still steps with 4 fields: let each result tell.
+    # An env class that was ported by changing only its import still steps with 4 fields: each result shows its form.
     return GymToGymnasiumWrapper(env)
 
 

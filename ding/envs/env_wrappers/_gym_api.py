@@ -27,7 +27,7 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         self.metadata = getattr(env, "metadata", None) or {}
         self.render_mode = getattr(env, "render_mode", None)
         if self.render_mode is None and not isinstance(env, gymnasium.Env) and "rgb_array" in _modes(self.metadata):
-            # The old API is told at each call how to render; see ``render`` below.
+            # The old API takes the mode of rendering with each call; see ``render`` below.
             self.render_mode = "rgb_array"
         self._waiting_seed: int | None = None
         self._is_gymnasium = isinstance(env, gymnasium.Env) and _takes_seed(env.reset)

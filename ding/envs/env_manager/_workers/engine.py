@@ -279,7 +279,7 @@ class WorkerEngine:
         try:
             return Event(command, env_id, flags, worker.conn.recv())
         except (EOFError, ConnectionResetError):
-            return None  # it died while it told; its sentinel says so
+            return None  # it died while it reported; its sentinel says so
         except Exception as error:  # noqa: BLE001 - a class of the env that cannot be rebuilt here
             return Event(command, env_id, Flag.FAILED, Failure(f"its answer cannot be unpickled: {error!r}"))
 
@@ -289,14 +289,14 @@ class WorkerEngine:
             self._lost(worker, "timeout", events)
 
     def _answer_for_dead(self, events: list[Event]) -> None:
-        failure = Failure("its process is gone", "", "crashed")
+        failure = Failure("its process has ended", "", "crashed")
         for worker in self._dead:
             while worker.pending:
                 command, env_id = worker.pending.popleft()
                 events.append(Event(command, env_id, Flag.FAILED, failure))
 
     def _lost(self, worker: WorkerProcess, reason: str, events: list[Event]) -> None:
-        """Bury a worker and tell what that means for each of its envs."""
+        """Bury a worker; adds an event for each of its envs."""
         self._forget(worker)
         pending = list(worker.pending)
         if reason == "timeout":
@@ -306,16 +306,16 @@ class WorkerEngine:
             failure = Failure(f"no answer to {command.name.lower()} within {limit} s", text, reason)
             pending = pending[1:]
             events.append(Event(command, env_id, Flag.FAILED, failure))
-            told = {env_id}
+            reported = {env_id}
         else:
             cause, text = worker.bury()
             failure = Failure(f"its process died ({cause})", text, reason)
-            told = set()
+            reported = set()
         failure = failure._replace(reason="crashed")
         for command, env_id in pending:
-            told.add(env_id)
+            reported.add(env_id)
             events.append(Event(command, env_id, Flag.FAILED, failure))
-        idle = [env_id for env_id in worker.env_ids if env_id not in told]
+        idle = [env_id for env_id in worker.env_ids if env_id not in reported]
         events.extend(Event(Command.IDLE, env_id, Flag.FAILED, failure) for env_id in idle)
 
 

@@ -117,7 +117,7 @@ class WorkerProcess:
             self._process.start()
 
     def kill(self, sig: int = signal.SIGKILL) -> None:
-        """Send a signal; a process that is gone already is fine."""
+        """Send a signal; a process that has ended already is fine."""
         if self.alive and self._process.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, sig)
@@ -155,7 +155,7 @@ class WorkerProcess:
     # orders
 
     def send(self, message: Message, handle: int | None = None) -> None:
-        """Send an order, with a descriptor if it takes one. A worker that is gone is told of by its sentinel."""
+        """Send an order, with a descriptor if it takes one. The end of a worker is reported by its sentinel."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             send_message(self.conn, message)
             if handle is not None:
@@ -166,7 +166,7 @@ class WorkerProcess:
         try:
             os.write(self._fd, orders)
         except (BrokenPipeError, ConnectionResetError):
-            return  # its sentinel tells
+            return  # its sentinel reports that
 
     def attach(self, key: str, shared: SharedColumns) -> None:
         """Hand over shared memory."""

@@ -8,8 +8,8 @@ Three channels per worker:
   own child.
 * One completion pipe that all workers of a manager share. Each finished command is one record of 8 bytes, which is
   written atomically (POSIX ``PIPE_BUF``), so that the parent waits in one place.
-* Shared memory for everything of fixed shape (``shared_columns``). A worker writes the rows of its envs before it tells
-  that it has; the parent writes the action of an env before it orders the step, and reads a row only while the env is
+* Shared memory for everything of fixed shape (``shared_columns``). A worker writes the rows of its envs before it reports
+  so; the parent writes the action of an env before it orders the step, and reads a row only while the env is
   idle.
 
 A worker does its commands in order, and answers each with exactly one completion.
@@ -35,13 +35,13 @@ COMPLETION = struct.Struct("<IHBB")
 
 
 class Command(IntEnum):
-    """What a worker can be told to do with one env."""
+    """What a worker can be ordered to do with one env."""
 
     BUILD = 0
     RESET = 1
     STEP = 2
     CALL = 3
-    # Nothing was asked of the env, but its process is gone.
+    # No order was open for the env when its process ended.
     IDLE = 4
 
 

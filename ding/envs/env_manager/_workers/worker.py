@@ -94,7 +94,7 @@ def _bind_life_to_parent(setup: WorkerSetup) -> None:
     if setup.die_with_parent and sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != setup.parent_pid:
-            os._exit(1)  # it ended before the kernel was told
+            os._exit(1)  # it ended before the kernel watched it
         return
     threading.Thread(target=_exit_with, args=(setup.parent_pid,), name="parent-watch", daemon=True).start()
 
@@ -145,19 +145,19 @@ class EnvWorker:
         self._truncated: np.ndarray
 
     def run(self) -> None:
-        """Serve until told to close or until the parent is gone, then close the envs."""
+        """Serve until the order to close or the end of the parent, then close the envs."""
         try:
             while self._serve(os.read(self._conn.fileno(), 1)):
                 pass
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            # The parent is gone, or has given this worker up.
+            # The parent has ended, or has given this worker up.
             logger.debug("env worker %s lost its parent", self._setup.env_ids)
         finally:
             self._close_envs()
 
     def _serve(self, order: bytes) -> bool:
         if not order:
-            return False  # the parent is gone
+            return False  # the parent has ended
         if order[0] >= FIRST_STEP:
             env_id = self._setup.env_ids[order[0] - FIRST_STEP]
             self._attempt(Command.STEP, env_id, self._step_shared, env_id)
@@ -215,7 +215,7 @@ class EnvWorker:
     # commands
 
     def _attempt(self, command: int, env_id: int, run: Callable[..., Result], *args: Any) -> None:
-        """Run a command and tell its result. Whatever an env raises, ``SystemExit`` too, is told to the parent."""
+        """Run a command and report its result. Whatever an env raises, ``SystemExit`` too, is reported to the parent."""
         try:
             flags, payload = run(*args)
             frame = pickle.dumps(payload, pickle.HIGHEST_PROTOCOL) if flags else b""

@@ -12,7 +12,7 @@ LIMIT_S = 60.0
 
 
 class GatedEnv(CountingEnv):
-    """Waits for its gate in each step or reset that it is told to wait in."""
+    """Waits for its gate in each step or reset that its gate is for."""
 
     def __init__(self, cfg, gate):
         super().__init__(cfg)

@@ -1,4 +1,4 @@
-"""Every fault of an env is told by the parent, within its time, and leaves no process."""
+"""Every fault of an env is raised in the parent, within its time, and leaves no process."""
 
 import os
 import signal

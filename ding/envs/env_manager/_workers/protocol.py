@@ -8,9 +8,9 @@ Three channels per worker:
   own child.
 * One completion pipe that all workers of a manager share. Each finished command is one record of 8 bytes, which is
   written atomically (POSIX ``PIPE_BUF``), so that the parent waits in one place.
-* Shared memory for everything of fixed shape (``shared_columns``). A worker writes the rows of its envs before it reports
-  so; the parent writes the action of an env before it orders the step, and reads a row only while the env is
-  idle.
+* Shared memory for everything of fixed shape (``shared_columns``). A worker writes the rows of its envs before it
+  reports so; the parent writes the action of an env before it orders the step, and reads a row only while the env
+  is idle.
 
 A worker does its commands in order, and answers each with exactly one completion.
 """

@@ -215,7 +215,7 @@ class EnvWorker:
     # commands
 
     def _attempt(self, command: int, env_id: int, run: Callable[..., Result], *args: Any) -> None:
-        """Run a command and report its result. Whatever an env raises, ``SystemExit`` too, is reported to the parent."""
+        """Run a command and report its result, also whatever an env raises, ``SystemExit`` too."""
         try:
             flags, payload = run(*args)
             frame = pickle.dumps(payload, pickle.HIGHEST_PROTOCOL) if flags else b""

@@ -295,7 +295,7 @@ def test_golden_values(columns):
     np.testing.assert_allclose(tree.leaves[:3], [1, 1.51572, 2.2974], rtol=1e-5)
     assert tree.total == pytest.approx(4.813113, abs=1e-6)
     assert tree.smallest() == 1
-    assert tree.find(np.array([0, 0.99, 1.0, 2.5, 2.52, 4.8])).tolist() == [0, 0, 1, 1, 2, 2]
+    assert tree.draw(np.array([0, 0.99, 1.0, 2.5, 2.52, 4.8]), None)[0].tolist() == [0, 0, 1, 1, 2, 2]
     sampled = buffer.sample(60)
     weights = {int(record.data["x"]): record.meta["priority_IS"] for record in sampled}
     assert weights[0] == pytest.approx(1.0)

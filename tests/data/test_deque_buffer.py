@@ -18,10 +18,9 @@ from ding.data.buffer import (
     UnknownIndexError,
     apply_middleware,
 )
-from ding.data.buffer._save import write_contents
 from ding.data.buffer.deque_buffer import BufferIndex
 from ding.data.columns import SchemaError
-from ding.data.safe_file import SafeFileError
+from ding.data.safe_file import SafeFileError, read_tree, write_tree
 
 
 def rows(*values):
@@ -707,21 +706,24 @@ def xs_or_objects(buffer):
     ],
 )
 def test_damaged_observations_change_nothing(tmp_path, damage, match):
-    contents = with_observations()._core.contents()
+    with_observations().save_data(str(tmp_path / "data"))
+    contents = read_tree(tmp_path / "data", "deque_buffer")
     damage(contents["columns"])
-    write_contents(tmp_path / "data", contents)
+    write_tree(tmp_path / "data", contents, "deque_buffer", contents["columns"]["layout"])
     buffer = filled(2)
     with pytest.raises(SchemaError, match=match):
         buffer.load_data(str(tmp_path / "data"))
     assert data_of(buffer) == [0, 1]
 
 
-def test_fewer_observations_than_records_change_nothing():
-    contents = with_observations()._core.contents()
+def test_fewer_observations_than_records_change_nothing(tmp_path):
+    with_observations().save_data(str(tmp_path / "data"))
+    contents = read_tree(tmp_path / "data", "deque_buffer")
     contents["row_places"] = contents["row_places"][:-1]
+    write_tree(tmp_path / "data", contents, "deque_buffer", contents["columns"]["layout"])
     buffer = filled(2)
     with pytest.raises(SchemaError, match="26 saved rows for 25 records"):
-        buffer._core.restore(contents)
+        buffer.load_data(str(tmp_path / "data"))
     assert data_of(buffer) == [0, 1]
 
 

@@ -38,8 +38,8 @@ def batch(count, begin=0):
     )
 
 
-def wrapper(size=20, **cfg):
-    return DequeBufferWrapper({"replay_buffer_size": size, **cfg}, tb_logger=Writer())
+def wrapper(size=20, writer=None, **cfg):
+    return DequeBufferWrapper({"replay_buffer_size": size, **cfg}, tb_logger=writer or Writer())
 
 
 def xs(samples):
@@ -86,7 +86,7 @@ def test_priorities_in_pushed_dicts_are_those_of_the_transitions():
     buffer = wrapper(priority=True)
     pushed = [{**row, "priority": float(number)} for number, row in enumerate(batch(3).rows(), 2)]
     buffer.push(pushed)
-    np.testing.assert_allclose(buffer._priority.sum_tree.leaves[:3], np.array([2.0, 3.0, 4.0]) ** 0.6)
+    np.testing.assert_allclose(buffer.priority.sum_tree.leaves[:3], np.array([2.0, 3.0, 4.0]) ** 0.6)
     assert "priority" not in buffer.sample(3).columns
     assert pushed[0]["priority"] == 2.0
     plain = wrapper()
@@ -109,7 +109,7 @@ def test_rows_of_other_forms_come_as_copies_of_dicts():
     assert set(odd) == {"obs", "note"}
     ids = [sample["replay_unique_id"] for sample in sampled]
     buffer.update({"priority": [5.0] * 3, "replay_unique_id": ids})
-    leaves = buffer._priority.sum_tree.leaves
+    leaves = buffer.priority.sum_tree.leaves
     assert np.count_nonzero(np.isclose(leaves, 5.00001**0.6)) == len({str(one) for one in ids})
 
 
@@ -154,7 +154,7 @@ def test_updates_belong_to_their_sample_whatever_was_sampled_since():
     first = buffer.sample(4, 1)
     buffer.sample(4, 2)
     buffer.update({"priority": np.full(4, 7.0), "replay_unique_id": first.columns["replay_unique_id"].tolist()})
-    leaves = buffer._priority.sum_tree.leaves
+    leaves = buffer.priority.sum_tree.leaves
     assert set(np.flatnonzero(np.isclose(leaves, 7.00001**0.6))) == set(xs(first))
 
 
@@ -163,7 +163,7 @@ def test_without_ids_the_last_sample_is_meant():
     buffer.push(batch(10))
     sampled = buffer.sample(4, 1)
     buffer.update({"priority": [7.0] * 4, "replay_unique_id": [None] * 4, "replay_buffer_idx": [None] * 4})
-    leaves = buffer._priority.sum_tree.leaves
+    leaves = buffer.priority.sum_tree.leaves
     assert set(np.flatnonzero(np.isclose(leaves, 7.00001**0.6))) == set(xs(sampled))
     with pytest.raises(SampleError, match="3 priorities for 4 sampled transitions"):
         buffer.update({"priority": [1.0] * 3})
@@ -175,11 +175,11 @@ def test_priorities_are_cut_off_and_late_updates_dropped():
     sampled = buffer.sample(5)
     info = {"priority": [1e6] * 5, "replay_unique_id": sampled.columns["replay_unique_id"]}
     buffer.update(info)
-    assert buffer._priority.sum_tree.leaves.max() == pytest.approx(2.00001**0.6)
+    assert buffer.priority.sum_tree.leaves.max() == pytest.approx(2.00001**0.6)
     buffer.push(batch(10, 10))
-    before = buffer._priority.sum_tree.leaves.copy()
+    before = buffer.priority.sum_tree.leaves.copy()
     buffer.update({**info, "priority": [0.1] * 5})
-    np.testing.assert_array_equal(buffer._priority.sum_tree.leaves, before)
+    np.testing.assert_array_equal(buffer.priority.sum_tree.leaves, before)
 
 
 def test_update_without_priority_has_no_effect():
@@ -191,11 +191,12 @@ def test_update_without_priority_has_no_effect():
 
 
 def test_log_values():
-    buffer = wrapper(priority=True, train_iter_per_log=10)
+    writer = Writer()
+    buffer = wrapper(writer=writer, priority=True, train_iter_per_log=10)
     buffer.push(batch(4))
     for train_iter in range(21):
         buffer.sample(4, train_iter)
-    scalars = buffer._tb_logger.scalars
+    scalars = writer.scalars
     assert [step for _, _, step in scalars] == [0] * 4 + [10] * 4 + [20] * 4
     assert [name for name, _, _ in scalars[:4]] == [
         "buffer_iter/buffer_data_count", "buffer_iter/use_count_avg", "buffer_iter/priority_avg",
@@ -278,13 +279,14 @@ def test_state_dict_is_a_copy():
 
 
 def test_close_twice_leaves_a_given_writer_open():
-    buffer = wrapper()
+    writer = Writer()
+    buffer = wrapper(writer=writer)
     buffer.push(batch(2))
     buffer.start()
     buffer.close()
     buffer.close()
     assert buffer.count() == 0
-    assert buffer._tb_logger.closed == 0
+    assert writer.closed == 0
 
 
 def test_its_own_writer(tmp_path, monkeypatch):

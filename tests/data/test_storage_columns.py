@@ -404,10 +404,9 @@ def test_compact_rows_hold_frames_in_the_order_of_their_first_use():
 
 
 def test_equal_fingerprints_are_told_apart_by_comparing(monkeypatch):
-    from ding.data.storage import _frame_pool
-
     monkeypatch.setattr(
-        _frame_pool.FramePool, "_fingerprints", lambda self, words: np.zeros(len(words), dtype=np.uint64) + np.uint64(5)
+        "ding.data.storage._frame_pool.FramePool._fingerprints",
+        lambda self, words: np.zeros(len(words), dtype=np.uint64) + np.uint64(5),
     )
     source = {"obs": torch.arange(40.0).reshape(10, 4), "next_obs": torch.arange(4.0, 44.0).reshape(10, 4)}
     storage = make_storage(source, 10, StorageOptions(elide_next_obs=True))

@@ -1,6 +1,6 @@
 """What a ``DequeBuffer`` is given, checked and brought into form."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ding.data.buffer._records import RecordBatch
 from ding.data.buffer.errors import SampleArgumentError, SampleError
 
 
-def check_sample(size: Any, indices: Any, groupby: Any, unroll_len: Any) -> None:
+def check_sample(size: object, indices: "Sequence[str] | None", groupby: object, unroll_len: "int | None") -> None:
     """Raise a :class:`SampleArgumentError` for arguments that are missing, out of range, or exclude each other."""
     if size is None and indices is None:
         raise SampleArgumentError("a sample needs a size or indices")
@@ -39,12 +39,12 @@ def independent(records: Records) -> Records:
     return result
 
 
-def is_column(value: Any) -> bool:
+def is_column(value: object) -> bool:
     """Whether a meta value holds one value per row."""
     return hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
 
 
-def meta_columns(meta: Any, count: int) -> Mapping[str, Any] | None:
+def meta_columns(meta: "Mapping[str, Any] | Sequence[dict[str, Any]] | None", count: int) -> Mapping[str, Any] | None:
     """The meta of ``count`` rows as columns, or ``None`` for dicts that do not have the same keys.
 
     Raises:

@@ -89,7 +89,7 @@ class StorageView(Sequence[BufferedData]):
     def __len__(self) -> int:
         return self._buffer.count()
 
-    def __getitem__(self, item: Any) -> Any:
+    def __getitem__(self, item: "int | slice") -> Any:
         return self._buffer.export_data()[item] if isinstance(item, slice) else self._buffer.get(item)
 
     def __iter__(self) -> Iterator[BufferedData]:

@@ -37,7 +37,7 @@ class IndexArray(Sequence[str]):
     @overload
     def __getitem__(self, item: slice) -> "IndexArray": ...
 
-    def __getitem__(self, item: Any) -> Any:
+    def __getitem__(self, item: "int | slice") -> Any:
         if isinstance(item, slice):
             return IndexArray(self.token, self.serials[item])
         return index_text(self.token, int(self.serials[item]))
@@ -56,7 +56,7 @@ def serials_of(indices: Sequence[Any], token: str) -> np.ndarray:
     return np.array([_serial_of(index, token) for index in indices], dtype=np.int64)
 
 
-def _serial_of(index: Any, token: str) -> int:
+def _serial_of(index: object, token: str) -> int:
     if not isinstance(index, str) or len(index) != 32 or not index.startswith(token):
         return -1
     try:
@@ -108,7 +108,7 @@ class RecordBatch(Sequence[BufferedData]):
         """int64 ``[N]``: in which order the records were pushed."""
         return self._serials
 
-    def meta_column(self, key: str, default: Any = None) -> list[Any]:
+    def meta_column(self, key: str, default: object = None) -> list[Any]:
         """The values of one meta key, ``default`` where a record lacks it."""
         if self._items is not None:
             return [item.meta.get(key, default) for item in self._items]
@@ -162,7 +162,7 @@ class RecordBatch(Sequence[BufferedData]):
     @overload
     def __getitem__(self, item: slice) -> "RecordBatch": ...
 
-    def __getitem__(self, item: Any) -> Any:
+    def __getitem__(self, item: "int | slice") -> Any:
         return self._part(item) if isinstance(item, slice) else self._rows()[item]
 
     def __iter__(self) -> Iterator[BufferedData]:
@@ -172,7 +172,7 @@ class RecordBatch(Sequence[BufferedData]):
         return f"RecordBatch({len(self)} records)"
 
 
-def plain_list(values: Any) -> list[Any]:
+def plain_list(values: "Sequence[Any] | np.ndarray | torch.Tensor") -> list[Any]:
     """A column of meta values as a list; numbers of arrays become plain Python numbers."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values.tolist()

@@ -1,7 +1,7 @@
 """The contents of a buffer as a safe file."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ def _unpack(packed: Mapping[str, Any]) -> list[Any]:
     return row_list(packed["columns"], packed["count"])
 
 
-def _pack_present(values: Any) -> tuple[np.ndarray, dict[str, Any]]:
+def _pack_present(values: "Sequence[object]") -> tuple[np.ndarray, dict[str, Any]]:
     present = np.array([value is not MISSING for value in values], dtype=np.bool_)
     return present, _pack([value for value in values if value is not MISSING])
 

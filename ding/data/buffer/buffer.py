@@ -11,8 +11,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+Metas: TypeAlias = "Mapping[str, Any] | Sequence[dict[str, Any] | None] | None"
+"""Metas of K records: a dict of columns, or K dicts; ``None`` stands for none."""
 Middleware = Callable[..., Any]
 M = TypeVar("M", bound=Middleware)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,7 +77,7 @@ class Buffer(ABC):
         self._lock = threading.RLock()
 
     @abstractmethod
-    def push(self, data: Any, meta: dict[str, Any] | None = None) -> BufferedData:
+    def push(self, data: object, meta: dict[str, Any] | None = None) -> BufferedData:
         """Store ``data`` as one record, whatever it is, and return the record."""
 
     @abstractmethod
@@ -92,7 +94,7 @@ class Buffer(ABC):
         """Draw ``size`` records (or groups of records), or look ``indices`` up."""
 
     @abstractmethod
-    def update(self, index: str, data: Any = None, meta: dict[str, Any] | None = None) -> bool:
+    def update(self, index: str, data: object = None, meta: dict[str, Any] | None = None) -> bool:
         """Replace the data and/or the meta of a record; returns whether the index is known."""
 
     @abstractmethod
@@ -119,7 +121,7 @@ class Buffer(ABC):
     def get(self, idx: int) -> BufferedData:
         """The record at a place, the oldest one being 0."""
 
-    def batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: Any = None) -> Any:
+    def batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None) -> Any:
         """``update`` for several records.
 
         Args:
@@ -137,7 +139,7 @@ class Buffer(ABC):
         for place, index in enumerate(indices):
             meta = rows[place]
             if isinstance(metas, Mapping):
-                meta = {**self._meta_of(index), **meta}
+                meta = {**self._meta_of(index), **(meta or {})}
             known.append(self.update(index, None if datas is None else datas[place], meta))
         return known
 
@@ -181,7 +183,7 @@ def meta_rows(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     return [dict(zip(spread, values)) for values in zip(*lists)] if lists else [{} for _ in range(count)]
 
 
-def spread_meta(key: str, value: Any, count: int) -> Any:
+def spread_meta(key: str, value: object, count: int) -> Any:
     """One column of meta values of length ``count``; see :func:`meta_rows`."""
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
         return [value] * count

@@ -11,7 +11,7 @@ from ding.data.buffer._core import RecordCore, Records
 from ding.data.buffer._index import BufferIndex, IndexView, StorageView
 from ding.data.buffer._records import IndexArray, RecordBatch, serials_of
 from ding.data.buffer._save import read_contents, write_contents
-from ding.data.buffer.buffer import Buffer, BufferedData, apply_middleware, meta_rows
+from ding.data.buffer.buffer import Buffer, BufferedData, Metas, apply_middleware, meta_rows
 from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError, UnknownIndexError
 from ding.data.columns import SchemaError
 from ding.data.transition_batch import TransitionBatch
@@ -52,7 +52,7 @@ class DequeBuffer(Buffer):
     # ------------------------------------------------------------------ push
 
     @apply_middleware("push")
-    def push(self, data: Any, meta: dict[str, Any] | None = None) -> BufferedData:
+    def push(self, data: object, meta: dict[str, Any] | None = None) -> BufferedData:
         """Store ``data`` as one record, whatever it is.
 
         Args:
@@ -102,7 +102,7 @@ class DequeBuffer(Buffer):
         return all(getattr(middleware, "handles_batches", False) for middleware in self._middleware)
 
     @apply_middleware("extend")
-    def _extend(self, rows: Any, meta: Mapping[str, Any]) -> IndexArray:
+    def _extend(self, rows: "TransitionBatch | Sequence[Any]", meta: Mapping[str, Any]) -> IndexArray:
         core, count = self._core, len(rows)
         first, skip = core.order.next_serial, max(0, count - core.size)
         if skip:
@@ -157,6 +157,7 @@ class DequeBuffer(Buffer):
         places = self._candidates(sample_range)
         try:
             if groupby is not None:
+                assert size is not None
                 return self._sample_groups(size, replace, places, sample_range, groupby, unroll_len)
             if indices is not None:
                 drawn = self._look_up(indices, places, sample_range)
@@ -194,7 +195,7 @@ class DequeBuffer(Buffer):
         return places
 
     def _sample_groups(
-        self, size: Any, replace: bool, places: range, sample_range: slice | None, key: str, length: int | None
+        self, size: int, replace: bool, places: range, sample_range: slice | None, key: str, length: int | None
     ) -> list[Any]:
         core = self._core
         groups = core.groups(key)
@@ -224,7 +225,7 @@ class DequeBuffer(Buffer):
     # ------------------------------------------------------------------ update, delete, clear
 
     @apply_middleware("update")
-    def update(self, index: str, data: Any = None, meta: dict[str, Any] | None = None) -> bool:
+    def update(self, index: str, data: object = None, meta: dict[str, Any] | None = None) -> bool:
         """Replace the data and/or the whole meta of a record.
 
         Args:
@@ -244,7 +245,7 @@ class DequeBuffer(Buffer):
             self._core.set_meta(slot, meta)
         return True
 
-    def batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: Any = None) -> Any:
+    def batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None) -> Any:
         """``update`` for K records; see :meth:`Buffer.batch_update`.
 
         Returns:
@@ -262,7 +263,7 @@ class DequeBuffer(Buffer):
             return np.array(super().batch_update(indices, datas, metas), dtype=np.bool_)
 
     @apply_middleware("batch_update")
-    def _batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: Any = None) -> Any:
+    def _batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None) -> Any:
         core = self._core
         slots = core.slots_of(indices)
         known = slots >= 0
@@ -277,8 +278,9 @@ class DequeBuffer(Buffer):
             core.set_meta_columns(slots[places], metas)
         elif metas is not None:
             for place in places.tolist():
-                if metas[place] is not None:
-                    core.set_meta(int(slots[place]), metas[place])
+                meta = metas[place]
+                if meta is not None:
+                    core.set_meta(int(slots[place]), meta)
         return known
 
     def _meta_of(self, index: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A ``DequeBuffer`` as replay buffer of the serial pipeline."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar
 
@@ -9,13 +9,15 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data.buffer._clone import clone_structure
+from ding.data.buffer._core import Records
 from ding.data.buffer._records import IndexArray, RecordBatch
 from ding.data.buffer._save import read_contents, write_contents
+from ding.data.buffer.buffer import BufferedData
 from ding.data.buffer.deque_buffer import DequeBuffer
 from ding.data.buffer.errors import SampleError
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.buffer.middleware.use_time_check import UseTimeCheck
-from ding.data.roles import Writer
+from ding.data.roles import Samples, Writer
 from ding.data.transition_batch import TransitionBatch
 from ding.utils import BUFFER_REGISTRY, build_logger, deep_merge_dicts, get_rank, write_scalars
 
@@ -66,8 +68,8 @@ class DequeBufferWrapper:
 
     def __init__(
         self,
-        cfg: Any,
-        tb_logger: Writer | None = None,
+        cfg: Mapping[str, Any],
+        tb_logger: "Writer | None" = None,
         exp_name: str = "default_experiment",
         instance_name: str = "buffer",
     ) -> None:
@@ -82,20 +84,21 @@ class DequeBufferWrapper:
         self.buffer = DequeBuffer(self.cfg.replay_buffer_size)
         self._uses = UseTimeCheck(self.buffer, self.cfg.max_use)
         self.buffer.use(self._uses)
-        self._priority: PriorityExperienceReplay | None = None
+        #: The middleware that draws by priority, if there is one.
+        self.priority: PriorityExperienceReplay | None = None
         if self.cfg.priority:
-            self._priority = PriorityExperienceReplay(
+            self.priority = PriorityExperienceReplay(
                 self.buffer,
                 IS_weight=self.cfg.priority_IS_weight,
                 priority_power_factor=self.cfg.priority_power_factor,
                 IS_weight_power_factor=self.cfg.IS_weight_power_factor,
                 IS_weight_anneal_train_iter=int(self.cfg.IS_weight_anneal_train_iter),
             )
-            self.buffer.use(self._priority)
+            self.buffer.use(self.priority)
 
     # ------------------------------------------------------------------ data
 
-    def push(self, data: Any, cur_collector_envstep: int = -1) -> None:
+    def push(self, data: "Samples | Mapping[str, Any]", cur_collector_envstep: int = -1) -> None:
         """Store transitions.
 
         Args:
@@ -131,7 +134,7 @@ class DequeBufferWrapper:
 
     def _columns(self, records: RecordBatch) -> TransitionBatch:
         data = records.data
-        if self._priority is None:
+        if self.priority is None:
             return data
         added: dict[str, Any] = {"replay_unique_id": records.serials, "replay_buffer_idx": records.slots}
         if self.cfg.priority_IS_weight:
@@ -139,11 +142,11 @@ class DequeBufferWrapper:
             data = data.without_columns("priority_IS")
         return data.with_columns(**added)
 
-    def _row(self, record: Any) -> Any:
+    def _row(self, record: BufferedData) -> Any:
         if not isinstance(record.data, Mapping):
             return record.data
         row = dict(record.data)
-        if self._priority is not None:
+        if self.priority is not None:
             row["replay_unique_id"] = record.index
             row["replay_buffer_idx"] = record.meta["priority_idx"]
             if self.cfg.priority_IS_weight:
@@ -162,7 +165,7 @@ class DequeBufferWrapper:
             SampleError: numbers of priorities and transitions that differ, or a priority that is negative or not
                 finite; nothing was changed.
         """
-        if self._priority is None or meta.get("priority") is None:
+        if self.priority is None or meta.get("priority") is None:
             return
         priority = np.asarray(meta["priority"], dtype=np.float64).reshape(-1)
         indices = self._indices(meta.get("replay_unique_id"))
@@ -170,7 +173,7 @@ class DequeBufferWrapper:
             raise SampleError(f"{len(priority)} priorities for {len(indices)} sampled transitions")
         self.buffer.batch_update(indices, metas={"priority": np.minimum(priority, self.cfg.priority_max_limit)})
 
-    def _indices(self, ids: Any) -> "IndexArray | list[str]":
+    def _indices(self, ids: "Sequence[Any] | np.ndarray | None") -> "IndexArray | list[str]":
         if ids is None or not len(ids) or any(one is None for one in (ids if isinstance(ids, list) else ())):
             return self._last_sample
         if isinstance(ids, list) and any(isinstance(one, str) for one in ids):
@@ -210,13 +213,13 @@ class DequeBufferWrapper:
             if self._owns_writer:
                 self._tb_logger.close()
 
-    def _log(self, records: Any, train_iter: int) -> None:
+    def _log(self, records: Records, train_iter: int) -> None:
         if self._tb_logger is None:
             return
         values = {"buffer_data_count": float(self.count()), "use_count_avg": _mean(records, "use_count")}
-        if self._priority is not None:
+        if self.priority is not None:
             values["priority_avg"] = _mean(records, "priority")
-            values["priority_max"] = self._priority.max_priority
+            values["priority_max"] = self.priority.max_priority
         write_scalars(self._tb_logger, f"{self._name}_iter/", values, train_iter)
 
     # ------------------------------------------------------------------ state
@@ -253,7 +256,7 @@ class DequeBufferWrapper:
     def _extra(self) -> dict[str, Any]:
         return {
             "uses": self._uses.state_dict(),
-            "priority": None if self._priority is None else self._priority.state_dict(),
+            "priority": None if self.priority is None else self.priority.state_dict(),
             "random": self.buffer._core.draws.state_dict(),
         }
 
@@ -264,12 +267,12 @@ class DequeBufferWrapper:
             if extra is None:
                 return
             self._uses.load_state_dict(extra["uses"])
-            if self._priority is not None and extra["priority"] is not None:
-                self._priority.load_state_dict(extra["priority"])
+            if self.priority is not None and extra["priority"] is not None:
+                self.priority.load_state_dict(extra["priority"])
             self.buffer._core.draws.load_state_dict(extra["random"])
 
 
-def _mean(records: Any, key: str) -> float:
+def _mean(records: Records, key: str) -> float:
     if isinstance(records, RecordBatch):
         return float(records.meta_array(key).mean())
     return float(np.mean([record.meta[key] for record in records]))

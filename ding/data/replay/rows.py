@@ -109,7 +109,7 @@ class RowStore:
         return [] if self.storage is None else self.storage.saved(slots)
 
 
-def copied_deeply(rows: Any) -> Any:
+def copied_deeply(rows: "TransitionBatch | list[Any]") -> Any:
     """A deep copy of rows that were read: what is stored as arrays is copied already."""
     if not isinstance(rows, TransitionBatch):
         return copy.deepcopy(rows)

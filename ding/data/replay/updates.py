@@ -194,9 +194,9 @@ def _collect_iters(rows: Rows, count: int) -> "int | np.ndarray":
     return np.array([_iter_of(value) for value in column], dtype=np.int64)
 
 
-def _iter_of(value: Any) -> int:
+def _iter_of(value: "int | Sequence[Any] | torch.Tensor | np.ndarray | None") -> int:
     if value is None:
         return UNKNOWN_ITER
     if isinstance(value, (list, tuple)):
         return min((_iter_of(one) for one in value), default=UNKNOWN_ITER)
-    return int(value.min() if isinstance(value, (torch.Tensor, np.ndarray)) else value)
+    return int(value.min() if isinstance(value, (torch.Tensor, np.ndarray)) else value)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import SchemaError, map_leaves
+from ding.data.columns import Leaf, SchemaError, map_leaves
 from ding.data.transition_batch import TransitionBatch
 
 
@@ -89,7 +89,7 @@ def stack_segments(rows: TransitionBatch, lengths: np.ndarray, width: int) -> Tr
     return TransitionBatch.unchecked(columns, len(lengths))
 
 
-def _stack_leaf(leaf: Any, index: np.ndarray, filling: "np.ndarray | None") -> Any:
+def _stack_leaf(leaf: Leaf, index: np.ndarray, filling: "np.ndarray | None") -> Any:
     if isinstance(leaf, list):
         hidden = np.zeros(index.shape, dtype=np.bool_) if filling is None else filling
         return [

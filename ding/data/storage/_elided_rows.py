@@ -18,7 +18,7 @@ from ding.data.storage._schema import field_from_dict, iter_paths
 LAYOUT = "elided"
 
 
-def is_elided(data: Any) -> bool:
+def is_elided(data: object) -> bool:
     """Whether ``data`` have the form that this module describes (a field of rows is never a text)."""
     return isinstance(data, Mapping) and isinstance(data.get("layout"), str)
 
@@ -81,7 +81,7 @@ class ElidedRows(SavedRows):
             inner[path[-1]] = self._observation(path, begin, end) if path in self._fields else plain[path]
         return result
 
-    def _observation(self, path: Any, begin: int, end: int) -> Any:
+    def _observation(self, path: tuple[str, ...], begin: int, end: int) -> Any:
         field, frames, slots = self._fields[path]
         # Not by ``take``, which first copies all frames when these do not lie aligned in the file.
         rows = frames[slots[begin:end].reshape(-1)]

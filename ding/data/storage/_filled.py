@@ -1,7 +1,7 @@
 """A storage made anew from the rows of a state."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,12 @@ from ding.data.storage.object_storage import ObjectStorage
 from ding.data.transition_batch import TransitionBatch
 
 
-def filled_storage(data: Any, positions: np.ndarray, capacity: int, options: StorageOptions) -> "Storage | None":
+def filled_storage(
+    data: "Mapping[str, Any] | TransitionBatch | list[Any] | None",
+    positions: np.ndarray,
+    capacity: int,
+    options: StorageOptions,
+) -> "Storage | None":
     """A storage that holds the rows of a state where they were.
 
     Args:
@@ -53,9 +58,9 @@ def _filled_with_objects(rows: list[Any], positions: np.ndarray, capacity: int) 
     return storage
 
 
-def _saved_rows(data: Any, count: int) -> SavedRows:
+def _saved_rows(data: "Mapping[str, Any] | TransitionBatch | list[Any] | None", count: int) -> SavedRows:
     if is_elided(data):
-        elided = ElidedRows(data)
+        elided = ElidedRows(data)  # type: ignore[arg-type]
         _check_number(elided.count, count)
         return elided
     columns = data.columns if isinstance(data, TransitionBatch) else data

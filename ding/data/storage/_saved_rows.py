@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import iter_leaves, map_leaves, take
+from ding.data.columns import Leaf, iter_leaves, map_leaves, take
 
 # Bytes of rows in full size that are in memory at a time.
 CHUNK_BYTES = 1 << 24
@@ -24,7 +24,9 @@ class SavedRows:
         mapped: the arrays lie in a file: parts are copies, so that nothing that is pushed refers to the file.
     """
 
-    def __init__(self, columns: Any, count: int, lengths: "np.ndarray | None" = None, mapped: bool = False) -> None:
+    def __init__(
+        self, columns: dict[str, Any], count: int, lengths: "np.ndarray | None" = None, mapped: bool = False
+    ) -> None:
         self.columns = columns
         self.count = count
         self.lengths = lengths
@@ -51,7 +53,7 @@ class SavedRows:
         return sum(sizes) // max(1, self.count)
 
 
-def _own(leaf: Any) -> Any:
+def _own(leaf: Leaf) -> Any:
     """A copy, which is also aligned where the file is not."""
     if isinstance(leaf, torch.Tensor):
         return leaf.clone()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import SchemaError, describe_leaf, iter_leaves
+from ding.data.columns import Columns, Leaf, SchemaError, describe_leaf, iter_leaves
 from ding.utils import did_you_mean
 
 TENSOR, ARRAY, OBJECTS = "tensor", "array", "objects"
@@ -68,7 +68,7 @@ class Field:
             "recast": None if self.recast is None else str(self.recast).removeprefix("torch."),
         }
 
-    def check(self, leaf: Any, rows: int) -> Any:
+    def check(self, leaf: "Leaf | Mapping[str, Any]", rows: int) -> Any:
         """The leaf as what is stored: an array ``[rows, *shape]`` of the stored dtype, or a list.
 
         Accepts an array where tensors were stored and the other way round, and numbers of a dtype that casts without
@@ -99,7 +99,7 @@ class Field:
             return cast
         return array
 
-    def restore(self, array: Any) -> Any:
+    def restore(self, array: np.ndarray) -> Any:
         """What was stored, as the leaf of a batch."""
         if self.kind != TENSOR:
             return array
@@ -137,7 +137,7 @@ def fields_of(columns: dict[str, Any]) -> tuple[Field, ...]:
     return fields
 
 
-def iter_paths(columns: Any, path: tuple[str, ...] = ()) -> Any:
+def iter_paths(columns: Columns, path: tuple[str, ...] = ()) -> Any:
     """Yield ``(keys, leaf)`` for each leaf."""
     if isinstance(columns, dict):
         for key, value in columns.items():
@@ -165,7 +165,7 @@ def nested(leaves: Iterable[tuple[Field, Any]]) -> dict[str, Any]:
     return result
 
 
-def _field_of(path: tuple[str, ...], leaf: Any) -> Field:
+def _field_of(path: tuple[str, ...], leaf: Leaf) -> Field:
     if isinstance(leaf, torch.Tensor):
         try:
             stored = _as_array(leaf[:0], "")
@@ -177,12 +177,12 @@ def _field_of(path: tuple[str, ...], leaf: Any) -> Field:
     return Field(path, OBJECTS, None, ())
 
 
-def _recast_of(leaf: Any) -> torch.dtype | None:
+def _recast_of(leaf: object) -> torch.dtype | None:
     dtype = getattr(leaf, "dtype", None)
     return dtype if dtype in _AS_INT else None
 
 
-def _as_array(leaf: Any, name: str) -> np.ndarray:
+def _as_array(leaf: "torch.Tensor | np.ndarray", name: str) -> np.ndarray:
     if not isinstance(leaf, torch.Tensor):
         return leaf
     try:
@@ -192,7 +192,7 @@ def _as_array(leaf: Any, name: str) -> np.ndarray:
         raise SchemaError(f"field {name!r} is {describe_leaf(leaf)}, which has no form as an array: {error}") from error
 
 
-def _as_list(leaf: Any) -> list[Any]:
+def _as_list(leaf: "Leaf | Mapping[str, Any]") -> list[Any]:
     """The rows of a column, which share no memory with it."""
     if isinstance(leaf, torch.Tensor):
         return list(leaf.detach().clone().unbind(0))

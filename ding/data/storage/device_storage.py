@@ -38,7 +38,7 @@ class DeviceStorage(Storage):
             self._columns[field.path] = torch.zeros((capacity, *row.shape[1:]), dtype=row.dtype, device=self.device)
 
     @staticmethod
-    def _as_tensor(field: Field, leaf: Any) -> torch.Tensor:
+    def _as_tensor(field: Field, leaf: object) -> torch.Tensor:
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc" and leaf.dtype != np.longdouble:
             return torch.from_numpy(leaf.astype(leaf.dtype.newbyteorder("="), order="C", copy=False))
         if not isinstance(leaf, torch.Tensor):

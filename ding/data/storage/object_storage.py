@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import SchemaError, map_leaves
+from ding.data.columns import Leaf, SchemaError, map_leaves
 from ding.data.storage.base import Storage
 from ding.data.transition_batch import TransitionBatch
 
@@ -41,7 +41,7 @@ class ObjectStorage(Storage):
         return 8 * self.capacity
 
 
-def _copy(item: Any) -> Any:
+def _copy(item: object) -> Any:
     if type(item) is dict:
         return item.copy()
     if type(item) is list:
@@ -61,5 +61,5 @@ def copied_batch(batch: TransitionBatch) -> TransitionBatch:
     return TransitionBatch.unchecked(map_leaves(_copied, columns), len(batch), batch.lengths)  # type: ignore[arg-type]
 
 
-def _copied(leaf: Any) -> Any:
+def _copied(leaf: Leaf) -> Any:
     return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf.copy()

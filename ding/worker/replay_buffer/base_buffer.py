@@ -1,6 +1,7 @@
 """The interface of replay buffers, and the factories that build one by the ``type`` of a config."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from ding.utils import BUFFER_REGISTRY, Configurable
@@ -11,7 +12,7 @@ class IBuffer(Configurable, ABC):
     """What the pipelines ask of a replay buffer."""
 
     @abstractmethod
-    def push(self, data: Any, cur_collector_envstep: int) -> None:
+    def push(self, data: object, cur_collector_envstep: int) -> None:
         """Store one element, the elements of a list, or the rows of a ``TransitionBatch``."""
 
     @abstractmethod
@@ -47,7 +48,7 @@ class IBuffer(Configurable, ABC):
         """Become the buffer that a ``state_dict`` describes."""
 
 
-def create_buffer(cfg: Any, *args: Any, **kwargs: Any) -> IBuffer:
+def create_buffer(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> IBuffer:
     """Build the buffer that ``cfg.type`` names, after importing ``cfg.import_names``.
 
     Args:
@@ -62,7 +63,7 @@ def create_buffer(cfg: Any, *args: Any, **kwargs: Any) -> IBuffer:
     return class_by_type(BUFFER_REGISTRY, cfg)(cfg, *args, **kwargs)
 
 
-def get_buffer_cls(cfg: Any) -> type:
+def get_buffer_cls(cfg: Mapping[str, Any]) -> type:
     """The class that :func:`create_buffer` would build.
 
     Raises:

@@ -9,7 +9,6 @@ import torch
 
 from ding.data import SchemaError, TransitionBatch
 from ding.data.safe_file import read_tree, write_tree
-from ding.data.storage import _saved_rows
 from ding.worker import AdvancedReplayBuffer, NaiveReplayBuffer, SequenceReplayBuffer
 
 SIZE = 60
@@ -171,7 +170,7 @@ def test_a_value_that_is_refused_far_into_the_file_keeps_all_of_it_out(make, cls
     rows = TransitionBatch.concat([episode(seed, 0, 10) for seed in range(6)])
     source.push(rows.with_columns(**column), 0)
     source.save_data("data")
-    monkeypatch.setattr(_saved_rows, "CHUNK_BYTES", 100_000)
+    monkeypatch.setattr("ding.data.storage._saved_rows.CHUNK_BYTES", 100_000)
     buffer = make(cls, SIZE, storage={"frame_stack": 4})
     with pytest.raises(ValueError):
         buffer.load_data("data")

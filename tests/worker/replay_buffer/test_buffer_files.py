@@ -14,7 +14,6 @@ import torch
 
 from ding.data import SchemaError, TransitionBatch, safe_file
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
-from ding.data.storage import _saved_rows
 from ding.worker import AdvancedReplayBuffer, EpisodeReplayBuffer, NaiveReplayBuffer, SequenceReplayBuffer
 
 KIND = "replay buffer"
@@ -65,7 +64,7 @@ def held(buffer):
 @pytest.fixture
 def small_parts(monkeypatch):
     monkeypatch.setattr(safe_file, "_PART_BYTES", 100)
-    monkeypatch.setattr(_saved_rows, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr("ding.data.storage._saved_rows.CHUNK_BYTES", 10_000)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -170,7 +169,7 @@ def test_who_is_killed_while_saving_leaves_the_file_from_before(make, parts):
 @pytest.mark.parametrize("elide", [True, False])
 @pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer, SequenceReplayBuffer])
 def test_files_larger_than_a_part_need_memory_for_some_parts_only(make, monkeypatch, cls, elide):
-    monkeypatch.setattr(_saved_rows, "CHUNK_BYTES", 1 << 20)
+    monkeypatch.setattr("ding.data.storage._saved_rows.CHUNK_BYTES", 1 << 20)
     storage = {"path": "maps", "elide_next_obs": elide}
     control = (
         {} if cls is not AdvancedReplayBuffer else {"thruput_controller": {"push_sample_rate_limit": {"max": 1e9}}}

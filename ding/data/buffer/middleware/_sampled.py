@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.buffer._core import RecordCore
+from ding.data.buffer._core import RecordCore, Records
 from ding.data.buffer._records import RecordBatch, plain_list
 from ding.data.buffer.buffer import Buffer
 
@@ -32,7 +32,7 @@ def for_each_group(change: Callable[[Any], Any], sampled: Any) -> Any:
     return [change(group) for group in sampled] if is_grouped(sampled) else change(sampled)
 
 
-def slots_of(core: RecordCore, records: Any) -> np.ndarray:
+def slots_of(core: RecordCore, records: Records) -> np.ndarray:
     """int64 ``[K]`` slots of sampled records; -1 for those that are gone, or pad a group."""
     if isinstance(records, RecordBatch):
         held = core.order.serial_of_slot[records.slots] == records.serials
@@ -40,7 +40,7 @@ def slots_of(core: RecordCore, records: Any) -> np.ndarray:
     return core.slots_of([record.index for record in records])
 
 
-def with_meta(records: Any, key: str, values: "Sequence[Any] | np.ndarray") -> Any:
+def with_meta(records: Records, key: str, values: "Sequence[Any] | np.ndarray") -> Any:
     """Records with one key of their meta set; object records are changed in place."""
     if isinstance(records, RecordBatch):
         return records.with_meta(**{key: values})

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from ding.data.buffer._core import Records
 from ding.data.buffer.buffer import Middleware, batch_aware
 from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError
 from ding.data.replay.draws import Draws
@@ -24,7 +25,7 @@ def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_g
         raise SampleArgumentError(f"size_in_group must be positive, got {size_in_group}")
     draws = Draws()
 
-    def part(group: Any) -> Any:
+    def part(group: Records) -> Any:
         total = len(group)
         if ordered_in_group:
             starts = max(0, total - size_in_group) + 1 if max_use_in_group else total

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 
 from ding.data.buffer._arguments import is_column
+from ding.data.buffer._core import Records
 from ding.data.buffer._records import IndexArray, RecordBatch
-from ding.data.buffer.buffer import Buffer, BufferedData
+from ding.data.buffer.buffer import Buffer, BufferedData, Metas
 from ding.data.buffer.errors import EmptyBufferError, SampleArgumentError, SampleError
 from ding.data.buffer.middleware._sampled import core_of
 from ding.data.columns import SchemaError
@@ -107,7 +108,7 @@ class PriorityExperienceReplay:
     # ------------------------------------------------------------------ push
 
     def _push(
-        self, chain: Callable[..., Any], data: Any, meta: dict[str, Any] | None = None, **kwargs: Any
+        self, chain: Callable[..., Any], data: object, meta: dict[str, Any] | None = None, **kwargs: Any
     ) -> BufferedData:
         given = None if meta is None else meta.get("priority")
         if meta is None and isinstance(data, Mapping) and "priority" in data:
@@ -125,7 +126,9 @@ class PriorityExperienceReplay:
         record.meta["priority_idx"] = int(slots[0])
         return record
 
-    def _extend(self, chain: Callable[..., Any], rows: Any, meta: Mapping[str, Any]) -> IndexArray:
+    def _extend(
+        self, chain: Callable[..., Any], rows: "TransitionBatch | Sequence[Any]", meta: Mapping[str, Any]
+    ) -> IndexArray:
         given = meta.get("priority")
         if not meta:
             rows, given = _without_priorities(rows, self.max_priority)
@@ -196,7 +199,9 @@ class PriorityExperienceReplay:
             raise EmptyBufferError(f"asked for {size} records by priority, {reason}")
         return self._priorities.draw(core.draws, size, among)[0] if size else np.empty(0, np.int64)
 
-    def _annotated(self, sampled: Any, slots: np.ndarray, priorities: np.ndarray, weights: np.ndarray | None) -> Any:
+    def _annotated(
+        self, sampled: Records, slots: np.ndarray, priorities: np.ndarray, weights: np.ndarray | None
+    ) -> Any:
         if isinstance(sampled, RecordBatch):
             meta: dict[str, Any] = {"priority": priorities, "priority_idx": slots}
             if weights is None:
@@ -211,7 +216,7 @@ class PriorityExperienceReplay:
     # ------------------------------------------------------------------ update
 
     def _update(
-        self, chain: Callable[..., Any], index: str, data: Any = None, meta: dict[str, Any] | None = None
+        self, chain: Callable[..., Any], index: str, data: object = None, meta: dict[str, Any] | None = None
     ) -> bool:
         if meta is None or meta.get("priority") is None:
             raise SampleArgumentError("with PriorityExperienceReplay, update needs a meta with the key 'priority'")
@@ -222,7 +227,11 @@ class PriorityExperienceReplay:
         return True
 
     def _batch_update(
-        self, chain: Callable[..., Any], indices: Sequence[str], datas: Any = None, metas: Any = None
+        self,
+        chain: Callable[..., Any],
+        indices: Sequence[str],
+        datas: "Sequence[object] | None" = None,
+        metas: "Metas" = None,
     ) -> np.ndarray:
         if isinstance(metas, Mapping):
             priorities = metas.get("priority")
@@ -282,7 +291,7 @@ class PriorityExperienceReplay:
                 self.sum_tree.set(slots[held], np.asarray(state_dict["weights"], dtype=np.float64)[held])
 
 
-def _without_priorities(rows: Any, default: float) -> tuple[Any, Any]:
+def _without_priorities(rows: "TransitionBatch | Sequence[Any]", default: float) -> tuple[Any, Any]:
     """Rows without their field ``priority``, and its values, ``default`` where a row lacks it; ``None``: all do."""
     if isinstance(rows, TransitionBatch):
         try:

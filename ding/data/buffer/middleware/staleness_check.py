@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ding.data.buffer._core import Records
 from ding.data.buffer.buffer import Buffer, Middleware
 from ding.data.buffer.errors import SampleArgumentError
 from ding.data.buffer.middleware._sampled import core_of, for_each_group, slots_of, with_meta
@@ -45,7 +46,7 @@ class StalenessCheck:
         sampled = chain(*args, **kwargs)
         return for_each_group(lambda records: self._with_staleness(records, now), sampled)
 
-    def _with_staleness(self, records: Any, now: float) -> Any:
+    def _with_staleness(self, records: Records, now: float) -> Any:
         ages = now - self._collected[slots_of(self._core, records)]
         return with_meta(records, "staleness", [None if age != age else age for age in _plain(ages)])
 

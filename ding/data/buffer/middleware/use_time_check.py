@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ding.data.buffer._core import Records
 from ding.data.buffer.buffer import Buffer
 from ding.data.buffer.middleware._sampled import core_of, for_each_group, is_grouped, slots_of, with_meta
 
@@ -53,7 +54,7 @@ class UseTimeCheck:
             self._buffer.delete(self._core.indices_in(np.unique(worn)))
         return sampled
 
-    def _counted(self, records: Any) -> Any:
+    def _counted(self, records: Records) -> Any:
         slots = slots_of(self._core, records)
         return with_meta(records, "use_count", np.where(slots >= 0, self._uses[slots], 0))
 

@@ -53,7 +53,9 @@ def action_rows(batch: EnvBatch, discrete: bool) -> list[Any]:
         columns = columns.detach().cpu().numpy()
     if discrete and isinstance(columns, np.ndarray) and columns.size == len(batch):
         return columns.reshape(-1).tolist()
-    rows = [array_row(row) for row in row_list(columns, len(batch))]
+    rows = row_list(columns, len(batch))
+    if not isinstance(columns, np.ndarray):
+        rows = [array_row(row) for row in rows]
     return [to_env_action(row, _DISCRETE) for row in rows] if discrete else rows
 
 

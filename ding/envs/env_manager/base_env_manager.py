@@ -225,16 +225,17 @@ class BaseEnvManager(AbstractEnvManager):
         env_ids = self._life.check_running(batch.env_ids)
         if not env_ids:
             raise ValueError("step() needs the action of at least one env")
+        steps, newest = self._steps, self._obs
         obs_rows, rewards, ends, cuts = [], [], [], []
         infos: dict[int, Any] = {}
         for position, (env_id, action) in enumerate(zip(env_ids, action_rows(batch, self._discrete))):
             try:
-                obs, reward, terminated, cut, info = self._steps[env_id].step(action)
+                obs, reward, terminated, cut, info = steps[env_id].step(action)
             except Exception as error:  # noqa: BLE001 - an env may raise anything
                 obs, reward, terminated, cut, info = self._failed_step(env_id, error)
             obs_rows.append(obs)
             rewards.append(reward)
-            self._obs[env_id] = obs
+            newest[env_id] = obs
             if terminated or cut:
                 ends.append(position)
                 if not terminated:

@@ -1,6 +1,6 @@
 """The store in which the trajectory segments of several environments grow."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -8,13 +8,15 @@ import torch
 from ding.data.columns import Columns, SchemaError, concat, take
 from ding.data.transition_batch import TransitionBatch
 
+_Rows: TypeAlias = tuple[dict[str, Columns], np.ndarray]
+
 
 class TrajectoryStore:
     """One growing trajectory segment per environment, and the finished ones until they are taken.
 
-    The vector steps lie in a log as they came, not copied. Each row of the log carries the number of its segment, so
-    that any set of segments is picked with one sort when they are taken, which is best done with many at a time. A
-    single step whose segments all end with it leaves as it came.
+    The vector steps are kept as they came, not copied, and joined when segments are taken, which is best done with many
+    at a time. Each row carries the number of its segment, so that any set of segments is picked with one sort. So a row
+    is copied twice at most, and a single step whose segments all end with it leaves as it came.
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
@@ -30,8 +32,10 @@ class TrajectoryStore:
             raise ValueError(f"env_num must be positive, found {env_num}")
         self._env_num = env_num
         self._rows_as_tensors = rows_as_tensors
-        self._steps: list[dict[str, Columns]] = []
-        self._row_segments: list[np.ndarray] = []
+        # The steps since the last time that segments were taken, and what was joined of those before; beside each the
+        # numbers of the segments of its rows, -1 for rows that were taken or dropped.
+        self._steps: list[_Rows] = []
+        self._chunks: list[_Rows] = []
         # Numbers of the finished segments, of the growing one of each environment, and the next number.
         self._finished: list[np.ndarray] = []
         self._growing = np.arange(env_num, dtype=np.int64)
@@ -44,8 +48,7 @@ class TrajectoryStore:
 
         The columns belong to the store from now on.
         """
-        self._steps.append(columns)
-        self._row_segments.append(self._growing[env_ids])
+        self._steps.append((columns, self._growing[env_ids]))
         self.counts[slice(None) if len(env_ids) == self._env_num else env_ids] += 1
 
     def finish(self, env_ids: np.ndarray) -> None:
@@ -68,54 +71,49 @@ class TrajectoryStore:
             return TransitionBatch.from_rows([])
         finished = parts[0] if len(parts) == 1 else np.concatenate(parts)
         try:
-            columns, rows = self._joined(), np.concatenate(self._row_segments)
+            columns, lengths = self._picked(finished)
         except SchemaError:
             self.clear()
             raise
-        self._steps, self._row_segments = [], []
-        if len(rows) == len(finished) and (rows == finished).all():
-            lengths = np.ones(total, dtype=np.int64)
-        else:
-            order, lengths = self._picked(columns, rows, finished)
-            columns = _taken(columns, order)
         if self._rows_as_tensors:
             columns = as_tensors(columns)
         return TransitionBatch.unchecked(columns, total, lengths)
 
-    def _picked(
-        self, columns: dict[str, Columns], rows: np.ndarray, finished: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The positions of the rows of finished segments, in their order, and the lengths of these segments.
-
-        The other rows go back to the log.
-        """
-        first = int(rows.min())
-        # Of each segment its place in the order of the finished ones, -1 for all others.
-        place = np.full(self._next - first, -1, dtype=np.int64)
-        # A segment without steps may be older than every row.
-        place[finished[finished >= first] - first] = np.flatnonzero(finished >= first)
-        places = place[rows - first]
-        growing = np.flatnonzero(places < 0)
-        if len(growing):
-            self._steps.append(_taken(columns, growing))
-            self._row_segments.append(rows[growing])
-        order = places.argsort(kind="stable")[len(growing) :]
-        lengths = np.bincount(places[order])
-        return order, lengths[lengths > 0]
+    def _picked(self, finished: np.ndarray) -> tuple[dict[str, Columns], np.ndarray]:
+        """Take out the rows of finished segments, in their order, with the lengths of these segments."""
+        if self._steps:
+            steps, self._steps = self._steps, []
+            columns, rows = self._joined([step for step, _ in steps]), np.concatenate([ids for _, ids in steps])
+            if not self._chunks and len(rows) == len(finished) and (rows == finished).all():
+                return columns, np.ones(len(rows), dtype=np.int64)
+            self._chunks.append((columns, rows))
+        # Of each segment its place in the order of the finished ones; -1 for all others, and behind the last one for
+        # rows of older segments.
+        first = int(finished.min())
+        place = np.full(self._next - first + 1, -1, dtype=np.int64)
+        place[finished - first] = np.arange(len(finished))
+        picked, places = [], []
+        for columns, rows in self._chunks:
+            of_rows = place[np.maximum(rows - first, -1)]
+            here = np.flatnonzero(of_rows >= 0)
+            if len(here):
+                picked.append(columns if len(here) == len(rows) else _taken(columns, here))
+                places.append(of_rows[here])
+                rows[here] = -1
+        self._chunks = [chunk for chunk in self._chunks if (chunk[1] >= 0).any()]
+        in_order = np.concatenate(places)
+        lengths = np.bincount(in_order)
+        return _taken(self._joined(picked), in_order.argsort(kind="stable")), lengths[lengths > 0]
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the growing segments of these environments (``None``: everything, finished segments too)."""
         if env_ids is None:
-            self._steps, self._row_segments, self._finished, self.finished_steps = [], [], [], 0
+            self._steps, self._chunks, self._finished, self.finished_steps = [], [], [], 0
             self._begin(np.arange(self._env_num))
             return
-        dropped, log = self._growing[env_ids], list(zip(self._steps, self._row_segments))
-        self._steps, self._row_segments = [], []
-        for step, segments in log:
-            kept = np.flatnonzero(~np.isin(segments, dropped))
-            if len(kept):
-                self._steps.append(step if len(kept) == len(segments) else _taken(step, kept))
-                self._row_segments.append(segments[kept])
+        for _, rows in (*self._steps, *self._chunks):
+            rows[np.isin(rows, self._growing[env_ids])] = -1
+        self._steps = [step for step in self._steps if (step[1] >= 0).any()]
         self._begin(env_ids)
 
     def _begin(self, env_ids: np.ndarray) -> None:
@@ -124,17 +122,16 @@ class TrajectoryStore:
         self._next += len(env_ids)
         self.counts[env_ids] = 0
 
-    def _joined(self) -> dict[str, Columns]:
-        steps = self._steps
-        if len(steps) == 1:
-            return steps[0]
+    def _joined(self, parts: list[dict[str, Columns]]) -> dict[str, Columns]:
+        if len(parts) == 1:
+            return parts[0]
         try:
-            return concat(steps)  # type: ignore[return-value]
+            return concat(parts)  # type: ignore[return-value]
         except SchemaError:
             if not self._rows_as_tensors:
                 raise
             # An env may give doubles at a reset and floats at its steps.
-            return concat([as_tensors(step) for step in steps])  # type: ignore[return-value]
+            return concat([as_tensors(part) for part in parts])  # type: ignore[return-value]
 
 
 def as_tensors(columns: Columns) -> Any:

@@ -74,9 +74,10 @@ class EpisodeRecord:
 
     def count_samples(self, episodes: Sequence[Episode], num_samples: np.ndarray) -> None:
         """Count the samples (int64 ``[S]``) of segments of these episodes, which may have ended."""
-        for episode, count in zip(episodes, num_samples.tolist(), strict=True):
+        counts = num_samples.tolist()
+        for episode, count in zip(episodes, counts, strict=True):
             episode["train_sample"] += count
-            self.train_sample_count += count
+        self.train_sample_count += sum(counts)
 
     def end(self, env_id: int, returns: Mapping[str, float]) -> Episode:
         """The running episode of an environment has ended with these returns; the next one begins."""

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import torch
+
+from ding.utils.default_helper import did_you_mean
 
 CLIP_TYPES = ("clip_value", "clip_norm", "clip_momentum", "clip_momentum_norm")
 IGNORE_TYPES = ("ignore_value", "ignore_norm", "ignore_momentum", "ignore_momentum_norm")
 _EPS = 1e-6
 
 
-def check_choice(key: str, value: Any, choices: tuple[str, ...]) -> None:
+def check_choice(key: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ``ValueError`` naming the key, the choices and the nearest one."""
     if value not in choices:
-        near = get_close_matches(str(value), choices, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"{key}={value!r} is unknown, expected None or one of {', '.join(choices)}{hint}")
+        raise ValueError(f"{key}={value!r} is unknown, expected None or a name.{did_you_mean(value, choices)}")
 
 
 @dataclass(frozen=True)

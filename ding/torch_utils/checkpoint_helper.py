@@ -1,10 +1,8 @@
 """Saving and loading the state of a training run, also when it is interrupted."""
 
 import logging
-import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +13,8 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
+
+from ding.utils.file_helper import atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -43,16 +43,8 @@ class CountVar:
 def _write_whole(path: Path, state: dict[str, Any]) -> None:
     """Write beside the target and rename, so that a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with atomic_write(path) as file:
+        torch.save(state, file)
 
 
 def _edit_prefix(state: Mapping[str, Any], op: str | None, prefix: str | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ding.utils.data.dataloader import LoaderError, Prefetcher
+from ding.utils.default_helper import is_namedtuple, rebuilt
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
@@ -30,8 +31,7 @@ def _map(name: str, expected: str, leaf: Callable[[object], Any], item: object, 
     if isinstance(item, Mapping):
         return {k: v if k in keep else _map(name, expected, leaf, v, keep) for k, v in item.items()}
     if isinstance(item, (list, tuple)):
-        items = [_map(name, expected, leaf, value, keep) for value in item]
-        return items if isinstance(item, list) else type(item)(*items) if _is_namedtuple(item) else tuple(items)
+        return rebuilt(item, [_map(name, expected, leaf, value, keep) for value in item])
     raise _unsupported(name, item, f"{expected} or a container of these")
 
 
@@ -39,13 +39,9 @@ def _unsupported(name: str, item: object, expected: str) -> TypeError:
     return TypeError(f"{name} cannot handle {type(item).__module__}.{type(item).__qualname__}: expected {expected}")
 
 
-def _is_namedtuple(item: object) -> bool:
-    return isinstance(item, tuple) and hasattr(item, "_fields")
-
-
 def _is_vector(item: object) -> bool:
     """Whether ``item`` is a list or tuple of numbers, by the first one."""
-    return isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], _NUMBERS) and not _is_namedtuple(item)
+    return isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], _NUMBERS) and not is_namedtuple(item)
 
 
 def _of_tensors(name: str, fn: Callable[[torch.Tensor], torch.Tensor], item: object) -> Any:

@@ -190,6 +190,10 @@ class RunningMeanStd:
         self._var = m2 / total
         self._count = total
 
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance, each float64 ``shape``."""
+        return self._mean, self._var
+
     def _out(self, value: np.ndarray) -> Any:
         if np.ndim(value) == 0:
             return float(value)
@@ -408,10 +412,30 @@ def _take(key: str, value: object, index: np.ndarray) -> Any:
             taken = [value[i] for i in index]
         if isinstance(value, tuple):
             # A namedtuple of columns stays one; one of rows would have the wrong number of fields.
-            named = hasattr(value, "_fields") and len(taken) == len(value)
-            return type(value)(*taken) if named else tuple(taken)
+            return rebuilt(value, taken) if len(taken) == len(value) else tuple(taken)
         return taken
     return value
+
+
+def is_namedtuple(item: object) -> bool:
+    """Whether ``item`` is a named tuple, which is built from its fields one by one."""
+    return isinstance(item, tuple) and hasattr(item, "_fields")
+
+
+def map_nested(fn: Callable[[Any], Any], data: object) -> Any:
+    """``fn`` of every leaf of nested mappings, which become dicts, lists and tuples."""
+    if isinstance(data, Mapping):
+        return {key: map_nested(fn, value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return rebuilt(data, [map_nested(fn, value) for value in data])
+    return fn(data)
+
+
+def rebuilt(template: object, items: list[Any]) -> Any:
+    """``items`` as what ``template`` is: a named tuple, a tuple, or a list for everything else."""
+    if isinstance(template, tuple):
+        return type(template)(*items) if is_namedtuple(template) else tuple(items)
+    return items
 
 
 def default_get(

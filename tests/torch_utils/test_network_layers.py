@@ -63,7 +63,7 @@ class TestActivation:
             build_activation("tanh", inplace=True)
 
     def test_unknown_name_tells_the_nearest(self):
-        with pytest.raises(KeyError, match="did you mean 'sigmoid'"):
+        with pytest.raises(KeyError, match="Did you mean 'sigmoid'"):
             build_activation("sigmoyd")
 
     def test_glu_gates(self):

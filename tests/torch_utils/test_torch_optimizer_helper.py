@@ -139,7 +139,7 @@ def test_momentum_ignoring_works_for_matrices(type_):
 
 def test_wrong_choices_are_named():
     param = param_with_grad([0.0], [0.0])
-    with pytest.raises(ValueError, match=r"grad_clip_type='clip_nrm'.*did you mean 'clip_norm'"):
+    with pytest.raises(ValueError, match=r"grad_clip_type='clip_nrm'.*Did you mean 'clip_norm'"):
         Adam([param], grad_clip_type="clip_nrm")
     with pytest.raises(ValueError, match="needs clip_value"):
         Adam([param], grad_clip_type="clip_norm")

@@ -7,15 +7,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
-from ding.utils import ENV_WRAPPER_REGISTRY
+from ding.utils import ENV_WRAPPER_REGISTRY, default_helper
 
-# Steps before the running statistics are trusted.
+# Steps before the running statistics are used.
 WARM_UP_STEPS = 30
 CLIP_RANGE = (-3.0, 3.0)
 
 
 class RunningMeanStd:
-    """Running mean and standard deviation over batches (Chan et al.'s parallel update).
+    """Running mean and standard deviation over batches, in double precision.
 
     Args:
         epsilon: initial count, and what is added to the standard deviation.
@@ -24,35 +24,25 @@ class RunningMeanStd:
 
     def __init__(self, epsilon: float = 1e-4, shape: tuple[int, ...] = ()) -> None:
         self._epsilon = epsilon
-        self._shape = shape
-        self.reset()
+        self._statistics = default_helper.RunningMeanStd(epsilon, shape)
 
     def reset(self) -> None:
         """Forget everything."""
-        self._mean = np.zeros(self._shape, dtype=np.float64)
-        self._var = np.ones(self._shape, dtype=np.float64)
-        self._count = self._epsilon
+        self._statistics.reset()
 
     def update(self, x: npt.ArrayLike) -> None:
         """Take in a batch ``[B, *shape]``."""
-        x = np.asarray(x, dtype=np.float64)
-        count, mean, var = x.shape[0], x.mean(axis=0), x.var(axis=0)
-        total = self._count + count
-        delta = mean - self._mean
-        square = self._var * self._count + var * count + np.square(delta) * self._count * count / total
-        self._mean = self._mean + delta * count / total
-        self._var = square / total
-        self._count = total
+        self._statistics.update(x)
 
     @property
     def mean(self) -> np.ndarray:
         """Running mean, float64 ``[*shape]``."""
-        return self._mean
+        return self._statistics.moments()[0]
 
     @property
     def std(self) -> np.ndarray:
         """Running standard deviation plus ``epsilon``, float64 ``[*shape]``."""
-        return np.sqrt(self._var) + self._epsilon
+        return np.sqrt(self._statistics.moments()[1]) + self._epsilon
 
 
 class _Float32Obs(gymnasium.ObservationWrapper[Any, Any, Any]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from ding.model.common.head import DiscreteHead, DuelingHead
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, make_encoder, make_head
 from ding.torch_utils.network.rnn import get_lstm
 from ding.utils import MODEL_REGISTRY
+from ding.utils.default_helper import map_nested
 
 
 @MODEL_REGISTRY.register("drqn")
@@ -83,7 +84,7 @@ class DRQN(nn.Module):
 
     def _forward_sequence(self, obs: Any, state: Any, saved_timesteps: Collection[int] | None) -> dict[str, Any]:
         steps, batch_size = _leading_axes(obs)
-        features = self.encoder(_map_tensors(obs, lambda x: x.flatten(0, 1))).reshape(steps, batch_size, -1)
+        features = self.encoder(map_nested(lambda x: x.flatten(0, 1), obs)).reshape(steps, batch_size, -1)
         outputs, hidden, saved = [], [], []
         for step in range(steps):
             out, state = self.rnn(features[step : step + 1], state, list_next_state=False)
@@ -94,7 +95,7 @@ class DRQN(nn.Module):
         rnn_out = torch.cat(outputs)
         rows = (rnn_out + features if self.res_link else rnn_out).flatten(0, 1)
         output = {
-            key: _map_tensors(value, lambda x: x.reshape(steps, batch_size, *x.shape[1:]))
+            key: map_nested(lambda x: x.reshape(steps, batch_size, *x.shape[1:]), value)
             for key, value in self.head(rows).items()
         }
         output.update(next_state=_per_row(state), hidden_state=torch.cat(hidden))
@@ -108,14 +109,6 @@ def _leading_axes(obs: Any) -> tuple[int, int]:
     while isinstance(first, Mapping):
         first = next(iter(first.values()))
     return first.shape[0], first.shape[1]
-
-
-def _map_tensors(value: Any, fn: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _map_tensors(item, fn) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_map_tensors(item, fn) for item in value]
-    return fn(value)
 
 
 def _per_row(state: Mapping[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 import torch
 from torch import nn
+
+from ding.utils.default_helper import did_you_mean
 
 
 class GLU(nn.Module):
@@ -83,8 +84,5 @@ def build_activation(activation: str, inplace: bool | None = None) -> nn.Module 
     if activation == "glu":
         return GLU
     if activation not in _MAKERS:
-        known = sorted([*_MAKERS, "glu"])
-        near = difflib.get_close_matches(str(activation), known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise KeyError(f"unknown activation {activation!r}, known are {known}{hint}")
+        raise KeyError(f"unknown activation {activation!r}.{did_you_mean(activation, [*_MAKERS, 'glu'])}")
     return _MAKERS[activation]()

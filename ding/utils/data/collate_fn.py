@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from ding.utils.default_helper import is_namedtuple
+
 _IGNORE_PREFIX = ("collate_ignore",)
 _STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
-
-
-def _is_namedtuple(value: object) -> bool:
-    return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
 def _stack_arrays(batch: Sequence[np.ndarray]) -> torch.Tensor:
@@ -65,7 +63,7 @@ def default_collate(batch: Sequence[Any], cat_1dim: bool = True, ignore_prefix: 
         if any(len(sample) != len(elem) for sample in batch):
             raise ValueError(f"cannot collate sequences of different lengths: {sorted({len(s) for s in batch})}")
         parts = [default_collate(part, cat_1dim, ignore_prefix) for part in zip(*batch)]
-        return type(elem)(*parts) if _is_namedtuple(elem) else parts
+        return type(elem)(*parts) if is_namedtuple(elem) else parts
     raise TypeError(
         f"cannot collate samples of type {type(elem).__name__}; "
         "expected tensors, arrays, numbers, texts, and dicts, lists or tuples of them"
@@ -162,7 +160,7 @@ def _unflatten(value: Any, size: tuple[int, int]) -> Any:
         return value.reshape(*size, *value.shape[1:])
     if isinstance(value, Mapping):
         return {key: _unflatten(item, size) for key, item in value.items()}
-    if _is_namedtuple(value):
+    if is_namedtuple(value):
         return type(value)(*(_unflatten(item, size) for item in value))
     if isinstance(value, list) and value and isinstance(value[0], str):
         return [value[start : start + size[1]] for start in range(0, len(value), size[1])]
@@ -189,7 +187,7 @@ def diff_shape_collate(batch: Sequence[Any]) -> Any:
         return {key: _with_key(key, diff_shape_collate, [sample[key] for sample in batch]) for key in elem}
     if isinstance(elem, (list, tuple)):
         parts = [diff_shape_collate(part) for part in zip(*batch)]
-        return type(elem)(*parts) if _is_namedtuple(elem) else parts
+        return type(elem)(*parts) if is_namedtuple(elem) else parts
     raise TypeError(f"cannot collate samples of type {type(elem).__name__}")
 
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 import torch
 
 from ding.utils.data.collate_fn import default_collate
+from ding.utils.default_helper import map_nested
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -184,13 +185,7 @@ class AsyncDataLoader:
         return _to_device(batch, self._device) if self._device.type == "cuda" else batch
 
 
-def _to_device(batch: Any, device: torch.device) -> Any:
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, Mapping):
-        return {key: _to_device(value, device) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(_to_device(value, device) for value in batch))
-    if isinstance(batch, (list, tuple)):
-        return type(batch)(_to_device(value, device) for value in batch)
-    return batch
+def _to_device(batch: object, device: torch.device) -> Any:
+    return map_nested(
+        lambda leaf: leaf.to(device, non_blocking=True) if isinstance(leaf, torch.Tensor) else leaf, batch
+    )

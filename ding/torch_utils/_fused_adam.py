@@ -55,7 +55,8 @@ class FusedStep:
             if group.options is not options or len(group.params) != len(options["params"]):
                 return False
             for param, state, *tensors in zip(group.params, group.states, *group.tensors):
-                if optimizer.state.get(param) is not state:
+                held: Any = optimizer.state.get(param)
+                if held is not state:
                     return False
                 if any(state.get(key) is not tensor for key, tensor in zip(_KEYS, tensors)):
                     return False

@@ -225,10 +225,8 @@ class FlatObsWrapper(ObsWrapper):
     def __init__(self, env: AnyEnv, maxStrLen: int = 96) -> None:
         super().__init__(env)
         self.max_str_len = maxStrLen
-        size = (
-            int(np.prod(cast(gymnasium.spaces.Dict, env.observation_space)["image"].shape or ()))
-            + self.CHAR_CODES * maxStrLen
-        )
+        image = cast(gymnasium.spaces.Dict, env.observation_space)["image"]
+        size = int(np.prod(image.shape or ())) + self.CHAR_CODES * maxStrLen
         self.observation_space = _box(0, 255, (size,), np.float32)
         self._mission = ""
         self._codes: np.ndarray | None = None

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
@@ -130,6 +131,14 @@ class EnvWorker:
         self._setup = setup
         self._conn = setup.conn
         self._completions = setup.completions.fileno()
+        self._handlers: dict[str, Callable[..., None]] = {
+            "crash_log": self._on_crash_log,
+            "build": self._on_build,
+            "attach": self._on_attach,
+            "reset": partial(self._attempt, Command.RESET, self._reset),
+            "step": partial(self._attempt, Command.STEP, self._step),
+            "call": partial(self._attempt, Command.CALL, self._call),
+        }
         self._envs: dict[int, Any] = {}
         self._steppers: dict[int, FastStep] = {}
         # Envs with discrete actions that are stepped past their wrapper, and the memory of actions that are one number.
@@ -160,11 +169,11 @@ class EnvWorker:
             return False  # the parent has ended
         if order[0] >= FIRST_STEP:
             env_id = self._setup.env_ids[order[0] - FIRST_STEP]
-            self._attempt(Command.STEP, env_id, self._step_shared, env_id)
+            self._attempt(Command.STEP, self._step_shared, env_id)
             return True
         if order[0] == MESSAGE:
             message: Message = self._conn.recv()
-            getattr(self, f"_on_{message.name}")(*message.args)
+            self._handlers[message.name](*message.args)
             return True
         return False
 
@@ -201,23 +210,14 @@ class EnvWorker:
 
     def _on_build(self) -> None:
         for env_id, env_fn in zip(self._setup.env_ids, self._setup.env_fns):
-            self._attempt(Command.BUILD, env_id, self._build, env_id, env_fn)
-
-    def _on_reset(self, env_id: int, *args: Any) -> None:
-        self._attempt(Command.RESET, env_id, self._reset, env_id, *args)
-
-    def _on_step(self, env_id: int, action: object) -> None:
-        self._attempt(Command.STEP, env_id, self._step, env_id, action)
-
-    def _on_call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> None:
-        self._attempt(Command.CALL, env_id, self._call, env_id, name, args)
+            self._attempt(Command.BUILD, self._build, env_id, env_fn)
 
     # commands
 
-    def _attempt(self, command: int, env_id: int, run: Callable[..., Result], *args: Any) -> None:
+    def _attempt(self, command: Command, run: Callable[..., Result], env_id: int, *args: Any) -> None:
         """Run a command and report its result, also whatever an env raises, ``SystemExit`` too."""
         try:
-            flags, payload = run(*args)
+            flags, payload = run(env_id, *args)
             frame = pickle.dumps(payload, pickle.HIGHEST_PROTOCOL) if flags else b""
         except DataProblem as problem:
             flags, frame = self._failure(Failure(str(problem), "", "data"))

@@ -54,17 +54,12 @@ def _powers(gamma: float, count: int, dtype: torch.dtype, device: torch.device) 
     return torch.tensor([gamma**i for i in range(count)], dtype=dtype, device=device)
 
 
-def _check_steps(reward: torch.Tensor, nstep: int) -> None:
+def _summed_reward(reward: torch.Tensor, gamma: Gamma, nstep: int) -> tuple[torch.Tensor, float | torch.Tensor]:
+    """Discounted sum of the rewards ``[n, B, ...]`` and the discount of what follows them."""
     # AssertionError is the public contract here; raised explicitly so that `python -O` keeps it.
     if reward.shape[0] != nstep:
         raise AssertionError(f"reward must have nstep={nstep} rows (time first), got shape {tuple(reward.shape)}")
-
-
-def _summed_reward(reward: torch.Tensor, gamma: Gamma, nstep: int) -> tuple[torch.Tensor, float | torch.Tensor]:
-    """Discounted sum of the rewards ``[n, B, ...]`` and the discount of what follows them."""
     if isinstance(gamma, float):
-        if nstep == 1:
-            return reward[0], gamma
         if not reward.is_floating_point():
             reward = reward.to(torch.get_default_dtype())  # whole numbers would round the discounts to 0
         powers = _powers(gamma, nstep, reward.dtype, reward.device)
@@ -114,9 +109,7 @@ def nstep_return(
     ``TypeError`` for another type of ``gamma``.
     """
     reward, next_value, done = data
-    _check_steps(reward, nstep)
-    total, discount = _summed_reward(reward, gamma, nstep)
-    return bootstrap(total, next_value, done, discount if value_gamma is None else value_gamma)
+    return td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
 
 
 def td_target(
@@ -129,10 +122,13 @@ def td_target(
     value_gamma: ValueGamma,
 ) -> torch.Tensor:
     """n-step target, also for rewards ``[B]`` that are summed already (``cum_reward``)."""
-    if not cum_reward:
-        return nstep_return(nstep_return_data(reward, next_value, done), gamma, nstep, value_gamma)
-    if value_gamma is None:
-        if not isinstance(gamma, float):
-            raise TypeError(f"gamma must be a float with cum_reward, got {type(gamma).__name__}")
-        value_gamma = gamma**nstep
-    return bootstrap(reward, next_value, done, value_gamma)
+    if cum_reward:
+        if value_gamma is None:
+            if not isinstance(gamma, float):
+                raise TypeError(f"gamma must be a float with cum_reward, got {type(gamma).__name__}")
+            value_gamma = gamma**nstep
+        return bootstrap(reward, next_value, done, value_gamma)
+    if nstep == 1 and len(reward) == 1 and isinstance(gamma, float):
+        return bootstrap(reward[0], next_value, done, gamma if value_gamma is None else value_gamma)
+    total, discount = _summed_reward(reward, gamma, nstep)
+    return bootstrap(total, next_value, done, discount if value_gamma is None else value_gamma)

@@ -1,12 +1,16 @@
-"""Life cycles, random tokens and small helpers for functions."""
+"""Life cycles, random tokens, counters and small helpers for functions."""
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
+import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+SnapshotT = TypeVar("SnapshotT")
 Self = TypeVar("Self", bound="ControllableContext")
 
 
@@ -74,3 +78,23 @@ class ControllableService(ControllableContext):
         """``shutdown`` and ``join``."""
         self.shutdown()
         self.join()
+
+
+class Counters:
+    """Named counters, all zero at first. All methods are atomic."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, name: str, amount: int = 1) -> None:
+        """Count."""
+        with self._lock:
+            self._counts[name] += amount
+
+    def snapshot(self, cls: type[SnapshotT], **values: Any) -> SnapshotT:
+        """A dataclass ``cls`` with the counters of its fields, and ``values``."""
+        with self._lock:
+            for spec in dataclasses.fields(cls):  # type: ignore[arg-type]
+                values.setdefault(spec.name, self._counts[spec.name])
+        return cls(**values)

@@ -1,38 +1,126 @@
-"""The transport over HTTP/1.1, perhaps with TLS."""
+"""The transport over HTTP/1.1, perhaps with TLS: kept-alive connections, and a deadline for each whole request."""
 
 from __future__ import annotations
 
+import http.client
+import selectors
+import ssl
+import threading
+import time
 from collections.abc import Mapping
+from typing import Any
 
+from ding.interaction.base.addresses import join_http_address
 from ding.interaction.base.endpoint import Endpoint
-from ding.interaction.base.http_client import HttpConnections
 from ding.interaction.base.inproc import default_network
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.transport import Server, Transport, Wire
 from ding.interaction.errors import UnreachableError
+from ding.interaction.exception.response import HTTPError
 from ding.interaction.values import ResponseValues
-from ding.interaction.wire import dumps
+from ding.interaction.wire import dumps, loads
+
+_KEPT_CONNECTIONS = 32
+
+
+class HttpResponse:
+    """An answer: its status and its body."""
+
+    def __init__(self, status_code: int, content: bytes) -> None:
+        self.status_code = status_code
+        self.content = content
+
+    def json(self) -> Any:
+        """The decoded body; raises ``WireError`` when it is no JSON."""
+        return loads(self.content)
+
+    def raise_for_status(self) -> None:
+        """Raise ``HTTPError`` for a status of 400 or more."""
+        if self.status_code >= 400:
+            raise HTTPError(f"the answer has the status {self.status_code}", self)
 
 
 class HttpWire(Wire):
-    """A wire over kept-alive connections."""
+    """The kept-alive connections to one server; may be used by several threads.
 
-    def __init__(self, connections: HttpConnections) -> None:
-        self._connections = connections
+    The environment is not looked at (no proxies, no netrc), redirects are not followed, cookies are not kept.
+    """
+
+    def __init__(
+        self, host: str, port: int, https: bool = False, path: str | None = None, tls: TlsConfig | None = None
+    ) -> None:
+        self.address = join_http_address(host, port, https, path)
+        self._target = (host.strip("[]"), port)
+        self._path = f"/{(path or '').strip('/')}".rstrip("/")
+        self._context = None if not https else ssl.create_default_context() if tls is None else tls.client_context()
+        self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+        self._closed = False
 
     def send(
         self, method: str, path: str, data: object, headers: Mapping[str, str], timeout_s: float
     ) -> ResponseValues:
         """See ``Wire.send``."""
-        response = self._connections.send(method, path, dumps({} if data is None else data), headers, timeout_s)
+        response = self.exchange(method, path, dumps({} if data is None else data), headers, timeout_s)
         try:
             return ResponseValues.from_body(response.status_code, response.content)
         except ValueError as error:
-            raise UnreachableError(f"{method} {self._connections.address}{path}: the answer is no JSON") from error
+            raise UnreachableError(f"{method} {self.address}{path}: the answer is no JSON") from error
+
+    def exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float
+    ) -> HttpResponse:
+        """Send one request, once, and return the answer, whatever its status.
+
+        Raises:
+            UnreachableError: there was no answer within ``timeout_s`` seconds; the request may have arrived.
+        """
+        path = f"{self._path}/{path.lstrip('/')}"
+        deadline = time.monotonic() + timeout_s
+        connection = self._take(timeout_s)
+        try:
+            if connection.sock is None:
+                connection.connect()
+            connection.sock.settimeout(_left(deadline))
+            connection.request(method, path, body, {"Content-Type": "application/json", **headers})
+            connection.sock.settimeout(_left(deadline))
+            with connection.getresponse() as response:
+                answer = HttpResponse(response.status, response.read())
+            if connection.sock is not None:  # else the server has asked to close it
+                self._keep(connection)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            connection.close()
+            text = f"{method} {self.address}/{path.lstrip('/')}: {type(error).__name__}: {error}"
+            raise UnreachableError(text) from error
+        return answer
 
     def close(self) -> None:
-        """Close the kept connections."""
-        self._connections.close()
+        """Close the kept connections; one that is in use is closed after its request."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _take(self, timeout_s: float) -> http.client.HTTPConnection:
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                break
+            if not _has_ended(connection):
+                return connection
+            connection.close()
+        if self._context is None:
+            return http.client.HTTPConnection(*self._target, timeout=timeout_s)
+        return http.client.HTTPSConnection(*self._target, timeout=timeout_s, context=self._context)
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < _KEPT_CONNECTIONS:
+                self._idle.append(connection)
+                return
+        connection.close()
 
 
 class HttpTransport(Transport):
@@ -51,7 +139,7 @@ class HttpTransport(Transport):
 
     def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:
         """See ``Transport.open``."""
-        return HttpWire(HttpConnections(host, port, https, path, self._tls))
+        return HttpWire(host, port, https, path, self._tls)
 
 
 def resolve_transport(transport: Transport | str | None, tls: TlsConfig | None) -> Transport:
@@ -69,3 +157,17 @@ def resolve_transport(transport: Transport | str | None, tls: TlsConfig | None) 
     if transport == "inproc":
         return default_network()
     raise ValueError(f"transport must be 'http', 'inproc' or a Transport, got {transport!r}")
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def _has_ended(connection: http.client.HTTPConnection) -> bool:
+    """Whether the server has closed an idle connection: nothing else makes it readable."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        return bool(selector.select(0))

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ding.interaction.base.common import translate_dict_func
-from ding.interaction.base.http_client import HttpConnections, HttpResponse
+from ding.interaction.base.http import HttpResponse, HttpWire
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.config import (
     DEFAULT_REQUEST_RETRIES,
@@ -26,12 +26,12 @@ class HttpEngine:
     def __init__(
         self, host: str, port: int, https: bool = False, path: str | None = None, *, tls: TlsConfig | None = None
     ) -> None:
-        self._connections = HttpConnections(host, port, https, path, tls)
+        self._wire = HttpWire(host, port, https, path, tls)
 
     @property
     def address(self) -> str:
         """Scheme, host, port and base path."""
-        return self._connections.address
+        return self._wire.address
 
     def request(
         self,
@@ -62,7 +62,7 @@ class HttpEngine:
             path = f"{path}?{urlencode(params)}"
         while True:
             try:
-                response = self._connections.send(method, path, body, headers or {}, timeout_s)
+                response = self._wire.exchange(method, path, body, headers or {}, timeout_s)
                 break
             except UnreachableError:
                 if left <= 0:
@@ -75,7 +75,7 @@ class HttpEngine:
 
     def close(self) -> None:
         """Close the kept connections."""
-        self._connections.close()
+        self._wire.close()
 
 
 def get_http_engine_class(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from ding.interaction.base.addresses import get_host_ip, join_http_address
 from ding.interaction.base.checks import Checks
-from ding.interaction.base.common import ControllableService
-from ding.interaction.base.counters import Counters
+from ding.interaction.base.common import ControllableService, Counters
 from ding.interaction.base.endpoint import Answer, Call, Endpoint
 from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ding.interaction.base.counters import Counters
+from ding.interaction.base.common import Counters
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ding.interaction.base.counters import Counters
+from ding.interaction.base.common import Counters
 from ding.interaction.base.transport import Client, Target
 from ding.interaction.master._callbacks import CallbackThread
 from ding.interaction.master._registry import Registry

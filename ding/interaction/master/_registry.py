@@ -7,7 +7,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from ding.interaction.base.counters import Counters
+from ding.interaction.base.common import Counters
 from ding.interaction.master._callbacks import CallbackThread
 from ding.interaction.master.base import MasterHooks
 

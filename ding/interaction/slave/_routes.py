@@ -7,7 +7,7 @@ from typing import Any
 
 from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.checks import Checks
-from ding.interaction.base.counters import Counters
+from ding.interaction.base.common import Counters
 from ding.interaction.base.endpoint import Answer, Call, Endpoint
 from ding.interaction.base.token import same_token
 from ding.interaction.base.transport import Client

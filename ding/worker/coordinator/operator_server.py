@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ding.interaction import InteractionError
 from ding.interaction.base import split_http_address
-from ding.interaction.base.http_client import HttpConnections
+from ding.interaction.base.http import HttpWire
 from ding.interaction.messages import convert
 from ding.interaction.wire import dumps, loads
 from ding.utils import did_you_mean
@@ -59,7 +59,7 @@ class OperatorServer:
         namespace: str | None = None,
         name: str | None = None,
     ) -> None:
-        self._connections = HttpConnections(host, port or (443 if https else 80), https)
+        self._wire = HttpWire(host, port or (443 if https else 80), https)
         self._api_version = api_version.strip("/")
         environ = os.environ
         self._namespace = environ.get("KUBERNETES_POD_NAMESPACE", "default") if namespace is None else namespace
@@ -99,7 +99,7 @@ class OperatorServer:
 
     def close(self) -> None:
         """Close the connections."""
-        self._connections.close()
+        self._wire.close()
 
     def _who(self) -> dict[str, str]:
         return {"namespace": self._namespace, self._worker_type: self._name}
@@ -109,10 +109,10 @@ class OperatorServer:
     ) -> OperatorAnswer:
         path = f"/{self.api_version}{path}?{urlencode(params)}" if params else f"/{self.api_version}{path}"
         try:
-            response = self._connections.send(method, path, None if body is None else dumps(body), {}, _TIMEOUT_S)
+            response = self._wire.exchange(method, path, None if body is None else dumps(body), {}, _TIMEOUT_S)
             answer = convert(loads(response.content), _Body, "answer")
         except (InteractionError, ValueError) as error:
-            raise OperatorError(f"{method} {self._connections.address}{path}: {error}") from error
+            raise OperatorError(f"{method} {self._wire.address}{path}: {error}") from error
         return OperatorAnswer(answer.success, answer.code, answer.message or "", answer.data)
 
 

@@ -202,4 +202,6 @@ def test_a_request_that_takes_too_long_is_given_up(service, monkeypatch):
     monkeypatch.setattr("ding.interaction.base.server.MAX_REQUEST_SECONDS", 0.1)
     with socket.create_connection(("127.0.0.1", service.port), timeout=WAIT_S) as slow:
         slow.sendall(b"GET /ping HTTP/1.1\r\n")
+        time.sleep(0.3)
+        slow.sendall(b"Channel: 0\r\n")
         assert slow.recv(100).startswith(b"HTTP/1.1 408")

@@ -1,12 +1,11 @@
-"""The transport over HTTP/1.1, perhaps with TLS: kept-alive connections, and a deadline for each whole request."""
+"""The transport over HTTP/1.1, perhaps with TLS: kept-alive connections, and a time-out for each wait."""
 
 from __future__ import annotations
 
 import http.client
-import selectors
+import select
 import ssl
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,17 +72,12 @@ class HttpWire(Wire):
         """Send one request, once, and return the answer, whatever its status.
 
         Raises:
-            UnreachableError: there was no answer within ``timeout_s`` seconds; the request may have arrived.
+            UnreachableError: no answer, or none for ``timeout_s`` seconds; the request may have arrived.
         """
         path = f"{self._path}/{path.lstrip('/')}"
-        deadline = time.monotonic() + timeout_s
         connection = self._take(timeout_s)
         try:
-            if connection.sock is None:
-                connection.connect()
-            connection.sock.settimeout(_left(deadline))
             connection.request(method, path, body, {"Content-Type": "application/json", **headers})
-            connection.sock.settimeout(_left(deadline))
             with connection.getresponse() as response:
                 answer = HttpResponse(response.status, response.read())
             if connection.sock is not None:  # else the server has asked to close it
@@ -107,13 +101,14 @@ class HttpWire(Wire):
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
-                break
+                if self._context is None:
+                    return _Connection(*self._target, timeout=timeout_s)
+                return _TlsConnection(*self._target, timeout=timeout_s, context=self._context)
             if not _has_ended(connection):
+                if connection.sock.gettimeout() != timeout_s:
+                    connection.sock.settimeout(timeout_s)
                 return connection
             connection.close()
-        if self._context is None:
-            return http.client.HTTPConnection(*self._target, timeout=timeout_s)
-        return http.client.HTTPSConnection(*self._target, timeout=timeout_s, context=self._context)
 
     def _keep(self, connection: http.client.HTTPConnection) -> None:
         with self._lock:
@@ -159,15 +154,28 @@ def resolve_transport(transport: Transport | str | None, tls: TlsConfig | None) 
     raise ValueError(f"transport must be 'http', 'inproc' or a Transport, got {transport!r}")
 
 
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("timed out")
-    return left
+class _Connection(http.client.HTTPConnection):
+    """Sends a request all at once: where another thread computes, each system call waits for the interpreter."""
+
+    _unsent = b""
+
+    def send(self, data: Any) -> None:
+        """Keep a part of a request."""
+        self._unsent += data
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        """Send the request, and wait for the head of the answer."""
+        request, self._unsent = self._unsent, b""
+        super().send(request)
+        return super().getresponse()
+
+
+class _TlsConnection(_Connection, http.client.HTTPSConnection):
+    """The same over TLS."""
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
     """Whether the server has closed an idle connection: nothing else makes it readable."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection.sock, selectors.EVENT_READ)
-        return bool(selector.select(0))
+    readable = select.poll()
+    readable.register(connection.sock, select.POLLIN)
+    return bool(readable.poll(0))

@@ -37,7 +37,6 @@ log = logging.getLogger(__name__)
 
 _MAX_HEADER_BYTES = 16 * 2**10
 _MAX_IDLE_CONNECTIONS = 900  # below the usual limit of 1024 open files of a process
-_IDLE_CONNECTION_SECONDS = 60
 # A request occupies a thread from its first byte on; where clients are slow there are more and more of them.
 _THREADS = 4
 _MAX_THREADS = 256
@@ -65,22 +64,16 @@ def _refusal(status: int) -> ResponsibleException:
 
 
 class _PatientSocket:
-    """The reading side of a socket: all reads of one request together take ``MAX_REQUEST_SECONDS`` at most."""
+    """The reading side of a socket; nothing more is read for a request after ``MAX_REQUEST_SECONDS``."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._timeout = connection.gettimeout()
         self.deadline = 0.0
 
     def recv_into(self, buffer: bytearray | memoryview) -> int:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+        if time.monotonic() > self.deadline:
             raise TimeoutError("timed out")
-        self._connection.settimeout(left)
-        try:
-            return self._connection.recv_into(buffer)
-        finally:
-            self._connection.settimeout(self._timeout)
+        return self._connection.recv_into(buffer)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -121,15 +114,14 @@ class _Request(HTTPRequest):
         self.send(number, dumps(AnswerBody(False, *_REFUSALS[number])), close=True)
 
     def send(self, status: int, body: bytes, close: bool) -> None:
-        """Send an answer."""
-        self.close_connection = self.conn.lingers = close
-        self.status = f"{status} {HTTPStatus(status).phrase}".encode("ascii")  # type: ignore[assignment]  # so it is sent
-        self.outheaders += [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body))]
-        if close:
-            self.response_protocol = "HTTP/1.1"
+        """Send an answer, all at once: where another thread computes, each system call waits for the interpreter."""
+        self.conn.lingers = close
+        self.close_connection = close or self.close_connection or not self.server.can_add_keepalive_connection
+        ending = "Connection: close\r\n\r\n" if self.close_connection else "\r\n"
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
+        self.sent_headers = True
         try:
-            self.ensure_headers_sent()
-            self.write(body)
+            self.conn.wfile.write(f"{head}Content-Length: {len(body)}\r\n{ending}".encode("ascii") + body)
         except OSError as error:
             log.debug("an answer could not be sent: %s", error)
             self.close_connection = True
@@ -147,9 +139,13 @@ class _Gateway(Gateway):
         request = self.req
         path = request.path.decode("utf-8", "replace")
         status, body = self._endpoint.handle(request.method.decode("latin-1"), path, self, self._read_body)
-        chunked = request.chunked_read and not request.rfile.closed
-        unread = chunked or (status >= 400 and request.rfile.remaining > 0)
-        request.send(status, b"" if request.method == b"HEAD" else body, request.close_connection or unread)
+        unread = request.chunked_read and not request.rfile.closed
+        if not request.chunked_read and request.rfile.remaining > 0:
+            if status < 400:
+                request.rfile.read()
+            else:
+                unread = True
+        request.send(status, b"" if request.method == b"HEAD" else body, unread)
 
     def get(self, key: str, /) -> str | None:
         """The value of a header, or None."""
@@ -233,7 +229,7 @@ class _Tls(Adapter):
 class _Server(HTTPServer):
     ConnectionClass = _Connection
     version = "ding"
-    timeout = _IDLE_CONNECTION_SECONDS
+    timeout = int(MAX_REQUEST_SECONDS)
     expiration_interval = _LOOK_SECONDS
     shutdown_timeout = _CLOSE_SECONDS
     keep_alive_conn_limit = _MAX_IDLE_CONNECTIONS

@@ -35,7 +35,7 @@ PACKAGE = str(ROOT / "ding") + os.sep
 PARTS = ("rollout", "parallel", "interaction", "worker", "data")
 CONFIG = "configs/cartpole/parallel/cartpole_dqn_config.py"
 WARM_UP_ITERS = 200
-TRACED_ITERS = 200
+TRACED_ITERS = 800
 # Seen less often, a function was called where the tracing began, or in an exceptional case.
 LEAST_CALLS = 3
 _DEPTH = 4

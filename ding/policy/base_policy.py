@@ -10,7 +10,7 @@ from easydict import EasyDict
 
 from ding.data import EnvBatch, TransitionBatch
 from ding.data.roles import ByEnv, Samples, StateDict
-from ding.model import create_model
+from ding.model import IModelWrapper, create_model
 from ding.policy import _modes
 from ding.policy._distributed import average_gradients, broadcast_module
 from ding.policy.common_utils import default_preprocess_learn, float_columns, output_column
@@ -337,10 +337,14 @@ class Policy(ABC):
         Returns:
             The outputs as columns on the CPU, ``action`` as ``[N, 1]`` for one discrete action.
         """
-        if self._model.training:
-            self._model.eval()
-        with torch.no_grad():
-            output = model.forward(float_columns(data.columns, self._device), **kwargs)
+        arrays = model.array_forward(data.columns, **kwargs) if isinstance(model, IModelWrapper) else None
+        if arrays is not None:
+            output = {key: torch.from_numpy(value) for key, value in arrays.items()}
+        else:
+            if self._model.training:
+                self._model.eval()
+            with torch.no_grad():
+                output = model.forward(float_columns(data.columns, self._device), **kwargs)
         return EnvBatch.unchecked(data.env_ids, {key: output_column(value) for key, value in output.items()})
 
     # Attributes that others read and set.

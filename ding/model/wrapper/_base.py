@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from torch import nn
 
+from ding.model.template.array_forward import array_logit
 from ding.utils import did_you_mean
 
 
@@ -29,6 +31,18 @@ class IModelWrapper:
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the wrapped model."""
         return self._model.forward(*args, **kwargs)
+
+    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """What ``forward`` gives for float32 ``obs`` ``[N, features]``, as arrays and without gradients.
+
+        Returns:
+            ``None`` where there is no such form (see :func:`array_logit`); no random number was drawn then.
+        """
+        return None
+
+    def _array_logit(self, obs: object) -> np.ndarray | None:
+        inner = self._model
+        return array_logit(inner._model, obs) if type(inner) is BaseModelWrapper else None
 
     def reset(self, data_id: list[int] | None = None, **kwargs: Any) -> None:
         """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""

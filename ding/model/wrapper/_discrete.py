@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -86,6 +87,11 @@ class ArgmaxSampleWrapper(IModelWrapper):
         output["action"] = actions[0] if single else actions
         return output
 
+    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The same over arrays."""
+        logit = None if kwargs else self._array_logit(obs)
+        return None if logit is None else {"logit": logit, "action": logit.argmax(1)}
+
 
 class MultinomialSampleWrapper(IModelWrapper):
     """``multinomial_sample``: adds ``action``, drawn from ``softmax(logit / alpha)`` of the allowed ones."""
@@ -136,6 +142,18 @@ class EpsGreedySampleWrapper(IModelWrapper):
             action = [choose(logit, mask, eps, exploit) for logit, mask in zip(logits, masks)]
             action = action[0] if single else action
         return self._output(output, action)
+
+    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The same over arrays: the same actions from the same state of torch's generator."""
+        plain = type(self) is EpsGreedySampleWrapper and not self._reference_numerics
+        if not plain or list(kwargs) != ["eps"] or isinstance(kwargs["eps"], Mapping):
+            return None
+        logit = self._array_logit(obs)
+        if logit is None:
+            return None
+        explore = torch.rand(len(logit)).numpy() < kwargs["eps"]
+        random = torch.randint(logit.shape[1], (len(logit),)).numpy()
+        return {"logit": logit, "action": np.where(explore, random, logit.argmax(1))}
 
     def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
         """What to do when not exploring; takes its own arguments out of ``kwargs``."""

@@ -15,6 +15,7 @@ from ding.torch_utils._fused_adam import FusedStep
 from ding.torch_utils._grad_guard import Guard, check_choice, clip_gradients, grads_of, ignore_gradients, total_norm
 
 _OPTIM_TYPES = ("adam", "adamw")
+_SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_fused")
 _TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 _Loss = TypeVar("_Loss")
 
@@ -51,6 +52,11 @@ class _GuardedOptimizer(Optimizer):
     _clip: Guard | None
     _ignore: Guard | None
     _grad_norm_type: float | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy gets: torch's part, which leaves out the attributes of subclasses, and the settings of these."""
+        own = {name: vars(self)[name] for name in _SETTINGS if name in vars(self)}
+        return {**super().__getstate__(), **own}
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
@@ -135,6 +141,11 @@ class Adam(_GuardedOptimizer, torch.optim.Adam):
         super().__init__(
             groups, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, fused=self._fused
         )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become the copy; the tensors of its steps are collected anew."""
+        super().__setstate__(state)
+        self._fused_step = FusedStep()
 
     def _update(self) -> None:
         if not self._decoupled:

@@ -287,3 +287,19 @@ def test_a_compiled_update_makes_the_same_step():
         update(models[0], optimizers[0])
         compiled(models[1], optimizers[1])
     assert_same_parameters(*models)
+
+
+@pytest.mark.parametrize("cls", [Adam, RMSprop])
+def test_a_copy_of_a_model_and_its_optimizer_makes_the_same_steps(cls):
+    model = network()
+    optimizer = cls(model.parameters(), lr=0.1, grad_clip_type="clip_value", clip_value=0.2)
+    pairs = [(model, optimizer)]
+    for step in range(4):
+        if step == 2:
+            pairs.append(copy.deepcopy(pairs[0]))
+        for one, its_optimizer in pairs:
+            for param in one.parameters():
+                param.grad = torch.full_like(param, step + 1.0)
+            its_optimizer.step()
+    assert_same_parameters(*(one for one, _ in pairs))
+    assert all(param.grad.max() == 0.2 for one, _ in pairs for param in one.parameters())

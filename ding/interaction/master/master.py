@@ -23,9 +23,9 @@ from ding.interaction.errors import ServiceClosed
 from ding.interaction.exception.master import MasterErrorCode
 from ding.interaction.exception.slave import get_slave_exception_by_error
 from ding.interaction.master._callbacks import CallbackThread
+from ding.interaction.master._master_routes import MasterRoutes
 from ding.interaction.master._parts import MasterParts
 from ding.interaction.master._registry import Registry
-from ding.interaction.master._routes import MasterRoutes
 from ding.interaction.master.base import MasterHooks
 from ding.interaction.master.connection import Connection
 

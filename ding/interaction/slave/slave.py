@@ -27,7 +27,7 @@ from ding.interaction.exception.slave import SlaveErrorCode
 from ding.interaction.messages import Enrol, Process, Result, TaskName
 from ding.interaction.slave._enrol import Announcer
 from ding.interaction.slave._link import Link, LinkState
-from ding.interaction.slave._routes import SlaveHooks, SlaveRoutes
+from ding.interaction.slave._slave_routes import SlaveHooks, SlaveRoutes
 from ding.interaction.slave._slots import Job, Outcome, TaskSlots
 from ding.interaction.slave.action import TaskFail, failure_report
 

@@ -69,8 +69,8 @@ class BaseCommander(Configurable):
         """A learner task was dropped."""
         self._learner_task_space.release_space()
 
-    def update_learner_info(self, task_id: str, info: dict[str, Any]) -> None:
-        """What a train iteration brought."""
+    def update_learner_info(self, task_id: str, info: dict[str, Any]) -> bool | None:
+        """What a train iteration brought; returns True when :meth:`state_dict` has to be written down at once."""
 
     def increase_collector_task_space(self) -> None:
         """One more collector task at a time."""

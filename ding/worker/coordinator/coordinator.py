@@ -359,7 +359,8 @@ class Coordinator(Configurable):
             return
         self._learner_step = int(info.get("learner_step", self._learner_step))
         with self._commander_lock:
-            self._commander.update_learner_info(task_id, info)
+            if self._commander.update_learner_info(task_id, info):
+                self._save()
 
     def deal_with_learner_judge_finish(self, task_id: str, info: dict[str, Any]) -> bool:
         """Whether a learner is done.

@@ -122,11 +122,12 @@ class OneVsOneCommander(SoloCommander):
         super().notify_fail_collector_task(task)
         self._current_player_id.pop(task["task_id"], None)
 
-    def update_learner_info(self, task_id: str, info: dict[str, Any]) -> None:
+    def update_learner_info(self, task_id: str, info: dict[str, Any]) -> bool:
+        """Returns True when a snapshot of the player was made: a restarted coordinator must know it."""
         super().update_learner_info(task_id, info)
         player_id = self._active_player.player_id
         self._league.update_active_player({"player_id": player_id, "train_iteration": info.get("learner_step", 0)})
-        self._league.judge_snapshot(player_id)
+        return self._league.judge_snapshot(player_id)
 
     def _snapshot_weights(self, source: str, target: str) -> None:
         """Copy the newest weights of a player to those of a snapshot, through the weight plane."""

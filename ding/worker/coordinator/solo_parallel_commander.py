@@ -199,9 +199,10 @@ class SoloCommander(BaseCommander):
         super().notify_fail_learner_task(task)
         self._forget_learner()
 
-    def update_learner_info(self, task_id: str, info: dict[str, Any]) -> None:
+    def update_learner_info(self, task_id: str, info: dict[str, Any]) -> bool | None:
         # Only what settings depend on: an info also holds the priorities of a batch.
         self._learner_step = {"learner_step": info.get("learner_step", 0)}
+        return None
 
     # ------------------------------------------------------------------ restart and reports
 

@@ -380,6 +380,20 @@ def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path
     assert Counter(plane.released) == Counter(collector.produced)
 
 
+def test_what_a_commander_must_not_lose_is_written_down_at_once(tmp_path, monkeypatch):
+    journal = Journal(str(tmp_path / "coordinator.sqlite"))
+    with Run(journal=journal) as run:
+        learned = run.commander.learner_info["learner_task_id1"]
+        monkeypatch.setattr(run.commander, "state_dict", lambda: {"learned": len(learned)})
+        monkeypatch.setattr(
+            run.commander, "update_learner_info", lambda _, info: learned.append(info) or len(learned) == 3
+        )
+        run.hub.join(FakeCollector("c0", total=10**6))
+        run.hub.join(FakeLearner(iterations=10**6))
+        wait_until(lambda: len(learned) > 5)
+        assert journal.load().values["commander"] == {"learned": 3}
+
+
 def test_a_task_does_not_get_the_buffer_of_the_one_before_that_is_about_to_be_closed():
     with Run(learner_tasks=2) as run:
         shut, ended, pause = run.coordinator.buffers.shut, [], threading.Event()

@@ -244,10 +244,10 @@ def test_snapshots_are_taken_through_the_weight_plane_and_survive_a_restart(tmp_
 
     commander = one_vs_one()
     commander.get_learner_task()
-    commander.update_learner_info("t", {"learner_step": 25})
+    assert not commander.update_learner_info("t", {"learner_step": 25})
     assert commander.league.historical_players_ids == [], "nothing was published yet"
     FileWeightPlane(".", "naive_sp_player_default_0_ckpt.pth").publish({"model": {"w": torch.ones(2)}}, 25)
-    commander.update_learner_info("t", {"learner_step": 26})
+    assert commander.update_learner_info("t", {"learner_step": 26}), "to be written down at once"
     assert commander.league.historical_players_ids == ["naive_sp_player_default_0_26_historical"]
     copied = FileWeightPlane(".", "naive_sp_player_default_0_ckpt_26.pth").fetch()
     assert copied.version == 25

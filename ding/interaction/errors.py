@@ -5,9 +5,9 @@ Exceptions::
     Exception
     └── InteractionError
         ├── ResponseException              the peer answered with an error; has status_code, code, message, data
-        │   ├── MasterResponseException    ... one class per MasterErrorCode (exception/master.py)
-        │   ├── SlaveResponseException     ... one class per SlaveErrorCode (exception/slave.py)
-        │   └── ProtocolResponseException  ... one class per ProtocolErrorCode (exception/protocol.py)
+        │   ├── MasterResponseException    ... one class per MasterErrorCode (exception/response.py)
+        │   ├── SlaveResponseException     ... one class per SlaveErrorCode (same module)
+        │   └── ProtocolResponseException  ... one class per ProtocolErrorCode (same module)
         ├── HTTPError                      an ``HttpEngine`` got an error answer; has the answer as ``response``
         ├── UnreachableError               no answer: refused, reset, timed out (also a ConnectionError)
         ├── ConnectionLost                 the connection to a slave is over (also a ConnectionError)

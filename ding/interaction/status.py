@@ -10,7 +10,7 @@ from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.token import TokenGuard, resolve_run_token
 from ding.interaction.base.transport import Client, Transport
 from ding.interaction.config import DEFAULT_MASTER_PORT
-from ding.interaction.exception.master import get_master_exception_by_error
+from ding.interaction.exception.response import get_master_exception_by_error
 
 
 def fetch_status(

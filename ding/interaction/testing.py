@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.transport import Server, Transport, Wire
 from ding.interaction.errors import UnreachableError
-from ding.interaction.values import ResponseValues
+from ding.interaction.messages import ResponseValues
 
 #: What may happen to a request: it never arrives; it arrives but the answer does not; it arrives twice.
 FAULTS = ("drop_request", "drop_answer", "duplicate")

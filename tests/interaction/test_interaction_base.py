@@ -50,7 +50,7 @@ from ding.interaction.exception import (
     WireError,
     get_slave_exception_by_error,
 )
-from ding.interaction.wire import dumps, loads
+from ding.interaction.messages import dumps, loads
 
 WAIT_S = 20.0
 

@@ -13,7 +13,7 @@ from ding.interaction.exception import (
     get_master_exception_by_error,
     get_slave_exception_by_error,
 )
-from ding.interaction.values import ResponseValues
+from ding.interaction.messages import ResponseValues
 
 WAIT_S = 20.0
 RUN_TOKEN = "0123456789abcdef" * 4

@@ -18,4 +18,4 @@ from ding.interaction.base.token import read_run_token as read_run_token
 from ding.interaction.base.token import resolve_run_token as resolve_run_token
 from ding.interaction.base.token import write_run_token as write_run_token
 from ding.interaction.base.transport import Transport as Transport
-from ding.interaction.values import get_values_from_response as get_values_from_response
+from ding.interaction.messages import get_values_from_response as get_values_from_response

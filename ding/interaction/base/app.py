@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ding.interaction.messages import AnswerBody
-from ding.interaction.wire import dumps
+from ding.interaction.messages import AnswerBody, dumps
 
 if TYPE_CHECKING:
     from flask import Response

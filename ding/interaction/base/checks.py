@@ -9,8 +9,7 @@ from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.common import random_token
 from ding.interaction.base.endpoint import Call
 from ding.interaction.base.token import same_token
-from ding.interaction.exception.master import MasterErrorCode
-from ding.interaction.exception.slave import SlaveErrorCode
+from ding.interaction.exception.response import MasterErrorCode, SlaveErrorCode
 
 _CHANNEL = re.compile(r"-?[0-9]{1,9}")
 

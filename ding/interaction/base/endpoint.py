@@ -14,9 +14,8 @@ from ding.interaction.base.app import ResponsibleException
 from ding.interaction.base.token import TokenGuard
 from ding.interaction.config import MAX_BODY_BYTES
 from ding.interaction.errors import SchemaError, WireError
-from ding.interaction.exception.protocol import ProtocolErrorCode
-from ding.interaction.messages import AnswerBody, MessageT, convert
-from ding.interaction.wire import dumps, loads
+from ding.interaction.exception.response import ProtocolErrorCode
+from ding.interaction.messages import AnswerBody, MessageT, convert, dumps, loads
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.transport import Server, Transport, Wire
 from ding.interaction.errors import UnreachableError
 from ding.interaction.exception.response import HTTPError
-from ding.interaction.values import ResponseValues
-from ding.interaction.wire import dumps, loads
+from ding.interaction.messages import ResponseValues, dumps, loads
 
 _KEPT_CONNECTIONS = 32
 

@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.transport import Server, Transport, Wire
 from ding.interaction.errors import PortTakenError, UnreachableError
-from ding.interaction.exception.protocol import ProtocolErrorCode
-from ding.interaction.values import ResponseValues
-from ding.interaction.wire import dumps
+from ding.interaction.exception.response import ProtocolErrorCode
+from ding.interaction.messages import ResponseValues, dumps
 
 _FIRST_EPHEMERAL_PORT = 49152
 

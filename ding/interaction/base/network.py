@@ -17,7 +17,7 @@ from ding.interaction.config import (
 )
 from ding.interaction.errors import UnreachableError
 from ding.interaction.exception.response import HTTPError
-from ding.interaction.wire import dumps
+from ding.interaction.messages import dumps
 
 
 class HttpEngine:

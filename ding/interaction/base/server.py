@@ -29,9 +29,8 @@ from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.transport import Server
 from ding.interaction.config import GLOBAL_HOST, MAX_REQUEST_SECONDS
 from ding.interaction.errors import PortTakenError
-from ding.interaction.exception.protocol import ProtocolErrorCode
-from ding.interaction.messages import AnswerBody
-from ding.interaction.wire import dumps
+from ding.interaction.exception.response import ProtocolErrorCode
+from ding.interaction.messages import AnswerBody, dumps
 
 log = logging.getLogger(__name__)
 

@@ -23,9 +23,12 @@ from ding.interaction.config import (
     MAX_BODY_BYTES,
 )
 from ding.interaction.errors import PortTakenError, ServiceClosed, UnreachableError
-from ding.interaction.exception.master import MasterErrorCode
-from ding.interaction.exception.response import ResponseException
-from ding.interaction.exception.slave import SlaveErrorCode, get_slave_exception_by_error
+from ding.interaction.exception.response import (
+    MasterErrorCode,
+    ResponseException,
+    SlaveErrorCode,
+    get_slave_exception_by_error,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -18,7 +18,7 @@ from pathlib import Path
 from ding.interaction.base.app import ResponsibleException
 from ding.interaction.config import RUN_TOKEN_ENV
 from ding.interaction.errors import TokenFileError, UnsafeBindError
-from ding.interaction.exception.protocol import ProtocolErrorCode
+from ding.interaction.exception.response import ProtocolErrorCode
 
 _TOKEN = re.compile(r"[\x21-\x7e]{16,512}")
 

@@ -19,7 +19,7 @@ from ding.interaction.config import (
 )
 from ding.interaction.errors import ServiceClosed, UnreachableError
 from ding.interaction.exception.response import ResponseException
-from ding.interaction.values import ResponseValues
+from ding.interaction.messages import ResponseValues
 
 ErrorOf = Callable[[ResponseValues], ResponseException]
 """Turns an error answer into the exception to raise."""

@@ -1,12 +1,13 @@
-"""The base of all errors that a peer answers."""
+"""What masters and slaves answer when they refuse: a code, and the exception that a client raises for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum, unique
 from typing import Any, ClassVar, Protocol
 
 from ding.interaction.errors import InteractionError
-from ding.interaction.values import Response, ResponseValues, get_values_from_response
+from ding.interaction.messages import Response, ResponseValues, get_values_from_response
 
 
 class ErrorWithResponse(Protocol):
@@ -88,3 +89,228 @@ def exception_of(error: ErrorWithResponse | ResponseValues, *sides: type[Respons
     values = values_of(error)
     found = (side._by_code.get(values.code) for side in sides)
     return next((cls for cls in found if cls is not None), sides[0])(values)
+
+
+@unique
+class ProtocolErrorCode(IntEnum):
+    """Codes beside those of ``MasterErrorCode`` and ``SlaveErrorCode``; the HTTP status stands beside each."""
+
+    RUN_TOKEN_NOT_GIVEN = 701  # 401
+    RUN_TOKEN_INVALID = 702  # 403
+    REQUEST_INVALID = 801  # 400
+    BODY_INVALID = 802  # 400
+    BODY_TOO_LARGE = 803  # 413
+    ROUTE_NOT_FOUND = 804  # 404
+    METHOD_NOT_ALLOWED = 805  # 405
+    REQUEST_TIMED_OUT = 806  # 408
+    HEADERS_TOO_LARGE = 807  # 431
+    ENROL_REFUSED = 901  # 403
+    INCARNATION_FENCED = 902  # 409
+    INTERNAL_ERROR = 1001  # 500, a fault of a hook, never of a request
+
+
+class ProtocolResponseException(ResponseException):
+    """An error of the protocol itself."""
+
+
+class RunTokenNotGiven(ProtocolResponseException, code=ProtocolErrorCode.RUN_TOKEN_NOT_GIVEN):
+    """The request has no run token."""
+
+
+class RunTokenInvalid(ProtocolResponseException, code=ProtocolErrorCode.RUN_TOKEN_INVALID):
+    """The run token is that of another run, or wrong."""
+
+
+class RequestInvalid(ProtocolResponseException, code=ProtocolErrorCode.REQUEST_INVALID):
+    """The request is no well-formed HTTP."""
+
+
+class BodyInvalid(ProtocolResponseException, code=ProtocolErrorCode.BODY_INVALID):
+    """The body is no JSON, or has the wrong shape."""
+
+
+class BodyTooLarge(ProtocolResponseException, code=ProtocolErrorCode.BODY_TOO_LARGE):
+    """The body is larger than the server takes."""
+
+
+class RouteNotFound(ProtocolResponseException, code=ProtocolErrorCode.ROUTE_NOT_FOUND):
+    """There is no such path."""
+
+
+class MethodNotAllowed(ProtocolResponseException, code=ProtocolErrorCode.METHOD_NOT_ALLOWED):
+    """The path does not know the method."""
+
+
+class RequestTimedOut(ProtocolResponseException, code=ProtocolErrorCode.REQUEST_TIMED_OUT):
+    """The request came too slowly."""
+
+
+class HeadersTooLarge(ProtocolResponseException, code=ProtocolErrorCode.HEADERS_TOO_LARGE):
+    """The headers are larger than the server takes."""
+
+
+class EnrolRefused(ProtocolResponseException, code=ProtocolErrorCode.ENROL_REFUSED):
+    """The master does not want this worker."""
+
+
+class IncarnationFenced(ProtocolResponseException, code=ProtocolErrorCode.INCARNATION_FENCED):
+    """A newer process has taken the place of this one."""
+
+
+class InternalError(ProtocolResponseException, code=ProtocolErrorCode.INTERNAL_ERROR):
+    """A hook of the peer raised."""
+
+
+@unique
+class MasterErrorCode(IntEnum):
+    """Codes in the answers of a master."""
+
+    SUCCESS = 0
+    SYSTEM_SHUTTING_DOWN = 101
+    CHANNEL_NOT_GIVEN = 201
+    CHANNEL_INVALID = 202
+    MASTER_TOKEN_NOT_GIVEN = 301
+    MASTER_TOKEN_INVALID = 302
+    SELF_TOKEN_NOT_GIVEN = 401
+    SELF_TOKEN_INVALID = 402
+    SLAVE_TOKEN_NOT_GIVEN = 501
+    SLAVE_TOKEN_INVALID = 502
+    TASK_DATA_INVALID = 601
+
+
+class MasterResponseException(ResponseException):
+    """A master answered with an error."""
+
+
+class MasterSuccess(MasterResponseException, code=MasterErrorCode.SUCCESS):
+    """No error; the class completes the table."""
+
+
+class MasterSystemShuttingDown(MasterResponseException, code=MasterErrorCode.SYSTEM_SHUTTING_DOWN):
+    """The master is shutting down."""
+
+
+class MasterChannelNotGiven(MasterResponseException, code=MasterErrorCode.CHANNEL_NOT_GIVEN):
+    """The request has no channel."""
+
+
+class MasterChannelInvalid(MasterResponseException, code=MasterErrorCode.CHANNEL_INVALID):
+    """The master listens on another channel."""
+
+
+class MasterMasterTokenNotGiven(MasterResponseException, code=MasterErrorCode.MASTER_TOKEN_NOT_GIVEN):
+    """The request has no token of the master."""
+
+
+class MasterMasterTokenInvalid(MasterResponseException, code=MasterErrorCode.MASTER_TOKEN_INVALID):
+    """The token of the master is wrong."""
+
+
+class MasterSelfTokenNotGiven(MasterResponseException, code=MasterErrorCode.SELF_TOKEN_NOT_GIVEN):
+    """A request that only the master itself may make has no token."""
+
+
+class MasterSelfTokenInvalid(MasterResponseException, code=MasterErrorCode.SELF_TOKEN_INVALID):
+    """A request that only the master itself may make has a wrong token."""
+
+
+class MasterSlaveTokenNotGiven(MasterResponseException, code=MasterErrorCode.SLAVE_TOKEN_NOT_GIVEN):
+    """The request has no connection token."""
+
+
+class MasterSlaveTokenInvalid(MasterResponseException, code=MasterErrorCode.SLAVE_TOKEN_INVALID):
+    """The connection is unknown: it was never made, or it is over."""
+
+
+class MasterTaskDataInvalid(MasterResponseException, code=MasterErrorCode.TASK_DATA_INVALID):
+    """The message about a task is not of the right shape."""
+
+
+def get_master_exception_by_error(error: ErrorWithResponse | ResponseValues) -> ResponseException:
+    """The exception for an error answer of a master, by the code in it."""
+    return exception_of(error, MasterResponseException, ProtocolResponseException)
+
+
+@unique
+class SlaveErrorCode(IntEnum):
+    """Codes in the answers of a slave."""
+
+    SUCCESS = 0
+    SYSTEM_SHUTTING_DOWN = 101
+    CHANNEL_NOT_FOUND = 201
+    CHANNEL_INVALID = 202
+    MASTER_TOKEN_NOT_FOUND = 301
+    MASTER_TOKEN_INVALID = 302
+    SELF_TOKEN_NOT_FOUND = 401
+    SELF_TOKEN_INVALID = 402
+    SLAVE_ALREADY_CONNECTED = 501
+    SLAVE_NOT_CONNECTED = 502
+    SLAVE_CONNECTION_REFUSED = 503
+    SLAVE_DISCONNECTION_REFUSED = 504
+    TASK_ALREADY_EXIST = 601
+    TASK_REFUSED = 602
+
+
+class SlaveResponseException(ResponseException):
+    """A slave answered with an error."""
+
+
+class SlaveSuccess(SlaveResponseException, code=SlaveErrorCode.SUCCESS):
+    """No error; the class completes the table."""
+
+
+class SlaveSystemShuttingDown(SlaveResponseException, code=SlaveErrorCode.SYSTEM_SHUTTING_DOWN):
+    """The slave is shutting down."""
+
+
+class SlaveChannelNotFound(SlaveResponseException, code=SlaveErrorCode.CHANNEL_NOT_FOUND):
+    """The request has no channel."""
+
+
+class SlaveChannelInvalid(SlaveResponseException, code=SlaveErrorCode.CHANNEL_INVALID):
+    """The slave listens on another channel."""
+
+
+class SlaveMasterTokenNotFound(SlaveResponseException, code=SlaveErrorCode.MASTER_TOKEN_NOT_FOUND):
+    """The request has no connection token."""
+
+
+class SlaveMasterTokenInvalid(SlaveResponseException, code=SlaveErrorCode.MASTER_TOKEN_INVALID):
+    """The connection token is not that of the connected master."""
+
+
+class SlaveSelfTokenNotFound(SlaveResponseException, code=SlaveErrorCode.SELF_TOKEN_NOT_FOUND):
+    """A request that only the slave itself may make has no token."""
+
+
+class SlaveSelfTokenInvalid(SlaveResponseException, code=SlaveErrorCode.SELF_TOKEN_INVALID):
+    """A request that only the slave itself may make has a wrong token."""
+
+
+class SlaveSlaveAlreadyConnected(SlaveResponseException, code=SlaveErrorCode.SLAVE_ALREADY_CONNECTED):
+    """Another connection holds the slave."""
+
+
+class SlaveSlaveNotConnected(SlaveResponseException, code=SlaveErrorCode.SLAVE_NOT_CONNECTED):
+    """No master is connected."""
+
+
+class SlaveSlaveConnectionRefused(SlaveResponseException, code=SlaveErrorCode.SLAVE_CONNECTION_REFUSED):
+    """The slave raised ``ConnectionRefuse``."""
+
+
+class SlaveSlaveDisconnectionRefused(SlaveResponseException, code=SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED):
+    """The slave raised ``DisconnectionRefuse``."""
+
+
+class SlaveTaskAlreadyExist(SlaveResponseException, code=SlaveErrorCode.TASK_ALREADY_EXIST):
+    """The slave runs as many tasks as it may."""
+
+
+class SlaveTaskRefused(SlaveResponseException, code=SlaveErrorCode.TASK_REFUSED):
+    """The slave raised ``TaskRefuse``."""
+
+
+def get_slave_exception_by_error(error: ErrorWithResponse | ResponseValues) -> ResponseException:
+    """The exception for an error answer of a slave, by the code in it."""
+    return exception_of(error, SlaveResponseException, ProtocolResponseException)

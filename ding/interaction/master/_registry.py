@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import queue
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ding.interaction.base.common import Counters
-from ding.interaction.master._callbacks import CallbackThread
+from ding.interaction.base.transport import Client, Target
 from ding.interaction.master.base import MasterHooks
 
 if TYPE_CHECKING:
@@ -17,13 +19,67 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Registry:
-    """All methods are atomic."""
+class CallbackThread:
+    """Calls functions one after the other. What a function raises is logged and counted; the thread goes on."""
 
-    def __init__(self, hooks: MasterHooks, callbacks: CallbackThread, counters: Counters) -> None:
-        self._hooks = hooks
-        self._callbacks = callbacks
+    def __init__(self, counters: Counters) -> None:
         self._counters = counters
+        self._queue: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="callbacks", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def put(self, function: Callable[[], Any] | None) -> None:
+        """Call ``function`` in its turn; None is nothing to call."""
+        if function is not None:
+            self._queue.put(function)
+
+    def call(self, function: Callable[..., Any], *args: Any) -> None:
+        """Call a function of a user here and now."""
+        try:
+            function(*args)
+        except Exception:
+            self._counters.add("callback_errors")
+            log.exception("a callback failed")
+
+    def is_current(self) -> bool:
+        """Whether the calling thread is this one."""
+        return threading.current_thread() is self._thread
+
+    def close(self, timeout_s: float) -> None:
+        """Call what is waiting, then end; waits up to ``timeout_s``."""
+        self._queue.put(None)
+        if self._thread.is_alive() and not self.is_current():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (function := self._queue.get()) is not None:
+            self.call(function)
+
+
+class Registry:
+    """The connections of a master, with the parts of the master that they need. All methods are atomic.
+
+    ``client_to`` and ``my_address`` raise ``ServiceClosed`` before the master is started and after it is shut down.
+    """
+
+    def __init__(
+        self,
+        hooks: MasterHooks,
+        callbacks: CallbackThread,
+        counters: Counters,
+        clock: Callable[[], float],
+        client_to: Callable[[Target, str], Client],
+        my_address: Callable[[], str],
+    ) -> None:
+        self.hooks = hooks
+        self.callbacks = callbacks
+        self.counters = counters
+        self.clock = clock
+        self.client_to = client_to
+        self.my_address = my_address
         self._lock = threading.Lock()
         self._by_token: dict[bytes, Connection] = {}
         self._by_name: dict[str, Connection] = {}
@@ -62,8 +118,8 @@ class Registry:
                 del self._by_name[connection.name]
         tasks = connection.take_down()
         for task in tasks or ():
-            self._counters.add("tasks_failed")
-            self._callbacks.put(task.lose(reason))
+            self.counters.add("tasks_failed")
+            self.callbacks.put(task.lose(reason))
         return tasks is not None
 
     def lose(self, connection: Connection, reason: str, level: int = logging.WARNING) -> bool:
@@ -71,8 +127,8 @@ class Registry:
         if not self.leave(connection, reason):
             return False
         log.log(level, "lost a slave: %s", reason)
-        self._counters.add("connections_lost")
-        self._callbacks.put(lambda: self._hooks._lost_connection(connection, reason))
+        self.counters.add("connections_lost")
+        self.callbacks.put(lambda: self.hooks._lost_connection(connection, reason))
         return True
 
     def by_token(self, token: str) -> Connection | None:

@@ -13,9 +13,8 @@ from ding.interaction.base.addresses import join_http_address
 from ding.interaction.base.common import ControllableContext, random_token
 from ding.interaction.base.transport import Client, Target
 from ding.interaction.errors import ConnectionLost, InteractionError
-from ding.interaction.exception.response import ResponseException
-from ding.interaction.exception.slave import SlaveErrorCode
-from ding.interaction.master._parts import MasterParts
+from ding.interaction.exception.response import ResponseException, SlaveErrorCode
+from ding.interaction.master._registry import Registry
 from ding.interaction.master.task import Task
 from ding.interaction.messages import Connect, Disconnect, Identifier, NewTask, Peer, TaskName, convert
 
@@ -32,8 +31,8 @@ class Connection(ControllableContext):
     process of that name, ``lose``), ``is_connected`` becomes False and all its tasks fail at once.
     """
 
-    def __init__(self, master: MasterParts, name: str, target: Target, incarnation: str | None) -> None:
-        self._master = master
+    def __init__(self, registry: Registry, name: str, target: Target, incarnation: str | None) -> None:
+        self._registry = registry
         #: The name of the slave.
         self.name = name
         #: The address of the slave.
@@ -80,28 +79,28 @@ class Connection(ControllableContext):
             ConnectionLost: another process than the expected incarnation answers at the address.
             KeyError: another connection with the name stands.
         """
-        master = self._master
+        registry = self._registry
         token = random_token()
         with self._lock:
             if self._connected:
                 raise ValueError(f"{self.name!r} is connected already")
-            client = self._client = master.client_to(self._target, token)
+            client = self._client = registry.client_to(self._target, token)
         try:
-            master.registry.announce(self, token)
-            message = Connect(Peer(master.my_address()), master.hooks._before_connect(self) or {})
+            registry.announce(self, token)
+            message = Connect(Peer(registry.my_address()), registry.hooks._before_connect(self) or {})
             values = client.request("POST", "/connect", message)
             self._check_incarnation(values.data)
         except BaseException as error:
-            master.registry.leave(self, "the connection was not made")
+            registry.leave(self, "the connection was not made")
             client.close()
             if isinstance(error, InteractionError):
-                return master.hooks._error_connect(self, error)
+                return registry.hooks._error_connect(self, error)
             raise
         with self._lock:
             self._connected = True
-            self.last_seen = master.clock()
-        master.registry.enter(self)
-        return master.hooks._after_connect(self, *values)
+            self.last_seen = registry.clock()
+        registry.enter(self)
+        return registry.hooks._after_connect(self, *values)
 
     def disconnect(self) -> Any:
         """Disconnect from the slave; tasks that are not over fail.
@@ -119,19 +118,19 @@ class Connection(ControllableContext):
             client = self._client
             if not self._connected or client is None:
                 raise ConnectionLost(f"{self.name!r} is not connected")
-        master = self._master
+        registry = self._registry
         try:
-            values = client.request("DELETE", "/disconnect", Disconnect(master.hooks._before_disconnect(self) or {}))
+            values = client.request("DELETE", "/disconnect", Disconnect(registry.hooks._before_disconnect(self) or {}))
         except InteractionError as error:
             code = error.code if isinstance(error, ResponseException) else None
             if code == SlaveErrorCode.SLAVE_NOT_CONNECTED:  # it is so already: the request came twice
-                master.registry.leave(self, f"{self.name!r} was disconnected")
-                return master.hooks._after_disconnect(self, 200, True, 0, str(error), None)
+                registry.leave(self, f"{self.name!r} was disconnected")
+                return registry.hooks._after_disconnect(self, 200, True, 0, str(error), None)
             if code != SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED:
-                master.registry.leave(self, f"{self.name!r} did not take the disconnection: {error}")
-            return master.hooks._error_disconnect(self, error)
-        master.registry.leave(self, f"{self.name!r} was disconnected")
-        return master.hooks._after_disconnect(self, *values)
+                registry.leave(self, f"{self.name!r} did not take the disconnection: {error}")
+            return registry.hooks._error_disconnect(self, error)
+        registry.leave(self, f"{self.name!r} was disconnected")
+        return registry.hooks._after_disconnect(self, *values)
 
     def start(self) -> None:
         """``connect``."""
@@ -170,7 +169,7 @@ class Connection(ControllableContext):
 
     def start_task(self, task: Task) -> None:
         """Send a task to the slave."""
-        master = self._master
+        registry = self._registry
         try:
             with self._lock:
                 client = self._client
@@ -181,18 +180,18 @@ class Connection(ControllableContext):
                 self._tasks[task.id] = task  # before it is sent: the result may be here before the answer
                 self._finished.pop(task.id, None)
                 if task.deadline_s is not None:
-                    task.due = master.clock() + task.deadline_s
-            data = master.hooks._before_new_task(self, task.task)
+                    task.due = registry.clock() + task.deadline_s
+            data = registry.hooks._before_new_task(self, task.task)
             values = client.request("POST", "/task/new", NewTask(TaskName(task.id), data))
         except InteractionError as error:
             self._forget(task)
             if task.mark_start_failed(error):
-                master.counters.add("tasks_refused" if isinstance(error, ResponseException) else "tasks_unsent")
-                master.hooks._error_new_task(self, task.task, error)
+                registry.counters.add("tasks_refused" if isinstance(error, ResponseException) else "tasks_unsent")
+                registry.hooks._error_new_task(self, task.task, error)
             return
         task.mark_started()
-        master.counters.add("tasks_started")
-        master.hooks._after_new_task(self, task.task, *values)
+        registry.counters.add("tasks_started")
+        registry.hooks._after_new_task(self, task.task, *values)
 
     def _forget(self, task: Task) -> None:
         with self._lock:
@@ -213,7 +212,7 @@ class Connection(ControllableContext):
                 self._remember(task_id)
                 return task
             known = task_id in self._finished
-        self._master.counters.add("results_duplicate" if known else "results_unknown")
+        self._registry.counters.add("results_duplicate" if known else "results_unknown")
         return None
 
     def take_due(self, now: float) -> list[Task]:
@@ -252,8 +251,8 @@ class Connection(ControllableContext):
 
     def in_callback(self) -> bool:
         """Whether the calling thread is that of the callbacks."""
-        return self._master.callbacks.is_current()
+        return self._registry.callbacks.is_current()
 
     def call_back(self, function: Callable[..., Any], *args: Any) -> None:
         """Call a function of a user here and now."""
-        self._master.callbacks.call(function, *args)
+        self._registry.callbacks.call(function, *args)

@@ -10,6 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ding.interaction.base.addresses import split_http_address
+from ding.interaction.base.app import ResponsibleException
+from ding.interaction.base.endpoint import Answer, Call
 from ding.interaction.base.service import HttpService, NetworkOptions
 from ding.interaction.base.transport import Client, Target
 from ding.interaction.config import (
@@ -20,14 +23,11 @@ from ding.interaction.config import (
     MIN_HEARTBEAT_CHECK_SPAN,
 )
 from ding.interaction.errors import ServiceClosed
-from ding.interaction.exception.master import MasterErrorCode
-from ding.interaction.exception.slave import get_slave_exception_by_error
-from ding.interaction.master._callbacks import CallbackThread
-from ding.interaction.master._master_routes import MasterRoutes
-from ding.interaction.master._parts import MasterParts
-from ding.interaction.master._registry import Registry
-from ding.interaction.master.base import MasterHooks
+from ding.interaction.exception.response import MasterErrorCode, ProtocolErrorCode, get_slave_exception_by_error
+from ding.interaction.master._registry import CallbackThread, Registry
+from ding.interaction.master.base import EnrolRefuse, MasterHooks
 from ding.interaction.master.connection import Connection
+from ding.interaction.messages import Enrol, Result
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -105,11 +105,17 @@ class Master(MasterHooks, HttpService):
         self._clock = clock
         self._status_function = status
         self._callbacks = CallbackThread(self._counters)
-        self._registry = Registry(self, self._callbacks, self._counters)
-        self._parts = MasterParts(
-            self, self._registry, self._callbacks, self._counters, clock, self._open_client, lambda: self.my_address
+        self._registry = Registry(
+            self, self._callbacks, self._counters, clock, self._open_client, lambda: self.my_address
         )
-        MasterRoutes(self._parts, self._checks, self._status).add_to(self._endpoint)
+        self._enrol_lock = threading.Lock()
+        self._enrolling: set[tuple[str, str]] = set()
+        self._endpoint.add("GET", "/slave/heartbeat", self._handle_heartbeat)
+        self._endpoint.add("PUT", "/slave/task/complete", lambda call: self._handle_result(call, True))
+        self._endpoint.add("PUT", "/slave/task/fail", lambda call: self._handle_result(call, False))
+        self._endpoint.add("DELETE", "/slave/leave", self._handle_leave)
+        self._endpoint.add("POST", "/slave/enrol", self._handle_enrol)
+        self._endpoint.add("GET", "/status", self._handle_status)
         self._last_check: float | None = None
         self._watch = threading.Thread(target=self._watch_slaves, name="heartbeat-check", daemon=True)
 
@@ -128,7 +134,7 @@ class Master(MasterHooks, HttpService):
         """
         self._registry.check_free(name)
         target = (host, DEFAULT_SLAVE_PORT if port is None else port, https, None)
-        return Connection(self._parts, name, target, incarnation)
+        return Connection(self._registry, name, target, incarnation)
 
     def _open_client(self, target: Target, token: str) -> Client:
         if self._server is None or self._checks.shutting_down.is_set():
@@ -191,6 +197,93 @@ class Master(MasterHooks, HttpService):
             "statistics": vars(self.statistics()),
             "slaves": sorted(each.name for each in self._registry.standing()),
         }
+
+    # Answers.
+
+    def _connection_of(self, call: Call) -> Connection:
+        connection = self._registry.by_token(self._checks.peer(call))
+        if connection is None:
+            text = "The connection is over, or was never made."
+            raise ResponsibleException(MasterErrorCode.SLAVE_TOKEN_INVALID, text, status_code=403)
+        connection.last_seen = self._clock()
+        return connection
+
+    def _handle_heartbeat(self, call: Call) -> Answer:
+        connection = self._connection_of(call)
+        self._counters.add("heartbeats")
+        self._callbacks.call(self._heard, connection)
+        return Answer("The heartbeat is taken.")
+
+    def _handle_leave(self, call: Call) -> Answer:
+        connection = self._connection_of(call)
+        self._registry.lose(connection, f"{connection.name!r} has left", logging.INFO)
+        return Answer("Goodbye.")
+
+    def _handle_result(self, call: Call, completed: bool) -> Answer:
+        try:
+            connection = self._connection_of(call)
+        except ResponsibleException as error:
+            if error.code == MasterErrorCode.SLAVE_TOKEN_INVALID:
+                self._counters.add("results_rejected")
+            raise
+        message = call.body(Result, MasterErrorCode.TASK_DATA_INVALID)
+        incarnation = message.worker.incarnation
+        if incarnation is not None and connection.incarnation not in (None, incarnation):
+            self._counters.add("results_rejected")
+            text = "Another process has this connection."
+            raise ResponsibleException(ProtocolErrorCode.INCARNATION_FENCED, text, status_code=409)
+        task = connection.take_result(message.task.id)
+        if task is None:
+            return Answer("The result is ignored: the task is over, or is none of this master.")
+        self._counters.add("tasks_completed" if completed else "tasks_failed")
+        self._callbacks.call(self._heard, connection)
+        self._callbacks.put(task.finish(completed, message.result, message.message))
+        return Answer("The result is taken.")
+
+    def _handle_status(self, call: Call) -> Answer:
+        self._checks.alive()
+        return Answer("The status of the run.", self._status())
+
+    def _handle_enrol(self, call: Call) -> Answer:
+        self._checks.channel(call)
+        message = call.body(Enrol)
+        worker = (message.name, message.role, message.address, message.incarnation, message.resource)
+        try:
+            split_http_address(message.address)
+            self._before_enrol(*worker)
+        except ValueError as error:
+            text = "The address is not valid."
+            raise ResponsibleException(ProtocolErrorCode.BODY_INVALID, text, status_code=400) from error
+        except EnrolRefuse as error:
+            self._counters.add("enrolments_refused")
+            raise ResponsibleException(ProtocolErrorCode.ENROL_REFUSED, error.message, status_code=403) from error
+        if not self._registry.enrol(message.name, message.incarnation):
+            self._counters.add("enrolments_refused")
+            text = "A newer process has this name."
+            raise ResponsibleException(ProtocolErrorCode.INCARNATION_FENCED, text, status_code=409)
+        self._admit(worker)
+        return Answer("The worker is enrolled; the master connects to it.")
+
+    def _admit(self, worker: tuple[str, str, str, str, dict[str, Any]]) -> None:
+        """Call ``_enrolled`` in a thread, once at a time per process: a slave that waits too long asks again."""
+        name, process = worker[0], (worker[0], worker[3])
+        with self._enrol_lock:
+            if process in self._enrolling:
+                return
+            self._enrolling.add(process)
+        self._counters.add("enrolments")
+        standing = self._registry.by_name(name)
+        if standing is not None:
+            self._registry.lose(standing, f"{name!r} has enrolled again")
+
+        def admit() -> None:
+            try:
+                self._callbacks.call(self._enrolled, *worker)
+            finally:
+                with self._enrol_lock:
+                    self._enrolling.discard(process)
+
+        threading.Thread(target=admit, name=f"enrol-{name}", daemon=True).start()
 
     # Life.
 

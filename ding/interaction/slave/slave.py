@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ding.interaction.base.addresses import split_http_address
+from ding.interaction.base.app import ResponsibleException
+from ding.interaction.base.endpoint import Answer, Call
 from ding.interaction.base.service import HttpService, NetworkOptions
+from ding.interaction.base.token import same_token
 from ding.interaction.base.transport import Client
 from ding.interaction.config import (
     DEFAULT_HEARTBEAT_SPAN,
@@ -20,16 +23,24 @@ from ding.interaction.config import (
     MIN_HEARTBEAT_SPAN,
 )
 from ding.interaction.errors import ConnectTimeout, InteractionError, ServiceClosed, WireError
-from ding.interaction.exception.master import MasterErrorCode, MasterSystemShuttingDown, get_master_exception_by_error
-from ding.interaction.exception.protocol import ProtocolErrorCode
-from ding.interaction.exception.response import ResponseException
-from ding.interaction.exception.slave import SlaveErrorCode
-from ding.interaction.messages import Enrol, Process, Result, TaskName
-from ding.interaction.slave._enrol import Announcer
-from ding.interaction.slave._link import Link, LinkState
-from ding.interaction.slave._slave_routes import SlaveHooks, SlaveRoutes
-from ding.interaction.slave._slots import Job, Outcome, TaskSlots
-from ding.interaction.slave.action import TaskFail, failure_report
+from ding.interaction.exception.response import (
+    MasterErrorCode,
+    MasterSystemShuttingDown,
+    ProtocolErrorCode,
+    ResponseException,
+    SlaveErrorCode,
+    get_master_exception_by_error,
+)
+from ding.interaction.messages import Connect, Disconnect, Enrol, NewTask, Process, Result, TaskName
+from ding.interaction.slave._link import Announcer, Link, LinkState
+from ding.interaction.slave._slots import Busy, Job, Outcome, TaskSlots
+from ding.interaction.slave.action import (
+    ConnectionRefuse,
+    DisconnectionRefuse,
+    TaskFail,
+    TaskRefuse,
+    failure_report,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -61,7 +72,7 @@ class SlaveStatistics:
     enrolments: int
 
 
-class Slave(SlaveHooks, HttpService):
+class Slave(HttpService):
     """Does tasks: override ``_process_task``, and what else is needed of the hooks.
 
     The arguments that are not named here are those of :class:`~ding.interaction.base.service.HttpService`; the default
@@ -108,9 +119,9 @@ class Slave(SlaveHooks, HttpService):
         self._incarnation = secrets.token_hex(8) if incarnation is None else incarnation
         self._state = LinkState()
         self._slots = TaskSlots(max_tasks, self._run_job, self._report)
-        SlaveRoutes(
-            self, self._checks, self._state, self._slots, self._counters, self._client_at, self._incarnation
-        ).add_to(self._endpoint)
+        self._endpoint.add("POST", "/connect", self._handle_connect)
+        self._endpoint.add("DELETE", "/disconnect", self._handle_disconnect)
+        self._endpoint.add("POST", "/task/new", self._handle_task)
         self._announcer: Announcer | None = None
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
@@ -127,6 +138,15 @@ class Slave(SlaveHooks, HttpService):
             TaskFail: the task failed with a result. Any other exception fails it too; the master gets its type, text
                 and traceback.
         """
+
+    def _before_connection(self, data: Any) -> None:
+        """A master asks to connect; raise ``ConnectionRefuse`` to refuse."""
+
+    def _before_disconnection(self, data: Any) -> None:
+        """The master asks to disconnect; raise ``DisconnectionRefuse`` to refuse."""
+
+    def _before_task(self, task: Any) -> None:
+        """A task arrived; raise ``TaskRefuse`` (or ``TaskInvalid``) to refuse it."""
 
     def _lost_connection(self, master_address: str, err: Exception) -> None:
         """The connection is lost. Tasks that still run are not reported any more."""
@@ -215,6 +235,76 @@ class Slave(SlaveHooks, HttpService):
         if running:
             log.warning("%d task(s) still run although the slave is closed", running)
 
+    # Answers.
+
+    def _link_of(self, call: Call) -> Link:
+        token = self._checks.peer(call)
+        link = self._state.current
+        if link is None:
+            raise _error(SlaveErrorCode.SLAVE_NOT_CONNECTED, "No master is connected.", 400)
+        if not same_token(token, link.token):
+            raise _error(SlaveErrorCode.MASTER_TOKEN_INVALID, "The token is not that of the connected master.", 403)
+        return link
+
+    def _handle_connect(self, call: Call) -> Answer:
+        token = self._checks.peer(call)
+        welcome = Answer("The master is connected.", {"incarnation": self._incarnation})
+        link = self._state.current
+        if link is not None:
+            if same_token(token, link.token):  # sent again because the answer was lost
+                return welcome
+            raise _error(SlaveErrorCode.SLAVE_ALREADY_CONNECTED, "Another connection holds the slave.", 400)
+        body = call.body(Connect)
+        address = body.master.address
+        try:
+            client = self._client_at(address, token)
+            self._before_connection(body.data)
+        except ConnectionRefuse as error:
+            raise _error(SlaveErrorCode.SLAVE_CONNECTION_REFUSED, error.message, 403, error.data) from error
+        except ValueError as error:
+            text = "The address of the master is not valid."
+            raise _error(ProtocolErrorCode.BODY_INVALID, text, 400) from error
+        if not self._state.set_if_free(lambda: Link(token, address, client)):
+            raise _error(SlaveErrorCode.SLAVE_ALREADY_CONNECTED, "Another connection holds the slave.", 400)
+        self._counters.add("connections")
+        return welcome
+
+    def _handle_disconnect(self, call: Call) -> Answer:
+        link = self._link_of(call)
+        body = call.body(Disconnect)
+        try:
+            self._before_disconnection(body.data)
+        except DisconnectionRefuse as error:
+            raise _error(SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED, error.message, 403, error.data) from error
+        self._state.drop(link)
+        return Answer("The master is disconnected.")
+
+    def _handle_task(self, call: Call) -> Answer:
+        link = self._link_of(call)
+        body = call.body(NewTask)
+        task_id, data = body.task.id, body.data
+        try:
+            if not self._slots.seen(task_id):
+                self._check_task(data)
+            new = self._slots.take(task_id, data, link)
+        except Busy as error:
+            self._counters.add("tasks_busy")
+            raise _error(SlaveErrorCode.TASK_ALREADY_EXIST, "The slave runs as many tasks as it may.", 400) from error
+        self._counters.add("tasks_accepted" if new else "tasks_duplicate")
+        return Answer("The task is accepted." if new else "The task was accepted before.")
+
+    def _check_task(self, data: object) -> None:
+        if _names_imports(data):
+            self._counters.add("tasks_refused")
+            raise _error(ProtocolErrorCode.BODY_INVALID, "import_names is not taken from messages.", 400)
+        if not self._slots.has_free():
+            raise Busy
+        try:
+            self._before_task(data)
+        except TaskRefuse as error:
+            self._counters.add("tasks_refused")
+            raise _error(SlaveErrorCode.TASK_REFUSED, error.message, error.status_code, error.data) from error
+
     # Work.
 
     def _run_job(self, job: Job) -> Outcome:
@@ -280,3 +370,21 @@ class Slave(SlaveHooks, HttpService):
             self._lost_connection(link.master_address, error)
         except Exception:
             log.exception("_lost_connection failed")
+
+
+def _error(code: int, message: str, status: int, data: object = None) -> ResponsibleException:
+    return ResponsibleException(code, message, data, status)
+
+
+def _names_imports(value: object) -> bool:
+    """Whether ``import_names`` with something in it stands anywhere in a message."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            if node.get("import_names"):
+                return True
+            stack.extend(child for child in node.values() if isinstance(child, (dict, list)))
+        elif isinstance(node, list):
+            stack.extend(child for child in node if isinstance(child, (dict, list)))
+    return False

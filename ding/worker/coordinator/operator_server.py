@@ -10,8 +10,7 @@ from msgspec import Struct
 from ding.interaction import InteractionError
 from ding.interaction.base import split_http_address
 from ding.interaction.base.http import HttpWire
-from ding.interaction.messages import convert
-from ding.interaction.wire import dumps, loads
+from ding.interaction.messages import convert, dumps, loads
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import OperatorError
 

@@ -30,37 +30,6 @@ def _supervised_margin(q: torch.Tensor, action: torch.Tensor, is_expert: torch.T
     return is_expert * ((q + handicap).amax(-1) - select(q, action))
 
 
-def _dqfd(
-    data: Data,
-    gamma: Gamma,
-    scales: tuple[float, float, float],
-    margin: float,
-    nstep: int,
-    cum_reward: bool,
-    value_gamma: ValueGamma,
-    criterion: nn.Module,
-    transforms: tuple[Transform, Transform],
-) -> DqfdResult:
-    q, next_n_q, action, next_n_action, reward, done, done_one_step, weight, next_q, next_action, is_expert = data
-    forth, back = transforms
-    taken = select(q, action)
-    with torch.no_grad():
-        next_value = back(select(next_n_q, next_n_action))
-        target = forth(td_target(reward, next_value, done, gamma, nstep, cum_reward, value_gamma))
-        first_gamma = gamma if isinstance(gamma, float) else gamma[0]
-        first_reward = reward if cum_reward else reward[0]
-        one_step_target = forth(bootstrap(first_reward, back(select(next_q, next_action)), done_one_step, first_gamma))
-    n_step = elementwise(criterion, taken, target)
-    one_step = elementwise(criterion, taken, one_step_target)
-    supervised = _supervised_margin(q, action, is_expert, margin)
-    parts = [scale * part for scale, part in zip(scales, (n_step, one_step, supervised))]
-    loss = sum(parts[1:], parts[0])
-    if weight is not None:
-        loss = loss * align(weight, loss.dim())
-    priority = sum((part.abs() for part in parts[1:]), parts[0].abs())
-    return loss.mean(), priority, (n_step.mean(), one_step.mean(), supervised.mean())
-
-
 def dqfd_nstep_td_error(
     data: Data,
     gamma: Gamma,
@@ -80,9 +49,20 @@ def dqfd_nstep_td_error(
 
     Returns ``(loss, sum of the absolute scaled parts [B], means of the three unscaled parts)``.
     """
-    scales = (lambda_n_step_td, lambda_one_step_td, lambda_supervised_loss)
-    transforms = (_identity, _identity)
-    return _dqfd(data, gamma, scales, margin_function, nstep, cum_reward, value_gamma, criterion, transforms)
+    return dqfd_nstep_td_error_with_rescale(
+        data,
+        gamma,
+        lambda_n_step_td,
+        lambda_supervised_loss,
+        lambda_one_step_td,
+        margin_function,
+        nstep,
+        cum_reward,
+        value_gamma,
+        criterion,
+        _identity,
+        _identity,
+    )
 
 
 def dqfd_nstep_td_error_with_rescale(
@@ -103,6 +83,23 @@ def dqfd_nstep_td_error_with_rescale(
 
     The public positional order differs from it: here ``lambda_one_step_td`` precedes ``margin_function``.
     """
+    q, next_n_q, action, next_n_action, reward, done, done_one_step, weight, next_q, next_action, is_expert = data
+    taken = select(q, action)
+    with torch.no_grad():
+        next_value = inv_trans_fn(select(next_n_q, next_n_action))
+        target = trans_fn(td_target(reward, next_value, done, gamma, nstep, cum_reward, value_gamma))
+        first_gamma = gamma if isinstance(gamma, float) else gamma[0]
+        first_reward = reward if cum_reward else reward[0]
+        one_step_target = trans_fn(
+            bootstrap(first_reward, inv_trans_fn(select(next_q, next_action)), done_one_step, first_gamma)
+        )
+    n_step = elementwise(criterion, taken, target)
+    one_step = elementwise(criterion, taken, one_step_target)
+    supervised = _supervised_margin(q, action, is_expert, margin_function)
     scales = (lambda_n_step_td, lambda_one_step_td, lambda_supervised_loss)
-    transforms = (trans_fn, inv_trans_fn)
-    return _dqfd(data, gamma, scales, margin_function, nstep, cum_reward, value_gamma, criterion, transforms)
+    parts = [scale * part for scale, part in zip(scales, (n_step, one_step, supervised))]
+    loss = sum(parts[1:], parts[0])
+    if weight is not None:
+        loss = loss * align(weight, loss.dim())
+    priority = sum((part.abs() for part in parts[1:]), parts[0].abs())
+    return loss.mean(), priority, (n_step.mean(), one_step.mean(), supervised.mean())

@@ -55,14 +55,10 @@ def iqn_nstep_td_error(
     threshold. Sum over predicted quantiles, mean over target ones.
     """
     q, next_n_q, action, next_n_action, reward, done, replay_quantiles, weight = data
-    prediction = evaluate_quantile_at_action(q.transpose(0, 1), action)
-    with torch.no_grad():
-        next_value = evaluate_quantile_at_action(next_n_q.transpose(0, 1), next_n_action).squeeze(-1)
-        target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
-    tau = replay_quantiles.view(q.shape[0], q.shape[1]).t().unsqueeze(-1)
-    delta = target.unsqueeze(1) - prediction
-    per_sample = _asymmetric(tau, delta < 0, delta, kappa).sum(1).mean(-1)
-    return weighted_mean(per_sample, weight), per_sample
+    tau = replay_quantiles.view(q.shape[0], q.shape[1]).t()
+    q, next_n_q = q.transpose(0, 1), next_n_q.transpose(0, 1)
+    by_sample = (q, next_n_q, action, next_n_action, reward, done, tau, weight)
+    return fqf_nstep_td_error(by_sample, gamma, nstep, kappa, value_gamma)
 
 
 def fqf_nstep_td_error(

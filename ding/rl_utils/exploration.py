@@ -30,17 +30,24 @@ def get_epsilon_greedy_fn(start: float, end: float, decay: int, type_: str = "ex
 
 
 class BaseNoise:
-    """A source of action noise: call it with a shape and a device."""
+    """A source of action noise: call it with a shape and a device. ``sigma`` is not negative."""
+
+    _sigma: float
+
+    @property
+    def sigma(self) -> float:
+        """Scale of what is random."""
+        return self._sigma
+
+    @sigma.setter
+    def sigma(self, value: float) -> None:
+        if value < 0:
+            raise AssertionError(f"sigma must not be negative, got {value}")
+        self._sigma = value
 
     def __call__(self, shape: tuple[int, ...] | torch.Size, device: str | torch.device = "cpu") -> torch.Tensor:
         """Float32 noise of ``shape`` on ``device``."""
         raise NotImplementedError
-
-
-def _checked_sigma(sigma: float) -> float:
-    if sigma < 0:
-        raise AssertionError(f"sigma must not be negative, got {sigma}")
-    return sigma
 
 
 class GaussianNoise(BaseNoise):
@@ -52,15 +59,6 @@ class GaussianNoise(BaseNoise):
     def __init__(self, mu: float = 0.0, sigma: float = 1.0) -> None:
         self.mu = mu
         self.sigma = sigma
-
-    @property
-    def sigma(self) -> float:
-        """Standard deviation."""
-        return self._sigma
-
-    @sigma.setter
-    def sigma(self, value: float) -> None:
-        self._sigma = _checked_sigma(value)
 
     def __call__(self, shape: tuple[int, ...] | torch.Size, device: str | torch.device = "cpu") -> torch.Tensor:
         return torch.randn(shape, device=device) * self._sigma + self.mu
@@ -91,15 +89,6 @@ class OUNoise(BaseNoise):
         self._reference_numerics = reference_numerics
         self._x0: float | torch.Tensor = 0.0 if x0 is None else x0
         self._state: torch.Tensor | None = None
-
-    @property
-    def sigma(self) -> float:
-        """Scale of the random movement."""
-        return self._sigma
-
-    @sigma.setter
-    def sigma(self, value: float) -> None:
-        self._sigma = _checked_sigma(value)
 
     @property
     def x0(self) -> float | torch.Tensor:

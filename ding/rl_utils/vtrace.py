@@ -7,10 +7,9 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, Policy, weighted
+from ding.rl_utils._policy_dist import policy_of, weighted
 from ding.rl_utils._types import Data
 from ding.rl_utils.gae import backward_sums
-from ding.rl_utils.isw import compute_importance_weights
 
 vtrace_data = namedtuple("vtrace_data", "target_output behaviour_output action value reward weight")
 vtrace_loss = namedtuple("vtrace_loss", "policy_loss value_loss entropy_loss")
@@ -41,18 +40,23 @@ def vtrace_advantage(
     return clipped_pg_rhos * (reward + gamma * return_ - bootstrap_values)
 
 
-def _terms(
-    policy: Policy,
-    weights: torch.Tensor,
+def vtrace_error_discrete_action(
     data: Data,
-    gamma: float,
-    lambda_: float,
-    rho_clip_ratio: float,
-    c_clip_ratio: float,
-    rho_pg_clip_ratio: float,
+    gamma: float = 0.99,
+    lambda_: float = 0.95,
+    rho_clip_ratio: float = 1.0,
+    c_clip_ratio: float = 1.0,
+    rho_pg_clip_ratio: float = 1.0,
 ) -> vtrace_loss:
-    _, _, action, value, reward, weight = data
+    """Policy, value and entropy losses, each 0-d.
+
+    ``data``: ``vtrace_data``; outputs logits ``[T, B, N]`` and action int64 ``[T, B]``, or outputs mappings with mu and
+    sigma ``[T, B, D]`` and action ``[T, B, D]``; value ``[T + 1, B]``, reward and weight ``[T, B]``.
+    """
+    target_output, behaviour_output, action, value, reward, weight = data
+    policy = policy_of(target_output)
     with torch.no_grad():
+        weights = torch.exp(policy.log_prob(action) - policy_of(behaviour_output).log_prob(action))
         rhos, cs = weights.clamp(max=rho_clip_ratio), weights.clamp(max=c_clip_ratio)
         target = vtrace_nstep_return(rhos, cs, reward, value, gamma, lambda_)
         next_target = torch.cat([target[1:], value[-1:]])
@@ -64,33 +68,5 @@ def _terms(
     )
 
 
-def vtrace_error_discrete_action(
-    data: Data,
-    gamma: float = 0.99,
-    lambda_: float = 0.95,
-    rho_clip_ratio: float = 1.0,
-    c_clip_ratio: float = 1.0,
-    rho_pg_clip_ratio: float = 1.0,
-) -> vtrace_loss:
-    """Policy, value and entropy losses, each 0-d.
-
-    ``data``: ``vtrace_data``; outputs ``[T, B, N]`` logits, action int64 ``[T, B]``, value ``[T + 1, B]``, reward and
-    weight ``[T, B]``.
-    """
-    weights = compute_importance_weights(data[0], data[1], data[2])
-    ratios = (rho_clip_ratio, c_clip_ratio, rho_pg_clip_ratio)
-    return _terms(Categorical(data[0]), weights, data, gamma, lambda_, *ratios)
-
-
-def vtrace_error_continuous_action(
-    data: Data,
-    gamma: float = 0.99,
-    lambda_: float = 0.95,
-    rho_clip_ratio: float = 1.0,
-    c_clip_ratio: float = 1.0,
-    rho_pg_clip_ratio: float = 1.0,
-) -> vtrace_loss:
-    """:func:`vtrace_error_discrete_action` for mappings with mu and sigma ``[T, B, D]`` and actions ``[T, B, D]``."""
-    weights = compute_importance_weights(data[0], data[1], data[2], "continuous")
-    ratios = (rho_clip_ratio, c_clip_ratio, rho_pg_clip_ratio)
-    return _terms(DiagonalNormal(data[0]), weights, data, gamma, lambda_, *ratios)
+#: The outputs say which kind of policy it is.
+vtrace_error_continuous_action = vtrace_error_discrete_action

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 
@@ -70,7 +71,7 @@ class LeagueMetricEnv:
                 f"{draw_probability}"
             )
         self.mu, self.sigma, self.beta, self.tau = float(mu), float(sigma), float(beta), float(tau)
-        self._margin = math.sqrt(2) * self.beta * _inverse_cdf((draw_probability + 1) / 2)
+        self._margin = math.sqrt(2) * self.beta * NormalDist().inv_cdf((draw_probability + 1) / 2)
         self._elo_init, self._elo_beta = elo_init, elo_beta
 
     def create_rating(self, mu: float | None = None, sigma: float | None = None) -> PlayerRating:
@@ -127,12 +128,3 @@ def _pdf(x: float) -> float:
 
 def _cdf(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
-
-
-def _inverse_cdf(p: float) -> float:
-    """By bisection: it is needed once per league."""
-    low, high = -40.0, 40.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _cdf(middle) < p else (low, middle)
-    return (low + high) / 2

@@ -36,41 +36,12 @@ class Player:
         rating: PlayerRating,
     ) -> None:
         self._cfg = cfg
-        self._category = category
-        self._payoff = init_payoff
-        self._checkpoint_path = checkpoint_path
-        self._player_id = player_id
-        self._total_agent_step = total_agent_step
+        self.category = category
+        self.payoff = init_payoff
+        self.checkpoint_path = checkpoint_path
+        self.player_id = player_id
+        self.total_agent_step = total_agent_step
         self.rating = rating
-
-    @property
-    def category(self) -> str:
-        """Kind of player."""
-        return self._category
-
-    @property
-    def payoff(self) -> BattleSharedPayoff:
-        """Win rates that all players share."""
-        return self._payoff
-
-    @property
-    def checkpoint_path(self) -> str:
-        """Id of its weights."""
-        return self._checkpoint_path
-
-    @property
-    def player_id(self) -> str:
-        """Unique name."""
-        return self._player_id
-
-    @property
-    def total_agent_step(self) -> int:
-        """Train iterations so far."""
-        return self._total_agent_step
-
-    @total_agent_step.setter
-    def total_agent_step(self, step: int) -> None:
-        self._total_agent_step = step
 
 
 @PLAYER_REGISTRY.register("historical_player")
@@ -81,12 +52,7 @@ class HistoricalPlayer(Player):
 
     def __init__(self, *args: Any, parent_id: str) -> None:
         super().__init__(*args)
-        self._parent_id = parent_id
-
-    @property
-    def parent_id(self) -> str:
-        """The player that it was taken from."""
-        return self._parent_id
+        self.parent_id = parent_id
 
 
 def _is_historical(player: Player) -> bool:
@@ -122,30 +88,30 @@ class ActivePlayer(Player):
 
     def is_trained_enough(self, select_fn: Callable[[Player], bool] | None = None) -> bool:
         """Whether a snapshot is due: after two phases, or after one if it beats all it is compared with."""
-        passed = self._total_agent_step - self._last_enough_step
+        passed = self.total_agent_step - self._last_enough_step
         phases = 2 if passed >= 2 * self._one_phase_step else int(passed >= self._one_phase_step)
         due = phases == 2 or (phases == 1 and self._beats_all(self._get_players(select_fn or _is_historical)))
         if due:
-            self._last_enough_step = self._total_agent_step
+            self._last_enough_step = self.total_agent_step
         return due
 
     def _beats_all(self, rivals: list[Player]) -> bool:
         """Whether the win rate against each of these is above ``strong_win_rate``; False against nobody."""
-        win_rates = self._payoff[self._player_id, [player.player_id for player in rivals]]
+        win_rates = self.payoff[self.player_id, [player.player_id for player in rivals]]
         return bool(rivals) and min(win_rates) > self._strong_win_rate
 
     def snapshot(self, metric_env: LeagueMetricEnv) -> HistoricalPlayer:
         """A historical player with the current weights; the caller copies the weights to its checkpoint path."""
-        head = self._checkpoint_path.removesuffix(".pth")
+        head = self.checkpoint_path.removesuffix(".pth")
         return HistoricalPlayer(
             self._cfg,
-            self._category,
-            self._payoff,
-            f"{head}_{self._total_agent_step}.pth",
-            f"{self._player_id}_{self._total_agent_step}_historical",
-            self._total_agent_step,
+            self.category,
+            self.payoff,
+            f"{head}_{self.total_agent_step}.pth",
+            f"{self.player_id}_{self.total_agent_step}_historical",
+            self.total_agent_step,
             metric_env.create_rating(mu=self.rating.mu),
-            parent_id=self._player_id,
+            parent_id=self.player_id,
         )
 
     def mutate(self, info: Mapping[str, Any]) -> str | None:
@@ -168,17 +134,8 @@ class ActivePlayer(Player):
             return True
         return False
 
-    @property
-    def checkpoint_path(self) -> str:
-        """Id of its weights."""
-        return self._checkpoint_path
-
-    @checkpoint_path.setter
-    def checkpoint_path(self, path: str) -> None:
-        self._checkpoint_path = path
-
     def _get_players(self, select_fn: Callable[[Player], bool]) -> list[Player]:
-        return [player for player in self._payoff.players if select_fn(player)]
+        return [player for player in self.payoff.players if select_fn(player)]
 
     def _get_opponent(self, players: list[Player], p: np.ndarray | None = None) -> Player:
         return players[int(np.random.choice(len(players), p=p))]
@@ -186,7 +143,7 @@ class ActivePlayer(Player):
     def state_dict(self) -> dict[str, Any]:
         """What JSON can hold of its progress."""
         return {
-            "step": self._total_agent_step,
+            "step": self.total_agent_step,
             "enough": self._last_enough_step,
             "difficulty": self._eval_opponent_index,
             "rating": list(self.rating),
@@ -194,7 +151,7 @@ class ActivePlayer(Player):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a ``state_dict``."""
-        self._total_agent_step, self._last_enough_step = int(state["step"]), int(state["enough"])
+        self.total_agent_step, self._last_enough_step = int(state["step"]), int(state["enough"])
         self._eval_opponent_index = int(state["difficulty"])
         self.rating = PlayerRating(*state["rating"])
 

@@ -17,7 +17,7 @@ class NaiveSpPlayer(ActivePlayer):
         rivals = self._get_players(lambda player: isinstance(player, HistoricalPlayer))
         if not rivals:
             return self
-        win_rates = np.array(self._payoff[self._player_id, [player.player_id for player in rivals]])
+        win_rates = np.array(self.payoff[self.player_id, [player.player_id for player in rivals]])
         weights = (1.0 - win_rates) ** 2
         total = weights.sum()
         return self._get_opponent(rivals, weights / total if total > 0 else None)

@@ -8,7 +8,7 @@ that ship with the library is imported by its name, once, as an entry of `import
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -16,7 +16,6 @@ from easydict import EasyDict
 
 from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError, did_you_mean
 from ding.utils import import_module, registries
-from ding.utils.registry import _Lazy
 
 _HOMES = {
     "env": "ding.envs",
@@ -78,11 +77,18 @@ def registered(registry: str, name: str, where: str) -> type:
 
 def name_of(registry: str, cls: type) -> str | None:
     """Return the name under which exactly ``cls`` is registered, or None."""
-    # The raw entries: the registry's own `items` would import every lazy one.
-    for name, entry in dict.items(registries[registry]):
-        if entry is cls or (isinstance(entry, _Lazy) and entry.names(cls)):
-            return name
-    return None
+    return registries[registry].name_of(cls)
+
+
+def import_names_of(node: object) -> Iterator[str]:
+    """Yield every entry of ``import_names`` anywhere in a config."""
+    if isinstance(node, Mapping):
+        names = node.get("import_names") or []
+        yield from names if isinstance(names, (list, tuple)) else [names]
+        node = list(node.values())
+    if isinstance(node, (list, tuple)):
+        for child in node:
+            yield from import_names_of(child)
 
 
 def defaults_of(cls: object, where: str) -> EasyDict:

@@ -109,11 +109,8 @@ def bdq_nstep_td_error(
     As :func:`q_nstep_td_error` with q ``[B, D, N]`` and action ``[B, D]``; the error of a sample is the mean over its D
     branches.
     """
-    q, next_n_q, action, next_n_action, reward, done, weight = data
-    with torch.no_grad():
-        target = td_target(reward, select(next_n_q, next_n_action), done, gamma, nstep, cum_reward, value_gamma)
-    per_sample = elementwise(criterion, select(q, action), target).mean(-1)
-    return weighted_mean(per_sample, weight), per_sample
+    loss, per_branch = q_nstep_td_error(data, gamma, nstep, cum_reward, value_gamma, criterion)
+    return loss, per_branch.mean(-1)
 
 
 def q_nstep_td_error_with_rescale(

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ding.utils.data.dataloader import LoaderError, Prefetcher
-from ding.utils.default_helper import is_namedtuple, rebuilt
+from ding.utils.default_helper import is_namedtuple, map_nested, rebuilt
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
@@ -261,15 +261,7 @@ def build_log_buffer() -> LogDict:
 
 def _record_stream(item: object, stream: torch.cuda.Stream) -> None:
     """Mark these tensors as used by ``stream``, so that the allocator does not hand out their memory too early."""
-    if isinstance(item, torch.Tensor):
-        if item.is_cuda:
-            item.record_stream(stream)
-    elif isinstance(item, Mapping):
-        for value in item.values():
-            _record_stream(value, stream)
-    elif isinstance(item, (list, tuple)):
-        for value in item:
-            _record_stream(value, stream)
+    map_nested(lambda leaf: leaf.record_stream(stream) if getattr(leaf, "is_cuda", False) else None, item)
 
 
 class CudaFetcher:

@@ -29,7 +29,7 @@ class CloudPickleWrapper:
     """
 
     def __init__(self, data: object) -> None:
-        self.data = data
+        self.data: Any = data
 
     def __getstate__(self) -> bytes:
         import cloudpickle  # type: ignore[import-untyped]

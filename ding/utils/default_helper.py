@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 _MAX_LISTED = 30
 # Recurrent states are lists with one entry per sample, whatever the entries are.
-_STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
+STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
 
 
 def nearest(name: object, candidates: Iterable[object]) -> str | None:
@@ -395,7 +395,7 @@ def _rows_of(key: str, value: object) -> int | None:
 
 def _is_columns(key: str, value: Sequence[object]) -> bool:
     """Whether a list is a bundle of columns (each with N rows) and not a list of N rows."""
-    return key not in _STATE_KEYS and all(isinstance(v, (torch.Tensor, np.ndarray)) and v.ndim > 0 for v in value)
+    return key not in STATE_KEYS and all(isinstance(v, (torch.Tensor, np.ndarray)) and v.ndim > 0 for v in value)
 
 
 def _take(key: str, value: object, index: np.ndarray) -> Any:

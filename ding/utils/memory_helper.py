@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
 
 import torch
 from torch import nn
+
+from ding.utils.default_helper import map_nested
 
 log = logging.getLogger(__name__)
 _MIB = 1024 * 1024
@@ -17,15 +18,10 @@ def _bytes(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def _tensors(value: object) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
+def _tensors(value: object) -> list[torch.Tensor]:
+    leaves: list[object] = []
+    map_nested(leaves.append, value)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 class SimpleMemoryProfiler:

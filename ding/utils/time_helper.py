@@ -1,12 +1,12 @@
-"""Timers and a watch dog."""
+"""Timers, time limits and a watch dog."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable
-from types import FrameType
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -109,6 +109,40 @@ def build_time_helper(cfg: EasyDict | None = None, wrapper_type: str | None = No
     raise KeyError(f"wrapper_type must be 'time' or 'cuda', got {wrapper_type!r}")
 
 
+def time_limit(seconds: float | None, error: Callable[[], Exception]) -> AbstractContextManager[None]:
+    """Raise ``error()`` inside the block when it runs longer than ``seconds``.
+
+    It uses SIGALRM, so it works in the main thread of a POSIX process; elsewhere the block runs without a limit. A
+    handler and a timer that were set before are restored.
+
+    Args:
+        seconds: the limit, ``None`` for none.
+        error: makes the exception.
+    """
+    return nullcontext() if seconds is None or not can_limit() else alarm(seconds, error)
+
+
+@contextmanager
+def alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
+    """:func:`time_limit` that cannot be left out: ``ValueError`` outside the main thread."""
+
+    def on_alarm(signum: int, frame: object) -> None:
+        raise error()
+
+    previous_handler = signal.signal(signal.SIGALRM, on_alarm)
+    previous_timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *previous_timer)
+        signal.signal(signal.SIGALRM, previous_handler)
+
+
+def can_limit() -> bool:
+    """Whether :func:`time_limit` has an effect here."""
+    return hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
+
+
 class WatchDog:
     """Raises ``TimeoutError`` in the main thread when ``stop`` does not come in time. Uses ``SIGALRM``.
 
@@ -120,22 +154,18 @@ class WatchDog:
         if timeout <= 0:
             raise ValueError(f"timeout must be above 0 seconds, got {timeout}")
         self._timeout = timeout
-        self._old_handler: Any = None
+        self._watch = ExitStack()
 
     def start(self) -> None:
         """Begin to watch. Raises ``ValueError`` outside the main thread."""
-        self._old_handler = signal.signal(signal.SIGALRM, self._bark)
-        signal.setitimer(signal.ITIMER_REAL, self._timeout)
+        self._watch.enter_context(alarm(self._timeout, self._error))
 
     def stop(self) -> None:
-        """Stop watching and give the signal back to who had it."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        if self._old_handler is not None:
-            signal.signal(signal.SIGALRM, self._old_handler)
-            self._old_handler = None
+        """Stop watching and give the signal back to its owner."""
+        self._watch.close()
 
-    def _bark(self, signum: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"the watched code took longer than {self._timeout} s")
+    def _error(self) -> TimeoutError:
+        return TimeoutError(f"the watched code took longer than {self._timeout} s")
 
     def __enter__(self) -> WatchDog:
         self.start()

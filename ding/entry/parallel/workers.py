@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from easydict import EasyDict
 
+from ding.config.resolve import import_names_of
 from ding.interaction.exception import PortTakenError, UnsafeBindError
 from ding.parallel.launch import PermanentRoleError, RoleContext
 from ding.utils import import_module, set_pkg_seed
@@ -169,17 +170,6 @@ def prepare(cfg: EasyDict, threads: int, seed_offset: int = 0) -> list[str]:
     torch.set_num_threads(threads)
     set_pkg_seed(cfg.seed + seed_offset, use_cuda=bool(cfg.main.policy.get("cuda", False)))
     return names
-
-
-def import_names_of(node: object) -> Iterator[str]:
-    """Yield every entry of ``import_names`` anywhere in a config."""
-    if isinstance(node, Mapping):
-        names = node.get("import_names") or []
-        yield from names if isinstance(names, (list, tuple)) else [names]
-        node = list(node.values())
-    if isinstance(node, (list, tuple)):
-        for child in node:
-            yield from import_names_of(child)
 
 
 def cores() -> int:

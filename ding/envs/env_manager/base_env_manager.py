@@ -14,7 +14,6 @@ from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import row_at
 from ding.envs.env._stepping import FastStep, RawStep, classic_step
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
-from ding.envs.env_manager._alarm import can_limit, time_limit
 from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
 from ding.envs.env_manager._errors import (
     EnvDataError,
@@ -28,6 +27,7 @@ from ding.envs.env_manager._lifecycle import EnvState as EnvState
 from ding.envs.env_manager._lifecycle import ResetParam
 from ding.envs.env_manager._v2 import V2Interface
 from ding.utils import ENV_MANAGER_REGISTRY, import_module
+from ding.utils.time_helper import can_limit, time_limit
 
 logger = logging.getLogger(__name__)
 

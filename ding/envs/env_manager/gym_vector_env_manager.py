@@ -15,7 +15,6 @@ from ding.envs.env._actions import scale_action
 from ding.envs.env._obs import float32_space
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
-from ding.envs.env_manager._alarm import time_limit
 from ding.envs.env_manager._columns import first_nan
 from ding.envs.env_manager._errors import (
     EnvDataError,
@@ -28,6 +27,7 @@ from ding.envs.env_manager._errors import (
 from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState, ResetParam
 from ding.envs.env_manager._vector_build import build_vector_env, row_resetter
 from ding.utils import ENV_MANAGER_REGISTRY
+from ding.utils.time_helper import time_limit
 
 VectorObs: TypeAlias = np.ndarray | dict[str, Any] | tuple[Any, ...]
 """Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of them."""

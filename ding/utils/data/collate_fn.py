@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.utils.default_helper import is_namedtuple
+from ding.utils.default_helper import STATE_KEYS, is_namedtuple, map_nested
 
 _IGNORE_PREFIX = ("collate_ignore",)
-_STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
 
 
 def _stack_arrays(batch: Sequence[np.ndarray]) -> torch.Tensor:
@@ -90,7 +89,7 @@ def _collate_numbers(batch: Sequence[Any], elem: object) -> torch.Tensor:
     return torch.tensor(batch, dtype=torch.float32)
 
 
-def default_decollate(batch: object, ignore: Sequence[str] = _STATE_KEYS) -> Any:
+def default_decollate(batch: object, ignore: Sequence[str] = STATE_KEYS) -> Any:
     """Cut a batch to a list of B samples.
 
     A tensor ``[B, ...]`` gives B tensors ``[...]`` that share its memory, ``[B]`` gives tensors ``(1,)``; a dict gives
@@ -200,14 +199,9 @@ def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) 
         cat_1dim: leaves ``[B, 1]`` become ``[B]``.
     """
 
-    def stack(samples: Sequence[Any]) -> Any:
-        elem = samples[0]
-        if isinstance(elem, Mapping):
-            return {key: _with_key(key, stack, [sample[key] for sample in samples]) for key in elem}
-        stacked = default_collate(samples, cat_1dim=False)
-        one_wide = isinstance(stacked, torch.Tensor) and stacked.dim() == 2 and stacked.shape[1] == 1
-        return stacked.squeeze(1) if cat_1dim and one_wide else stacked
+    def narrow(leaf: Any) -> Any:
+        one_wide = isinstance(leaf, torch.Tensor) and leaf.dim() == 2 and leaf.shape[1] == 1
+        return leaf.squeeze(1) if one_wide else leaf
 
-    if len(x) == 0:
-        raise ValueError("cannot collate an empty batch")
-    return stack(x)
+    stacked = default_collate(x, cat_1dim=False, ignore_prefix=())
+    return map_nested(narrow, stacked) if cat_1dim else stacked

@@ -25,9 +25,9 @@ from ding.envs.env_manager._workers.protocol import (
     Failure,
     Flag,
     Message,
-    PickledByValue,
 )
 from ding.envs.env_manager._workers.shared_columns import SharedColumns
+from ding.utils.compression_helper import CloudPickleWrapper
 
 # Every engine of this process: a forked worker closes the ends that it inherits from them.
 _LIVE: "weakref.WeakSet[WorkerEngine]" = weakref.WeakSet()
@@ -85,7 +85,8 @@ class WorkerEngine:
         ids = range(len(env_fns))
         self._groups = [list(ids[i : i + envs_per_worker]) for i in ids[::envs_per_worker]]
         self._workers = [
-            WorkerProcess(self._context, group, [PickledByValue(env_fns[i]) for i in group]) for group in self._groups
+            WorkerProcess(self._context, group, [CloudPickleWrapper(env_fns[i]) for i in group])
+            for group in self._groups
         ]
         self._worker_of = [self._workers[i // envs_per_worker] for i in ids]
         self._step_orders = [bytes([FIRST_STEP + i % envs_per_worker]) for i in ids]

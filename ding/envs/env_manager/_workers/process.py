@@ -20,11 +20,11 @@ from ding.envs.env_manager._workers.protocol import (
     CLOSE,
     Command,
     Message,
-    PickledByValue,
     send_message,
 )
 from ding.envs.env_manager._workers.shared_columns import SharedColumns
 from ding.envs.env_manager._workers.worker import DUMP_SIGNAL, WorkerSetup, worker_main
+from ding.utils.compression_helper import CloudPickleWrapper
 
 # Seconds that a hanging worker gets to write down where it hangs.
 DUMP_GRACE_S = 1.0
@@ -40,7 +40,7 @@ class WorkerProcess:
         generation: how often this worker was started before; completions of earlier ones are void.
     """
 
-    def __init__(self, context: BaseContext, env_ids: list[int], env_fns: list[PickledByValue]) -> None:
+    def __init__(self, context: BaseContext, env_ids: list[int], env_fns: list[CloudPickleWrapper]) -> None:
         self.env_ids = env_ids
         self.pending: deque[tuple[Command, int]] = deque()
         self.generation = -1

@@ -18,12 +18,9 @@ A worker does its commands in order, and answers each with exactly one completio
 import os
 import pickle
 import struct
-from collections.abc import Callable
 from enum import IntEnum
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
-
-import cloudpickle  # type: ignore[import-untyped]
 
 CLOSE = 0
 MESSAGE = 1
@@ -75,19 +72,6 @@ class Message(NamedTuple):
 
     name: str
     args: tuple[Any, ...] = ()
-
-
-class PickledByValue:
-    """An env function on its way to the process's own child: by cloudpickle where the start method pickles at all."""
-
-    def __init__(self, fn: Callable[[], Any]) -> None:
-        self.fn = fn
-
-    def __getstate__(self) -> bytes:
-        return cloudpickle.dumps(self.fn)
-
-    def __setstate__(self, state: bytes) -> None:
-        self.fn = cloudpickle.loads(state)
 
 
 def send_message(conn: Connection, message: Message) -> None:

@@ -32,9 +32,9 @@ from ding.envs.env_manager._workers.protocol import (
     Failure,
     Flag,
     Message,
-    PickledByValue,
 )
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
+from ding.utils.compression_helper import CloudPickleWrapper
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class WorkerSetup:
 
     env_ids: list[int]
     generation: int
-    env_fns: list[PickledByValue]
+    env_fns: list[CloudPickleWrapper]
     conn: Connection
     completions: Connection
     parent_pid: int
@@ -232,8 +232,8 @@ class EnvWorker:
     def _failure(failure: Failure) -> tuple[int, bytes]:
         return Flag.PAYLOAD | Flag.FAILED, pickle.dumps(failure, pickle.HIGHEST_PROTOCOL)
 
-    def _build(self, env_id: int, env_fn: PickledByValue) -> Result:
-        self._envs[env_id] = env_fn.fn()
+    def _build(self, env_id: int, env_fn: CloudPickleWrapper) -> Result:
+        self._envs[env_id] = env_fn.data()
         return 0, None
 
     def _reset(
@@ -243,7 +243,7 @@ class EnvWorker:
         if env is None:
             # Building it failed before.
             position = self._setup.env_ids.index(env_id)
-            env = self._envs[env_id] = self._setup.env_fns[position].fn()
+            env = self._envs[env_id] = self._setup.env_fns[position].data()
         if replay_path is not None:
             env.enable_save_replay(replay_path)
         if seed is not None:

@@ -3,11 +3,11 @@
 import importlib.util
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 from easydict import EasyDict
 
+from ding.config.resolve import import_names_of
 from ding.utils import COMM_COLLECTOR_REGISTRY, Configurable
 from ding.utils.system_helper import get_task_uid
 from ding.worker._component import build_by_type
@@ -60,7 +60,7 @@ class BaseCommCollector(Configurable, ABC):
         """
         if "collector_cfg" not in task_info:
             raise KeyError(f"a collector task needs 'collector_cfg'; it has {sorted(map(str, task_info))}")
-        for name in _import_names(task_info["collector_cfg"]):
+        for name in import_names_of(task_info["collector_cfg"]):
             _check_known(name)
         # One log for all tasks: there may be thousands of them.
         cfg = EasyDict({**task_info["collector_cfg"], "collector_uid": self._collector_uid})
@@ -78,18 +78,6 @@ def create_comm_collector(cfg: EasyDict) -> BaseCommCollector:
         KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
     """
     return build_by_type(COMM_COLLECTOR_REGISTRY, cfg)
-
-
-def _import_names(node: object) -> Iterator[str]:
-    """All entries of ``import_names`` anywhere in a config."""
-    if isinstance(node, dict):
-        names = node.get("import_names") or []
-        yield from names if isinstance(names, list) else [names]
-        for child in node.values():
-            yield from _import_names(child)
-    elif isinstance(node, (list, tuple)):
-        for child in node:
-            yield from _import_names(child)
 
 
 def _check_known(name: object) -> None:

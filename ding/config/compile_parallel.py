@@ -18,7 +18,7 @@ from ding.config.experiment_dir import create_experiment_dir
 from ding.config.resolve import class_of, defaults_of, import_by_name
 from ding.config.source import parallel_config_to_source, save_leniently
 from ding.config.utils import Hosts, parallel_transform, parallel_transform_k8s, parallel_transform_slurm
-from ding.utils.file_helper import atomic_write
+from ding.utils.file_helper import write_text
 
 _COORDINATOR = ("ding.worker.coordinator", "Coordinator")
 PLATFORMS = ("local", "slurm", "k8s")
@@ -60,7 +60,8 @@ def compile_config_parallel(
     Raises:
         ConfigError: See the tree in `ding.config.errors`. Every message names the full path of the key.
     """
-    _check_platform(platform)
+    if platform not in PLATFORMS:
+        raise ConfigValueError(f"platform: there is no {platform!r}{did_you_mean(platform, PLATFORMS)}")
     configs = {"main_config": cfg, "create_config": create_cfg, "system_config": system_cfg}
     user, create, system = (sections.copied(config, name) for name, config in configs.items())
     coordinator = _check_all(user, create, system)
@@ -82,11 +83,6 @@ def compile_config_parallel(
     if save_cfg:
         _save(main, create, {**original, **_paths(system)}, seed, Path(main.exp_name) / save_path)
     return result
-
-
-def _check_platform(platform: str) -> None:
-    if platform not in PLATFORMS:
-        raise ConfigValueError(f"platform: there is no {platform!r}{did_you_mean(platform, PLATFORMS)}")
 
 
 def _check_all(user: EasyDict, create: EasyDict, system: EasyDict) -> EasyDict:
@@ -161,7 +157,6 @@ def _paths(system: Mapping[str, Any]) -> dict[str, str]:
 def _save(main: EasyDict, create: EasyDict, system: Mapping[str, Any], seed: int, path: Path) -> None:
     def save(strict: bool) -> None:
         text = parallel_config_to_source({**main, "seed": seed}, create, system, strict=strict)
-        with atomic_write(path) as file:
-            file.write(text.encode())
+        write_text(path, text)
 
     save_leniently(save, path)

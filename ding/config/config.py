@@ -33,7 +33,7 @@ from ding.config.errors import (
     did_you_mean,
 )
 from ding.config.source import config_to_source, to_plain
-from ding.utils.file_helper import atomic_write
+from ding.utils.file_helper import write_text
 
 
 class Config:
@@ -50,11 +50,11 @@ class Config:
     ) -> None:
         if cfg_dict is not None and not isinstance(cfg_dict, dict):
             raise TypeError(f"cfg_dict must be a dict, got {type(cfg_dict).__name__}")
-        self._cfg_dict = {} if cfg_dict is None else cfg_dict
+        self.cfg_dict: dict[str, Any] = {} if cfg_dict is None else cfg_dict
         if cfg_text is None and filename is not None:
             cfg_text = Path(filename).read_text(encoding="utf-8")
-        self._text = "" if cfg_text is None else cfg_text
-        self._filename = filename
+        self.text = "" if cfg_text is None else cfg_text
+        self.filename = filename
 
     @staticmethod
     def file_to_dict(filename: str) -> Config:
@@ -64,18 +64,6 @@ class Config:
             ConfigFileError: The suffix, the syntax or the code of the file is wrong, or there is no such file.
         """
         return Config(_execute(Path(filename)), filename=str(filename))
-
-    @property
-    def cfg_dict(self) -> dict[str, Any]:
-        return self._cfg_dict
-
-    @property
-    def text(self) -> str:
-        return self._text
-
-    @property
-    def filename(self) -> str | None:
-        return self._filename
 
 
 def read_config_directly(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -215,10 +203,10 @@ def save_config(
     if type_ == "yaml":
         save_config_yaml(config_, path)
     elif type_ == "py":
-        _write_py(config_, path, create_cfg, strict, script=False)
+        write_text(path, config_to_source(config_, create_cfg, strict=strict, script=False))
         if save_formatted:
             formatted = Path(path).with_name(f"formatted_{Path(path).name}")
-            _write_py(config_, formatted, create_cfg, strict, script=True)
+            write_text(formatted, config_to_source(config_, create_cfg, strict=strict, script=True))
     else:
         raise ConfigValueError(f"save_config: type_ must be 'py' or 'yaml', got {type_!r}")
 
@@ -229,22 +217,7 @@ def save_config_py(config_: Mapping[str, Any], path: str | os.PathLike[str]) -> 
     Raises:
         ConfigNotSerializableError: A value cannot be written as source text.
     """
-    _write_py(config_, path, None, strict=True, script=False)
-
-
-def _write_py(
-    config_: Mapping[str, Any],
-    path: str | os.PathLike[str],
-    create_cfg: Mapping[str, Any] | None,
-    strict: bool,
-    script: bool,
-) -> None:
-    _write_whole(Path(path), config_to_source(config_, create_cfg, strict=strict, script=script))
-
-
-def _write_whole(path: Path, text: str) -> None:
-    with atomic_write(path) as file:
-        file.write(text.encode())
+    save_config(config_, path)
 
 
 def read_config_yaml(path: str | os.PathLike[str]) -> EasyDict:
@@ -274,7 +247,7 @@ def save_config_yaml(config_: Mapping[str, Any], path: str | os.PathLike[str]) -
         ConfigNotSerializableError: A value has no plain form.
     """
     yaml = _yaml()
-    _write_whole(Path(path), yaml.safe_dump(to_plain(config_), sort_keys=False))
+    write_text(path, yaml.safe_dump(to_plain(config_), sort_keys=False))
 
 
 def _yaml() -> Any:

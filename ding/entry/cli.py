@@ -32,12 +32,6 @@ def _whole(ctx: click.Context, param: click.Parameter, value: float) -> int:
     return int(value)
 
 
-def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        click.echo(f"ding {__version__}\n{__DESCRIPTION__}")
-        ctx.exit()
-
-
 def _print_registry(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value and not ctx.resilient_parsing:
         from ding.entry._cli_modes import registry_text
@@ -50,15 +44,7 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "-v",
-    "--version",
-    is_flag=True,
-    callback=_print_version,
-    expose_value=False,
-    is_eager=True,
-    help="Show the version.",
-)
+@click.version_option(__version__, "-v", "--version", message=f"ding %(version)s\n{__DESCRIPTION__}")
 @click.option(
     "-q",
     "--query-registry",

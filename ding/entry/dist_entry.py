@@ -22,11 +22,10 @@ from ding.config.utils import Hosts
 from ding.entry.distributed.config import (
     auto_folders,
     coordinator_of,
-    env_port,
+    env_number,
     load_config,
     run_token,
     section_of,
-    waits_for_coordinator,
     write_prepared,
 )
 from ding.entry.distributed.group import PATIENCE_S
@@ -38,7 +37,7 @@ from ding.entry.distributed.replicas import dist_restart_replicas as dist_restar
 from ding.entry.parallel.coordinator import coordinate
 from ding.entry.parallel.reports import ReportReader, finish_run
 from ding.entry.parallel.workers import COORDINATOR, collect, learn
-from ding.entry.view.status import UNBOUNDED
+from ding.entry.view.status import bounded
 from ding.entry.view.views import console_lines, make_view
 from ding.parallel.launch import Role, RoleContext, RunInterrupted, run_here
 
@@ -100,8 +99,7 @@ def dist_launch_coordinator(
     """
     cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=True)
     exp_name = cfg.main.exp_name
-    limits = {"train_iter": max_train_iter, "env_step": max_env_step}
-    limits = {key: limit for key, limit in limits.items() if limit < UNBOUNDED}
+    limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
     run_dir = os.path.join(exp_name, "run")
     os.makedirs(run_dir, exist_ok=True)
     reader, view = ReportReader(exp_name, limits, cfg.main.env.stop_value), make_view(quiet)
@@ -181,8 +179,8 @@ def _launch_worker(
     patience_s: float = PATIENCE_S,
 ) -> None:
     cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False)
-    waits = waits_for_coordinator(cfg, kind)
-    address = {"address": None} if waits else coordinator_of(cfg)
+    # With platform='k8s' the operator names the workers to the coordinator: they need not announce themselves.
+    address = {"address": None} if kind in cfg.system else coordinator_of(cfg)
     name = name or f"{kind}0"
     section = EasyDict(section_of(cfg, kind, name))
     if section.get("multi_gpu"):
@@ -191,7 +189,7 @@ def _launch_worker(
             "the processes with -M spawn_learner"
         )
     section.host = host or section.host
-    section.port = port if port is not None else env_port(f"{kind.upper()}_PORT") or section.port
+    section.port = port if port is not None else env_number(f"{kind.upper()}_PORT") or section.port
     cfg.system[name] = section
     payload = {"cfg": cfg, "limits": {}, "patience_s": patience_s}
     with console_lines():

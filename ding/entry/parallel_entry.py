@@ -17,7 +17,7 @@ from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpo
 from ding.entry.parallel.roles import PRELOAD, make_roles
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.access_file import AccessFile
-from ding.entry.view.status import UNBOUNDED
+from ding.entry.view.status import bounded
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch import Launcher, RoleFailed, RunInterrupted, shared_run_dir
 from ding.utils.file_helper import remove_torn_files
@@ -66,12 +66,7 @@ def parallel_pipeline(
     view = make_view() if view is None else view
     with console_lines():
         cfg = compile_config_parallel(main, create, system, seed=seed, strict=strict)
-        limits = {
-            key: int(limit)
-            for key, limit in (("train_iter", max_train_iter), ("env_step", max_env_step))
-            if limit < UNBOUNDED
-        }
-        return _run(cfg, limits, view, enable_total_log)
+        return _run(cfg, bounded(train_iter=max_train_iter, env_step=max_env_step), view, enable_total_log)
 
 
 def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, EasyDict]:

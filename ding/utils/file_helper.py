@@ -16,26 +16,33 @@ _TORN = re.compile(r"\.[0-9]+\.[0-9a-f]{8}\.tmp$")
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterator[BinaryIO]:
     """An open binary file that becomes ``path`` when the block ends, and vanishes when the block fails.
 
     The bytes are on the disk (fsync) before the name changes, so a reader sees the old file or the whole new one. The
-    folder must exist; an existing file keeps its mode.
+    folder must exist; an existing file keeps its mode. A ``private`` file can be read by its owner only, at any time.
     """
     target = os.fspath(path)
     temporary = f"{target}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
     try:
-        with open(temporary, "xb") as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with open(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if os.path.exists(target):
+        if os.path.exists(target) and not private:
             os.chmod(temporary, os.stat(target).st_mode & 0o7777)
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
         raise
+
+
+def write_text(path: str | os.PathLike[str], text: str, private: bool = False) -> None:
+    """Write a text file (UTF-8) whole, see ``atomic_write``."""
+    with atomic_write(path, private) as file:
+        file.write(text.encode())
 
 
 def remove_torn_files(folder: str | os.PathLike[str]) -> list[str]:

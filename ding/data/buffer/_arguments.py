@@ -8,6 +8,7 @@ import numpy as np
 from ding.data.buffer._clone import clone_structure
 from ding.data.buffer._core import Records
 from ding.data.buffer._records import RecordBatch
+from ding.data.buffer.buffer import is_column
 from ding.data.buffer.errors import SampleArgumentError, SampleError
 
 
@@ -37,11 +38,6 @@ def independent(records: Records) -> Records:
         result.append(clone_structure(record) if id(record) in seen else record)
         seen.add(id(record))
     return result
-
-
-def is_column(value: object) -> bool:
-    """Whether a meta value holds one value per row."""
-    return hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
 
 
 def meta_columns(meta: "Mapping[str, Any] | Sequence[dict[str, Any]] | None", count: int) -> Mapping[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ding.data.buffer._records import MISSING, IndexArray, RecordBatch, index_text, serials_of
-from ding.data.buffer.buffer import BufferedData, spread_meta
+from ding.data.buffer.buffer import BufferedData, plain_list, spread_meta
 from ding.data.buffer.errors import SampleArgumentError
 from ding.data.columns import SchemaError
 from ding.data.replay.draws import Draws
@@ -62,12 +62,12 @@ class RecordCore:
 
     def push(self, data: object, meta: dict[str, Any] | None) -> BufferedData:
         """Store one object."""
-        serial = self.order.next_serial
-        slot = self.order.append_one()
+        slots = self.order.peek(1)
+        serial = self.order.append(slots)
         record = BufferedData(data, index_text(self.token, serial), {} if meta is None else meta)
-        self._objects[slot] = record
+        self._objects[int(slots[0])] = record
         self.push_count += 1
-        self._changed(np.array([slot]))
+        self._changed(slots)
         return record
 
     def extend(self, rows: "TransitionBatch | Sequence[Any]", meta: Mapping[str, Any]) -> None:
@@ -294,11 +294,4 @@ class RecordCore:
 
 def objects_of(values: "Sequence[Any] | np.ndarray") -> np.ndarray:
     """A column of meta values as an object array ``[K]`` (never broadcast, whatever the values are)."""
-    if isinstance(values, np.ndarray) and values.ndim == 1:
-        return values.astype(object)
-    if hasattr(values, "tolist") and getattr(values, "ndim", 0) == 1:
-        values = values.tolist()
-    column = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        column[place] = value
-    return column
+    return np.fromiter(plain_list(values), dtype=object, count=len(values))

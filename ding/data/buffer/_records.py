@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
-import torch
 
-from ding.data.buffer.buffer import BufferedData
+from ding.data.buffer.buffer import BufferedData, plain_list
 from ding.data.transition_batch import TransitionBatch
 
 MISSING = object()
@@ -74,19 +73,19 @@ class RecordBatch(Sequence[BufferedData]):
     Args:
         data: the data of the records.
         token: of the buffer.
-        serials: int64 ``[N]``.
+        serials: int64 ``[N]``, in which order the records were pushed.
         slots: int64 ``[N]``, the slots in which the records were.
         meta: columns of N values per meta key; see :data:`MISSING`.
     """
 
-    __slots__ = ("_data", "_items", "_meta", "_serials", "_token", "slots")
+    __slots__ = ("_data", "_items", "_meta", "_token", "serials", "slots")
 
     def __init__(
         self, data: TransitionBatch, token: str, serials: np.ndarray, slots: np.ndarray, meta: Mapping[str, Any]
     ) -> None:
         self._data = data
         self._token = token
-        self._serials = serials
+        self.serials = serials
         self.slots = slots
         self._meta = dict(meta)
         self._items: list[BufferedData] | None = None
@@ -101,12 +100,7 @@ class RecordBatch(Sequence[BufferedData]):
     @property
     def indices(self) -> IndexArray:
         """The indices of the records."""
-        return IndexArray(self._token, self._serials)
-
-    @property
-    def serials(self) -> np.ndarray:
-        """int64 ``[N]``: in which order the records were pushed."""
-        return self._serials
+        return IndexArray(self._token, self.serials)
 
     def meta_column(self, key: str, default: object = None) -> list[Any]:
         """The values of one meta key, ``default`` where a record lacks it."""
@@ -125,12 +119,12 @@ class RecordBatch(Sequence[BufferedData]):
     def with_data(self, **columns: Any) -> "RecordBatch":
         """The same records with columns added to their data."""
         return RecordBatch(
-            self.data.with_columns(**columns), self._token, self._serials, self.slots, self._meta_columns()
+            self.data.with_columns(**columns), self._token, self.serials, self.slots, self._meta_columns()
         )
 
     def with_meta(self, **columns: Any) -> "RecordBatch":
         """The same records with columns of N values added to their meta."""
-        return RecordBatch(self.data, self._token, self._serials, self.slots, {**self._meta_columns(), **columns})
+        return RecordBatch(self.data, self._token, self.serials, self.slots, {**self._meta_columns(), **columns})
 
     def split(self, lengths: Sequence[int]) -> "list[RecordBatch]":
         """Pieces of these lengths, which share memory."""
@@ -139,7 +133,7 @@ class RecordBatch(Sequence[BufferedData]):
 
     def _part(self, item: slice) -> "RecordBatch":
         meta = {key: value[item] for key, value in self._meta_columns().items()}
-        return RecordBatch(self.data[item], self._token, self._serials[item], self.slots[item], meta)
+        return RecordBatch(self.data[item], self._token, self.serials[item], self.slots[item], meta)
 
     def _meta_columns(self) -> dict[str, Any]:
         if self._items is None:
@@ -154,7 +148,7 @@ class RecordBatch(Sequence[BufferedData]):
         return self._items
 
     def __len__(self) -> int:
-        return len(self._serials)
+        return len(self.serials)
 
     @overload
     def __getitem__(self, item: int) -> BufferedData: ...
@@ -170,15 +164,6 @@ class RecordBatch(Sequence[BufferedData]):
 
     def __repr__(self) -> str:
         return f"RecordBatch({len(self)} records)"
-
-
-def plain_list(values: "Sequence[Any] | np.ndarray | torch.Tensor") -> list[Any]:
-    """A column of meta values as a list; numbers of arrays become plain Python numbers."""
-    if isinstance(values, np.ndarray) and values.ndim == 1:
-        return values.tolist()
-    if isinstance(values, torch.Tensor):
-        return values.tolist() if values.ndim == 1 else list(values)
-    return list(values)
 
 
 def metas_of(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 Metas: TypeAlias = "Mapping[str, Any] | Sequence[dict[str, Any] | None] | None"
 """Metas of K records: a dict of columns, or K dicts; ``None`` stands for none."""
@@ -179,13 +179,23 @@ def meta_rows(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
         ValueError: a column has another length; the message names it.
     """
     spread = {key: spread_meta(key, value, count) for key, value in columns.items()}
-    lists = [value.tolist() if hasattr(value, "tolist") else list(value) for value in spread.values()]
-    return [dict(zip(spread, values)) for values in zip(*lists)] if lists else [{} for _ in range(count)]
+    rows = zip(*map(plain_list, spread.values())) if spread else [()] * count
+    return [dict(zip(spread, values)) for values in rows]
+
+
+def is_column(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether a meta value holds one value per row."""
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
+
+
+def plain_list(values: Any) -> list[Any]:
+    """A column of meta values as a list; numbers of arrays and tensors become plain Python numbers."""
+    return values.tolist() if getattr(values, "ndim", 0) == 1 else list(values)
 
 
 def spread_meta(key: str, value: object, count: int) -> Any:
     """One column of meta values of length ``count``; see :func:`meta_rows`."""
-    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+    if not is_column(value):
         return [value] * count
     if len(value) != count:
         raise ValueError(f"meta {key!r} has {len(value)} values for {count} records")

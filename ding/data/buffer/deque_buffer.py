@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.buffer._arguments import check_sample, independent, is_column, meta_columns
+from ding.data.buffer._arguments import check_sample, independent, meta_columns
 from ding.data.buffer._core import RecordCore, Records
 from ding.data.buffer._index import BufferIndex, IndexView, StorageView
 from ding.data.buffer._records import IndexArray, RecordBatch, serials_of
 from ding.data.buffer._save import read_contents, write_contents
-from ding.data.buffer.buffer import Buffer, BufferedData, Metas, apply_middleware, meta_rows
+from ding.data.buffer.buffer import Buffer, BufferedData, Metas, apply_middleware, is_column, meta_rows
 from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError, UnknownIndexError
 from ding.data.columns import SchemaError
 from ding.data.transition_batch import TransitionBatch
@@ -274,7 +274,9 @@ class DequeBuffer(Buffer):
                 core.set_data(int(slots[place]), datas[place])
         if isinstance(metas, Mapping):
             if len(places) < len(slots):
-                metas = {key: [value[i] for i in places] if is_column(value) else value for key, value in metas.items()}
+                metas = {
+                    key: [value[int(i)] for i in places] if is_column(value) else value for key, value in metas.items()
+                }
             core.set_meta_columns(slots[places], metas)
         elif metas is not None:
             for place in places.tolist():
@@ -374,8 +376,7 @@ class DequeBuffer(Buffer):
             SafeFileError: the buffer holds objects that have no safe form; the message says where.
         """
         with self._lock:
-            contents = self._core.contents()
-            write_contents(file_name, contents)
+            write_contents(file_name, self._core.contents())
 
     def load_data(self, file_name: str) -> None:
         """Replace all records by those of a file that ``save_data`` wrote (by the newest ``size`` of them).

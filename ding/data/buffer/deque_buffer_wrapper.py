@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +18,13 @@ from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.buffer.middleware.use_time_check import UseTimeCheck
 from ding.data.roles import Samples, Writer
 from ding.data.transition_batch import TransitionBatch
-from ding.utils import BUFFER_REGISTRY, build_logger, deep_merge_dicts, get_rank, write_scalars
+from ding.utils import BUFFER_REGISTRY, Configurable, build_logger, deep_merge_dicts, get_rank, write_scalars
 
 logger = logging.getLogger(__name__)
 
 
 @BUFFER_REGISTRY.register("deque")
-class DequeBufferWrapper:
+class DequeBufferWrapper(Configurable):
     """A :class:`~ding.data.buffer.DequeBuffer` with the methods that the workers call.
 
     The newest ``replay_buffer_size`` transitions are kept. With ``priority``, samples carry ``replay_unique_id`` and
@@ -58,13 +57,6 @@ class DequeBufferWrapper:
         # (float) Higher priorities are cut off here.
         "priority_max_limit": 1000,
     }
-
-    @classmethod
-    def default_config(cls) -> EasyDict:
-        """A fresh copy of the default config, with the key ``cfg_type``."""
-        cfg = EasyDict(deepcopy(cls.config))
-        cfg.cfg_type = cls.__name__ + "Dict"
-        return cfg
 
     def __init__(
         self,

@@ -236,26 +236,6 @@ class SlotQueue:
         self.next_serial += count
         return first
 
-    def append_one(self) -> int:
-        """``append(peek(1))`` without arrays; returns the slot."""
-        if self._fresh < self.size:
-            slot = self._fresh
-            self._fresh += 1
-        elif len(self._released):
-            slot = int(self._released[0])
-            self._released = self._released[1:]
-        else:
-            slot = int(self._slots[self._head])
-            self._drop_oldest(1)
-        end = self._end_with_space(1)
-        serial = self.next_serial
-        self._slots[end] = slot
-        self._serials[end] = serial
-        self.serial_of_slot[slot] = serial
-        self.count += 1
-        self.next_serial += 1
-        return slot
-
     def _drop_oldest(self, count: int) -> None:
         self._head += count
         self.count -= count

@@ -14,7 +14,7 @@ from ding.config import ConfigValueError, compile_config_parallel, read_config_w
 from ding.entry.parallel_entry import set_folder
 from ding.interaction import read_run_token, write_run_token
 from ding.parallel.launch import TOKEN_VARIABLE
-from ding.utils.file_helper import atomic_write
+from ding.utils.file_helper import write_text
 
 PREPARED_SUFFIX = ".dist.json"
 _ADDRESS_KEYS = ("coordinator_host", "learner_host", "collector_host")
@@ -29,8 +29,7 @@ def write_prepared(filename: str, settings: dict[str, Any]) -> str:
     """
     _compile(filename, settings, save=False)
     path = filename + PREPARED_SUFFIX
-    with atomic_write(path) as file:
-        file.write(json.dumps({"config": os.path.basename(filename), **settings}, indent=2).encode())
+    write_text(path, json.dumps({"config": os.path.basename(filename), **settings}, indent=2))
     return path
 
 
@@ -50,7 +49,7 @@ def load_config(filename: str, seed: int, save: bool, **addresses: Any) -> EasyD
             raise ConfigValueError(f"{filename}: not what dist_prepare_config writes: {error}") from error
     settings.update({key: value for key, value in addresses.items() if value is not None})
     if settings.get("coordinator_port") is None:
-        settings["coordinator_port"] = env_port("COORDINATOR_PORT")
+        settings["coordinator_port"] = env_number("COORDINATOR_PORT")
     cfg = _compile(str(path), settings, save)
     for key, folder in auto_folders(cfg).items():
         set_folder(cfg, key, folder)
@@ -77,13 +76,6 @@ def section_of(cfg: EasyDict, kind: str, name: str | None = None) -> EasyDict:
     return next(system[key] for key in (name or f"{kind}0", f"{kind}0", kind) if key in system)
 
 
-def waits_for_coordinator(cfg: EasyDict, kind: str) -> bool:
-    """Whether the operator names the workers of a kind to the coordinator (``platform='k8s'``), so that they need not
-    announce themselves.
-    """
-    return kind in cfg.system
-
-
 def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
     """Return ``address`` and ``port`` of the coordinator.
 
@@ -97,16 +89,7 @@ def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
     return {"address": f"{scheme}://{coordinator.host}:{coordinator.port}", "port": coordinator.port}
 
 
-def env_port(variable: str) -> int | None:
-    """Return the port in an environment variable.
-
-    Raises:
-        ConfigValueError: It holds something else.
-    """
-    return env_number(variable, "a port number")
-
-
-def env_number(variable: str, what: str = "a whole number") -> int | None:
+def env_number(variable: str) -> int | None:
     """Return the number in an environment variable, None when it is not set.
 
     Raises:
@@ -116,6 +99,7 @@ def env_number(variable: str, what: str = "a whole number") -> int | None:
     if text is None:
         return None
     if not text.isdigit():
+        what = "a port number" if variable.endswith("_PORT") else "a whole number"
         raise ConfigValueError(f"the environment variable {variable} must be {what}, got {text!r}")
     return int(text)
 

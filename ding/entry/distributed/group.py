@@ -10,7 +10,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.config.utils import AGGREGATOR_PORT
-from ding.entry.distributed.config import coordinator_of, env_number, env_port, load_config, run_token
+from ding.entry.distributed.config import coordinator_of, env_number, load_config, run_token
 from ding.entry.parallel.learner_group import CONNECT_TIMEOUT_S, aggregate, aggregator_config, make_ranks
 from ding.entry.parallel.roles import PRELOAD
 from ding.entry.parallel.workers import COORDINATOR
@@ -57,7 +57,7 @@ def dist_launch_learner_aggregator(
         in_pod = "KUBERNETES_SERVER_URL" in os.environ
         config = EasyDict(fixed, connect_timeout_s=CONNECT_TIMEOUT_S)
         config.slave.name, config.learner_num = learner, 0 if in_pod else env_number("WORLD_SIZE") or 1
-        port = coordinator_port if coordinator_port is not None else env_port("COORDINATOR_PORT")
+        port = coordinator_port if coordinator_port is not None else env_number("COORDINATOR_PORT")
         address = f"http://{coordinator_host}:{port}" if coordinator_host and port else None
         payload: dict[str, Any] = {"aggregator": config, "patience_s": None if address is None else patience_s}
     else:
@@ -112,7 +112,7 @@ def dist_launch_spawn_learner(
     cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False)
     world_size = _require_several(cfg, learner)
     ranks = _local_ranks(world_size)
-    _place(cfg.system[learner], host, learner_port if learner_port is not None else env_port("LEARNER_PORT"))
+    _place(cfg.system[learner], host, learner_port if learner_port is not None else env_number("LEARNER_PORT"))
     fixed = aggregator_addresses(cfg, learner, aggregator_host, aggregator_port)["master"]
     scheme = "https" if cfg.system.get("tls") else "http"
     peers = {learner: {"address": f"{scheme}://{fixed['host']}:{fixed['port']}"}}
@@ -177,7 +177,7 @@ def aggregator_addresses(
     known = {} if cfg is None else cfg.system.get(learner.replace("learner", "learner_aggregator"), {})
     slave, master = dict(known.get("slave", {})), dict(known.get("master", {}))
     default = "127.0.0.1" if cfg is None else cfg.system[learner].host if learner in cfg.system else None
-    given = port if port is not None else env_port("AGGREGATOR_PORT")
+    given = port if port is not None else env_number("AGGREGATOR_PORT")
     slave_port = given if given is not None else slave.get("port", AGGREGATOR_PORT + 2 * int(learner[len("learner") :]))
     master_port = slave_port + 1 if given is not None or "port" not in master else master["port"]
     return {

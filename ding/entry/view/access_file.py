@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ding.config.errors import ConfigValueError
+from ding.utils.file_helper import write_text
 
 FILE_NAME = "access.json"
 
@@ -28,17 +27,11 @@ class AccessFile:
         if address is None or address == self._address:
             return
         self._address = address
-        new = self._path.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({"address": address, "token": self._token}, file)
-        os.replace(new, self._path)
+        write_text(self._path, json.dumps({"address": address, "token": self._token}), private=True)
 
     def remove(self) -> None:
         """The run is over."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path)
+        self._path.unlink(missing_ok=True)
 
 
 def read_status(exp_name: str) -> dict[str, Any]:

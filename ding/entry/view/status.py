@@ -14,10 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from ding.parallel.launch import ProcessStatus
-from ding.utils.file_helper import atomic_write
+from ding.utils.file_helper import write_text
 
 UNBOUNDED = int(1e8)
 """A limit of at least this many steps or iterations counts as no limit: no share of it is shown."""
+
+
+def bounded(**limits: float) -> dict[str, int]:
+    """Return those of the limits that are limits."""
+    return {key: int(limit) for key, limit in limits.items() if limit < UNBOUNDED}
 
 
 @dataclass(frozen=True)
@@ -139,5 +144,4 @@ def number_text(value: float | None) -> str:
 
 def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
     """Write ``<exp_name>/result.json``. The original writes a pickle, which runs code when it is read."""
-    with atomic_write(Path(exp_name) / "result.json") as file:
-        file.write(json.dumps(result, indent=2).encode())
+    write_text(Path(exp_name) / "result.json", json.dumps(result, indent=2))

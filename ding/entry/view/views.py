@@ -6,7 +6,7 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ding.entry.view.status import RateMeter, RunStatus, clock_text, number_text
@@ -103,27 +103,21 @@ class _StderrHandler(logging.Handler):
             sys.stderr.flush()
 
 
-class console_lines:
-    """Context manager: show the library's lines on standard error, unless the application set up logging itself."""
-
-    def __init__(self) -> None:
-        self._logger = logging.getLogger("ding")
-        self._handler = _StderrHandler()
-        self._handler.setFormatter(logging.Formatter("[%(asctime)s] %(message)s", "%H:%M:%S"))
-        self._handler.addFilter(_OwnLines())
-        self._level: int | None = None
-
-    def __enter__(self) -> console_lines:
-        if logging.getLogger().handlers or self._logger.handlers:
-            return self
-        self._logger.addHandler(self._handler)
-        self._level = self._logger.level
-        if self._level == logging.NOTSET:
-            self._logger.setLevel(logging.INFO)
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._level is not None:
-            self._logger.removeHandler(self._handler)
-            self._logger.setLevel(self._level)
-            self._level = None
+@contextlib.contextmanager
+def console_lines() -> Iterator[None]:
+    """Show the library's lines on standard error, unless the application set up logging itself."""
+    library = logging.getLogger("ding")
+    if logging.getLogger().handlers or library.handlers:
+        yield
+        return
+    handler, level = _StderrHandler(), library.level
+    handler.setFormatter(logging.Formatter("[%(asctime)s] %(message)s", "%H:%M:%S"))
+    handler.addFilter(_OwnLines())
+    library.addHandler(handler)
+    if level == logging.NOTSET:
+        library.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        library.removeHandler(handler)
+        library.setLevel(level)

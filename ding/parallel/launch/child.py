@@ -106,7 +106,8 @@ class _Pipe:
                     context.note_peer(message[1], message[2])
         except (EOFError, OSError):
             self.orphaned.set()
-            _arm_hard_exit(ORPHAN_GRACE_S)
+            # Ends the process in any case, even when a call into C code never returns.
+            signal.alarm(ORPHAN_GRACE_S)
             context.stop.set("the launcher ended")
 
 
@@ -143,18 +144,8 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     sys.stderr.flush()
     if not orphaned:
         # A thread of a library that never ends must not keep a finished role alive.
-        _arm_hard_exit(_EXIT_GRACE_S)
+        signal.alarm(_EXIT_GRACE_S)
     sys.exit(code)
-
-
-def _arm_hard_exit(seconds: int) -> None:
-    """End this process after ``seconds`` in any case, even when a call into C code never returns."""
-    if hasattr(signal, "alarm"):
-        signal.alarm(seconds)
-        return
-    timer = threading.Timer(seconds, os._exit, (1,))
-    timer.daemon = True
-    timer.start()
 
 
 def _error_message(error: BaseException) -> Message:
@@ -200,6 +191,5 @@ def _handle_signals(context: RoleContext) -> None:
     """SIGTERM asks, a second one ends at once. Ctrl-C reaches the launcher, which asks."""
     signal.signal(signal.SIGTERM, first_asks(lambda signum: context.stop.set_soon("SIGTERM")))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        # The fork server does not listen to them, see `ding.parallel.launch.process`.
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    # The fork server does not listen to them, see `ding.parallel.launch.process`.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)

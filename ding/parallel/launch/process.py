@@ -21,9 +21,7 @@ from ding.parallel.launch.role import Message, ProcessStatus, Role
 from ding.parallel.launch.signals import STOP_SIGNALS
 
 _TAIL_BYTES = 4000
-_KILL_SIGNALS = frozenset(
-    number for name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP") if (number := getattr(signal, name, None)) is not None
-)
+_KILL_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 # A fork server that has the library loaded makes a process in no time; elsewhere forking is not safe, or not there.
 _CONTEXT: Any = get_context("forkserver" if sys.platform.startswith("linux") else "spawn")
@@ -277,8 +275,6 @@ class RoleProcess:
 
 def _is_writable(pipe: Connection) -> bool:
     """Whether a message can be written without waiting: Linux says so while three quarters of the buffer are free."""
-    if sys.platform == "win32":
-        return True
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_WRITE)
         return bool(selector.select(0))

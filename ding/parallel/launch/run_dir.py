@@ -8,17 +8,13 @@ launcher removes the folder, and a later run removes what a machine that lost po
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # not POSIX: there are no locks, and nothing is swept
-    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger("ding.entry")
 
@@ -33,7 +29,7 @@ def memory_root(min_free_bytes: int = MIN_FREE_BYTES, root: Path | None = None) 
     root = MEMORY_ROOT if root is None else root
     try:
         space = os.statvfs(root)
-    except (OSError, AttributeError):
+    except OSError:
         return None
     if space.f_bavail * space.f_frsize < min_free_bytes or not os.access(root, os.W_OK | os.X_OK):
         return None
@@ -108,8 +104,6 @@ def shared_run_dir(fallback: str) -> Iterator[Path]:
 def sweep(root: str | os.PathLike[str]) -> int:
     """Remove run folders of this user below ``root`` that no process is in; return how many."""
     removed = 0
-    if fcntl is None:
-        return removed
     for path in Path(root).glob(f"{_PREFIX}*"):
         try:
             if path.stat().st_uid != os.getuid():
@@ -128,8 +122,6 @@ def sweep(root: str | os.PathLike[str]) -> int:
 
 
 def _flock(descriptor: int, shared: bool) -> bool:
-    if fcntl is None:
-        return False
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

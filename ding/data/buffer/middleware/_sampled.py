@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ding.data.buffer._core import RecordCore, Records
-from ding.data.buffer._records import RecordBatch, plain_list
-from ding.data.buffer.buffer import Buffer
+from ding.data.buffer._records import RecordBatch
+from ding.data.buffer.buffer import Buffer, plain_list
 
 
 def core_of(buffer: Buffer, who: str) -> RecordCore:

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.buffer._arguments import is_column
 from ding.data.buffer._core import Records
 from ding.data.buffer._records import IndexArray, RecordBatch
-from ding.data.buffer.buffer import Buffer, BufferedData, Metas
+from ding.data.buffer.buffer import Buffer, BufferedData, Metas, is_column
 from ding.data.buffer.errors import EmptyBufferError, SampleArgumentError, SampleError
 from ding.data.buffer.middleware._sampled import core_of
 from ding.data.columns import SchemaError

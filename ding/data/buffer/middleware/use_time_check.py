@@ -73,6 +73,4 @@ class UseTimeCheck:
             self._uses[slots[held]] = np.asarray(state_dict["uses"], dtype=np.int64)[held]
 
 
-def use_time_check(buffer_: Buffer, max_use: float = float("inf")) -> UseTimeCheck:
-    """A :class:`UseTimeCheck`."""
-    return UseTimeCheck(buffer_, max_use)
+use_time_check = UseTimeCheck

@@ -16,22 +16,9 @@ from easydict import EasyDict
 
 from ding.config.checks.parallel import check_communication_mode, checked_port
 from ding.config.errors import ConfigValueError
-from ding.config.parallel_samples import (
-    parallel_test_create_config,
-    parallel_test_main_config,
-    parallel_test_system_config,
-)
-
-__all__ = [
-    "parallel_test_create_config",
-    "parallel_test_main_config",
-    "parallel_test_system_config",
-    "parallel_transform",
-    "parallel_transform_k8s",
-    "parallel_transform_slurm",
-    "set_host_port",
-    "set_system_cfg",
-]
+from ding.config.parallel_samples import parallel_test_create_config as parallel_test_create_config
+from ding.config.parallel_samples import parallel_test_main_config as parallel_test_main_config
+from ding.config.parallel_samples import parallel_test_system_config as parallel_test_system_config
 
 DEFAULT_HOST = "127.0.0.1"
 K8S_HOST = "0.0.0.0"  # a pod is reached from other pods; without a token such an address is refused

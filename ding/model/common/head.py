@@ -1,53 +1,5 @@
 """Heads: feature vectors to outputs. The parts live in small private modules; this is their public address."""
 
-from torch import nn
+from ding.utils.exports import lazy_exports
 
-from ding.model.common._head_continuous import EnsembleHead, PopArtVHead, RegressionHead, ReparameterizationHead
-from ding.model.common._head_discrete import (
-    AttentionPolicyHead,
-    BranchingHead,
-    DiscreteHead,
-    DuelingHead,
-    StochasticDuelingHead,
-)
-from ding.model.common._head_distribution import DistributionHead, QRDQNHead, RainbowHead
-from ding.model.common._head_layers import MultiHead, independent_normal_dist
-from ding.model.common._head_quantile import FQFHead, QuantileHead
-
-head_cls_map: dict[str, type[nn.Module]] = {
-    "discrete": DiscreteHead,
-    "dueling": DuelingHead,
-    "sdn": StochasticDuelingHead,
-    "distribution": DistributionHead,
-    "rainbow": RainbowHead,
-    "qrdqn": QRDQNHead,
-    "quantile": QuantileHead,
-    "fqf": FQFHead,
-    "branch": BranchingHead,
-    "attention_policy": AttentionPolicyHead,
-    "regression": RegressionHead,
-    "reparameterization": ReparameterizationHead,
-    "popart": PopArtVHead,
-    "multi": MultiHead,
-    "ensemble": EnsembleHead,
-}
-
-__all__ = [
-    "AttentionPolicyHead",
-    "BranchingHead",
-    "DiscreteHead",
-    "DistributionHead",
-    "DuelingHead",
-    "EnsembleHead",
-    "FQFHead",
-    "MultiHead",
-    "PopArtVHead",
-    "QRDQNHead",
-    "QuantileHead",
-    "RainbowHead",
-    "RegressionHead",
-    "ReparameterizationHead",
-    "StochasticDuelingHead",
-    "head_cls_map",
-    "independent_normal_dist",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

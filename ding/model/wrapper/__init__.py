@@ -1,7 +1,5 @@
 """Wrappers that turn outputs of models into actions, keep hidden states and follow other models."""
 
-# Registers the wrappers.
-from ding.model.wrapper import model_wrappers  # noqa: F401
 from ding.utils.exports import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

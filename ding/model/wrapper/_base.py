@@ -9,7 +9,6 @@ import numpy as np
 from torch import nn
 
 from ding.model.template.array_forward import array_logit
-from ding.utils import did_you_mean
 
 
 class IModelWrapper:
@@ -80,41 +79,6 @@ class TeacherNetwork(IModelWrapper):
 
     def __init__(self, model: nn.Module | IModelWrapper) -> None:
         raise NotImplementedError("the model wrapper 'teacher' is not implemented")
-
-
-wrapper_name_map: dict[str, type[IModelWrapper]] = {"base": BaseModelWrapper, "teacher": TeacherNetwork}
-
-
-def register_wrapper(name: str, wrapper_type: type[IModelWrapper]) -> None:
-    """Make ``wrapper_type`` available to ``model_wrap`` as ``name``.
-
-    Raises:
-        TypeError: not a text and a subclass of ``IModelWrapper``.
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"the name of a wrapper must be a string, got {name!r}")
-    if not (isinstance(wrapper_type, type) and issubclass(wrapper_type, IModelWrapper)):
-        raise TypeError(f"a wrapper must be a subclass of IModelWrapper, got {wrapper_type!r}")
-    wrapper_name_map[name] = wrapper_type
-
-
-def model_wrap(model: nn.Module | IModelWrapper, wrapper_name: str | None = None, **kwargs: Any) -> Any:
-    """Wrap ``model`` by the wrapper ``wrapper_name``; a bare model gets the wrapper ``base`` first.
-
-    Arguments:
-        model: a module or a wrapped model; the module is shared and not copied.
-        kwargs: of the wrapper.
-
-    Raises:
-        TypeError: no wrapper has that name.
-    """
-    if wrapper_name not in wrapper_name_map:
-        raise TypeError(f"unknown model wrapper {wrapper_name!r}.{did_you_mean(wrapper_name, wrapper_name_map)}")
-    if not isinstance(model, IModelWrapper):
-        model = BaseModelWrapper(model)
-        if wrapper_name == "base":
-            return model
-    return wrapper_name_map[wrapper_name](model, **kwargs)
 
 
 def output_dict(output: object, wrapper: IModelWrapper) -> dict[str, Any]:

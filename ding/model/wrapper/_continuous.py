@@ -75,7 +75,7 @@ class ActionNoiseWrapper(IModelWrapper):
         """
         sigma = kwargs.pop("sigma", None)
         if sigma is not None:
-            self.noise_generator.sigma = sigma  # type: ignore[attr-defined]
+            self.noise_generator.sigma = sigma
         output = output_dict(self._model.forward(*args, **kwargs), self)
         key = "action" if "action" in output else "action_args"
         if key in output:

@@ -1,36 +1,5 @@
 """Building blocks of networks. The parts live in small private modules; this is their public address."""
 
-from ding.torch_utils.network._blocks import (
-    MLP,
-    conv1d_block,
-    conv2d_block,
-    deconv2d_block,
-    fc_block,
-    sequential_pack,
-)
-from ding.torch_utils.network._encode import (
-    BilinearUpsample,
-    NearestUpsample,
-    binary_encode,
-    normed_conv2d,
-    normed_linear,
-    one_hot,
-)
-from ding.torch_utils.network._noise import NoiseLinearLayer, noise_block
+from ding.utils.exports import lazy_exports
 
-__all__ = [
-    "MLP",
-    "BilinearUpsample",
-    "NearestUpsample",
-    "NoiseLinearLayer",
-    "binary_encode",
-    "conv1d_block",
-    "conv2d_block",
-    "deconv2d_block",
-    "fc_block",
-    "noise_block",
-    "normed_conv2d",
-    "normed_linear",
-    "one_hot",
-    "sequential_pack",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -15,34 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.utils import did_you_mean
-from ding.worker.learner._hooks import (
-    Hook,
-    HookConfigError,
-    LearnerHook,
-    LoadCkptHook,
-    LogReduceHook,
-    LogShowHook,
-    SaveCkptHook,
-    UnknownHookError,
-)
-
-__all__ = [
-    "Hook",
-    "HookConfigError",
-    "LearnerHook",
-    "LoadCkptHook",
-    "LogReduceHook",
-    "LogShowHook",
-    "SaveCkptHook",
-    "UnknownHookError",
-    "add_learner_hook",
-    "build_learner_hook_by_cfg",
-    "hook_mapping",
-    "merge_hooks",
-    "register_learner_hook",
-    "show_hooks",
-    "simplified_hook_mapping",
-]
+from ding.worker.learner._hooks import Hook as Hook
+from ding.worker.learner._hooks import HookConfigError as HookConfigError
+from ding.worker.learner._hooks import LearnerHook as LearnerHook
+from ding.worker.learner._hooks import LoadCkptHook as LoadCkptHook
+from ding.worker.learner._hooks import LogReduceHook as LogReduceHook
+from ding.worker.learner._hooks import LogShowHook as LogShowHook
+from ding.worker.learner._hooks import SaveCkptHook as SaveCkptHook
+from ding.worker.learner._hooks import UnknownHookError as UnknownHookError
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,55 @@
+"""Wrappers by name, and the shapes after them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import gymnasium
+
+# These register the wrappers.
+from ding.envs.env_wrappers import _episode, _norm, _observation  # noqa: F401
+from ding.utils import ENV_WRAPPER_REGISTRY, import_module
+
+Shape: TypeAlias = int | Sequence[int]
+
+_UNREGISTERED = {
+    cls.__name__: cls for cls in (_observation.TransposeWrapper, _episode.TimeLimitWrapper, _observation.FlatObsWrapper)
+}
+
+
+def create_env_wrapper(env: gymnasium.Env[Any, Any], env_wrapper_cfg: Mapping[str, Any]) -> Any:
+    """Wrap ``env`` as a config says.
+
+    Args:
+        env: the env.
+        env_wrapper_cfg: ``type``, the registered name; ``kwargs`` (optional) for the wrapper; ``import_names``
+            (optional).
+
+    Raises:
+        KeyError: no such wrapper.
+    """
+    import_module(list(env_wrapper_cfg.get("import_names", [])))
+    if "type" not in env_wrapper_cfg:
+        raise KeyError(f"an env wrapper config needs 'type', found only {sorted(env_wrapper_cfg)}")
+    return ENV_WRAPPER_REGISTRY.build(env_wrapper_cfg["type"], env, **env_wrapper_cfg.get("kwargs", {}))
+
+
+def update_shape(
+    obs_shape: Shape, act_shape: Shape, rew_shape: Shape, wrapper_names: Iterable[str]
+) -> tuple[Any, Any, Any]:
+    """The shapes of observation, action and reward after these wrappers.
+
+    Args:
+        obs_shape: shape before.
+        act_shape: shape before.
+        rew_shape: shape before.
+        wrapper_names: registered names or class names; empty ones are skipped.
+
+    Raises:
+        KeyError: no such wrapper.
+    """
+    by_class_name = {cls.__name__: cls for cls in ENV_WRAPPER_REGISTRY.values()} | _UNREGISTERED
+    for name in filter(None, wrapper_names):
+        wrapper = by_class_name.get(name) or ENV_WRAPPER_REGISTRY.get(name)
+        if hasattr(wrapper, "new_shape"):
+            obs_shape, act_shape, rew_shape = wrapper.new_shape(obs_shape, act_shape, rew_shape)
+    return obs_shape, act_shape, rew_shape

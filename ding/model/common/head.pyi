@@ -1,0 +1,17 @@
+from ding.model.common._head_continuous import EnsembleHead as EnsembleHead
+from ding.model.common._head_continuous import PopArtVHead as PopArtVHead
+from ding.model.common._head_continuous import RegressionHead as RegressionHead
+from ding.model.common._head_continuous import ReparameterizationHead as ReparameterizationHead
+from ding.model.common._head_discrete import AttentionPolicyHead as AttentionPolicyHead
+from ding.model.common._head_discrete import BranchingHead as BranchingHead
+from ding.model.common._head_discrete import DiscreteHead as DiscreteHead
+from ding.model.common._head_discrete import DuelingHead as DuelingHead
+from ding.model.common._head_discrete import StochasticDuelingHead as StochasticDuelingHead
+from ding.model.common._head_distribution import DistributionHead as DistributionHead
+from ding.model.common._head_distribution import QRDQNHead as QRDQNHead
+from ding.model.common._head_distribution import RainbowHead as RainbowHead
+from ding.model.common._head_layers import MultiHead as MultiHead
+from ding.model.common._head_layers import independent_normal_dist as independent_normal_dist
+from ding.model.common._head_names import head_cls_map as head_cls_map
+from ding.model.common._head_quantile import FQFHead as FQFHead
+from ding.model.common._head_quantile import QuantileHead as QuantileHead

@@ -1,0 +1,14 @@
+from ding.torch_utils.network._blocks import MLP as MLP
+from ding.torch_utils.network._blocks import conv1d_block as conv1d_block
+from ding.torch_utils.network._blocks import conv2d_block as conv2d_block
+from ding.torch_utils.network._blocks import deconv2d_block as deconv2d_block
+from ding.torch_utils.network._blocks import fc_block as fc_block
+from ding.torch_utils.network._blocks import sequential_pack as sequential_pack
+from ding.torch_utils.network._encode import BilinearUpsample as BilinearUpsample
+from ding.torch_utils.network._encode import NearestUpsample as NearestUpsample
+from ding.torch_utils.network._encode import binary_encode as binary_encode
+from ding.torch_utils.network._encode import normed_conv2d as normed_conv2d
+from ding.torch_utils.network._encode import normed_linear as normed_linear
+from ding.torch_utils.network._encode import one_hot as one_hot
+from ding.torch_utils.network._noise import NoiseLinearLayer as NoiseLinearLayer
+from ding.torch_utils.network._noise import noise_block as noise_block

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.replay.draws import Draws
 from ding.data.sum_tree import SumTree
 
 #: Smallest priority that counts: a weight of 0 would make a row unreachable.
@@ -33,10 +32,19 @@ class Priorities:
         self._beta_step = (1 - beta) / anneal_step if anneal_step else 0.0
         #: float64 ``[size]``, 0 in empty slots. Do not write.
         self.values = np.zeros(size)
-        #: Sums of the weights ``max(priority, EPS) ** alpha``.
-        self.tree = SumTree(size)
+        self._tree = SumTree(size)
+        # While the priorities were all 1 and in the first slots, their number: draws need no sums then. Else None.
+        self._ones: int | None = 0
         #: The priority of rows that come without one.
         self.largest = 1.0
+
+    @property
+    def tree(self) -> SumTree:
+        """Sums of the weights ``max(priority, EPS) ** alpha``, made when they are first needed."""
+        if self._ones is not None:
+            self._tree.set_range(0, self._ones, 1.0)
+            self._ones = None
+        return self._tree
 
     def weights(self, priority: np.ndarray) -> np.ndarray:
         """float64 ``[N]`` weights of priorities ``[N]``."""
@@ -44,12 +52,20 @@ class Priorities:
 
     def fill(self, start: int, count: int, priority: "float | np.ndarray") -> None:
         """Set the priorities (one for all, or ``[count]``) of the slots of a ring from ``start`` on."""
-        size, stop = len(self.values), start + count
-        if isinstance(priority, np.ndarray) or stop > size:
-            self.put((start + np.arange(count)) % size, np.broadcast_to(priority, count))
+        stop = start + count
+        if stop > len(self.values):
+            until = len(self.values) - start
+            given = isinstance(priority, np.ndarray)
+            self.fill(start, until, priority[:until] if given else priority)  # type: ignore[index]
+            self.fill(0, count - until, priority[until:] if given else priority)  # type: ignore[index]
             return
         self.values[start:stop] = priority
-        self.tree.set_range(start, stop, min(max(priority, EPS) ** self.alpha, _LARGEST_WEIGHT))
+        if isinstance(priority, np.ndarray):
+            self.tree.set_range(start, stop, self.weights(priority))
+        elif self._ones is not None and priority == 1 and start <= self._ones:
+            self._ones = max(self._ones, stop)
+        else:
+            self.tree.set_range(start, stop, min(max(priority, EPS) ** self.alpha, _LARGEST_WEIGHT))
 
     def put(self, slots: np.ndarray, priority: np.ndarray, drawn_by: "np.ndarray | None" = None) -> None:
         """Set the priorities (float64 ``[N]``) of slots (int64 ``[N]``).
@@ -67,29 +83,32 @@ class Priorities:
     def clear(self) -> None:
         """Empty all slots and forget the largest priority; beta stays."""
         self.values.fill(0.0)
-        self.tree.clear()
+        self._tree.clear()
+        self._ones = 0
         self.largest = 1.0
 
-    def draw(self, draws: Draws, size: int, among: "np.ndarray | None" = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw slots, stratified: the sum of the weights is cut into ``size`` equal parts, with one draw in each.
+    def draw(self, points: np.ndarray, parts: int, among: "np.ndarray | None" = None) -> tuple[np.ndarray, np.ndarray]:
+        """The slots in which points of the cumulative sum of the weights lie.
 
         Args:
-            draws: gives the random numbers.
-            size: number of slots; one may be drawn several times.
+            points: float64 ``[N]``, N > 0, in ``[0, parts)``.
+            parts: stands for the sum of all weights.
             among: int64 ``[K]`` slots to draw from; ``None``: all.
 
         Returns:
-            int64 ``[size]`` slots and float64 ``[size]``, their weights.
+            int64 ``[N]`` slots and float64 ``[N]``, their weights.
 
         Raises:
             ValueError: no slot has a weight.
         """
-        points = draws.stratified(size)
         if among is None:
-            return self.tree.draw(points, size)
+            if not self._ones:
+                return self.tree.draw(points, parts)
+            # Rounding may lead to the end itself, which lies in no slot.
+            return np.minimum((points * (self._ones / parts)).astype(np.int64), self._ones - 1), np.ones(len(points))
         weights = self.tree.leaves.take(among)
         ends = weights.cumsum()
-        picked = np.minimum(ends.searchsorted(points * (ends[-1] / size), "right"), len(ends) - 1)
+        picked = np.minimum(ends.searchsorted(points * (ends[-1] / parts), "right"), len(ends) - 1)
         return among.take(picked), weights.take(picked)
 
     def importance(self, weights: np.ndarray, beta: "np.ndarray | None" = None) -> np.ndarray:
@@ -98,7 +117,8 @@ class Priorities:
         ``beta``, float64 ``[N]``, are the exponents, where these are not all the present one.
         """
         # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
-        return (self.tree.smallest() / weights) ** (self.beta if beta is None else beta)
+        smallest = self.tree.smallest() if self._ones is None else 1.0
+        return (smallest / weights) ** (self.beta if beta is None else beta)
 
     def anneal(self) -> None:
         """Bring beta a step closer to 1."""
@@ -107,7 +127,9 @@ class Priorities:
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of the priorities and of the tree of weights."""
-        return {"priority": self.values.copy(), "alpha": self.alpha, "tree": self.tree.state_dict()}
+        ones, tree = self._ones, self.tree.state_dict()
+        self._ones = ones
+        return {"priority": self.values.copy(), "alpha": self.alpha, "tree": tree}
 
     def load_state_dict(self, state: Mapping[str, Any], held: np.ndarray, largest: float, beta: float) -> None:
         """Take over a ``state_dict`` for the slots ``held``; weights are made anew when it has another ``alpha``.
@@ -121,6 +143,8 @@ class Priorities:
         else:
             self.tree.clear()
             self.tree.set(held, self.weights(self.values[held]))
+        if len(held) == held.max(initial=-1) + 1 and (self.values[held] == 1).all():
+            self._ones = len(held)
         if math.isnan(largest) or math.isnan(beta):
             raise ValueError("neither the largest priority nor beta can be NaN")
         self.largest, self.beta = largest, beta

@@ -263,7 +263,7 @@ class AdvancedReplayBuffer(RingBuffer):
                 held = engine.ring.held()
                 selected = places(sample_range, len(held))
                 among = held[np.array(selected)]
-            slots, weights = priorities.draw(engine.draws, size, among)
+            slots, weights = priorities.draw(engine.draws.stratified(size), size, among)
             np.add.at(self.table.use_count, slots, 1)
             importance = priorities.importance(weights)
             priorities.anneal()
@@ -312,7 +312,7 @@ class AdvancedReplayBuffer(RingBuffer):
             return None
         priorities, draws = self.priorities, self.engine.draws
         points = np.concatenate([draws.stratified(size) for _ in iters])
-        slots, weights = priorities.tree.draw(points, size)
+        slots, weights = priorities.draw(points, size)
         uses, betas = [], []
         for drawn in slots.reshape(-1, size):
             np.add.at(self.table.use_count, drawn, 1)

@@ -196,7 +196,7 @@ class PriorityExperienceReplay:
         if size and (core.order.count == 0 if among is None else not len(among)):
             reason = "the buffer is empty" if among is None else f"{sample_range} selects none"
             raise EmptyBufferError(f"asked for {size} records by priority, {reason}")
-        return self._priorities.draw(core.draws, size, among)[0] if size else np.empty(0, np.int64)
+        return self._priorities.draw(core.draws.stratified(size), size, among)[0] if size else np.empty(0, np.int64)
 
     def _annotated(
         self, sampled: Records, slots: np.ndarray, priorities: np.ndarray, weights: np.ndarray | None

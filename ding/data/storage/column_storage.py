@@ -130,18 +130,20 @@ class ColumnStorage(Storage):
     # ------------------------------------------------------------------ read
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
+        if self._plan and not self._large:
+            taken = zip(self._plan, [array.take(positions, 0) for array in self._arrays])
+            columns = {key: torch.from_numpy(leaf) if tensor else leaf for (key, tensor, _, _), leaf in taken}
+            return TransitionBatch.unchecked(columns, len(positions))
         targets = self._targets(positions) if self._large else {}
         leaves: list[Any] = []
         for number, (field, array) in enumerate(zip(self.fields, self._arrays)):
             if field.kind == OBJECTS:
                 leaves.append([array[position] for position in positions.tolist()])
                 continue
-            taken = targets[number] if number in targets else array.take(positions, 0)
-            leaves.append(torch.from_numpy(taken) if field.kind == TENSOR else taken)
+            rows = targets[number] if number in targets else array.take(positions, 0)
+            leaves.append(torch.from_numpy(rows) if field.kind == TENSOR else rows)
             if field.recast is not None:
                 leaves[-1] = leaves[-1].view(field.recast)
-        if self._plan:
-            return TransitionBatch.unchecked({plan[0]: leaf for plan, leaf in zip(self._plan, leaves)}, len(positions))
         return TransitionBatch.unchecked(nested(zip(self.fields, leaves)), len(positions))
 
     def _targets(self, positions: np.ndarray) -> dict[int, np.ndarray]:

@@ -6,6 +6,7 @@ step, which is the plain form, may do any step in between.
 """
 
 from collections.abc import Callable
+from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -54,11 +55,10 @@ class FusedStep:
         for group, options in zip(self._groups, optimizer.param_groups):
             if group.options is not options or len(group.params) != len(options["params"]):
                 return False
-            for param, state, *tensors in zip(group.params, group.states, *group.tensors):
-                held: Any = optimizer.state.get(param)
-                if held is not state:
-                    return False
-                if any(state.get(key) is not tensor for key, tensor in zip(_KEYS, tensors)):
+            if not all(map(is_, map(optimizer.state.get, group.params), group.states)):
+                return False
+            for key, tensors in zip(_KEYS, group.tensors):
+                if not all(map(is_, map(itemgetter(key), group.states), tensors)):
                     return False
         return True
 

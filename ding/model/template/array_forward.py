@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -53,7 +54,9 @@ class _Form:
 
     def __init__(self, model: nn.Module) -> None:
         self._calls_left = _CALLS_BETWEEN_TRIES
-        self._entries: list[tuple[dict[str, Any], str, Any]] = []
+        # The modules and parameters that were found, and the dicts in which they stand.
+        self._places: list[dict[str, Any]] = []
+        self._found: list[object] = []
         self._hooks: list[dict[int, Any]] = []
         self._tensors: list[torch.Tensor] = []
         self._max_size = 1
@@ -85,9 +88,11 @@ class _Form:
         if self._streams is None:
             self._calls_left -= 1
             return self._calls_left > 0
+        found = list(chain.from_iterable(map(dict.values, self._places)))
         return (
-            [tensor.data_ptr() for tensor in self._tensors] == self._pointers
-            and all(is_(entries.get(name), value) for entries, name, value in self._entries)
+            len(found) == len(self._found)
+            and all(map(is_, found, self._found))
+            and [tensor.data_ptr() for tensor in self._tensors] == self._pointers
             and not any(self._hooks)
         )
 
@@ -104,7 +109,8 @@ class _Form:
             raise _NotPlain
         self._hooks += [state[name] for name in _HOOKS]
         for entries in (state["_modules"], state["_parameters"]):
-            self._entries += [(entries, name, value) for name, value in entries.items()]
+            self._places.append(entries)
+            self._found += entries.values()
 
     def _steps(self, layer: nn.Module) -> Iterator[Step]:
         self._watch(layer)
@@ -113,21 +119,23 @@ class _Form:
             for inner in layer:  # type: ignore[attr-defined]
                 yield from self._steps(inner)
         elif kind is nn.Linear:
-            yield from self._linear(layer.weight, layer.bias)  # type: ignore[arg-type]
+            weight = self._array(layer.weight)  # type: ignore[arg-type]
+            assert weight is not None
+            yield _linear(weight, self._array(layer.bias))  # type: ignore[arg-type]
         elif kind in _ACTIVATIONS:
             yield _ACTIVATIONS[kind]
         elif kind is not nn.Identity:
             raise _NotPlain
 
-    def _linear(self, *parameters: nn.Parameter | None) -> Iterator[Step]:
-        for parameter, operation in zip(parameters, (_product, _sum)):
-            if parameter is not None:
-                plain = type(parameter) is nn.Parameter and parameter.is_cpu and parameter.dtype is torch.float32
-                if not plain or not parameter.is_contiguous():
-                    raise _NotPlain
-                self._tensors.append(parameter)
-                self._max_size = max(self._max_size, parameter.numel())
-                yield operation(parameter.detach().numpy())
+    def _array(self, parameter: nn.Parameter | None) -> np.ndarray | None:
+        if parameter is None:
+            return None
+        plain = type(parameter) is nn.Parameter and parameter.is_cpu and parameter.dtype is torch.float32
+        if not plain or not parameter.is_contiguous():
+            raise _NotPlain
+        self._tensors.append(parameter)
+        self._max_size = max(self._max_size, parameter.numel())
+        return parameter.detach().numpy()
 
 
 def _has_plain_forward(kind: type[QModel]) -> bool:
@@ -144,14 +152,15 @@ def _run(steps: list[Step], x: np.ndarray) -> np.ndarray:
     return x
 
 
-def _product(weight: np.ndarray) -> Step:
+def _linear(weight: np.ndarray, bias: np.ndarray | None) -> Step:
     matrix = weight.T
-    # Not ``@``: that looks for warnings, of which torch gives none.
-    return lambda x: np.dot(x, matrix)
 
+    def step(x: np.ndarray) -> np.ndarray:
+        # Not ``@``: that looks for warnings, of which torch gives none.
+        product = np.dot(x, matrix)
+        return product if bias is None else np.add(product, bias, out=product)
 
-def _sum(bias: np.ndarray) -> Step:
-    return lambda x: np.add(x, bias, out=x)
+    return step
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -159,8 +168,9 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.float32(0.5) * np.tanh(np.float32(0.5) * x) + np.float32(0.5)
 
 
+_ZERO = np.zeros((), np.float32)
 _ACTIVATIONS: dict[type, Step] = {
-    nn.ReLU: lambda x: np.maximum(x, 0),
+    nn.ReLU: lambda x: np.maximum(x, _ZERO),
     nn.Tanh: np.tanh,
     nn.Sigmoid: _sigmoid,
 }

@@ -13,8 +13,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -39,6 +40,8 @@ _MAX_IDLE_CONNECTIONS = 900  # below the usual limit of 1024 open files of a pro
 # A request occupies a thread from its first byte on; where clients are slow there are more and more of them.
 _THREADS = 4
 _MAX_THREADS = 256
+# At most so many of them wait for clients that have shown no token yet; the others are for the workers.
+_MAX_WAITING = 128
 # How often the server looks whether it has to stop.
 _LOOK_SECONDS = 0.1
 _CLOSE_SECONDS = 5
@@ -91,6 +94,11 @@ class _Request(HTTPRequest):
     """A request on its way in; what ``cheroot`` itself refuses is answered in JSON."""
 
     header_reader = _HeaderReader()
+
+    def parse_request(self) -> None:
+        """Read the request up to its body; the token is checked after that."""
+        with self.server.waiting.entry(self.conn):
+            super().parse_request()
 
     def read_request_headers(self) -> bool:
         """Read the headers; returns whether they are well-formed."""
@@ -187,7 +195,8 @@ class _Connection(HTTPConnection):
     def close(self) -> None:
         """Close the connection."""
         if self.lingers:
-            self._linger()
+            with self.server.waiting.entry(self):
+                self._linger()
         super().close()
 
     def _linger(self) -> None:
@@ -200,6 +209,35 @@ class _Connection(HTTPConnection):
                 left -= read or left
         except OSError as error:
             log.debug("a refused client: %s", error)
+
+
+class _Waiting:
+    """The connections for which threads wait although they have shown no token: the oldest make room for others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connections: dict[_Connection, None] = {}
+
+    @contextmanager
+    def entry(self, connection: _Connection) -> Iterator[None]:
+        """Hold a place for a connection; the one that has held a place for longest is ended when there are too many."""
+        with self._lock:
+            self._connections[connection] = None
+            if len(self._connections) > _MAX_WAITING:
+                self._end(next(iter(self._connections)))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._connections.pop(connection, None)
+
+    def _end(self, connection: _Connection) -> None:
+        del self._connections[connection]
+        try:
+            # Not that of a TLS socket, which would change the object that another thread reads from.
+            socket.socket.shutdown(connection.socket, socket.SHUT_RDWR)
+        except OSError as error:
+            log.debug("a slow client: %s", error)
 
 
 class _Tls(Adapter):
@@ -234,6 +272,10 @@ class _Server(HTTPServer):
     keep_alive_conn_limit = _MAX_IDLE_CONNECTIONS
     max_request_header_size = _MAX_HEADER_BYTES
     request_queue_size = 1024
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.waiting = _Waiting()
 
     def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
         """Take the port; it may be taken again as soon as it is closed, also one that the system chose."""

@@ -148,31 +148,15 @@ def unpack_batches(messages: Sequence[Any]) -> list[dict[str, Any]]:
     return batches
 
 
-def pack_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """A learn info as JSON, with its priorities packed."""
-    priorities = info.get("priority_info") or {}
-    if not priorities or any(any(value is None for value in values) for values in priorities.values()):
-        return dict(info)
-    return {**info, "priority_info": {key: pack_array(values) for key, values in priorities.items()}}
-
-
-def unpack_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The learn info of :func:`pack_info`, with arrays for lists; one that is not packed stays as it is.
-
-    Raises:
-        ValueError: a damaged array.
-    """
-    priorities = info.get("priority_info") or {}
-    unpacked = {key: unpack_array(value) if isinstance(value, Mapping) else value for key, value in priorities.items()}
-    return {**info, "priority_info": unpacked}
-
-
 def pack_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The part ``infos`` (and ``priorities``) of a report, from ``{'seq', 'info'}`` of several train iterations."""
+    """The part ``infos`` (and ``priorities``) of a report, from ``{'seq', 'info'}`` of several train iterations.
+
+    Priorities that cannot be joined stay in their infos.
+    """
     priorities = [entry["info"].get("priority_info") or {} for entry in infos]
     keys = next((found.keys() for found in priorities if found), None)
     if keys is None or any(found and found.keys() != keys for found in priorities) or any(map(_has_gaps, priorities)):
-        return {"infos": [{**entry, "info": pack_info(entry["info"])} for entry in infos]}
+        return {"infos": list(infos)}
     bare = [{**entry, "info": {**entry["info"], "priority_info": {}}} for entry in infos]
     arrays = {key: pack_array(np.concatenate([found[key] for found in priorities if found])) for key in keys}
     sizes = [len(next(iter(found.values()))) if found else 0 for found in priorities]
@@ -185,14 +169,14 @@ def _has_gaps(priorities: Mapping[str, Any]) -> bool:
 
 
 def unpack_infos(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """``{'seq', 'info'}`` of each train iteration of a report, with arrays as priorities.
+    """``{'seq', 'info'}`` of each train iteration of a report, with joined priorities as arrays again.
 
     Raises:
         ValueError: a damaged array, or one of another length than its sizes say.
     """
     infos, packed = report.get("infos") or [], report.get("priorities")
     if packed is None:
-        return [{**entry, "info": unpack_info(entry["info"])} for entry in infos]
+        return list(infos)
     arrays = {key: unpack_array(value) for key, value in packed["arrays"].items()}
     sizes, total = packed["sizes"], sum(packed["sizes"])
     if len(sizes) != len(infos) or min(sizes) < 0 or any(len(array) != total for array in arrays.values()):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.parallel.messages import ROW_KEYS, pack_infos, unpack_info, unpack_infos
+from ding.parallel.messages import ROW_KEYS, pack_infos, unpack_infos
 
 # What all learners agree on: the first one speaks for all.
 _SAME_FOR_ALL = ("learner_step", "buffer_id", "task_id", "learner_done")
@@ -110,6 +110,5 @@ def merge_reports(reports: Sequence[Mapping[str, Any]], info_ack: int) -> dict[s
 
 
 def _mergeable(info: Mapping[str, Any]) -> dict[str, Any]:
-    info = unpack_info(info)
-    info["priority_info"] = {key: list(value) for key, value in info["priority_info"].items()}
-    return {key: info[key] for key in ("learner_step", "priority_info", "learner_done") if key in info}
+    priorities = {key: list(value) for key, value in (info.get("priority_info") or {}).items()}
+    return {"priority_info": priorities, **{key: info[key] for key in ("learner_step", "learner_done") if key in info}}

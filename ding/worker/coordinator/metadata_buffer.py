@@ -5,6 +5,7 @@ learner reads them.
 """
 
 import numbers
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 from ding.data import TransitionBatch
 from ding.data.roles import Writer
 from ding.parallel.planes import check_id
-from ding.parallel.planes.chunk_table import ChunkTable
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 
 #: Config keys that a buffer of samples has and this one has no use for.
@@ -29,6 +29,96 @@ _SAMPLED = {
     "staleness": "staleness",
     "use": "use",
 }
+
+
+class ChunkTable:
+    """Counts, per chunk, the rows that a buffer holds and the batches that are on their way to a learner.
+
+    Not thread-safe.
+
+    Args:
+        release: called by :meth:`release_unused` with the refs of chunks of which both counts are 0.
+        first_batch: running number of the first batch.
+    """
+
+    def __init__(self, release: Callable[[list[dict[str, Any]]], None], first_batch: int = 1) -> None:
+        self._release = release
+        self._refs: dict[int, dict[str, Any]] = {}
+        self._rows: dict[int, int] = {}
+        self._held: dict[int, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._batches: deque[tuple[int, list[int]]] = deque()
+        self._next_number = 0
+        self._next_batch = first_batch
+        self._unused: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def add(self, refs: Sequence[dict[str, Any]]) -> np.ndarray:
+        """Number the chunks; all their rows are held. Returns int64 ``[len(refs)]``."""
+        numbers = np.arange(self._next_number, self._next_number + len(refs))
+        self._next_number += len(refs)
+        for number, ref in zip(numbers.tolist(), refs):
+            self._refs[number] = ref
+            self._rows[number] = ref["rows"]
+            self._numbers[ref["chunk"]] = number
+        return numbers
+
+    def __contains__(self, chunk: str) -> bool:
+        return chunk in self._numbers
+
+    def number_of(self, chunk: str) -> int | None:
+        """Number of the chunk with this id."""
+        return self._numbers.get(chunk)
+
+    def drop_rows(self, chunks: np.ndarray) -> None:
+        """One row less for each entry of ``chunks`` (int64, with repeats)."""
+        if not len(chunks):
+            return
+        numbers, counts = np.unique(chunks, return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist()):
+            self._rows[number] -= count
+            if self._rows[number] == 0 and not self._held.get(number):
+                self._unused.append(number)
+
+    def hold(self, numbers: np.ndarray, batches: int = 1) -> tuple[list[int], list[str]]:
+        """Batches with rows of these (distinct) chunks are on their way: their running numbers, and the ids.
+
+        All chunks are held until the last of the batches is let go.
+        """
+        taken, chunks = list(range(self._next_batch, self._next_batch + batches)), numbers.tolist()
+        self._next_batch += batches
+        for number in chunks:
+            self._held[number] = self._held.get(number, 0) + 1
+        self._batches.append((taken[-1], chunks))
+        return taken, [self._refs[number]["chunk"] for number in chunks]
+
+    def let_go(self, batch: int | None) -> None:
+        """The batches up to this running number (``None``: all) have arrived or are lost."""
+        while self._batches and (batch is None or self._batches[0][0] <= batch):
+            for number in self._batches.popleft()[1]:
+                self._held[number] -= 1
+                if self._held[number] == 0:
+                    del self._held[number]
+                    if self._rows[number] == 0:
+                        self._unused.append(number)
+
+    def release_unused(self) -> None:
+        """Hand over the chunks that nobody needs any more."""
+        if not self._unused:
+            return
+        refs = []
+        for number in dict.fromkeys(self._unused):
+            if self._held.get(number):
+                continue  # drawn for the last time by a batch that has set out since
+            ref = self._refs.pop(number)
+            del self._rows[number]
+            if self._numbers.get(ref["chunk"]) == number:
+                del self._numbers[ref["chunk"]]
+            refs.append(ref)
+        self._unused.clear()
+        self._release(refs)
 
 
 class MetadataBuffer:

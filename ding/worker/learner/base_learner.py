@@ -109,6 +109,8 @@ class BaseLearner(Configurable):
         self.monitor: TickMonitor | None = None
         #: Counter of train iterations. Hooks of ``after_iter`` see the number of the iteration, from 0 on.
         self.last_iter = CountVar(0)
+        #: Number of train iterations of a :meth:`start`; a learner that goes on from a checkpoint sets what is left.
+        self.train_iterations = int(cfg.get("train_iterations", 1e9))
         #: Env steps of the collector, as last given to ``train`` or loaded from a checkpoint.
         self.collector_envstep = 0
         #: ``priority``, ``replay_buffer_idx`` and ``replay_unique_id`` of the last ``train``; ``{}`` when its policy
@@ -248,7 +250,7 @@ class BaseLearner(Configurable):
 
     @auto_checkpoint
     def start(self) -> None:
-        """Train on what the data loader delivers, for ``train_iterations`` iterations or until ``close``.
+        """Train on what the data loader delivers, for :attr:`train_iterations` iterations or until ``close``.
 
         ``after_run`` hooks run, and ``learn_info['learner_done']`` becomes true, only when all iterations were done. An
         exception or a signal saves a checkpoint first.
@@ -258,7 +260,7 @@ class BaseLearner(Configurable):
             return
         self._learner_done = False
         self.call_hook("before_run")
-        for _ in range(self._cfg.get("train_iterations", int(1e9))):
+        for _ in range(self.train_iterations):
             data = self._next_data()
             # Several processes agree on the last batch by its absence: none may leave out one that the others train on.
             if data is None or (self._end_flag and self.world_size == 1):

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 
-from ding.parallel.messages import pack_info, unpack_batches
+from ding.parallel.messages import pack_infos, unpack_batches
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.tasks.machine import Holder
 
@@ -199,7 +199,7 @@ class FakeLearner:
                         "priority": [2.0] * self.batch_size,
                     },
                 }
-                self.infos.append({"seq": number, "info": pack_info(info)})
+                self.infos.append({"seq": number, "info": info})
         return self.report(data)
 
     def report(self, data):
@@ -209,7 +209,7 @@ class FakeLearner:
         wanted = min(self.ahead, self.iterations - len(self.batches))
         return {
             "demand": [{"batch_size": self.batch_size, "cur_learner_iter": 0} for _ in range(wanted)],
-            "infos": [info for info in self.infos if info["seq"] > data.get("info_ack", 0)],
+            **pack_infos([info for info in self.infos if info["seq"] > data.get("info_ack", 0)]),
             "loaded": max(self.numbers, default=0),
             "policy_version": len(self.batches),
             "done": done,

@@ -256,8 +256,7 @@ class PlaneLearner(BaseCommLearner):
             for hook in [*_hooks(task_info), resume]:
                 learner.register_hook(hook)
             if resume.load(learner):
-                total = int(learner._cfg.get("train_iterations", 1e9))
-                learner._cfg.train_iterations = max(0, total - learner.train_iter)
+                learner.train_iterations = max(0, learner.train_iterations - learner.train_iter)
         except BaseException:
             publisher.close()
             raise

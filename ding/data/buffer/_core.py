@@ -156,9 +156,13 @@ class RecordCore:
 
     # ------------------------------------------------------------------ reading
 
+    def places_of(self, indices: Sequence[Any]) -> np.ndarray:
+        """int64 ``[K]`` places of records given by index; -1 where there is none."""
+        return self.order.find(serials_of(indices, self.token))
+
     def slots_of(self, indices: Sequence[Any]) -> np.ndarray:
         """int64 ``[K]`` slots of records given by index; -1 where there is none."""
-        places = self.order.find(serials_of(indices, self.token))
+        places = self.places_of(indices)
         if self.order.count == 0:
             return places
         return np.where(places >= 0, self.order.slots.take(places), -1)

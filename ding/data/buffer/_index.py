@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ding.data.buffer._core import RecordCore
-from ding.data.buffer._records import serials_of
 from ding.data.buffer.buffer import BufferedData
 from ding.data.buffer.errors import UnknownIndexError
 
@@ -61,7 +60,7 @@ class IndexView:
     def has(self, key: str) -> bool:
         """Whether a record has this index."""
         with self._core.lock:
-            return bool(self._core.order.find(serials_of([key], self._core.token))[0] >= 0)
+            return bool(self._core.places_of([key])[0] >= 0)
 
     def get(self, key: str) -> int:
         """The place of the record with this index, the oldest one being 0.
@@ -70,9 +69,9 @@ class IndexView:
             KeyError: there is none.
         """
         with self._core.lock:
-            place = int(self._core.order.find(serials_of([key], self._core.token))[0])
+            place = int(self._core.places_of([key])[0])
         if place < 0:
-            raise UnknownIndexError(f"no record with index {key!r}")
+            raise UnknownIndexError(f"no record with index {key!r} in a buffer that holds {len(self)}")
         return place
 
     def __len__(self) -> int:

@@ -186,7 +186,7 @@ class DequeBuffer(Buffer):
         return self._core.draws.uniform(count, size, replace)
 
     def _look_up(self, indices: Sequence[str], candidates: range, sample_range: slice | None) -> np.ndarray:
-        places = self._core.order.find(serials_of(indices, self._core.token))
+        places = self._core.places_of(indices)
         if sample_range is not None:
             places = np.where(np.isin(places, np.array(candidates, dtype=np.int64)), places, -1)
         if len(places) and places.min() < 0:
@@ -286,8 +286,7 @@ class DequeBuffer(Buffer):
         return known
 
     def _meta_of(self, index: str) -> dict[str, Any]:
-        places = self._core.order.find(serials_of([index], self._core.token))
-        return dict(self.get(int(places[0])).meta) if places[0] >= 0 else {}
+        return dict(self.get_by_index(index).meta) if self.indices.has(index) else {}
 
     @apply_middleware("delete")
     def delete(self, index: "str | Iterable[str]") -> None:
@@ -332,10 +331,7 @@ class DequeBuffer(Buffer):
             KeyError: there is none.
         """
         with self._lock:
-            places = self._core.order.find(serials_of([index], self._core.token))
-            if places[0] < 0:
-                raise UnknownIndexError(f"no record with index {index!r} in a buffer that holds {self.count()}")
-            return self.get(int(places[0]))
+            return self.get(self.indices.get(index))
 
     def __iter__(self) -> Iterator[BufferedData]:
         return iter(self.export_data())

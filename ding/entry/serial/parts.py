@@ -106,7 +106,11 @@ def _build(
 ) -> SerialParts:
     if cfg.policy.other.replay_buffer.get("multi_buffer", False):
         raise ConfigValueError("policy.other.replay_buffer.multi_buffer: serial_pipeline works with one buffer")
-    collector_env, evaluator_env = _create_envs(cfg, env_setting, dynamic_seed, ends)
+    collector_env, evaluator_env = env_managers(cfg, env_setting)
+    ends.callback(collector_env.close)
+    ends.callback(evaluator_env.close)
+    collector_env.seed(cfg.seed, dynamic_seed=dynamic_seed)
+    evaluator_env.seed(cfg.seed, dynamic_seed=False)
     set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
     policy = create_policy(cfg.policy, model=model, enable_field=["learn", "collect", "eval", "command"])
     if model is None:
@@ -131,27 +135,11 @@ def _build(
     return SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, collector_env, evaluator_env)
 
 
-def env_managers(
-    cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True, evaluate: bool = True
-) -> tuple[Any, Any]:
-    """Return the collector's and the evaluator's env manager, None for the one that is not wanted."""
-    setting: Any = env_setting
-    if setting is None:
-        setting = get_vec_env_setting(cfg.env, collect=collect, eval_=evaluate)
-    env_fn, collector_cfgs, evaluator_cfgs = setting
-    managers = [
-        create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs]) if wanted else None
-        for wanted, cfgs in ((collect, collector_cfgs), (evaluate, evaluator_cfgs))
-    ]
-    return managers[0], managers[1]
+def env_managers(cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True) -> tuple[Any, Any]:
+    """Return the collector's and the evaluator's env manager; None for the collector's when nothing is collected."""
+    env_fn, collector_cfgs, evaluator_cfgs = env_setting or get_vec_env_setting(cfg.env, collect=collect)
 
+    def create(cfgs: Sequence[Any] | None) -> Any:
+        return create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs or ()])
 
-def _create_envs(
-    cfg: EasyDict, env_setting: EnvSetting | None, dynamic_seed: bool, ends: contextlib.ExitStack
-) -> tuple[EnvManager, EnvManager]:
-    collector_env, evaluator_env = env_managers(cfg, env_setting)
-    ends.callback(collector_env.close)
-    ends.callback(evaluator_env.close)
-    collector_env.seed(cfg.seed, dynamic_seed=dynamic_seed)
-    evaluator_env.seed(cfg.seed, dynamic_seed=False)
-    return collector_env, evaluator_env
+    return create(collector_cfgs) if collect else None, create(evaluator_cfgs)

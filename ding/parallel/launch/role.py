@@ -201,7 +201,7 @@ class RoleContext:
             TimeoutError: Nothing came in time.
         """
         deadline_s = time.monotonic() + timeout_s
-        self.stop.on_set(self._wake)
+        self.stop.on_set(self._notify)
         with self._changed:
             while name not in self._peers:
                 if self.stop.is_set():
@@ -225,10 +225,6 @@ class RoleContext:
             self._changed.notify_all()
         for watcher in watchers:
             watcher(name, data)
-
-    def _wake(self) -> None:
-        # From a thread of its own: a signal handler may run inside the very condition.
-        threading.Thread(target=self._notify, daemon=True).start()
 
     def _notify(self) -> None:
         with self._changed:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ding.data.buffer._arguments import check_sample
 from ding.data.buffer._core import Records
 from ding.data.buffer._records import IndexArray, RecordBatch
 from ding.data.buffer.buffer import Buffer, BufferedData, Metas, is_column
@@ -159,11 +160,9 @@ class PriorityExperienceReplay:
         if kwargs.get("groupby") is not None:
             raise SampleArgumentError("PriorityExperienceReplay draws single records, groupby is not supported")
         if kwargs.get("indices") is None:
-            size = kwargs.get("size")
-            if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 0:
-                raise SampleArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
+            check_sample(kwargs.get("size"), None, None, None)
             try:
-                drawn = self._draw(int(size), kwargs.get("sample_range"))
+                drawn = self._draw(int(kwargs["size"]), kwargs.get("sample_range"))
             except EmptyBufferError:
                 if not kwargs.get("ignore_insufficient"):
                     raise

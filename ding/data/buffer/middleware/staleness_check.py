@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ding.data.buffer._core import Records
-from ding.data.buffer.buffer import Buffer, Middleware
+from ding.data.buffer.buffer import Buffer
 from ding.data.buffer.errors import SampleArgumentError
 from ding.data.buffer.middleware._sampled import core_of, for_each_group, slots_of, with_meta
 
@@ -14,11 +14,21 @@ _KEY = "train_iter_data_collected"
 
 
 class StalenessCheck:
-    """Deletes records that are too old before each sample; see :func:`staleness_check`."""
+    """Deletes records that are too old before each sample.
+
+    ``push`` needs ``meta`` with ``train_iter_data_collected``, ``sample`` the keyword ``train_iter_sample_data``. Their
+    difference is the staleness; it stands in ``meta['staleness']`` of sampled records. A record without
+    ``train_iter_data_collected`` (pushed past this middleware) does not age. It has to be used before (outside of)
+    ``PriorityExperienceReplay``, which draws among the records that are left.
+
+    Args:
+        buffer_: the buffer (or view) from which stale records are deleted.
+        max_staleness: the highest staleness that is kept.
+    """
 
     handles_batches = True
 
-    def __init__(self, buffer_: Buffer, max_staleness: float) -> None:
+    def __init__(self, buffer_: Buffer, max_staleness: float = float("inf")) -> None:
         self._buffer = buffer_
         self._max_staleness = max_staleness
         self._core = core_of(buffer_, "staleness_check")
@@ -51,19 +61,7 @@ class StalenessCheck:
         return with_meta(records, "staleness", [None if age != age else age for age in _plain(ages)])
 
 
-def staleness_check(buffer_: Buffer, max_staleness: float = float("inf")) -> Middleware:
-    """Delete records that are too old before each sample.
-
-    ``push`` needs ``meta`` with ``train_iter_data_collected``, ``sample`` the keyword ``train_iter_sample_data``. Their
-    difference is the staleness; it stands in ``meta['staleness']`` of sampled records. A record without
-    ``train_iter_data_collected`` (pushed past this middleware) does not age. It has to be used before (outside of)
-    ``PriorityExperienceReplay``, which draws among the records that are left.
-
-    Args:
-        buffer_: the buffer (or view) from which stale records are deleted.
-        max_staleness: the highest staleness that is kept.
-    """
-    return StalenessCheck(buffer_, max_staleness)
+staleness_check = StalenessCheck
 
 
 def _plain(ages: np.ndarray) -> list[Any]:

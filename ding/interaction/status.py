@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ding.interaction.base.addresses import split_http_address
+from ding.interaction.base.endpoint import TokenGuard
 from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
-from ding.interaction.base.token import TokenGuard, resolve_run_token
+from ding.interaction.base.token import resolve_run_token
 from ding.interaction.base.transport import Client, Transport
 from ding.interaction.config import DEFAULT_MASTER_PORT
 from ding.interaction.exception.response import get_master_exception_by_error

@@ -1,9 +1,8 @@
 """Several devices in one process."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import nn
 
 
@@ -12,15 +11,6 @@ class DataParallel(nn.DataParallel[nn.Module]):
 
     ``parameters()`` yields those of the module; ``dp.method`` is ``dp.module.method`` when the wrapper has none.
     """
-
-    def __init__(
-        self,
-        module: nn.Module,
-        device_ids: Sequence[int | torch.device] | None = None,
-        output_device: int | torch.device | None = None,
-        dim: int = 0,
-    ) -> None:
-        super().__init__(module, device_ids=device_ids, output_device=output_device, dim=dim)
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
         """The parameters of the wrapped module."""

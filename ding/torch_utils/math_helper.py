@@ -18,16 +18,6 @@ def cov(
     """
     if x.dim() > 2:
         raise ValueError(f"cov expects 1 or 2 dimensions, got shape {tuple(x.shape)}")
-    samples = x.reshape(-1, 1) if x.dim() < 2 else (x.t() if rowvar else x)
     correction = (0 if bias else 1) if ddof is None else ddof
-    if aweights is None:
-        divisor: torch.Tensor | float = samples.shape[0] - correction
-        centred = samples - samples.mean(0)
-        weighted = centred
-    else:
-        weights = torch.as_tensor(aweights, dtype=samples.dtype, device=samples.device).reshape(-1, 1)
-        total = weights.sum()
-        centred = samples - (weights * samples).sum(0) / total
-        weighted = weights * centred
-        divisor = total - correction * (weights**2).sum() / total
-    return (weighted.t() @ centred / divisor).squeeze()
+    weights = None if aweights is None else torch.as_tensor(aweights, dtype=x.dtype, device=x.device).reshape(-1)
+    return torch.cov(x if rowvar or x.dim() < 2 else x.t(), correction=correction, aweights=weights).squeeze()

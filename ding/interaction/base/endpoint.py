@@ -1,4 +1,4 @@
-"""The routes of a service, apart from how requests come in.
+"""What a service answers, apart from how requests come in: bodies, the exception that turns into one, checks, routes.
 
 A transport calls ``Endpoint.handle`` with method, path, headers and a function that reads the body. The order of the
 checks is fixed: run token, route, then the handler (shutdown, channel, connection token), and only then the body.
@@ -6,18 +6,103 @@ checks is fixed: run token, route, then the handler (shutdown, channel, connecti
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ding.interaction.base.app import ResponsibleException
-from ding.interaction.base.token import TokenGuard
+from ding.interaction.base.common import random_token
+from ding.interaction.base.token import same_token
 from ding.interaction.config import MAX_BODY_BYTES
 from ding.interaction.errors import SchemaError, WireError
-from ding.interaction.exception.response import ProtocolErrorCode
+from ding.interaction.exception.response import MasterErrorCode, ProtocolErrorCode, SlaveErrorCode
 from ding.interaction.messages import AnswerBody, MessageT, convert, dumps, loads
 
+if TYPE_CHECKING:
+    from flask import Response
+
+
+def _response(body: AnswerBody) -> Response:
+    import flask
+
+    return flask.Response(dumps(body), mimetype="application/json")
+
+
+def success_response(data: object = None, message: str | None = None) -> Response:
+    """A Flask response with ``success`` true and code 0."""
+    return _response(AnswerBody(True, 0, message or "", data))
+
+
+def failure_response(code: int | None = None, message: str | None = None, data: object = None) -> Response:
+    """A Flask response with ``success`` false and an error code (default 1). Its HTTP status is up to the view."""
+    return _response(AnswerBody(False, 1 if code is None else int(code), message or "", data))
+
+
+class ResponsibleException(Exception):
+    """Raised in a handler to answer with an error."""
+
+    def __init__(self, code: int = 1, message: str | None = None, data: object = None, status_code: int = 400) -> None:
+        super().__init__(message or "")
+        self.code = int(code)
+        self.message = message or ""
+        self.data = data
+        self.status_code = int(status_code)
+
+    def get_response(self) -> tuple[Response, int]:
+        """The Flask answer: response and HTTP status."""
+        return failure_response(self.code, self.message, self.data), self.status_code
+
+
+def responsible(
+    classes: Iterable[type[ResponsibleException]] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a Flask view so that the given exceptions (default: any ``ResponsibleException``) become its answer."""
+    caught = (ResponsibleException,) if classes is None else tuple(classes)
+
+    def decorate(view: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(view)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return view(*args, **kwargs)
+            except caught as error:
+                return error.get_response()
+
+        return call
+
+    return decorate
+
+
 log = logging.getLogger(__name__)
+
+
+class TokenGuard:
+    """Checks the run token of requests; without a run token everyone passes."""
+
+    def __init__(self, run_token: str | None) -> None:
+        self._expected = None if run_token is None else f"Bearer {run_token}"
+
+    def check(self, authorization: str | None) -> None:
+        """Check the ``Authorization`` header.
+
+        Raises:
+            ResponsibleException: no token (401) or a wrong one (403).
+        """
+        if self._expected is None:
+            return
+        if not authorization:
+            raise ResponsibleException(
+                ProtocolErrorCode.RUN_TOKEN_NOT_GIVEN, "The request has no run token.", status_code=401
+            )
+        if not same_token(authorization, self._expected):
+            raise ResponsibleException(
+                ProtocolErrorCode.RUN_TOKEN_INVALID, "The run token is not that of this run.", status_code=403
+            )
+
+    def headers(self) -> Mapping[str, str]:
+        """What a client adds to its requests."""
+        return {} if self._expected is None else {"Authorization": self._expected}
 
 
 class Headers(Protocol):
@@ -100,3 +185,60 @@ class Endpoint:
                 ProtocolErrorCode.METHOD_NOT_ALLOWED, "The path does not know this method.", status_code=405
             )
         raise ResponsibleException(ProtocolErrorCode.ROUTE_NOT_FOUND, "There is no such path.", status_code=404)
+
+
+_CHANNEL = re.compile(r"-?[0-9]{1,9}")
+
+
+class Checks:
+    """Raise ``ResponsibleException`` with the code that a master (or a slave) gives to the error.
+
+    Arguments:
+        codes: the codes of the own side.
+        channel: what the requests of the other side must name.
+    """
+
+    def __init__(self, codes: type[MasterErrorCode] | type[SlaveErrorCode], channel: int) -> None:
+        self._codes = codes
+        self._missing = "NOT_GIVEN" if codes is MasterErrorCode else "NOT_FOUND"
+        self._peer = "SLAVE" if codes is MasterErrorCode else "MASTER"
+        self._channel = channel
+        #: The token of requests that only the service itself may make.
+        self.self_token = random_token()
+        self.shutting_down = threading.Event()
+
+    def alive(self) -> None:
+        """The service does not shut down."""
+        if self.shutting_down.is_set():
+            raise self._error("SYSTEM_SHUTTING_DOWN", "The service is shutting down.", 401)
+
+    def peer(self, call: Call) -> str:
+        """The request is for this channel and has a connection token; returns the token."""
+        self.channel(call)
+        token = call.header("Token")
+        if not token:
+            raise self._error(f"{self._peer}_TOKEN_{self._missing}", "The request has no connection token.", 400)
+        return token
+
+    def channel(self, call: Call) -> None:
+        """The service is alive, and the request is for this channel."""
+        self.alive()
+        text = call.header("Channel")
+        if text is None:
+            raise self._error(f"CHANNEL_{self._missing}", "The request has no channel.", 400)
+        if _CHANNEL.fullmatch(text) is None:
+            raise self._error("CHANNEL_INVALID", "The channel is no integer.", 400)
+        if int(text) != self._channel:
+            raise self._error("CHANNEL_INVALID", "The channel is another one.", 403)
+
+    def own(self, call: Call) -> None:
+        """The service is alive, and the request is its own."""
+        self.alive()
+        token = call.header("Token")
+        if not token:
+            raise self._error(f"SELF_TOKEN_{self._missing}", "The request has no token.", 400)
+        if not same_token(token, self.self_token):
+            raise self._error("SELF_TOKEN_INVALID", "The token is wrong.", 403)
+
+    def _error(self, name: str, text: str, status: int) -> ResponsibleException:
+        return ResponsibleException(self._codes[name], text, status_code=status)

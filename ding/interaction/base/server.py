@@ -25,8 +25,7 @@ from cheroot.makefile import MakeFile
 from cheroot.server import Gateway, HeaderReader, HTTPConnection, HTTPRequest, HTTPServer
 from cheroot.ssl import Adapter
 
-from ding.interaction.base.app import ResponsibleException
-from ding.interaction.base.endpoint import Endpoint
+from ding.interaction.base.endpoint import Endpoint, ResponsibleException
 from ding.interaction.base.transport import Server
 from ding.interaction.config import GLOBAL_HOST, MAX_REQUEST_SECONDS
 from ding.interaction.errors import PortTakenError

@@ -7,12 +7,11 @@ import threading
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from ding.interaction.base.addresses import get_host_ip, join_http_address
-from ding.interaction.base.checks import Checks
 from ding.interaction.base.common import ControllableService, Counters
-from ding.interaction.base.endpoint import Answer, Call, Endpoint
+from ding.interaction.base.endpoint import Answer, Call, Checks, Endpoint, TokenGuard
 from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
-from ding.interaction.base.token import TokenGuard, check_bind, resolve_run_token
+from ding.interaction.base.token import check_bind, resolve_run_token
 from ding.interaction.base.transport import Client, ErrorOf, Server, Target, Transport
 from ding.interaction.config import (
     AUTO_PORT_TRIES,

@@ -12,13 +12,10 @@ import ipaddress
 import os
 import re
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 
-from ding.interaction.base.app import ResponsibleException
 from ding.interaction.config import RUN_TOKEN_ENV
 from ding.interaction.errors import TokenFileError, UnsafeBindError
-from ding.interaction.exception.response import ProtocolErrorCode
 
 _TOKEN = re.compile(r"[\x21-\x7e]{16,512}")
 
@@ -91,31 +88,3 @@ def check_bind(host: str, run_token: str | None) -> None:
             f"host {host!r} can be reached from other machines, so a run token is needed: give run_token, set the "
             f"environment variable {RUN_TOKEN_ENV}, or listen on 127.0.0.1"
         )
-
-
-class TokenGuard:
-    """Checks the run token of requests; without a run token everyone passes."""
-
-    def __init__(self, run_token: str | None) -> None:
-        self._expected = None if run_token is None else f"Bearer {run_token}"
-
-    def check(self, authorization: str | None) -> None:
-        """Check the ``Authorization`` header.
-
-        Raises:
-            ResponsibleException: no token (401) or a wrong one (403).
-        """
-        if self._expected is None:
-            return
-        if not authorization:
-            raise ResponsibleException(
-                ProtocolErrorCode.RUN_TOKEN_NOT_GIVEN, "The request has no run token.", status_code=401
-            )
-        if not same_token(authorization, self._expected):
-            raise ResponsibleException(
-                ProtocolErrorCode.RUN_TOKEN_INVALID, "The run token is not that of this run.", status_code=403
-            )
-
-    def headers(self) -> Mapping[str, str]:
-        """What a client adds to its requests."""
-        return {} if self._expected is None else {"Authorization": self._expected}

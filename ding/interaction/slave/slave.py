@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ding.interaction.base.addresses import split_http_address
-from ding.interaction.base.app import ResponsibleException
-from ding.interaction.base.endpoint import Answer, Call
+from ding.interaction.base.endpoint import Answer, Call, ResponsibleException
 from ding.interaction.base.service import HttpService, NetworkOptions
 from ding.interaction.base.token import same_token
 from ding.interaction.base.transport import Client

@@ -7,7 +7,7 @@ import enum
 import torch
 from torch import nn
 
-from ding.torch_utils.network._blocks import fc_block
+from ding.torch_utils.network.nn_module import fc_block
 
 
 class GatingType(enum.Enum):

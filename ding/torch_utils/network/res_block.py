@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ding.torch_utils.network._blocks import conv2d_block, fc_block
+from ding.torch_utils.network.nn_module import conv2d_block, fc_block
 
 _RES_TYPES = ("basic", "bottleneck", "downsample")
 

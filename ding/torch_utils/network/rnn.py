@@ -1,13 +1,177 @@
-"""Recurrent layers and helpers for sequences of unequal length."""
+"""LSTM and GRU whose states may be given and returned per sequence of the batch."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
 
-from ding.torch_utils.network._lstm import GRU, LSTM, LSTMForwardWrapper, PytorchLSTM, State, is_sequence
+from ding.torch_utils.network.normalization import build_normalization
 
-__all__ = ["GRU", "LSTM", "LSTMForwardWrapper", "PytorchLSTM", "State", "get_lstm", "is_sequence", "sequence_mask"]
+State = tuple[torch.Tensor, torch.Tensor]
+
+
+def is_sequence(data: Any) -> bool:
+    """Whether ``data`` is a list or tuple."""
+    return isinstance(data, list | tuple)
+
+
+class LSTMForwardWrapper:
+    """The forms in which a recurrent layer takes and returns its state.
+
+    A state of the whole batch is a pair ``(h, c)`` of ``[num_layers, B, H]`` or a dict of both. A state per sequence
+    is a list of B entries, each None (zeros), a dict ``{'h', 'c'}`` or a pair of ``[num_layers, 1, H]``.
+    """
+
+    num_layers: int
+    hidden_size: int
+
+    def _before_forward(self, inputs: torch.Tensor, prev_state: Any) -> State:
+        """The pair ``(h, c)`` of ``[num_layers, B, H]`` for ``inputs`` ``[T, B, features]``."""
+        batch_size = inputs.shape[1]
+        zeros = inputs.new_zeros(self.num_layers, batch_size, self.hidden_size)
+        if prev_state is None:
+            return zeros, zeros
+        if isinstance(prev_state, Mapping):
+            return prev_state["h"], prev_state["c"]
+        if not is_sequence(prev_state):
+            raise TypeError(
+                f"prev_state must be None, a dict, a pair or a list per sequence, got {type(prev_state).__name__}"
+            )
+        if len(prev_state) == 2 and all(isinstance(part, torch.Tensor) for part in prev_state):
+            return prev_state[0], prev_state[1]
+        if len(prev_state) != batch_size:
+            raise ValueError(f"prev_state has {len(prev_state)} entries for a batch of {batch_size}")
+        pairs = [_as_pair(state, zeros[:, :1]) for state in prev_state]
+        return torch.cat([h for h, _ in pairs], dim=1), torch.cat([c for _, c in pairs], dim=1)
+
+    def _after_forward(self, next_state: State, list_next_state: bool) -> Any:
+        """``next_state`` as a dict of the batch, or as a list of dicts per sequence."""
+        h, c = next_state
+        if not list_next_state:
+            return {"h": h, "c": c}
+        return [{"h": one_h, "c": one_c} for one_h, one_c in zip(h.split(1, dim=1), c.split(1, dim=1))]
+
+
+def _as_pair(state: Any, zeros: torch.Tensor) -> State:
+    if state is None:
+        return zeros, zeros
+    if isinstance(state, Mapping):
+        return state["h"], state["c"]
+    h, c = state
+    return h, c
+
+
+class LSTM(LSTMForwardWrapper, nn.Module):
+    """LSTM with normalised gates (arXiv:1607.06450).
+
+    ``gates = norm_x(x Wx) + norm_h(h Wh) + b``, split into input, forget, output and update.
+
+    Arguments:
+        norm_type: normalisation of both products, or None.
+        dropout: between layers, in training.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        norm_type: str | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = nn.Parameter(torch.zeros(num_layers, hidden_size * 4))
+        self.use_dropout = dropout > 0.0
+        norm = nn.Identity if norm_type is None else build_normalization(norm_type, dim=1)
+        self.norm = nn.ModuleList([norm(hidden_size * 4) for _ in range(num_layers * 2)])
+        widths = [input_size] + [hidden_size] * (num_layers - 1)
+        self.wx = nn.ParameterList([nn.Parameter(torch.zeros(width, hidden_size * 4)) for width in widths])
+        self.wh = nn.ParameterList([nn.Parameter(torch.zeros(hidden_size, hidden_size * 4)) for _ in widths])
+        if self.use_dropout:
+            self.dropout = nn.Dropout(dropout)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Weights and biases uniform in ``+-1/sqrt(hidden_size)``."""
+        gain = 1.0 / math.sqrt(self.hidden_size)
+        for wx, wh, bias in zip(self.wx, self.wh, self.bias):
+            wx.uniform_(-gain, gain)
+            wh.uniform_(-gain, gain)
+            bias.uniform_(-gain, gain)
+
+    def forward(
+        self, inputs: torch.Tensor, prev_state: Any = None, list_next_state: bool = True
+    ) -> tuple[torch.Tensor, Any]:
+        """Run over ``inputs`` ``[T, B, input_size]``; returns outputs ``[T, B, hidden_size]`` and the state after the
+        last step.
+        """
+        h_in, c_in = self._before_forward(inputs, prev_state)
+        h_out, c_out = [], []
+        x = inputs
+        for layer in range(self.num_layers):
+            x, h, c = self._run_layer(layer, x, h_in[layer], c_in[layer])
+            if self.use_dropout and layer != self.num_layers - 1:
+                x = self.dropout(x)
+            h_out.append(h)
+            c_out.append(c)
+        return x, self._after_forward((torch.stack(h_out), torch.stack(c_out)), list_next_state)
+
+    def _run_layer(self, layer: int, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        # The part of the gates that does not depend on the state is one product over all steps.
+        from_x = self.norm[layer * 2](torch.matmul(x, self.wx[layer]))
+        wh, norm_h, bias = self.wh[layer], self.norm[layer * 2 + 1], self.bias[layer]
+        outputs = []
+        for step in from_x:
+            gates = step + norm_h(torch.matmul(h, wh)) + bias
+            i, f, o, u = gates.chunk(4, dim=1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(u)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            outputs.append(h)
+        return torch.stack(outputs), h, c
+
+
+class PytorchLSTM(LSTMForwardWrapper, nn.LSTM):
+    """``nn.LSTM`` behind the same interface."""
+
+    def forward(  # type: ignore[override]
+        self, inputs: torch.Tensor, prev_state: Any = None, list_next_state: bool = True
+    ) -> tuple[torch.Tensor, Any]:
+        """Run over ``inputs`` ``[T, B, input_size]``; returns outputs ``[T, B, hidden_size]`` and the state after the
+        last step.
+        """
+        h, c = self._before_forward(inputs, prev_state)
+        output, next_state = nn.LSTM.forward(self, inputs, (h.contiguous(), c.contiguous()))
+        return output, self._after_forward(next_state, list_next_state)
+
+
+class GRU(LSTMForwardWrapper, nn.GRUCell):
+    """``nn.GRUCell`` behind the same interface: one layer, one time step per call; the state stands under both ``h``
+    and ``c``.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1) -> None:
+        if num_layers != 1:
+            raise ValueError(f"a GRU has one layer here, got num_layers={num_layers}")
+        super().__init__(input_size, hidden_size)
+        self.num_layers = 1
+
+    def forward(  # type: ignore[override]
+        self, inputs: torch.Tensor, prev_state: Any = None, list_next_state: bool = True
+    ) -> tuple[torch.Tensor, Any]:
+        """Run over ``inputs`` ``[1, B, input_size]``; returns outputs ``[1, B, hidden_size]`` and the state."""
+        if inputs.shape[0] != 1:
+            raise ValueError(f"a GRU takes one time step per call, got inputs of shape {tuple(inputs.shape)}")
+        h, _ = self._before_forward(inputs, prev_state)
+        h = nn.GRUCell.forward(self, inputs[0], h[0]).unsqueeze(0)
+        return h, self._after_forward((h, h), list_next_state)
 
 
 def sequence_mask(lengths: torch.Tensor, max_len: int | None = None) -> torch.Tensor:

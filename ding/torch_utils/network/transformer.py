@@ -8,7 +8,7 @@ import math
 import torch
 from torch import nn
 
-from ding.torch_utils.network._blocks import fc_block
+from ding.torch_utils.network.nn_module import fc_block
 
 
 class ScaledDotProductAttention(nn.Module):

@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from msgspec import Struct
-
 from ding.interaction import InteractionError
 from ding.interaction.base import split_http_address
 from ding.interaction.base.http import HttpWire
-from ding.interaction.messages import convert, dumps, loads
+from ding.interaction.messages import AnswerBody, convert, dumps, loads
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import OperatorError
 
@@ -27,13 +25,11 @@ class OperatorAnswer(NamedTuple):
     data: Any
 
 
-class _Body(Struct):
+class _Body(AnswerBody):
     """An answer of the operator; other fields are not looked at."""
 
     success: bool = False
     code: int = -1
-    message: str | None = ""
-    data: Any = None
 
 
 class OperatorServer:

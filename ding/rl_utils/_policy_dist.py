@@ -50,11 +50,11 @@ def policy_of(output: PolicyOutput) -> Policy:
     return Categorical(output) if isinstance(output, torch.Tensor) else DiagonalNormal(output)
 
 
-def with_action_dim(mu_sigma: MuSigma) -> MuSigma:
-    """1-D parameters, as the collector stores them for one action dimension, get the trailing dimension back."""
-    if mu_sigma["mu"].dim() > 1:
-        return mu_sigma
-    return {key: mu_sigma[key].unsqueeze(-1) for key in ("mu", "sigma")}
+def stored_policy_of(output: PolicyOutput) -> Policy:
+    """As :func:`policy_of`; 1-D mu and sigma, as the collector stores them for one action dimension, get it back."""
+    if not isinstance(output, torch.Tensor) and output["mu"].dim() == 1:
+        output = {key: output[key].unsqueeze(-1) for key in ("mu", "sigma")}
+    return policy_of(output)
 
 
 def weighted(value: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:

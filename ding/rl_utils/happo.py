@@ -7,7 +7,7 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, Policy, weighted, with_action_dim
+from ding.rl_utils._policy_dist import policy_of, stored_policy_of, weighted
 from ding.rl_utils._surrogate import (
     change_stats,
     check_dual_clip,
@@ -25,11 +25,18 @@ happo_policy_loss = namedtuple("happo_policy_loss", "policy_loss entropy_loss")
 happo_info = namedtuple("happo_info", "approx_kl clipfrac")
 
 
-def _policy_terms(
-    new: Policy, old: Policy, data: Data, clip_ratio: float, dual_clip: float | None
+def happo_policy_error(
+    data: Data, clip_ratio: float = 0.2, dual_clip: float | None = None
 ) -> tuple[happo_policy_loss, happo_info]:
+    """Clipped policy loss and entropy.
+
+    ``data``: ``happo_policy_data``; logits ``[B, N]`` and action int64 ``[B]``, or mappings with mu and sigma
+    ``[B, D]`` and action ``[B, D]``; adv and weight ``[B]``. Raises ``AssertionError`` unless ``dual_clip`` is ``None``
+    or above 1.
+    """
     check_dual_clip(dual_clip)
-    _, _, action, adv, weight, factor = data
+    new_output, old_output, action, adv, weight, factor = data
+    new, old = policy_of(new_output), stored_policy_of(old_output)
     logp_new, logp_old = new.log_prob(action), old.log_prob(action)
     ratio = policy_ratio(logp_new, logp_old, adv)
     objective = clipped_surrogate(ratio, adv, clip_ratio, dual_clip, factor=factor.reshape(adv.shape))
@@ -38,23 +45,8 @@ def _policy_terms(
     return loss, happo_info(*change_stats(ratio, logp_new, logp_old, clip_ratio))
 
 
-def happo_policy_error(
-    data: Data, clip_ratio: float = 0.2, dual_clip: float | None = None
-) -> tuple[happo_policy_loss, happo_info]:
-    """Clipped policy loss and entropy of a discrete policy.
-
-    ``data``: ``happo_policy_data``; logits ``[B, N]``, action int64 ``[B]``, adv and weight ``[B]``. Raises
-    ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1.
-    """
-    return _policy_terms(Categorical(data[0]), Categorical(data[1]), data, clip_ratio, dual_clip)
-
-
-def happo_policy_error_continuous(
-    data: Data, clip_ratio: float = 0.2, dual_clip: float | None = None
-) -> tuple[happo_policy_loss, happo_info]:
-    """:func:`happo_policy_error` for mappings with mu and sigma ``[B, D]`` and actions ``[B, D]``."""
-    old = DiagonalNormal(with_action_dim(data[1]))
-    return _policy_terms(DiagonalNormal(data[0]), old, data, clip_ratio, dual_clip)
+#: The outputs say which kind of policy it is.
+happo_policy_error_continuous = happo_policy_error
 
 
 def happo_value_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
@@ -63,18 +55,13 @@ def happo_value_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool 
     return clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
 
 
-def _split(data: Data) -> tuple[Data, Data]:
-    new, old, action, value_new, value_old, adv, return_, weight, factor = data
-    return (new, old, action, adv, weight, factor), (value_new, value_old, return_, weight)
-
-
 def happo_error(
     data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
 ) -> tuple[happo_loss, happo_info]:
     """:func:`happo_policy_error` and :func:`happo_value_error` together. ``data``: ``happo_data``."""
-    policy_data, value_data = _split(data)
-    policy, info = happo_policy_error(policy_data, clip_ratio, dual_clip)
-    value = happo_value_error(value_data, clip_ratio, use_value_clip)
+    new, old, action, value_new, value_old, adv, return_, weight, factor = data
+    policy, info = happo_policy_error((new, old, action, adv, weight, factor), clip_ratio, dual_clip)
+    value = clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
     return happo_loss(policy.policy_loss, value, policy.entropy_loss), info
 
 
@@ -85,9 +72,6 @@ def happo_error_continuous(
 
     Entropy and KL are means over the action dimensions here, not sums: weights of the original API are tuned to that.
     """
-    policy_data, value_data = _split(data)
-    policy, info = happo_policy_error_continuous(policy_data, clip_ratio, dual_clip)
-    value = happo_value_error(value_data, clip_ratio, use_value_clip)
+    loss, info = happo_error(data, clip_ratio, use_value_clip, dual_clip)
     num_dims = data[0]["mu"].shape[-1]
-    loss = happo_loss(policy.policy_loss, value, policy.entropy_loss / num_dims)
-    return loss, info._replace(approx_kl=info.approx_kl / num_dims)
+    return loss._replace(entropy_loss=loss.entropy_loss / num_dims), info._replace(approx_kl=info.approx_kl / num_dims)

@@ -8,7 +8,7 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import Categorical, DiagonalNormal, Policy, weighted, with_action_dim
+from ding.rl_utils._policy_dist import policy_of, stored_policy_of, weighted
 from ding.rl_utils._surrogate import (
     change_stats,
     check_dual_clip,
@@ -40,9 +40,6 @@ ppo_info = namedtuple("ppo_info", "approx_kl clipfrac")
 
 
 def _policy_terms(
-    new: Policy,
-    old: Policy,
-    pretrained: Policy | None,
     data: Data,
     clip_ratio: float,
     dual_clip: float | None,
@@ -50,7 +47,9 @@ def _policy_terms(
     entropy_bonus: bool = True,
     dual_clip_both_signs: bool = False,
 ) -> tuple[ppo_policy_loss, ppo_info]:
-    _, _, action, adv, weight, _ = data
+    check_dual_clip(dual_clip)
+    new_output, old_output, action, adv, weight, pretrained = data
+    new, old = policy_of(new_output), stored_policy_of(old_output)
     logp_new, logp_old = new.log_prob(action), old.log_prob(action)
     ratio = policy_ratio(logp_new, logp_old, adv)
     objective = clipped_surrogate(ratio, adv, clip_ratio, dual_clip, dual_clip_both_signs)
@@ -61,7 +60,9 @@ def _policy_terms(
         if sample_entropy.shape != adv.shape:
             sample_entropy = sample_entropy.mean(dim=1)
         entropy = weighted(sample_entropy, weight).mean()
-    kl_div = zero if pretrained is None else kl_estimate(logp_new - pretrained.log_prob(action), kl_type)
+    kl_div = (
+        zero if pretrained is None else kl_estimate(logp_new - stored_policy_of(pretrained).log_prob(action), kl_type)
+    )
     loss = ppo_policy_loss(-weighted(objective, weight).mean(), entropy, kl_div)
     return loss, ppo_info(*change_stats(ratio, logp_new, logp_old, clip_ratio))
 
@@ -79,10 +80,7 @@ def ppo_policy_error(
     action per sample (logits ``[B, M, N]``, action ``[B, M]``) ratio and entropy are averaged over them. ``dual_clip``
     bounds the loss of very bad samples. Raises ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1.
     """
-    check_dual_clip(dual_clip)
-    pretrained = None if data[5] is None else Categorical(data[5])
-    new, old = Categorical(data[0]), Categorical(data[1])
-    return _policy_terms(new, old, pretrained, data, clip_ratio, dual_clip, kl_type, entropy_bonus)
+    return _policy_terms(data, clip_ratio, dual_clip, kl_type, entropy_bonus)
 
 
 def ppo_policy_error_continuous(
@@ -97,18 +95,19 @@ def ppo_policy_error_continuous(
     ``data``: ``ppo_policy_data_continuous``; the policies are mappings with mu and sigma ``[B, D]``, action ``[B, D]``,
     adv and weight ``[B]``. ``reference_numerics`` applies ``dual_clip`` to positive advantages too, as DI-engine does.
     """
-    check_dual_clip(dual_clip)
-    pretrained = None if data[5] is None else DiagonalNormal(with_action_dim(data[5]))
-    new, old = DiagonalNormal(data[0]), DiagonalNormal(with_action_dim(data[1]))
-    return _policy_terms(
-        new, old, pretrained, data, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics
-    )
+    return _policy_terms(data, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics)
 
 
 def ppo_value_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
     """Clipped value loss, 0-d. ``data``: ``ppo_value_data``; all ``[B]``."""
     value_new, value_old, return_, weight = data
     return clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
+
+
+def _split(data: Data) -> tuple[Data, Data]:
+    """What the policy loss and what the value loss takes of ``ppo_data`` or ``ppo_data_continuous``."""
+    new, old, action, value_new, value_old, adv, return_, weight, pretrained = data
+    return (new, old, action, adv, weight, pretrained), (value_new, value_old, return_, weight)
 
 
 def ppo_error(
@@ -119,10 +118,9 @@ def ppo_error(
     kl_type: str = "k1",
 ) -> tuple[ppo_loss, ppo_info]:
     """:func:`ppo_policy_error` and :func:`ppo_value_error` together. ``data``: ``ppo_data``."""
-    logit_new, logit_old, action, value_new, value_old, adv, return_, weight, pretrained = data
-    policy_data = ppo_policy_data(logit_new, logit_old, action, adv, weight, pretrained)
+    policy_data, value_data = _split(data)
     policy, info = ppo_policy_error(policy_data, clip_ratio, dual_clip, kl_type=kl_type)
-    value = clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
+    value = ppo_value_error(value_data, clip_ratio, use_value_clip)
     return ppo_loss(policy.policy_loss, value, policy.entropy_loss, policy.kl_div), info
 
 
@@ -135,8 +133,7 @@ def ppo_error_continuous(
     reference_numerics: bool = False,
 ) -> tuple[ppo_loss, ppo_info]:
     """:func:`ppo_policy_error_continuous` and :func:`ppo_value_error` together. ``data``: ``ppo_data_continuous``."""
-    new, old, action, value_new, value_old, adv, return_, weight, pretrained = data
-    policy_data = ppo_policy_data_continuous(new, old, action, adv, weight, pretrained)
+    policy_data, value_data = _split(data)
     policy, info = ppo_policy_error_continuous(policy_data, clip_ratio, dual_clip, kl_type, reference_numerics)
-    value = clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
+    value = ppo_value_error(value_data, clip_ratio, use_value_clip)
     return ppo_loss(policy.policy_loss, value, policy.entropy_loss, policy.kl_div), info

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from flask import Response
 
 
+log = logging.getLogger(__name__)
+
+_CHANNEL = re.compile(r"-?[0-9]{1,9}")
+
+
 def _response(body: AnswerBody) -> Response:
     import flask
 
@@ -72,9 +77,6 @@ def responsible(
         return call
 
     return decorate
-
-
-log = logging.getLogger(__name__)
 
 
 class TokenGuard:
@@ -185,9 +187,6 @@ class Endpoint:
                 ProtocolErrorCode.METHOD_NOT_ALLOWED, "The path does not know this method.", status_code=405
             )
         raise ResponsibleException(ProtocolErrorCode.ROUTE_NOT_FOUND, "There is no such path.", status_code=404)
-
-
-_CHANNEL = re.compile(r"-?[0-9]{1,9}")
 
 
 class Checks:

@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from ding.utils import did_you_mean
+from ding.utils.autolog import TickTime
 
 BASE_PROPERTIES = (
     "data_time",
@@ -19,32 +20,6 @@ BASE_PROPERTIES = (
     "total_episode",
     "total_duration",
 )
-
-
-class Clock(Protocol):
-    """What a monitor counts its window by."""
-
-    def step(self) -> Any:
-        """Advance."""
-
-    def time(self) -> float:
-        """The current time."""
-
-
-class Ticks:
-    """A clock that counts steps."""
-
-    def __init__(self) -> None:
-        self._tick = 0
-
-    def step(self) -> int:
-        """Advance by one tick and return the new time."""
-        self._tick += 1
-        return self._tick
-
-    def time(self) -> int:
-        """The current tick."""
-        return self._tick
 
 
 class _Window(Mapping[str, Callable[[], float]]):
@@ -78,14 +53,14 @@ class TickMonitor:
     """
 
     properties: ClassVar[tuple[str, ...]] = BASE_PROPERTIES
-    time: Clock
+    time: TickTime
     avg: Mapping[str, Callable[[], float]]
     val: Mapping[str, Callable[[], float]]
 
-    def __init__(self, time_: Clock | None = None, expire: float = 10) -> None:
+    def __init__(self, time_: TickTime | None = None, expire: float = 10) -> None:
         # Not by assignment, which notes a value.
         vars(self).update(
-            time=Ticks() if time_ is None else time_,
+            time=TickTime() if time_ is None else time_,
             expire=expire,
             series={name: deque() for name in self.properties},
             avg=_Window(self, lambda values: sum(values) / len(values) if values else 0.0),

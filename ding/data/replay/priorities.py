@@ -117,8 +117,9 @@ class Priorities:
         ``beta``, float64 ``[N]``, are the exponents, where these are not all the present one.
         """
         # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
-        smallest = self.tree.smallest() if self._ones is None else 1.0
-        return (smallest / weights) ** (self.beta if beta is None else beta)
+        if self._ones is not None:
+            return weights  # all 1, and so are the results
+        return (self.tree.smallest() / weights) ** (self.beta if beta is None else beta)
 
     def anneal(self) -> None:
         """Bring beta a step closer to 1."""

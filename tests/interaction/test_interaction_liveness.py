@@ -136,6 +136,22 @@ def test_a_late_result_of_a_lost_connection_is_rejected_and_counted(make_master,
     assert task.status == TaskStatus.FAILED
 
 
+def test_a_late_result_is_dropped_and_counted_by_a_slave_that_knows_that_its_connection_is_over(
+    make_master, make_worker
+):
+    master, worker = make_master(), make_worker(heartbeat_span=0)
+    task = connect(master, worker).new_task({"name": "wait"}).start()
+    assert worker.waiting.acquire(timeout=WAIT_S)
+    master.lose("conn", "lease expired")
+    assert worker.lost_event.wait(WAIT_S)  # by its heartbeat
+    connect(master, worker)
+    worker.go_on.set()
+    worker.close()  # waits for the end of the task
+    assert worker.statistics().results_dropped == 1
+    assert master.statistics().results_rejected == 0
+    assert task.status == TaskStatus.FAILED
+
+
 def test_a_slave_that_closes_says_goodbye(make_master, make_worker):
     master, worker = make_master(Host), make_worker()
     connection = connect(master, worker)

@@ -324,6 +324,8 @@ class Slave(HttpService):
         link = job.link
         if self._state.current is not link:
             self._counters.add("results_dropped")
+            level = logging.INFO if self._checks.shutting_down.is_set() else logging.WARNING
+            log.log(level, "the late result of task %s is dropped: its connection is over", job.id)
             return
         try:
             self._send_outcome(job, outcome)

@@ -1,4 +1,3 @@
-from ding.config.compile import compile_buffer_config as compile_buffer_config
 from ding.config.compile import compile_config as compile_config
 from ding.config.compile_parallel import compile_config_parallel as compile_config_parallel
 from ding.config.config import Config as Config
@@ -21,6 +20,7 @@ from ding.config.errors import ConfigValueError as ConfigValueError
 from ding.config.errors import MissingConfigError as MissingConfigError
 from ding.config.errors import UnknownKeyError as UnknownKeyError
 from ding.config.errors import UnknownTypeError as UnknownTypeError
+from ding.config.sections import compile_buffer_config as compile_buffer_config
 from ding.config.utils import parallel_transform as parallel_transform
 from ding.config.utils import parallel_transform_k8s as parallel_transform_k8s
 from ding.config.utils import parallel_transform_slurm as parallel_transform_slurm

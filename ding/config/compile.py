@@ -84,23 +84,6 @@ def compile_config(
     return result
 
 
-def compile_buffer_config(
-    policy_cfg: Mapping[str, Any], user_cfg: Mapping[str, Any], buffer_cls: type | Mapping[str, type] | None
-) -> EasyDict:
-    """Return the config of the replay buffer, or of every buffer when the policy uses several.
-
-    Args:
-        policy_cfg: The policy's config with its defaults.
-        user_cfg: The user's main config.
-        buffer_cls: Buffer class or None; with several buffers a dict from name to class, or None.
-
-    Raises:
-        ConfigValueError: The user asks for several buffers where the policy has one, or a ``type`` is missing.
-        UnknownTypeError: No buffer is registered under a ``type``.
-    """
-    return sections.buffer_section(policy_cfg, user_cfg, buffer_cls)
-
-
 def _named_classes(create: EasyDict, given: Classes) -> Classes:
     """Complete the create config, and return the classes that it names where none are given."""
     if not create:
@@ -137,7 +120,7 @@ def _defaults(user: EasyDict, create: EasyDict, given: Classes, auto: bool) -> t
     if auto:
         policy.other.commander = defaults_of(import_by_name(*SERIAL_COMMANDER), "policy.other.commander")
     if create or given["buffer"] is not None:
-        policy.other.replay_buffer = sections.buffer_section(policy, user, given["buffer"])
+        policy.other.replay_buffer = sections.compile_buffer_config(policy, user, given["buffer"])
     result = EasyDict(env=sections.env_section(given["env"], env_manager, create), policy=policy)
     for name in ("reward_model", "world_model"):
         if given[name] is not None:

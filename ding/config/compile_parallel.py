@@ -120,7 +120,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
         "parallel_collector", "create_config.collector", policy.collect.collector
     )
     policy.other.commander = _commander(user, create)
-    policy.other.replay_buffer = sections.buffer_section(policy, user, None)
+    policy.other.replay_buffer = sections.compile_buffer_config(policy, user, None)
     defaults = EasyDict(env=sections.env_section(env, env_manager, create), policy=policy)
     check_keys(user, defaults, strict)
     check_values(user, defaults)

@@ -113,10 +113,20 @@ def fill_learner(policy_cfg: EasyDict, learner: type | None = None) -> None:
     policy_cfg.learn.learner = merged(defaults_of(learner, where), section)
 
 
-def buffer_section(
+def compile_buffer_config(
     policy_cfg: Mapping[str, Any], user_cfg: Mapping[str, Any], buffer_cls: type | Mapping[str, type] | None
 ) -> EasyDict:
-    """See `ding.config.compile_buffer_config`."""
+    """Return the config of the replay buffer, or of every buffer when the policy uses several.
+
+    Args:
+        policy_cfg: The policy's config with its defaults.
+        user_cfg: The user's main config.
+        buffer_cls: Buffer class or None; with several buffers a dict from name to class, or None.
+
+    Raises:
+        ConfigValueError: The user asks for several buffers where the policy has one, or a ``type`` is missing.
+        UnknownTypeError: No buffer is registered under a ``type``.
+    """
     where = "policy.other.replay_buffer"
     own, user = policy_cfg["other"]["replay_buffer"], dig(user_cfg, "policy", "other", "replay_buffer")
     if not own.get("multi_buffer", False):

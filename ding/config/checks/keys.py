@@ -49,14 +49,9 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "clip_ratio value_weight weight_decay optimizer optim_type adam_eps min_replay multi_gpu learning_rate_q "
         "learning_rate_policy learning_rate_value learning_rate_actor learning_rate_critic learning_rate_alpha"
     ),
-    "policy.learn.learner": (
-        "type import_names train_iterations dataloader log_policy is_multitask_pipeline only_monitor_rank0 hook "
-        "load_path learner_num send_policy_freq cfg_type"
-    ),
-    "policy.learn.learner.dataloader": "num_workers chunk_size",
-    "policy.learn.learner.hook": (
-        "load_ckpt_before_run log_show_after_iter save_ckpt_after_iter save_ckpt_after_run log_reduce_after_iter"
-    ),
+    "policy.learn.learner": "type import_names load_path learner_num send_policy_freq",
+    "policy.learn.learner.dataloader": "chunk_size",
+    "policy.learn.learner.hook": "log_reduce_after_iter",
     "policy.collect": (
         "type import_names n_sample n_episode unroll_len collector discount_factor gae_lambda data_type env_num "
         "data_path noise noise_sigma noise_range cfg_type"
@@ -66,7 +61,7 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "collector_num compressor update_policy_second cfg_type"
     ),
     "policy.eval": "evaluator env_num cfg_type",
-    "policy.eval.evaluator": ("type import_names eval_freq render figure_path n_episode stop_value multi_gpu cfg_type"),
+    "policy.eval.evaluator": "type import_names n_episode stop_value multi_gpu",
     "policy.other": "replay_buffer eps commander league eps_greedy",
     "policy.other.eps": "type start end decay",
     "policy.other.replay_buffer": (

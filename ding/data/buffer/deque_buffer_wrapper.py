@@ -232,8 +232,7 @@ class DequeBufferWrapper(Configurable):
             SafeFileError: the file is broken or foreign; the buffer stays as it was.
             SchemaError: an index of elided rows refers to no frame; the buffer stays as it was.
         """
-        contents = read_contents(file_name)
-        self._restore(contents, contents.get("extra"))
+        self._restore(read_contents(file_name))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that is needed to go on with an equal buffer, as copies."""
@@ -242,8 +241,7 @@ class DequeBufferWrapper(Configurable):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Become the buffer that a ``state_dict`` describes."""
-        contents = clone_structure(dict(state_dict))
-        self._restore(contents, contents.get("extra"))
+        self._restore(clone_structure(dict(state_dict)))
 
     def _extra(self) -> dict[str, Any]:
         return {
@@ -252,7 +250,8 @@ class DequeBufferWrapper(Configurable):
             "random": self.buffer._core.draws.state_dict(),
         }
 
-    def _restore(self, contents: Mapping[str, Any], extra: Mapping[str, Any] | None) -> None:
+    def _restore(self, contents: Mapping[str, Any]) -> None:
+        extra = contents.get("extra")
         with self.buffer._lock:
             self.buffer._core.restore(contents)
             self._last_sample = []

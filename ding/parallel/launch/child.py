@@ -125,13 +125,15 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     logging.getLogger("ding").addHandler(to_user)
     pipe.begin(context)
     run_dir = RunDir.join(spec.run_dir)
-    code, message = 0, None
+    code = 0
+    message: Message | None = None
     try:
         result = spec.role.target(context)
         if result is not None:
             message = ("result", result)
     except BaseException as error:  # noqa: BLE001 - whatever the role's code raises is reported to the launcher
-        code, message = 1, _error_message(error)
+        permanent = isinstance(error, (PermanentRoleError, ConfigError))
+        code, message = 1, ("error", "".join(traceback.format_exception(error)), permanent)
         # The launcher shows the traceback when it matters; here it is for the role's log.
         logging.getLogger("ding").removeHandler(to_user)
         logger.error("%s failed:\n%s", spec.role.name, message[1])
@@ -146,11 +148,6 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
         # A thread of a library that never ends must not keep a finished role alive.
         signal.alarm(_EXIT_GRACE_S)
     sys.exit(code)
-
-
-def _error_message(error: BaseException) -> Message:
-    text = "".join(traceback.format_exception(error))
-    return "error", text, isinstance(error, (PermanentRoleError, ConfigError))
 
 
 def _redirect_output(spec: ChildSpec) -> None:

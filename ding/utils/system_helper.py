@@ -1,10 +1,12 @@
-"""Ports, addresses, ids, and a thread that hands its exception on."""
+"""Ports, addresses, ids, the death of a parent, and a thread that hands its exception on."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -12,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+_PR_SET_PDEATHSIG = 1
 _recent_ports: deque[int] = deque(maxlen=64)
 _ports_lock = threading.Lock()
 
@@ -27,6 +30,18 @@ def get_ip() -> str:
 def get_pid() -> int:
     """The id of this process."""
     return os.getpid()
+
+
+def die_with_parent(signum: int) -> bool:
+    """Have the kernel send ``signum`` to this process when the thread that started it ends.
+
+    Returns:
+        False, and nothing changes, where the kernel is not that of Linux.
+    """
+    if sys.platform != "linux":
+        return False
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+    return True
 
 
 def get_task_uid() -> str:

@@ -8,7 +8,6 @@ The launcher and the process share one pipe. What goes down it: ``("stop",)``, `
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import logging
 import multiprocessing
@@ -28,12 +27,12 @@ from ding.config.errors import ConfigError
 from ding.parallel.launch.role import TOKEN_VARIABLE, Message, PermanentRoleError, Role, RoleContext
 from ding.parallel.launch.run_dir import RunDir
 from ding.parallel.launch.signals import STOP_SIGNALS, first_asks
+from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger("ding.entry")
 
 ORPHAN_GRACE_S = 4
 _EXIT_GRACE_S = 3
-_PR_SET_PDEATHSIG = 1
 _MAX_UNSENT = 1000
 _FLUSH_S = 2.0
 _ORPHAN_NEWS_S = 0.3
@@ -119,7 +118,8 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     pipe = _Pipe(connection)
     context = RoleContext(spec.role, spec.run_dir, spec.token, spec.peers, pipe.send, spec.incarnation)
     _handle_signals(context)
-    _die_with_parent()
+    # For a process that is too busy to read the end of its pipe; the fork server in between dies with the launcher.
+    die_with_parent(signal.SIGTERM)
     os.environ[TOKEN_VARIABLE] = spec.token
     to_user = _PipeHandler(pipe, spec.show_level)
     logging.getLogger("ding").addHandler(to_user)
@@ -173,15 +173,6 @@ class _PipeHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._pipe.send(("log", record.levelno, record.getMessage()), True)
-
-
-def _die_with_parent() -> None:
-    """Have the kernel send SIGTERM when the launcher dies (through the fork server, which dies with it).
-
-    The end of the pipe reports it as well, on every system; this is for a process that is too busy to read.
-    """
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def _handle_signals(context: RoleContext) -> None:

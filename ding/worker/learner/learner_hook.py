@@ -38,23 +38,23 @@ hook_mapping: dict[str, type[LearnerHook]] = {
 _FULL_FORM_KEYS = ("name", "type", "position", "priority", "ext_args")
 _DEFAULT_PRIORITY = 100
 
+
+def _short(type_: str, name: str, priority: int, position: str, key: str = "") -> Callable[[Any], LearnerHook]:
+    """The hook of a short key; ``key`` is what its value becomes of the ``ext_args``, without one it is not read."""
+
+    def build(value: Any) -> LearnerHook:
+        return hook_mapping[type_](name, priority, position=position, ext_args={key: value} if key else {})
+
+    return build
+
+
 # Short key -> function from its value to the hook.
 simplified_hook_mapping: dict[str, Callable[[Any], LearnerHook]] = {
-    "load_ckpt_before_run": lambda path: hook_mapping["load_ckpt"](
-        "load_ckpt", 20, position="before_run", ext_args={"load_path": path}
-    ),
-    "log_show_after_iter": lambda freq: hook_mapping["log_show"](
-        "log_show", 20, position="after_iter", ext_args={"freq": freq}
-    ),
-    "save_ckpt_after_iter": lambda freq: hook_mapping["save_ckpt"](
-        "save_ckpt_after_iter", 20, position="after_iter", ext_args={"freq": freq}
-    ),
-    "save_ckpt_after_run": lambda _: hook_mapping["save_ckpt"](
-        "save_ckpt_after_run", 20, position="after_run", ext_args={"freq": 1}
-    ),
-    "log_reduce_after_iter": lambda _: hook_mapping["log_reduce"](
-        "log_reduce_after_iter", 10, position="after_iter", ext_args={}
-    ),
+    "load_ckpt_before_run": _short("load_ckpt", "load_ckpt", 20, "before_run", "load_path"),
+    "log_show_after_iter": _short("log_show", "log_show", 20, "after_iter", "freq"),
+    "save_ckpt_after_iter": _short("save_ckpt", "save_ckpt_after_iter", 20, "after_iter", "freq"),
+    "save_ckpt_after_run": _short("save_ckpt", "save_ckpt_after_run", 20, "after_run"),
+    "log_reduce_after_iter": _short("log_reduce", "log_reduce_after_iter", 10, "after_iter"),
 }
 
 

@@ -1,6 +1,5 @@
 """The process that runs one or more envs of a subprocess env manager."""
 
-import ctypes
 import faulthandler
 import gc
 import logging
@@ -35,10 +34,10 @@ from ding.envs.env_manager._workers.protocol import (
 )
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
+from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger(__name__)
 
-PR_SET_PDEATHSIG = 1
 # Ends a worker that hangs, after the traceback of its threads was written to the crash log.
 DUMP_SIGNAL = signal.SIGUSR2
 
@@ -92,8 +91,7 @@ def worker_main(setup: WorkerSetup, inherited: Callable[[], None] | None = None)
 
 
 def _bind_life_to_parent(setup: WorkerSetup) -> None:
-    if setup.die_with_parent and sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if setup.die_with_parent and die_with_parent(signal.SIGKILL):
         if os.getppid() != setup.parent_pid:
             os._exit(1)  # it ended before the kernel watched it
         return

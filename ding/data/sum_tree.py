@@ -117,7 +117,7 @@ class SumTree:
                 np.matmul(rows, _ONES, out=above)
 
     def _may_lower(self, old: np.ndarray, values: "float | np.ndarray") -> bool:
-        """Note that leaves ``old`` are gone. Whether ``values`` in their place may hold a smaller one than the minimum.
+        """Return whether ``values`` in place of the leaves ``old`` may hold a smaller one than the minimum.
 
         The minimum is kept while it can be kept without looking at all leaves. The count of leaves at the minimum is a
         lower bound, so a repeat in ``old`` may cost a search, never a wrong result.

@@ -1,6 +1,6 @@
 """Uniform actions for many environments at once, for the spaces of gymnasium and of the old gym.
 
-Spaces are told apart by class name, so that neither package has to be imported here.
+Spaces are distinguished by class name, so that neither package has to be imported here.
 """
 
 import copy

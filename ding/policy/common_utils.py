@@ -46,7 +46,7 @@ def default_preprocess_learn(
 
     Raises:
         PolicyUsageError: importance weights without priorities (an ``AssertionError``).
-        PolicyDataError: no samples, no weights where they are asked for, or a reward of a wrong rank (``ValueError``).
+        PolicyDataError: no samples, no weights where they are needed, or a reward of a wrong rank (``ValueError``).
         SchemaError: samples that do not fit together (a ``ValueError``).
     """
     if use_priority_IS_weight and not use_priority:

@@ -89,7 +89,7 @@ class DQNPolicy(Policy):
     ``R = sum_{i<n} gamma^i r_i + gamma^n Q'(s_n, argmax_a Q(s_n, a))``,
     where ``Q'`` is the target network. An ``action_mask`` (1: allowed) in the observation, or a ``next_action_mask`` in
     the sample, holds for that argmax too. Priorities are ``|Q - R|``; ``reference_numerics=True`` makes them squares,
-    stores time limits as terminal and discounts the tail of a cut piece as the original API does.
+    stores time limits as terminal and discounts the tail of a cut segment as the original API does.
     """
 
     config = {

@@ -105,10 +105,10 @@ class CheckpointHelper:
         logger_prefix: str = "",
         state_dict_mask: tuple[str, ...] | list[str] = (),
     ) -> None:
-        """Read what is asked for into the given objects, in place.
+        """Read the wanted parts into the given objects, in place.
 
         Parameters whose name starts with an entry of ``state_dict_mask`` are left as they are. ``lr_schduler`` (the
-        public spelling) is told the last iteration. Raises ``KeyError`` when the file lacks what is asked for.
+        public spelling) gets the last iteration. Raises ``KeyError`` when the file lacks a wanted part.
         """
         state = torch.load(load_path, map_location="cpu", weights_only=True)
         loaded = _edit_prefix(state["model"], prefix_op, prefix)

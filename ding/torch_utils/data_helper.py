@@ -23,7 +23,7 @@ _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
 def _map(name: str, expected: str, leaf: Callable[[object], Any], item: object, keep: Sequence[str] = ()) -> Any:
     """``leaf`` of every leaf of nested containers, but for the entries of dicts that ``keep`` names.
 
-    ``leaf`` returns ``NotImplemented`` for what it does not take. It is asked about containers too.
+    ``leaf`` returns ``NotImplemented`` for what it does not take. It is called for containers too.
     """
     result = leaf(item)
     if result is not NotImplemented:

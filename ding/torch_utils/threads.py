@@ -28,7 +28,7 @@ _CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 
 
 class _Fits:
-    """What this process was told to fit: one count per living model."""
+    """What this process has to fit: one count per living model."""
 
     def __init__(self) -> None:
         self.by_model: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()

@@ -8,7 +8,7 @@ A glossary, because half of all mistakes are confusions of these words:
 * *env step*: one step of one environment. A vector step of N environments is N env steps.
 * *episode*: from the reset of an environment to its end.
 * *transition*: what one env step leaves behind: obs, action, reward, next obs, done.
-* *train sample*: what a policy makes of transitions for training (n-step returns, unrolled pieces).
+* *train sample*: what a policy makes of transitions for training (n-step returns, unrolled segments).
 * *collect*: one call of a collector; it lasts until enough samples or episodes are there.
 * *train iteration*: one call of a policy's optimiser, so one dict that ``learn_mode.forward`` returns.
 * *evaluation*: one call of an evaluator; it plays ``n_episode`` episodes.

@@ -239,7 +239,7 @@ class RecordCore:
     def contents(self) -> dict[str, Any]:
         """All records, oldest first: what :meth:`restore` takes. Objects are shared.
 
-        ``columns`` are nested columns, or elided rows, where each observation is stored once.
+        ``columns`` are nested columns, or deduplicated rows, where each observation is stored once.
         """
         slots, serials = self.order.slots, self.order.serials.copy()
         places = np.array([i for i, slot in enumerate(slots.tolist()) if slot in self._objects], dtype=np.int64)
@@ -262,7 +262,7 @@ class RecordCore:
         """Become a core with these records (the newest ``size`` of them).
 
         Raises:
-            SchemaError: elided rows are damaged; nothing was changed.
+            SchemaError: deduplicated rows are damaged; nothing was changed.
         """
         columns, num_rows = contents["columns"], len(contents["row_places"])
         saved = ElidedRows(columns) if is_elided(columns) else SavedRows(columns, num_rows)

@@ -35,7 +35,7 @@ class DequeBuffer(Buffer):
 
     Args:
         size: the most records it holds.
-        sliced: whether ``unroll_len`` cuts groups into pieces that do not overlap, see :meth:`sample`.
+        sliced: whether ``unroll_len`` cuts groups into segments that do not overlap, see :meth:`sample`.
 
     Raises:
         ValueError: ``size`` is no positive int.
@@ -379,7 +379,7 @@ class DequeBuffer(Buffer):
 
         Raises:
             SafeFileError: the file is broken or foreign; the buffer stays as it was.
-            SchemaError: an index of elided rows refers to no frame; the buffer stays as it was.
+            SchemaError: an index of deduplicated rows refers to no frame; the buffer stays as it was.
         """
         contents = read_contents(file_name)
         with self._lock:

@@ -147,7 +147,7 @@ class DequeBufferWrapper(Configurable):
         return row
 
     def update(self, meta: Mapping[str, Any]) -> None:
-        """Set the priorities of sampled transitions; those that are gone are skipped. Without ``priority``: no effect.
+        """Set the priorities of sampled transitions; others are skipped. Without ``priority``: no effect.
 
         Args:
             meta: ``priority`` (K numbers >= 0) and ``replay_unique_id`` (K ids). Without ids, the priorities belong to
@@ -230,7 +230,7 @@ class DequeBufferWrapper(Configurable):
 
         Raises:
             SafeFileError: the file is broken or foreign; the buffer stays as it was.
-            SchemaError: an index of elided rows refers to no frame; the buffer stays as it was.
+            SchemaError: an index of deduplicated rows refers to no frame; the buffer stays as it was.
         """
         self._restore(read_contents(file_name))
 

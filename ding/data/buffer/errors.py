@@ -3,7 +3,7 @@
 ::
 
     DataError
-    └── SampleError (ValueError)                 a buffer cannot give or take what it is asked to
+    └── SampleError (ValueError)                 a buffer cannot return or store what a call wants
         ├── NotEnoughDataError                   fewer records or groups than were asked for
         │   └── EmptyBufferError (AssertionError)    a draw by priority from an empty buffer
         ├── UnknownIndexError (KeyError)         an index that no record among the candidates has
@@ -16,11 +16,11 @@ from ding.data.columns import DataError
 
 
 class SampleError(DataError, ValueError):
-    """A buffer cannot give or take what it is asked to."""
+    """A buffer cannot return or store what a call wants."""
 
 
 class NotEnoughDataError(SampleError):
-    """There are fewer records or groups than were asked for; the message tells both numbers."""
+    """There are fewer records or groups than requested; the message has both numbers."""
 
 
 class EmptyBufferError(NotEnoughDataError, AssertionError):

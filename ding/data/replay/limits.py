@@ -96,7 +96,7 @@ class SampleRatioLimiter:
         clock: seconds, never going backwards.
 
     Raises:
-        BufferConfigError: values that are out of range or allow a deadlock; the message tells the smallest
+        BufferConfigError: values that are out of range or allow a deadlock; the message names the smallest
             ``error_buffer`` that does not.
     """
 
@@ -172,7 +172,7 @@ class SampleRatioLimiter:
         Raises:
             RateLimitTimeout: it was not allowed in time.
             BufferClosedError: the limiter was closed.
-            BufferConfigError: more elements than the constructor was told, or a timeout that is negative or infinite.
+            BufferConfigError: more elements than the constructor was given, or a timeout that is negative or infinite.
         """
         if not 0 <= count <= self._push_size:
             raise BufferConfigError(f"an insert of {count} elements, but push_size is {self._push_size}")

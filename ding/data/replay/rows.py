@@ -101,7 +101,7 @@ class RowStore:
             self.storage.check(columns, count)
 
     def copied(self, slots: np.ndarray) -> Any:
-        """The rows in these slots as plain data for a state: columns, elided rows, a list; ``None`` without storage."""
+        """These rows as plain data for a state: columns, deduplicated rows or a list; ``None`` if none."""
         return None if self.storage is None else self.storage.copied(slots)
 
     def saved(self, slots: np.ndarray) -> Any:
@@ -135,7 +135,7 @@ def read_rows(path: "str | os.PathLike[str]") -> "SavedRows | list[Any]":
 
     Raises:
         SafeFileError: the file is broken or not one of ours.
-        SchemaError: an index of elided rows refers to no frame.
+        SchemaError: an index of deduplicated rows refers to no frame.
         OSError: the file cannot be read.
     """
     data = read_tree(path, _FILE_KIND, mapped=True)

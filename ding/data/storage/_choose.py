@@ -103,7 +103,7 @@ def _elidable_pairs(fields: tuple[Field, ...], smallest: int, frame_stack: int) 
     Args:
         fields: the schema.
         smallest: bytes per row from which on it is worth it.
-        frame_stack: frames per observation; fields of such stacks are elided whatever their size.
+        frame_stack: frames per observation; fields of such stacks are deduplicated whatever their size.
 
     Raises:
         SchemaError: ``frame_stack`` is given, and no observation has a first axis of that size.

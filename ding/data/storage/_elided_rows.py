@@ -1,9 +1,9 @@
 """Rows whose observations are references to frames, as plain data for states and files.
 
 The data are a dict: ``layout`` (``'elided'``), ``rows`` (their number), ``order`` (paths of all fields), ``columns``
-(the other fields) and ``pairs``, per elided pair the descriptions of both fields, ``frames`` ``[F, *frame]`` without
-holes, in the order in which rows first refer to them, and ``slots`` int32 ``[rows, 2 * stack]``. A sequence buffer
-adds ``lengths``, those of the pieces of its episodes.
+(the other fields) and ``pairs``, per deduplicated pair the descriptions of both fields, ``frames`` ``[F, *frame]``
+without holes, in the order in which rows first refer to them, and ``slots`` int32 ``[rows, 2 * stack]``. A sequence buffer
+adds ``lengths``, those of its episodes.
 """
 
 from collections.abc import Mapping
@@ -96,5 +96,5 @@ def _lengths(data: Mapping[str, Any]) -> "np.ndarray | None":
         return None
     lengths = np.asarray(data["lengths"], dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != data["rows"]:
-        raise SchemaError("saved rows are damaged: the lengths of their pieces do not add up to their number")
+        raise SchemaError("saved rows are damaged: the lengths of their segments do not add up to their number")
     return lengths

@@ -24,7 +24,7 @@ def filled_storage(
     """A storage that holds the rows of a state where they were.
 
     Args:
-        data: columns, a ``TransitionBatch``, elided rows, a list of objects, or ``None`` for no rows at all.
+        data: columns, a ``TransitionBatch``, deduplicated rows, a list of objects, or ``None`` for no rows at all.
         positions: int64 ``[N]``, one per row.
         capacity: number of slots.
         options: how rows are kept.

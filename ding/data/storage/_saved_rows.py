@@ -20,7 +20,7 @@ class SavedRows:
     Args:
         columns: nested columns with ``count`` rows each.
         count: number of rows.
-        lengths: int64 ``[S]`` lengths of the pieces of which the rows are the concatenation, ``None``: one piece.
+        lengths: int64 ``[S]`` lengths of the segments of which the rows are the concatenation, ``None``: one segment.
         mapped: the arrays lie in a file: parts are copies, so that nothing that is pushed refers to the file.
     """
 

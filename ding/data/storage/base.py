@@ -35,7 +35,7 @@ class Storage(ABC):
         """Copies of the rows at int64 ``[K]`` positions: a ``TransitionBatch``, or a list of objects."""
 
     def copied(self, positions: np.ndarray) -> Any:
-        """The rows of :meth:`read` as plain data for a state: columns, a list, or elided rows."""
+        """The rows of :meth:`read` as plain data for a state: columns, a list, or deduplicated rows."""
         return self.read(positions)
 
     def saved(self, positions: np.ndarray) -> Any:

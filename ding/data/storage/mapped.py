@@ -41,7 +41,7 @@ class MappedFiles:
     collected, or when the process ends. They are no way to keep data; ``save_data`` is. Each is locked as long as it is
     used; those of processes that were killed are not, and go when the next storage comes to the folder.
 
-    The files are sparse. A write to a page for which the disk has no space ends the process, so whoever writes says
+    The files are sparse. A write to a page for which the disk has no space ends the process, so the writer says
     before how far (:meth:`reserve`).
 
     Args:
@@ -116,7 +116,7 @@ class MappedFiles:
         file.reserved = stop
 
     def close(self) -> None:
-        """Remove the files. Arrays that are still used stay readable until they are gone."""
+        """Remove the files. Arrays that are still used stay readable as long as they exist."""
         self._finalizer()
 
 

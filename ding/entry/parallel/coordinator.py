@@ -62,7 +62,7 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
 
 
 def _supervise(context: RoleContext, coordinator: Coordinator, status: Callable[[], dict[str, Any]]) -> bool:
-    """Report until the run is over (True) or this process is asked to stop (False)."""
+    """Report until the run is over (True) or this process gets the signal to stop (False)."""
     limits = context.payload["limits"]
     while not context.stop.wait(STATUS_EVERY_S):
         now = status()

@@ -97,7 +97,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
     @property
     def wraps_plainly(self) -> bool:
-        """Whether no wrapper but the summing of the return is asked for."""
+        """Whether no wrapper but the summing of the return is configured."""
         wrappers = self._cfg.env_wrapper
         names = [item.get("type") if isinstance(item, Mapping) else item for item in wrappers]
         return wrappers in ("default", "mujoco_default") or names in ([], ["eval_episode_return"])

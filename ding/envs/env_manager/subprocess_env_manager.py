@@ -132,7 +132,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
         try:
             self._env_ref.close()
         except Exception:
-            # The processes are gone already; what the reference env holds is all that is left.
+            # The processes have ended; what the reference env holds is all that is left.
             logger.exception("closing the reference env failed")
 
     @property

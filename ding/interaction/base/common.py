@@ -108,11 +108,11 @@ class DblEvent:
         self._changed = threading.Condition()
 
     def open(self) -> None:
-        """Open it and wake whoever waits for that."""
+        """Open it and wake the threads that wait for that."""
         self._set(True)
 
     def close(self) -> None:
-        """Close it and wake whoever waits for that."""
+        """Close it and wake the threads that wait for that."""
         self._set(False)
 
     def is_open(self) -> bool:

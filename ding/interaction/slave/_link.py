@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
-# A master connects back at once; when it has not after this time, it is asked again.
+# A master connects back at once; when it has not after this time, the slave enrols again.
 _CONNECT_WAIT_S = 5.0
 
 

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 _LEAVE_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 2.0
-# The master refuses the result, not the slave: it is told of a failure instead.
+# The master refuses the result, not the slave: it gets a report of a failure instead.
 _UNSENDABLE = (ProtocolErrorCode.BODY_TOO_LARGE, MasterErrorCode.TASK_DATA_INVALID)
 
 
@@ -158,7 +158,7 @@ class Slave(HttpService):
 
     @property
     def incarnation(self) -> str:
-        """An id of this very object, by which a master tells it from those before and after it."""
+        """An id of this very object, which distinguishes it from those before and after it."""
         return self._incarnation
 
     @property

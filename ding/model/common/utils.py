@@ -19,7 +19,7 @@ def create_model(cfg: Mapping[str, Any]) -> nn.Module:
             Unchanged.
 
     Raises:
-        KeyError: no ``type``, or a name that is not registered (the message tells the nearest known one).
+        KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
     arguments = copy.deepcopy(dict(cfg))
     import_module(arguments.pop("import_names", None) or [])

@@ -8,8 +8,8 @@ when
 * a role failed too often in a row: `RoleFailed`, with its traceback;
 * SIGINT or SIGTERM came (`Outcome.signum`).
 
-Then the roles are asked to stop, phase by phase; what still runs ``stop_s`` seconds later is killed. A second signal
-kills at once. Whatever happens, no process is left when `Launcher.run` returns.
+Then the roles get the signal to stop, phase by phase; what still runs ``stop_s`` seconds later is killed. A second
+signal kills at once. Whatever happens, no process is left when `Launcher.run` returns.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Launcher:
         token: The run's token.
         on_change: Called after a process started, ended or reported its status; must be quick.
         stop_s: Seconds that the roles have for an orderly end, all together.
-        phase_s: Seconds after which the next phase is asked in any case.
+        phase_s: Seconds after which the next phase begins in any case.
         show_level: Log lines of the roles of at least this level are shown here, too.
         peers: What is known of roles that others started.
         preload: Modules that all roles need: imported once, see `fork_server`.

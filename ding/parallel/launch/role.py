@@ -52,7 +52,7 @@ class Role:
         payload: Handed to the process as ``context.payload``.
         restart: When the process is started again.
         ends_run: A return of ``target`` that is not None ends the run with that result.
-        stop_phase: Roles of phase 0 are asked to stop first; those of phase 1 when they have ended.
+        stop_phase: Roles of phase 0 stop first; those of phase 1 when they have ended.
         group: Roles of a group live and die together: when the process of one ends, those of the others are killed,
             and all are started again. What they announced is forgotten.
     """
@@ -195,7 +195,7 @@ class RoleContext:
     def wait_for_peer(self, name: str, timeout_s: float) -> Any:
         """Return what the role ``name`` announced, waiting for its first announcement.
 
-        Returns None when this process is asked to stop meanwhile.
+        Returns None when this process gets the signal to stop meanwhile.
 
         Raises:
             TimeoutError: Nothing came in time.

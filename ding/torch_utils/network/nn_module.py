@@ -22,7 +22,7 @@ _PADS = {"reflect": nn.ReflectionPad2d, "replication": nn.ReplicationPad2d}
 
 
 def sequential_pack(layers: list[nn.Module]) -> nn.Sequential:
-    """An ``nn.Sequential`` of ``layers`` that tells ``out_channels`` of its last convolution, if there is one."""
+    """An ``nn.Sequential`` of ``layers`` that has ``out_channels`` of its last convolution, if there is one."""
     seq = nn.Sequential(*layers)
     for layer in reversed(layers):
         if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d):

@@ -84,7 +84,7 @@ def split_list(data: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
 def merge_reports(reports: Sequence[Mapping[str, Any]], info_ack: int) -> dict[str, Any]:
     """One report of several learners that learn in step.
 
-    An info is told when every learner has told its own of that number; the run is done when all are.
+    An info is passed on when every learner has reported its own of that number; the run is done when all are.
     """
     by_seq = [{info["seq"]: info["info"] for info in unpack_infos(report)} for report in reports]
     common = sorted(set.intersection(*(set(infos) for infos in by_seq)))

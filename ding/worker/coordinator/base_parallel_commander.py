@@ -101,7 +101,7 @@ class BaseCommander(Configurable):
         return {}
 
     def close(self) -> None:
-        """The run is over; nothing is asked any more."""
+        """The run is over; no more tasks are made."""
 
 
 @COMMANDER_REGISTRY.register("naive")

@@ -315,7 +315,7 @@ class CommCoordinator:
         return _RUN[session.role](session)
 
     def _back(self, session: Session, usable: bool) -> None:
-        """The worker has nothing to do any more, or is gone."""
+        """The worker has no more tasks, or is lost."""
         name, role = session.holder.worker, session.role
         with self._changed:
             self._sessions.pop(session.holder, None)

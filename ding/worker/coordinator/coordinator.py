@@ -153,7 +153,7 @@ class Coordinator(Configurable):
         self.info("the coordinator is closed")
 
     def drop_worker(self, name: str, role: str, reason: str) -> None:
-        """For who knows that a worker is gone for good: its task goes back to the queue now, not after its lease."""
+        """Report that a worker has ended for good: its task goes back to the queue now, not after its lease."""
         self._interaction.drop_worker(name, role, reason)
 
     def __del__(self) -> None:

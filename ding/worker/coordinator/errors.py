@@ -38,7 +38,7 @@ class TaskGaveUp(CoordinatorError):
 
 
 class WorkerLost(CoordinatorError):
-    """A worker does not answer in time, its connection is gone, or another process took its name."""
+    """A worker does not answer in time, its connection is lost, or another process took its name."""
 
 
 class WorkerTaskFailed(CoordinatorError):

@@ -63,7 +63,7 @@ class NaiveResourceManager:
             self._of(name)[worker_id] = (WorkerState.BUSY if busy else WorkerState.IDLE, resource_info)
 
     def delete(self, name: str, worker_id: str) -> bool:
-        """A worker is gone. Returns whether it was known."""
+        """Remove a worker. Returns whether it was known."""
         with self._lock:
             return self._of(name).pop(worker_id, None) is not None
 

@@ -167,7 +167,7 @@ class AdvancedReplayBuffer(RingBuffer):
             self.engine.limited_push(count, lambda: self._push(data, cur_collector_envstep, False))
 
     def insert(self, data: object, first_id: "int | None" = None) -> None:
-        """Push what no collector sends now: neither rate limit nor throughput controller are asked.
+        """Push what no collector sends now: neither the rate limiter nor the throughput controller is consulted.
 
         Args:
             data: see :meth:`push`.

@@ -41,8 +41,8 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
         """Store episodes.
 
         Args:
-            data: a list of episodes; a ``TransitionBatch``, whose pieces (``lengths``) are episodes; or one episode as
-                a list of transitions.
+            data: a list of episodes; a ``TransitionBatch``, whose segments (``lengths``) are episodes; or one episode
+                as a list of transitions.
             cur_collector_envstep: not used.
         """
         super().push(data, cur_collector_envstep)

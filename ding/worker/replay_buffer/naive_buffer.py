@@ -175,7 +175,7 @@ class NaiveReplayBuffer(RingBuffer):
 class ElasticReplayBuffer(NaiveReplayBuffer):
     """Draws among the newest elements only, in a number that depends on the env step.
 
-    ``cfg.set_buffer_size`` is a function from the env step to that number. It is asked at construction (step 0) and
+    ``cfg.set_buffer_size`` is a function from the env step to that number. It is called at construction (step 0) and
     whenever :meth:`update` is called with an env step.
 
     Raises:

@@ -98,8 +98,8 @@ class RingBuffer(IBuffer):
 
         Raises:
             SafeFileError: the file is broken or not one of ours; the buffer stays as it was.
-            SchemaError: its rows do not fit to those in the buffer, or an index of elided rows refers to no frame; the
-                buffer stays as it was.
+            SchemaError: its rows do not fit to those in the buffer, or an index of deduplicated rows refers to no
+                frame; the buffer stays as it was.
             OSError: the file cannot be read, or the disk of a buffer in files is full, which may happen half-way.
         """
         rows = read_rows(file_name)
@@ -142,4 +142,4 @@ class RingBuffer(IBuffer):
 
     @abstractmethod
     def _insert(self, data: object) -> bool:
-        """Push what is no insert of a collector: neither rate limit nor throughput controller are asked."""
+        """Push what is no insert of a collector: no rate limiter and no throughput controller is consulted."""

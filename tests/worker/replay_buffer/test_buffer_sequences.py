@@ -202,7 +202,7 @@ def test_pieces_of_elided_rows_that_do_not_add_up_change_nothing(make):
         tree = read_tree("data", "replay buffer")
         tree["lengths"] = np.array(lengths, dtype=np.int64)
         write_tree("bad", tree, "replay buffer")
-        with pytest.raises(SchemaError, match="lengths of their pieces"):
+        with pytest.raises(SchemaError, match="lengths of their segments"):
             buffer.load_data("bad")
     assert (buffer.count(), starts_of(buffer, 4)) == (12, {0, 1, 2, 3, 4})
 

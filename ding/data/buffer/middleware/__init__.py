@@ -1,4 +1,4 @@
-"""Middleware of buffers: ``buffer.use(...)``. The protocol is told in :mod:`ding.data.buffer.buffer`."""
+"""Middleware of buffers: ``buffer.use(...)``. The protocol stands in :mod:`ding.data.buffer.buffer`."""
 
 from ding.utils.exports import lazy_exports
 

@@ -33,7 +33,7 @@ def for_each_group(change: Callable[[Any], Any], sampled: Any) -> Any:
 
 
 def slots_of(core: RecordCore, records: Records) -> np.ndarray:
-    """int64 ``[K]`` slots of sampled records; -1 for those that are gone, or pad a group."""
+    """int64 ``[K]`` slots of sampled records; -1 for those that are no longer stored, or pad a group."""
     if isinstance(records, RecordBatch):
         held = core.order.serial_of_slot[records.slots] == records.serials
         return records.slots if held.all() else np.where(held, records.slots, -1)

@@ -40,7 +40,7 @@ def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_g
         if action != "sample":
             return chain(*args, **kwargs)
         if (args[5] if len(args) > 5 else kwargs.get("groupby")) is None:
-            raise SampleArgumentError("group_sample needs groupby, the meta key that tells the group of a record")
+            raise SampleArgumentError("group_sample needs groupby, the meta key that holds the group of a record")
         return [part(group) for group in chain(*args, **kwargs)]
 
     return pick

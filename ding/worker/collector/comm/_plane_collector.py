@@ -75,7 +75,7 @@ class PlaneCollector(BaseCommCollector):
 
     @property
     def incarnation(self) -> str:
-        """An id of this very process (or thread), which tells its results from those of the ones before.
+        """An id of this very process (or thread), which distinguishes its results from those of earlier ones.
 
         The ids of its chunks begin with it, so that a coordinator knows whose they are.
         """
@@ -256,7 +256,7 @@ class PlaneCollector(BaseCommCollector):
     def send_metadata(self, metadata: dict[str, Any]) -> None:
         """Tell of a stored chunk, or of the progress; waits while too many chunks are not acknowledged.
 
-        Nothing is told when there is no task.
+        Nothing is sent when there is no task.
 
         Raises:
             AssertionError: the dict has neither the keys of a chunk nor those of the progress.

@@ -57,7 +57,7 @@ class Outbox:
             return self._seq
 
     def put_info(self, info: dict[str, Any]) -> None:
-        """Replace the progress that is told.
+        """Replace the progress that is reported.
 
         Progress alone wakes nobody, it goes with the next references; only the news that the collector is done does.
         """

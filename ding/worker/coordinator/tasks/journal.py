@@ -84,7 +84,7 @@ class JournalState:
 class Journal:
     """The journal of one run. Thread-safe; every method is one transaction.
 
-    While there is no space, whoever writes waits for some; what was not written down has not happened.
+    While there is no space, writers wait for some; what is not in the journal has not happened.
 
     Args:
         path: the file; ``':memory:'`` keeps nothing.

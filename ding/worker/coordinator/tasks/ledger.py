@@ -215,7 +215,7 @@ class TaskLedger:
                 self._machine.restore(record)
                 self._bodies[record.task_id] = body
             self._seen = dict(state.seen)
-            # Whoever does not hold a task any more was fenced, as far as is known.
+            # A worker that no longer holds its task was fenced, as far as is known.
             self._gone = {holder for _, holder in self._seen if self._machine.task_of(holder) is None}
 
     @property

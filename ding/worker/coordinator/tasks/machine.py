@@ -185,7 +185,7 @@ class TaskMachine:
         return True
 
     def fail(self, task_id: str, holder: Holder, error: str, queue_deadline: float) -> TaskPhase | None:
-        """The holder failed or is gone: the task is queued again or given up.
+        """The holder failed or is lost: the task is queued again or given up.
 
         Returns:
             The new phase (``QUEUED`` or ``FAILED``); ``None``, and nothing changes, when someone else holds the task.
@@ -205,7 +205,7 @@ class TaskMachine:
         return record
 
     def give_up(self, task_id: str, error: str) -> bool:
-        """End a task that is not final, whoever holds it, as failed."""
+        """End a task that is not final as failed, with or without a holder."""
         record = self.tasks.get(task_id)
         if record is None or record.phase.final:
             return False

@@ -1,7 +1,7 @@
 """What is said between a coordinator and one worker while that works on a task.
 
 Every message may be sent twice without harm: data carries sequence numbers, batches carry running numbers, demands are
-derived from what the worker has room for, and states are told, not changed. So a message without an answer is simply
+derived from the worker's free slots, and messages carry states, not changes. So a message without an answer is simply
 sent again, for as long as the lease of the worker lasts.
 """
 
@@ -83,7 +83,7 @@ class Session:
             # The lease may be long, for an answer that takes long; without a connection there will be none.
             link = self.link_of(self.holder, min(left, self.ledger.lease_s))
             if link is None:
-                raise WorkerLost(f"{self.holder.worker} is gone and did not come back while its lease lasted")
+                raise WorkerLost(f"{self.holder.worker} was lost and did not return before its lease expired")
             try:
                 result = link.call(
                     {"name": f"{self.role}_{name}", "task_id": self.task_id, **data}, min(timeout_s, left)

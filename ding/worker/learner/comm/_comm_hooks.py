@@ -1,4 +1,4 @@
-"""Hooks through which a learner tells the rest of a run how far it is."""
+"""Hooks that report a learner's progress to the rest of a run."""
 
 import os
 import time

@@ -39,7 +39,7 @@ PLANE_CONFIG: dict[str, Any] = {
     # Several processes train one policy, each with batches of its own; longest wait for each other, in seconds.
     "multi_gpu": False,
     "group_timeout_s": DEFAULT_GROUP_TIMEOUT_S,
-    # Batches that are asked for ahead of their use, and for how long they should last at least.
+    # Batches that are requested ahead of their use, and for how long they should last at least.
     "prefetch_batches": 16,
     "prefetch_s": 0.25,
     # Memory for a copy of the buffer's rows, in bytes; 0: rows are read from their files each time.

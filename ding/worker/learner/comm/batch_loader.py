@@ -26,7 +26,7 @@ _COLUMNS = {
     "IS": ("IS", np.float64),
 }
 _JOIN_S = 5.0
-# Rows that are asked for ahead are bounded, so that no message of large batches becomes huge.
+# Rows that are requested ahead are bounded, so that no message of large batches becomes huge.
 _MAX_ROWS_AHEAD = 1 << 16
 
 
@@ -51,7 +51,7 @@ class BatchLoader:
             a chunk cannot be read.
         repeat_last: a batch of which a chunk cannot be read is replaced by the one before it, for processes that must
             have equally many.
-        prefetch_s: where the learner uses more than ``prefetch_batches`` in this time, so many more are asked for.
+        prefetch_s: where the learner uses more than ``prefetch_batches`` in this time, so many more are requested.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class BatchLoader:
         """The next batch; ``None`` after ``close``.
 
         Raises:
-            BaseException: what reading failed with, other than chunks that are gone or broken.
+            BaseException: what reading failed with, other than missing or broken chunks.
         """
         with self._lock:
             if not self._ready:

@@ -2,8 +2,8 @@
 
 The data are a dict: ``layout`` (``'elided'``), ``rows`` (their number), ``order`` (paths of all fields), ``columns``
 (the other fields) and ``pairs``, per deduplicated pair the descriptions of both fields, ``frames`` ``[F, *frame]``
-without holes, in the order in which rows first refer to them, and ``slots`` int32 ``[rows, 2 * stack]``. A sequence buffer
-adds ``lengths``, those of its episodes.
+without holes, in the order in which rows first refer to them, and ``slots`` int32 ``[rows, 2 * stack]``. A sequence
+buffer adds ``lengths``, those of its episodes.
 """
 
 from collections.abc import Mapping

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = {
-    "code lines": 33_200,
+    "code lines of the first slice": 33_200,
     "folders with more than 15 modules": 0,
     "files of more than 500 lines": 0,
     "functions of more than 60 lines": 0,
@@ -28,6 +28,10 @@ BOUNDS = {
     "private modules imported in tests": 20,
     "imports in functions without a reason": 0,
 }
+# The first slice is the worker library and what it stands on. What later parts add is left out of its bound on code
+# lines, as features are no reason to write the rest more densely; every other bound holds for them too.
+LATER_PARTS = ("ding/framework/", "ding/bonus/", "ding/reward_model/")
+LATER_MODULES: tuple[str, ...] = ()
 # Folders that list one kind of thing may hold any number of modules.
 LISTS = {
     "policy", "template", "rl_utils", "wrapper", "wrappers", "utils", "reward_model", "loss", "losses", "functional",
@@ -156,8 +160,9 @@ def code_lines(module: Module) -> int:
 
 
 def test_code_lines() -> None:
-    counts = {module.path: code_lines(module) for module in modules().values()}
-    check("code lines", [f"{path}: {count}" for path, count in counts.items()], sum(counts.values()))
+    slice_ = [module for module in modules().values() if not module.path.startswith((*LATER_PARTS, *LATER_MODULES))]
+    counts = {module.path: code_lines(module) for module in slice_}
+    check("code lines of the first slice", [f"{path}: {count}" for path, count in counts.items()], sum(counts.values()))
 
 
 def test_modules_of_a_folder() -> None:

@@ -1,0 +1,142 @@
+"""The events of a task: between its middleware, and over the router between the processes of a run."""
+
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ding.framework.event_loop import EventLoop
+
+Listener = Callable[..., Any]
+
+_made = itertools.count()
+
+
+class Router(Protocol):
+    """What a task needs of the process's messenger, see :class:`ding.framework.Parallel`."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this process is one of several."""
+
+    def on(self, event: str, fn: Listener) -> None:
+        """Call ``fn`` with the arguments of each message of this topic."""
+
+    def off(self, event: str) -> None:
+        """Remove the listeners of the topics that match."""
+
+    def emit(self, event: str, *args: Any, **kwargs: Any) -> None:
+        """Send a message to the connected processes."""
+
+
+class TaskEvents:
+    """Listeners of this process, bridged to the topics ``task.<event>`` of the router.
+
+    There is one bridge per event, however many listeners it has, and it goes with the last of them.
+    """
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._loop = EventLoop(f"task_{next(_made)}")
+        self._bridged: set[str] = set()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+
+    def on(self, event: str, fn: Listener) -> None:
+        """Add a listener."""
+        self._loop.on(event, fn)
+        self._bridge(event)
+
+    def once(self, event: str, fn: Listener) -> None:
+        """Add a listener that is called once."""
+
+        def first_call(*args: Any, **kwargs: Any) -> None:
+            self._drop_idle_bridges()
+            fn(*args, **kwargs)
+
+        first_call.once_of = fn  # type: ignore[attr-defined]
+        self._loop.once(event, first_call)
+        self._bridge(event)
+
+    def off(self, event: str, fn: Listener | None = None) -> None:
+        """Remove a listener, or all listeners, of the events that match."""
+        self._loop.off(event, fn)
+        self._drop_idle_bridges()
+
+    def emit_here(self, event: str, *args: Any, **kwargs: Any) -> None:
+        """Have the listeners of this process called."""
+        self._loop.emit(event, *args, **kwargs)
+
+    def emit_away(self, event: str, *args: Any, **kwargs: Any) -> None:
+        """Send the event to the other processes; does nothing in a run of one."""
+        if self._router.is_active:
+            self._router.emit(_topic(event), *args, **kwargs)
+
+    def wait_for(
+        self, event: str, timeout: float, given_up: Callable[[], bool]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Wait for the event and return its arguments.
+
+        Args:
+            timeout: in seconds.
+            given_up: whether waiting has become useless; it is looked at again at each :meth:`wake`.
+
+        Returns:
+            ``(args, kwargs)``, or ``None`` when waiting has become useless.
+
+        Raises:
+            TimeoutError: the event did not come in time.
+        """
+        heard: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+        def hear(*args: Any, **kwargs: Any) -> None:
+            heard.append((args, kwargs))
+            self.wake()
+
+        self.once(event, hear)
+        deadline = time.monotonic() + timeout
+        try:
+            with self._changed:
+                while not heard:
+                    if given_up():
+                        return None
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        raise TimeoutError(f"event {event!r} did not come within {timeout} s")
+                    self._changed.wait(None if math.isinf(left) else left)
+        finally:
+            self.off(event, hear)
+        return heard[0]
+
+    def wake(self) -> None:
+        """Have all waiting threads look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def raise_pending(self) -> None:
+        """Raise what a listener raised, once."""
+        self._loop.raise_pending()
+
+    def stop(self) -> None:
+        """Remove all listeners and bridges."""
+        self._loop.stop()
+        self._drop_idle_bridges()
+        self.wake()
+
+    def _bridge(self, event: str) -> None:
+        with self._lock:
+            if self._router.is_active and event not in self._bridged:
+                self._bridged.add(event)
+                self._router.on(_topic(event), lambda *args, **kwargs: self._loop.emit(event, *args, **kwargs))
+
+    def _drop_idle_bridges(self) -> None:
+        with self._lock:
+            for event in [event for event in self._bridged if not self._loop.listened(event)]:
+                self._bridged.discard(event)
+                self._router.off(_topic(event))
+
+
+def _topic(event: str) -> str:
+    return f"task.{event}"

@@ -1,0 +1,2 @@
+from ding.framework.message_queue.mq import MQ as MQ
+from ding.framework.message_queue.socket_mq import SocketMQ as SocketMQ

@@ -1,0 +1,275 @@
+"""Processes that are connected by sockets, without a server in between: the message queue of ``ditask``.
+
+Wire: a connection begins with a mutual proof of the run's token (a nonce each way, answered with an HMAC over it), so
+that no byte of a stranger is read as a message. Then come frames::
+
+    u32 length of the topic | topic | u64 length of the data | data
+
+Addresses are ``ipc:///path`` (a socket file of the user alone) and ``tcp://host:port``. Whoever dials tries again until
+the other side is there, so the processes of a run may start in any order.
+"""
+
+import contextlib
+import hmac
+import logging
+import os
+import queue
+import secrets
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ding.framework.message_queue.mq import MQ
+
+logger = logging.getLogger(__name__)
+
+NONCE_BYTES = 32
+MAX_TOPIC_BYTES = 4096
+MAX_DATA_BYTES = 1 << 32
+MAX_WAITING = 256
+"""Messages that wait for a process that reads too slowly, or for :meth:`SocketMQ.recv`."""
+HANDSHAKE_TIMEOUT_S = 5.0
+CLOSING_TIMEOUT_S = 0.5
+DIAL_INTERVAL_S = 0.05
+_TOPIC = struct.Struct("!I")
+_DATA = struct.Struct("!Q")
+
+
+class MessageQueueError(Exception):
+    """A connection that does not follow the protocol; the message says how."""
+
+
+class SocketMQ(MQ):
+    """Sends to, and receives from, the processes that it dialled and those that dialled it.
+
+    Concurrency: each connection has a thread that reads and one that writes; all methods may be called from any thread.
+    ``publish`` blocks while :data:`MAX_WAITING` messages wait for one of the peers (back-pressure).
+
+    Args:
+        listen_to: own address.
+        attach_to: addresses to dial.
+        token: the secret of the run; processes without it are refused.
+        on_peer: called with a function ``send(topic, data)`` for each new peer, before anything else is sent to it.
+    """
+
+    def __init__(
+        self,
+        listen_to: str,
+        attach_to: Iterable[str] | None = None,
+        token: str = "",
+        on_peer: Callable[[Callable[[str, bytes], None]], None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.listen_to = listen_to
+        self.attach_to = list(attach_to or ())
+        self._token = token.encode()
+        self._on_peer = on_peer
+        self._inbox: queue.Queue[tuple[str, bytes] | None] = queue.Queue(MAX_WAITING)
+        self._peers: set[_Peer] = set()
+        self._lock = threading.Condition()
+        self._stopped = threading.Event()
+        self._server: socket.socket | None = None
+
+    @property
+    def num_peers(self) -> int:
+        """Number of connected processes."""
+        return len(self._peers)
+
+    def listen(self) -> None:
+        """Bind the own address and dial the others.
+
+        Raises:
+            OSError: the address cannot be bound; the message names it.
+        """
+        self._server = _bound(self.listen_to)
+        threading.Thread(target=self._accept, name="mq-accept", daemon=True).start()
+        for address in self.attach_to:
+            threading.Thread(target=self._dial, args=(address,), name="mq-dial", daemon=True).start()
+
+    def publish(self, topic: str, data: bytes) -> None:
+        with self._lock:
+            peers = list(self._peers)
+        for peer in peers:
+            peer.send(topic, data)
+
+    def subscribe(self, topic: str) -> None:
+        """Do nothing: every topic is received."""
+
+    def unsubscribe(self, topic: str) -> None:
+        """Do nothing: every topic is received."""
+
+    def recv(self) -> tuple[str, bytes] | None:
+        return None if self._stopped.is_set() and self._inbox.empty() else self._inbox.get()
+
+    def wait_for_peers(self, num_peers: int, timeout_s: float) -> bool:
+        with self._lock:
+            return self._lock.wait_for(lambda: len(self._peers) >= num_peers, timeout_s)
+
+    def stop(self) -> None:
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        if self._server is not None:
+            self._server.close()
+            if self.listen_to.startswith("ipc://"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.listen_to.removeprefix("ipc://"))
+        with self._lock:
+            peers = list(self._peers)
+        for peer in peers:
+            peer.close()
+        with contextlib.suppress(queue.Full):  # recv finds the flag, then
+            self._inbox.put_nowait(None)
+
+    def _accept(self) -> None:
+        assert self._server is not None
+        while not self._stopped.is_set():
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), name="mq-peer", daemon=True).start()
+
+    def _dial(self, address: str) -> None:
+        while not self._stopped.is_set():
+            connection = _socket_for(address)
+            try:
+                connection.connect(_target(address))
+            except OSError:
+                connection.close()
+                self._stopped.wait(DIAL_INTERVAL_S)
+            else:
+                self._serve(connection)
+                self._stopped.wait(DIAL_INTERVAL_S)
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Shake hands, then read until the connection ends."""
+        peer = _Peer(connection)
+        try:
+            peer.shake_hands(self._token)
+            if self._on_peer is not None:
+                self._on_peer(peer.send)
+            with self._lock:
+                if self._stopped.is_set():
+                    return
+                self._peers.add(peer)
+                self._lock.notify_all()
+            for message in peer.messages():
+                self._inbox.put(message)
+        except (MessageQueueError, OSError) as error:
+            if not self._stopped.is_set():
+                logger.warning("a connection at %s ended: %s", self.listen_to, error)
+        finally:
+            with self._lock:
+                self._peers.discard(peer)
+            peer.close()
+
+
+class _Peer:
+    """One connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._outbox: queue.Queue[tuple[str, bytes] | None] = queue.Queue(MAX_WAITING)
+        self._closed = threading.Event()
+        self._writer: threading.Thread | None = None
+
+    def shake_hands(self, token: bytes) -> None:
+        """Prove to the other side that the token is known, and have it do the same; then begin to write.
+
+        Raises:
+            MessageQueueError: it does not know the token, or is not one of ours.
+        """
+        self._connection.settimeout(HANDSHAKE_TIMEOUT_S)
+        own = secrets.token_bytes(NONCE_BYTES)
+        self._connection.sendall(own)
+        theirs = self._exactly(NONCE_BYTES)
+        # An answer holds both nonces with the answering side's last, so that no side's answer is one for the other.
+        self._connection.sendall(hmac.digest(token, theirs + own, "sha256"))
+        if theirs == own or not hmac.compare_digest(self._exactly(32), hmac.digest(token, own + theirs, "sha256")):
+            raise MessageQueueError("the other side does not know the token of this run")
+        self._connection.settimeout(None)
+        self._writer = threading.Thread(target=self._write, name="mq-write", daemon=True)
+        self._writer.start()
+
+    def send(self, topic: str, data: bytes) -> None:
+        """Queue a message; waits while the queue is full and the connection open."""
+        while not self._closed.is_set():
+            with contextlib.suppress(queue.Full):
+                self._outbox.put((topic, data), timeout=1.0)
+                return
+
+    def messages(self) -> "Iterable[tuple[str, bytes]]":
+        """Yield the messages of the other side until it closes the connection."""
+        while True:
+            first = self._connection.recv(1)
+            if not first:
+                return
+            (length,) = _TOPIC.unpack(first + self._exactly(_TOPIC.size - 1))
+            if length > MAX_TOPIC_BYTES:
+                raise MessageQueueError(f"a topic of {length} bytes; at most {MAX_TOPIC_BYTES} are read")
+            topic = self._exactly(length).decode()
+            (length,) = _DATA.unpack(self._exactly(_DATA.size))
+            if length > MAX_DATA_BYTES:
+                raise MessageQueueError(f"a message of {length} bytes; at most {MAX_DATA_BYTES} are read")
+            yield topic, self._exactly(length)
+
+    def close(self) -> None:
+        """End the connection, after what is queued where that goes out soon; the threads follow."""
+        self._closed.set()
+        with contextlib.suppress(queue.Full):
+            self._outbox.put_nowait(None)
+        if self._writer is not None:
+            self._writer.join(CLOSING_TIMEOUT_S)
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError):  # the reading thread reports it
+            while message := self._outbox.get():
+                topic, data = message[0].encode(), message[1]
+                self._connection.sendall(_TOPIC.pack(len(topic)) + topic + _DATA.pack(len(data)))
+                self._connection.sendall(data)
+
+    def _exactly(self, length: int) -> bytes:
+        data = bytearray(length)
+        view = memoryview(data)
+        while view:
+            got = self._connection.recv_into(view)
+            if not got:
+                raise MessageQueueError("the connection ended in the middle of a message")
+            view = view[got:]
+        return bytes(data)
+
+
+def _socket_for(address: str) -> socket.socket:
+    return socket.socket(socket.AF_UNIX if address.startswith("ipc://") else socket.AF_INET, socket.SOCK_STREAM)
+
+
+def _target(address: str) -> Any:
+    kind, _, rest = address.partition("://")
+    if kind == "ipc":
+        return rest
+    host, _, port = rest.rpartition(":")
+    if kind != "tcp" or not port.isdigit():
+        raise ValueError(f"an address is ipc:///path or tcp://host:port, got {address!r}")
+    return host, int(port)
+
+
+def _bound(address: str) -> socket.socket:
+    server = _socket_for(address)
+    try:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        old_mask = os.umask(0o177)
+        try:
+            server.bind(_target(address))
+        finally:
+            os.umask(old_mask)
+        server.listen()
+    except OSError as error:
+        server.close()
+        raise OSError(error.errno, f"cannot listen on {address}: {error.strerror}") from error
+    return server

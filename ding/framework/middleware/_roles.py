@@ -1,0 +1,41 @@
+"""Which processes of a parallel run a middleware is for."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ding.framework.task import VoidMiddleware, current_task
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def for_roles(*roles: str) -> Callable[[F], F]:
+    """Let a factory, or a class of middleware, return a :class:`VoidMiddleware` in processes without these roles.
+
+    A run of one process, and a process without any role, has all roles. The gate is looked at when the factory is
+    called, so ``task.add_role`` comes before.
+    """
+
+    def decorate(factory: F) -> F:
+        if isinstance(factory, type):
+            plain_new = factory.__new__
+
+            def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+                return plain_new(cls) if plays(*roles) else VoidMiddleware()
+
+            factory.__new__ = staticmethod(new)  # type: ignore[method-assign,assignment]
+            return factory
+
+        @functools.wraps(factory)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            return factory(*args, **kwargs) if plays(*roles) else VoidMiddleware()
+
+        return make  # type: ignore[return-value]
+
+    return decorate
+
+
+def plays(*roles: str) -> bool:
+    """Return whether this process has one of the roles."""
+    task = current_task()
+    return not task.router.is_active or any(task.has_role(role) for role in roles)

@@ -1,0 +1,52 @@
+"""Checkpoints of a task."""
+
+import os
+from typing import Any
+
+from ding.data.roles import LearnMode
+from ding.framework.context import Context
+from ding.framework.middleware._roles import for_roles, plays
+from ding.framework.task import Role, current_task
+from ding.utils import save_file
+
+
+@for_roles(Role.LEARNER, Role.EVALUATOR)
+class CkptSaver:
+    """Saves the learn state of a policy below ``save_dir/ckpt``: every so often, at the best evaluation, at the end.
+
+    Files: ``iteration_<train_iter>.pth.tar`` and ``final.pth.tar`` (of the learner), ``eval.pth.tar`` (of the process
+    that evaluates). Each is written whole.
+
+    Args:
+        policy: the policy, or its learn mode.
+        save_dir: the experiment's folder, or a folder named ``ckpt``.
+        train_freq: train iterations between two files; ``None`` for none.
+        save_finish: whether to save at the end.
+    """
+
+    def __init__(self, policy: Any, save_dir: str, train_freq: int | None = None, save_finish: bool = True) -> None:
+        self.policy: LearnMode = getattr(policy, "learn_mode", policy)
+        self.train_freq = train_freq
+        self.save_finish = save_finish
+        is_ckpt_dir = os.path.basename(os.path.normpath(save_dir)) == "ckpt"
+        self.prefix = save_dir if is_ckpt_dir else os.path.join(save_dir, "ckpt")
+        self.last_save_iter: int | None = None
+        self.max_eval_value = -float("inf")
+        self._learns, self._evaluates = plays(Role.LEARNER), plays(Role.EVALUATOR)
+        os.makedirs(self.prefix, exist_ok=True)
+
+    def __call__(self, ctx: Context | Any) -> None:
+        if self._learns and self.train_freq and self._is_due(ctx.train_iter):
+            self._save(f"iteration_{ctx.train_iter}")
+            self.last_save_iter = ctx.train_iter
+        if self._evaluates and ctx.eval_value is not None and ctx.eval_value > self.max_eval_value:
+            self._save("eval")
+            self.max_eval_value = ctx.eval_value
+        if self._learns and self.save_finish and current_task().finish:
+            self._save("final")
+
+    def _is_due(self, train_iter: int) -> bool:
+        return self.last_save_iter is None or train_iter - self.last_save_iter >= (self.train_freq or 0)
+
+    def _save(self, name: str) -> None:
+        save_file(os.path.join(self.prefix, f"{name}.pth.tar"), self.policy.state_dict())

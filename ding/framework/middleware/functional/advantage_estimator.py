@@ -1,0 +1,141 @@
+"""Advantages and returns of collected trajectories."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from easydict import EasyDict
+
+from ding.data import Buffer, TransitionBatch
+from ding.data.columns import map_leaves
+from ding.data.roles import CollectMode
+from ding.framework.context import OnlineRLContext
+from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware.functional.data_processor import push_rows
+from ding.framework.task import Role
+from ding.rl_utils import gae, gae_data
+from ding.torch_utils import to_tensor
+
+Estimator = Callable[[OnlineRLContext], None]
+
+
+@for_roles(Role.LEARNER)
+def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = None) -> Estimator:
+    """Return a middleware that adds ``value``, ``traj_flag`` and ``adv`` to ``ctx.trajectories``, and releases them.
+
+    GAE, Schulman et al. 2016, https://arxiv.org/abs/1506.02438. The result becomes ``ctx.train_data`` (columns of B
+    rows), or goes into the buffer, row by row.
+
+    Args:
+        cfg: ``policy.collect.discount_factor`` and ``policy.collect.gae_lambda``.
+        policy: the collect mode of a policy with a critic.
+        buffer_: where the rows go instead of into the context.
+    """
+    model = policy.get_attribute("model")
+    gamma, gae_lambda = cfg.policy.collect.discount_factor, cfg.policy.collect.gae_lambda
+
+    def estimate(ctx: OnlineRLContext) -> None:
+        columns = train_columns(ctx.trajectories)
+        device = next(model.parameters()).device
+        with torch.no_grad():
+            value, next_value = (_critic(model, columns[key], device) for key in ("obs", "next_obs"))
+        done = columns["done"].float()
+        traj_flag = columns["done"].clone().bool()
+        traj_flag[[position for position in ctx.trajectory_end_idx if position >= 0]] = True
+        data = gae_data(value, next_value.clone(), columns["reward"], done, traj_flag.float())
+        columns |= {"value": value, "traj_flag": traj_flag, "adv": gae(data, gamma, gae_lambda)}
+        if buffer_ is None:
+            ctx.train_data = TransitionBatch(columns)
+        else:
+            push_rows(buffer_, TransitionBatch({key: _with_axis(key, column) for key, column in columns.items()}))
+        ctx.trajectories = None
+
+    return estimate
+
+
+def _critic(model: Any, obs: Any, device: torch.device) -> torch.Tensor:
+    seen = map_leaves(lambda leaf: leaf.to(device, torch.float32), obs)
+    return model.forward(seen, mode="compute_critic")["value"].cpu()
+
+
+@for_roles(Role.LEARNER)
+def ppof_adv_estimator(policy: Any) -> Estimator:
+    """Return a middleware that puts ``ctx.trajectories`` with their ``traj_flag`` into ``ctx.train_data``.
+
+    The policy computes advantages itself. The trajectories are released.
+
+    Args:
+        policy: not read.
+    """
+
+    def estimate(ctx: OnlineRLContext) -> None:
+        columns = train_columns(ctx.trajectories)
+        columns["traj_flag"] = columns["done"].clone().bool()
+        columns["traj_flag"][[position for position in ctx.trajectory_end_idx if position >= 0]] = True
+        ctx.train_data = TransitionBatch(columns)
+        ctx.trajectories = None
+
+    return estimate
+
+
+@for_roles(Role.LEARNER)
+def montecarlo_return_estimator(policy: Any) -> Estimator:
+    """Return a middleware that puts the transitions of ``ctx.episodes``, with their ``return``, into ``ctx.train_data``.
+
+    The episodes are released.
+
+    Args:
+        policy: a policy; its ``discount_factor`` and ``get_train_sample`` are used.
+
+    Raises:
+        ValueError: by the middleware: an episode does not end with ``done``.
+    """
+    gamma, collect_mode = policy.get_attribute("gamma"), policy.collect_mode
+
+    def estimate(ctx: OnlineRLContext) -> None:
+        parts = []
+        for episode in ctx.episodes:
+            columns = train_columns(episode)
+            if not bool(columns["done"][-1]):
+                raise ValueError("montecarlo_return_estimator: an episode does not end with done=True")
+            parts.append(TransitionBatch({**columns, "return": discounted_returns(columns["reward"], gamma)}))
+        samples = [collect_mode.get_train_sample(part) for part in parts]
+        ctx.train_data = TransitionBatch.concat(samples)
+        ctx.episodes = None
+
+    return estimate
+
+
+def discounted_returns(reward: torch.Tensor, gamma: float) -> torch.Tensor:
+    """Return the discounted sum of the rewards from each step on; both float32 ``[T]``."""
+    returns, total = reward.clone(), torch.zeros(())
+    for step in range(len(reward) - 1, -1, -1):
+        total = reward[step] + gamma * total
+        returns[step] = total
+    return returns
+
+
+def train_columns(rows: Any) -> dict[str, Any]:
+    """Return L transitions as columns of tensors: leaves ``[L, 1]`` become ``[L]``, but actions of one number stay so."""
+    batch = rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(list(rows))
+    columns = {key: _tensor_column(key, column) for key, column in batch.columns.items()}
+    action = columns.get("action")
+    if isinstance(action, torch.Tensor) and action.is_floating_point() and action.dim() == 1:
+        columns["action"] = action.unsqueeze(1)
+    return columns
+
+
+def _tensor_column(key: str, column: Any) -> Any:
+    if isinstance(column, list):
+        column = np.asarray(column)
+    return map_leaves(_squeezed, to_tensor(column))
+
+
+def _squeezed(leaf: torch.Tensor) -> torch.Tensor:
+    return leaf.squeeze(1) if leaf.dim() == 2 and leaf.shape[1] == 1 else leaf
+
+
+def _with_axis(key: str, column: Any) -> Any:
+    """The column as a buffer keeps it: numbers of a row have the shape ``(1,)``."""
+    return map_leaves(lambda leaf: leaf.unsqueeze(1) if leaf.dim() == 1 else leaf, column)

@@ -1,0 +1,232 @@
+"""Data on its way: from collectors into buffers, and from buffers and data sets to the training."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from easydict import EasyDict
+from torch.utils.data import DataLoader, Dataset
+
+from ding.data import Buffer, DequeBuffer, TransitionBatch
+from ding.data.buffer.errors import NotEnoughDataError
+from ding.framework.context import OfflineRLContext, OnlineRLContext
+from ding.framework.middleware._roles import for_roles
+from ding.framework.task import Role, current_task
+from ding.utils import one_time_warning
+
+Buffers = Buffer | Sequence[tuple[Buffer, float]] | Mapping[str, Buffer]
+
+
+@for_roles(Role.LEARNER)
+def data_pusher(cfg: EasyDict, buffer_: Buffer, group_by_env: bool | None = None) -> Callable[[OnlineRLContext], None]:
+    """Return a middleware that pushes ``ctx.trajectories``, else ``ctx.episodes``, into a buffer, and releases them.
+
+    A transition is a record; an episode is one record as a whole.
+
+    Args:
+        cfg: not read.
+        buffer_: the buffer.
+        group_by_env: whether records carry ``meta['env']``, the number of their episode, to be sampled in its order.
+
+    Raises:
+        RuntimeError: by the middleware: the context has neither.
+    """
+
+    def push(ctx: OnlineRLContext) -> None:
+        if ctx.trajectories is not None:
+            push_rows(buffer_, ctx.trajectories, _episode_numbers(ctx.trajectories) if group_by_env else None)
+            ctx.trajectories = None
+        elif ctx.episodes is not None:
+            for episode in ctx.episodes:
+                buffer_.push(episode)
+            ctx.episodes = None
+        else:
+            raise RuntimeError("data_pusher: the context has neither trajectories nor episodes; is there a collector?")
+
+    return push
+
+
+def push_rows(buffer: Buffer, rows: Sequence[Any], meta: Mapping[str, Any] | None = None) -> None:
+    """Push each of the rows as a record, at once where the buffer can."""
+    if isinstance(buffer, DequeBuffer):
+        buffer.extend(rows, meta)
+        return
+    for position, row in enumerate(rows):
+        buffer.push(row, {key: column[position] for key, column in (meta or {}).items()})
+
+
+def _episode_numbers(rows: Sequence[Any]) -> dict[str, list[int]]:
+    column = rows.columns["env_data_id"] if isinstance(rows, TransitionBatch) else [one["env_data_id"] for one in rows]
+    return {"env": [int(number) for number in np.asarray(column).reshape(-1)]}
+
+
+@for_roles(Role.LEARNER)
+def sqil_data_pusher(cfg: EasyDict, buffer_: Buffer, expert: bool) -> Callable[[OnlineRLContext], None]:
+    """Return a middleware that pushes ``ctx.trajectories`` with reward 1 (an expert's) or 0, and releases them.
+
+    SQIL, Reddy et al. 2020, https://arxiv.org/abs/1905.11108.
+    """
+
+    def push(ctx: OnlineRLContext) -> None:
+        if ctx.trajectories is None:
+            raise RuntimeError("sqil_data_pusher: the context has no trajectories; is there a collector before it?")
+        rows = _as_batch(ctx.trajectories)
+        push_rows(buffer_, rows.with_columns(reward=rows.columns["reward"] * 0 + float(expert)))
+        ctx.trajectories = None
+
+    return push
+
+
+def _as_batch(rows: Sequence[Any]) -> TransitionBatch:
+    return rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(list(rows))
+
+
+@for_roles(Role.LEARNER)
+def buffer_saver(
+    cfg: EasyDict, buffer_: Buffer, every_envstep: int = 1000, replace: bool = False
+) -> Callable[[OnlineRLContext], None]:
+    """Return a middleware that saves the buffer to ``<exp_name>/replaybuffer``, at first and every so often.
+
+    Args:
+        cfg: ``exp_name`` is read.
+        every_envstep: env steps between two files.
+        replace: keep one file, ``data_latest.hkl``; else ``data_envstep_<env_step>.hkl``.
+    """
+    folder = os.path.join(cfg.exp_name, "replaybuffer")
+    last_saved = -every_envstep
+
+    def save(ctx: OnlineRLContext) -> None:
+        nonlocal last_saved
+        if ctx.env_step is None:
+            raise RuntimeError("buffer_saver: ctx.env_step is None, there is nothing to count by")
+        if ctx.env_step >= every_envstep + last_saved:
+            last_saved = ctx.env_step
+            name = "data_latest.hkl" if replace else f"data_envstep_{ctx.env_step}.hkl"
+            os.makedirs(folder, exist_ok=True)
+            buffer_.save_data(os.path.join(folder, name))
+
+    return save
+
+
+@for_roles(Role.LEARNER)
+def offpolicy_data_fetcher(
+    cfg: EasyDict, buffer_: Buffers, data_shortage_warning: bool = False
+) -> Callable[[OnlineRLContext], Iterator[Any]]:
+    """Return a middleware that samples ``policy.learn.batch_size`` records into ``ctx.train_data``.
+
+    With too few records ``train_data`` is ``None``. Priorities in the policy's output go back to a single buffer in the
+    backward phase: those of ``ctx.train_output``, of its last element if it is a list.
+
+    Args:
+        cfg: ``policy.learn.batch_size``; ``policy.collect.unroll_len`` above 1 samples sequences of one episode.
+        buffer_: a buffer; a list of buffers with their fractions of a batch, whose samples are joined; or a dict of
+            buffers, of each of which there is a batch in ``train_data``.
+        data_shortage_warning: whether to warn of too few records.
+
+    Raises:
+        ValueError: sequences are asked of several buffers.
+        TypeError: ``buffer_`` is none of these.
+    """
+    batch_size, unroll_len = cfg.policy.learn.batch_size, cfg.policy.collect.get("unroll_len", 1)
+    sample = _sampler(buffer_, batch_size, unroll_len)
+
+    def fetch(ctx: OnlineRLContext) -> Iterator[Any]:
+        try:
+            ctx.train_data, records = sample()
+        except NotEnoughDataError as error:
+            ctx.train_data = None
+            if data_shortage_warning:
+                one_time_warning(f"a batch of {batch_size} cannot be sampled yet: {error}")
+            return
+        yield
+        output = ctx.train_output[-1] if isinstance(ctx.train_output, list) else ctx.train_output
+        if records is not None and isinstance(output, Mapping) and "priority" in output:
+            metas = [{**record.meta, "priority": one} for record, one in zip(records, output["priority"])]
+            records_buffer = buffer_
+            assert isinstance(records_buffer, Buffer)
+            records_buffer.batch_update([record.index for record in records], metas=metas)
+
+    return fetch
+
+
+def _sampler(buffer: Any, batch_size: int, unroll_len: int) -> Callable[[], tuple[Any, Any]]:
+    """A function that returns train data, and of a single buffer without sequences the records."""
+    if isinstance(buffer, Buffer) and unroll_len > 1:
+        return lambda: (
+            [
+                _data_of(group)
+                for group in buffer.sample(batch_size, groupby="env", unroll_len=unroll_len, replace=True)
+            ],
+            None,
+        )
+    if isinstance(buffer, Buffer):
+
+        def sample_one() -> tuple[Any, Any]:
+            records = buffer.sample(batch_size)
+            return _data_of(records), records
+
+        return sample_one
+    if unroll_len > 1:
+        raise ValueError(f"policy.collect.unroll_len is {unroll_len}, but sequences are sampled of one buffer only")
+    if isinstance(buffer, Mapping):
+        return lambda: ({name: _data_of(one.sample(batch_size)) for name, one in buffer.items()}, None)
+    if isinstance(buffer, Sequence):
+        parts = [(one, int(batch_size * fraction)) for one, fraction in buffer]
+        return lambda: ([row for one, size in parts for row in _data_of(one.sample(size))], None)
+    raise TypeError(f"buffer_ is a buffer, a list of (buffer, fraction) or a dict of buffers, got {type(buffer)}")
+
+
+def _data_of(records: Any) -> Any:
+    """The data of sampled records: a ``TransitionBatch`` where they are columns, else a list."""
+    data = getattr(records, "data", None)
+    return [record.data for record in records] if data is None else data
+
+
+@for_roles(Role.LEARNER)
+def offline_data_fetcher(
+    cfg: EasyDict, dataset: "Dataset[Any]", collate_fn: Callable[[list[Any]], Any] = lambda items: items
+) -> Callable[[OfflineRLContext], None]:
+    """Return a middleware that puts the next shuffled batch of a data set into ``ctx.train_data``.
+
+    Adds its size to ``trained_env_step``, and counts passes over the data set in ``train_epoch``.
+
+    Args:
+        cfg: ``policy.learn.batch_size`` is read.
+        dataset: a map-style data set.
+        collate_fn: makes a batch of a list of items; by default the list itself.
+    """
+    loader = DataLoader(dataset, batch_size=cfg.policy.learn.batch_size, shuffle=True, collate_fn=collate_fn)
+    batches = iter(loader)
+
+    def fetch(ctx: OfflineRLContext) -> None:
+        nonlocal batches
+        try:
+            ctx.train_data = next(batches)
+        except StopIteration:
+            ctx.train_epoch += 1
+            batches = iter(loader)
+            ctx.train_data = next(batches)
+        ctx.trained_env_step += len(ctx.train_data)
+
+    return fetch
+
+
+def offline_data_saver(data_path: str, data_type: str = "hdf5") -> Callable[[OnlineRLContext], None]:
+    """Return a middleware that collects ``ctx.trajectories``, releases them, and writes them all when the task ends.
+
+    Args:
+        data_path: the file, usually ``expert.pkl``; for ``hdf5`` ``<path without .pkl>_demos.hdf5``.
+        data_type: ``naive`` or ``hdf5`` (extra ``offline``).
+    """
+    from ding.utils.data import offline_data_save_type
+
+    collected: list[Any] = []
+
+    def save(ctx: OnlineRLContext) -> None:
+        collected.extend(ctx.trajectories or ())
+        ctx.trajectories = None
+        if current_task().finish:
+            offline_data_save_type(collected, data_path, data_type)
+
+    return save

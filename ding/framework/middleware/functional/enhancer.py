@@ -1,0 +1,127 @@
+"""Data changed between collecting and training: rewards, goals, n-step returns, priorities."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from easydict import EasyDict
+
+from ding.data import Buffer, TransitionBatch
+from ding.data.buffer.errors import NotEnoughDataError
+from ding.framework.context import Context, OnlineRLContext
+from ding.framework.middleware._roles import for_roles
+from ding.framework.task import Role
+from ding.rl_utils import get_nstep_return_data
+
+logger = logging.getLogger(__name__)
+
+
+class RewardModel(Protocol):
+    """What estimates rewards."""
+
+    def estimate(self, data: Any) -> Any:
+        """Return the data with estimated rewards, or ``None`` where it was changed in place."""
+
+
+class HindsightModel(RewardModel, Protocol):
+    """What relabels goals."""
+
+    episode_size: int | None
+
+
+@for_roles(Role.LEARNER)
+def reward_estimator(cfg: EasyDict, reward_model: RewardModel) -> Callable[[Context], None]:
+    """Return a middleware that has a reward model estimate the rewards of ``ctx.train_data``.
+
+    Args:
+        cfg: not read.
+        reward_model: what it returns becomes the train data; ``None`` for one that works in place.
+    """
+
+    def estimate(ctx: Any) -> None:
+        estimated = reward_model.estimate(ctx.train_data)
+        if estimated is not None:
+            ctx.train_data = estimated
+
+    return estimate
+
+
+@for_roles(Role.LEARNER)
+def her_data_enhancer(
+    cfg: EasyDict, buffer_: Buffer, her_reward_model: HindsightModel
+) -> Callable[[OnlineRLContext], None]:
+    """Return a middleware that samples episodes and puts transitions with other goals into ``ctx.train_data``.
+
+    HER, Andrychowicz et al. 2017, https://arxiv.org/abs/1707.01495. With too few episodes ``train_data`` is ``None``.
+
+    Args:
+        cfg: ``policy.learn.batch_size`` episodes are sampled where the model has no ``episode_size``.
+        buffer_: a buffer of episodes.
+        her_reward_model: relabels an episode; returns a list of episodes.
+    """
+    size = her_reward_model.episode_size or cfg.policy.learn.batch_size
+
+    def relabel(ctx: OnlineRLContext) -> None:
+        try:
+            episodes = [record.data for record in buffer_.sample(size)]
+        except NotEnoughDataError as error:
+            logger.warning("her_data_enhancer: %s", error)
+            ctx.train_data = None
+            return
+        relabelled = [made for episode in episodes for made in her_reward_model.estimate(episode)]
+        ctx.train_data = [transition for episode in relabelled for transition in episode]
+
+    return relabel
+
+
+@for_roles(Role.LEARNER, Role.COLLECTOR)
+def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
+    """Return a middleware that makes n-step transitions of ``ctx.trajectories``.
+
+    ``reward`` becomes ``[n]``, the rewards of the following steps of the episode, zero where there are none; ``next_obs``
+    and ``done`` become those of the last of these steps; ``value_gamma`` (``[1]``) is the discount of its value.
+
+    Args:
+        cfg: ``policy.nstep`` (n) and ``policy.discount_factor``.
+    """
+    nstep, gamma = cfg.policy.nstep, cfg.policy.discount_factor
+
+    def enhance(ctx: OnlineRLContext) -> None:
+        if ctx.trajectories:
+            segments = split_into_segments(ctx.trajectories, ctx.trajectory_end_idx)
+            ctx.trajectories = get_nstep_return_data(segments, nstep, gamma=gamma)
+
+    return enhance
+
+
+def split_into_segments(rows: Sequence[Any], end_idx: Sequence[int]) -> TransitionBatch:
+    """Return L consecutive transitions as a batch whose segments end with their episodes, and at the positions
+    ``end_idx``, after which another environment begins.
+    """
+    batch = rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(list(rows))
+    ends = np.array(batch.columns["done"]).reshape(-1).astype(bool)
+    ends[[position for position in end_idx if position >= 0]] = True
+    ends[-1] = True
+    return TransitionBatch(batch.columns, np.diff(np.flatnonzero(ends), prepend=-1))
+
+
+@for_roles(Role.COLLECTOR)
+def priority_calculator(
+    priority_calculation_fn: Callable[[Sequence[Any]], Sequence[float]],
+) -> Callable[[OnlineRLContext], None]:
+    """Return a middleware that gives each of ``ctx.trajectories`` a ``priority``.
+
+    Args:
+        priority_calculation_fn: L transitions -> L priorities.
+    """
+
+    def prioritise(ctx: OnlineRLContext) -> None:
+        priorities = priority_calculation_fn(ctx.trajectories)
+        if isinstance(ctx.trajectories, TransitionBatch):
+            ctx.trajectories = ctx.trajectories.with_columns(priority=np.asarray(priorities, dtype=np.float64))
+            return
+        for transition, priority in zip(ctx.trajectories, priorities, strict=True):
+            transition["priority"] = priority
+
+    return prioritise

@@ -1,0 +1,88 @@
+"""Training on what a fetcher has put into the context."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from easydict import EasyDict
+
+from ding.data.roles import LearnMode
+from ding.framework.context import Context, OfflineRLContext, OnlineRLContext
+from ding.framework.middleware._roles import for_roles
+from ding.framework.task import Role
+from ding.torch_utils import to_device
+
+logger = logging.getLogger(__name__)
+
+Train = Callable[[Any], None]
+
+
+@for_roles(Role.LEARNER)
+def trainer(cfg: EasyDict, policy: LearnMode, log_freq: int = 100) -> Train:
+    """Return a middleware that trains once on ``ctx.train_data``, if there is any.
+
+    Writes ``train_output`` (what the policy returns) and adds the number of its updates to ``train_iter``.
+
+    Args:
+        cfg: not read.
+        policy: the learn mode of a policy.
+        log_freq: train iterations between two lines of the log.
+    """
+
+    def train(ctx: Any) -> None:
+        _check_context(ctx)
+        if ctx.train_data is None:
+            return
+        output = policy.forward(ctx.train_data)
+        if ctx.train_iter % log_freq == 0:
+            _log(ctx, output)
+        ctx.train_iter += len(output) if isinstance(output, list) else 1
+        ctx.train_output = output
+
+    return train
+
+
+@for_roles(Role.LEARNER)
+def multistep_trainer(policy: LearnMode, log_freq: int = 100) -> Train:
+    """Return a middleware that trains on ``ctx.train_data``, if there is any, with a policy that does several updates.
+
+    Writes ``train_output`` (a list: one dict per update) and adds their number to ``train_iter``.
+
+    Args:
+        policy: the learn mode of a policy; its device is where the data goes.
+        log_freq: train iterations between two lines of the log.
+
+    Raises:
+        TypeError: by the middleware: the policy returned no list.
+    """
+    last_log_iter = -1
+    device = getattr(policy, "_device", None) or policy.get_attribute("device")
+
+    def train(ctx: Any) -> None:
+        nonlocal last_log_iter
+        _check_context(ctx)
+        if ctx.train_data is None:
+            return
+        output = policy.forward(to_device(ctx.train_data, device))
+        if not isinstance(output, list):
+            raise TypeError(f"multistep_trainer needs a policy that returns a list, got {type(output).__name__}")
+        if ctx.train_iter - last_log_iter >= log_freq:
+            _log(ctx, output)
+            last_log_iter = ctx.train_iter
+        ctx.train_iter += len(output)
+        ctx.train_output = output
+
+    return train
+
+
+def _check_context(ctx: Any) -> None:
+    if not isinstance(ctx, OnlineRLContext | OfflineRLContext):
+        raise TypeError(f"training needs an OnlineRLContext or OfflineRLContext, got {type(ctx).__name__}")
+
+
+def _log(ctx: Context, output: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    outputs = [output] if isinstance(output, Mapping) else output
+    loss = float(np.mean([one["total_loss"] for one in outputs])) if outputs else float("nan")
+    steps = f", env step {ctx.env_step}" if isinstance(ctx, OnlineRLContext) else ""
+    logger.info("training: iteration %d%s, loss %.6f", ctx.train_iter, steps, loss)  # type: ignore[attr-defined]

@@ -1,0 +1,530 @@
+"""The task: runs middleware once per iteration, over one context.
+
+iteration     one turn of :meth:`Task.run`: all forward phases, then all backward phases, then the context is renewed
+middleware    a callable of one argument, the context; a generator function has two phases: what comes before its
+              ``yield`` (forward) and what comes after it (backward)
+factory       what makes a middleware from a config, policy, env, ...: most names of ``ding.framework.middleware``
+router        the messenger of this process in a run of several, see :class:`ding.framework.Parallel`
+"""
+
+import contextlib
+import enum
+import fnmatch
+import functools
+import itertools
+import math
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import GeneratorType, TracebackType
+from typing import Any
+
+from ding.framework._jobs import Jobs
+from ding.framework._task_events import TaskEvents
+from ding.framework.context import Context
+from ding.framework.parallel import Parallel
+
+Phases = Generator[Any, Any, Any]
+Middleware = Callable[[Any], Any]
+Wrapper = Callable[[Middleware], Middleware]
+
+
+class Role(str, enum.Enum):
+    """What a process does in a run of several."""
+
+    LEARNER = "learner"
+    COLLECTOR = "collector"
+    EVALUATOR = "evaluator"
+    FETCHER = "fetcher"
+
+
+class VoidMiddleware:
+    """Does nothing; :meth:`Task.use` leaves it out."""
+
+    def __call__(self, _: Any = None) -> None:
+        return
+
+
+def enable_async(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of a task run as a background job: always in async mode, else with ``async_mode=True``.
+
+    The call then returns the task, so that ``task.backward().sync()`` waits for it.
+    """
+
+    @functools.wraps(method)
+    def run(task: "Task", *args: Any, async_mode: bool | None = None) -> Any:
+        if task.async_mode if async_mode is None else async_mode:
+            task.async_executor(method, task, *args)
+            return task
+        return method(task, *args)
+
+    return run
+
+
+@dataclass(order=True)
+class _Open:
+    """A middleware between its two phases. The order is that in which the forward phases were asked for."""
+
+    order: tuple[int, int]
+    phases: Phases = field(compare=False)
+    fn: Middleware = field(compare=False)
+    lock: Any = field(compare=False)
+
+
+class Wrapped:
+    """A middleware with its lock and its place in a task.
+
+    A call runs the forward phase at once and returns a function that runs the backward phase; if that function is never
+    called, the task runs the backward phase at the end of the iteration.
+    """
+
+    def __init__(self, task: "Task", fn: Middleware, lock: Any) -> None:
+        self._task = task
+        self.fn = fn
+        self.lock = lock
+        self.__name__ = name_of(fn)
+
+    def __call__(self, ctx: Any) -> Callable[[], None]:
+        opened = self._task.open_phases(self.fn, ctx, self.lock)
+        return functools.partial(self._task.close_phases, opened)
+
+
+class _OfThread(threading.local):
+    """The place of the middleware that a thread runs, so that what that one calls stays in its place."""
+
+    place = 0
+
+
+class Task:
+    """Runs middleware; see the glossary of the module.
+
+    Concurrency: without ``async_mode`` everything runs in the calling thread. With it, the forward phases of an
+    iteration run at the same time, on ``n_async_workers`` threads; the backward phases run after all of them, in the
+    reverse order of registration. Middleware with the same lock run one after the other, in the order of registration.
+    """
+
+    role = Role
+
+    def __init__(self) -> None:
+        self.router = Parallel()
+        self.running = False
+        self._finish = False
+
+    def start(
+        self,
+        async_mode: bool = False,
+        n_async_workers: int = 3,
+        ctx: Context | None = None,
+        labels: set[str] | None = None,
+    ) -> "Task":
+        """Begin anew, without middleware, roles and listeners. As a context manager the task is stopped at the end.
+
+        Args:
+            async_mode: whether the middleware of an iteration run at the same time.
+            n_async_workers: number of threads for that.
+            ctx: the first context.
+            labels: further labels of this process.
+        """
+        self.running = True
+        self._finish = False
+        self.ctx = ctx or Context()
+        self.async_mode = async_mode
+        self.n_async_workers = n_async_workers
+        self.labels = labels or set()
+        self.roles: set[str] = set()
+        self._middleware: list[Wrapped] = []
+        self._wrappers: list[Wrapper] = []
+        self._open: list[_Open] = []
+        self._counter = itertools.count()
+        self._of_thread = _OfThread()
+        self._lock = threading.Lock()
+        self._stack_lock = threading.Lock()
+        self._newest_locked: dict[int, Future[Any]] = {}
+        self._failed = False
+        self._jobs: Jobs | None = None
+        self._events = TaskEvents(self.router)
+        if async_mode or self.router.is_active:
+            self._activate_jobs()
+        if self.router.is_active:
+            self.on("finish", self._set_finish)
+        self.init_labels()
+        _started.append(self)
+        return self
+
+    def stop(self) -> None:
+        """Drop all middleware and listeners, and end the other processes of the run. A second call does nothing."""
+        if not self.running:
+            return
+        self._events.emit_away("finish", True)
+        if self._jobs is not None:
+            self._jobs.stop()
+        self._events.stop()
+        self._middleware, self._wrappers, self._open = [], [], []
+        self.running = False
+        _started.remove(self)
+
+    def __enter__(self) -> "Task":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # What runs.
+
+    def use(self, fn: Middleware, lock: Any = False) -> "Task":
+        """Add a middleware; a :class:`VoidMiddleware` is left out.
+
+        Args:
+            fn: the middleware.
+            lock: whether it does not run at the same time as others with a lock; or a lock of its own.
+
+        Raises:
+            AssertionError: ``fn`` cannot be called, or the task was not started.
+        """
+        self._check_running()
+        if isinstance(fn, VoidMiddleware):
+            return self
+        for wrapper in self._wrappers:
+            fn = _wrapped_by(wrapper, _checked(fn))
+        self._middleware.append(self.wrap(fn, lock))
+        return self
+
+    def use_wrapper(self, fn: Wrapper) -> "Task":
+        """Put a decorator around each middleware, those that are there and those to come."""
+        self._check_running()
+        self._wrappers.append(fn)
+        for middleware in self._middleware:
+            middleware.fn = _wrapped_by(fn, middleware.fn)
+        return self
+
+    def wrap(self, fn: Middleware, lock: Any = False) -> Wrapped:
+        """Return a middleware for calls by hand: a call with the context runs its forward phase and returns a function
+        that runs its backward phase.
+        """
+        return Wrapped(self, _checked(fn), self._lock if lock is True else lock or None)
+
+    def serial(self, *fns: Middleware) -> Middleware:
+        """Return a middleware that runs these one after the other; their backward phases run in reverse order."""
+        members = [fn for fn in fns if not isinstance(fn, VoidMiddleware)]
+
+        def run(ctx: Any) -> Phases:
+            opened = [self._first_phase(fn, ctx) for fn in members]
+            yield
+            for one in reversed(opened):
+                if one is not None:
+                    self._second_phase(one)
+
+        run.__name__ = f"serial<{','.join(map(name_of, members))}>"
+        return run
+
+    def parallel(self, *fns: Middleware) -> Middleware:
+        """Return a middleware that runs these at the same time, and so their backward phases. Not for async mode."""
+        members = [fn for fn in fns if not isinstance(fn, VoidMiddleware)]
+        jobs = self._activate_jobs()
+
+        def run(ctx: Any) -> Phases:
+            opened = jobs.run_all([functools.partial(self._first_phase, fn, ctx) for fn in members])
+            yield
+            jobs.run_all([functools.partial(self._second_phase, one) for one in opened if one is not None])
+
+        run.__name__ = f"parallel<{','.join(map(name_of, members))}>"
+        return run
+
+    def void(self) -> VoidMiddleware:
+        """Return a middleware that :meth:`use` leaves out."""
+        return VoidMiddleware()
+
+    # Running it.
+
+    def run(self, max_step: int = int(1e12)) -> None:
+        """Do iterations until :attr:`finish`, which ends the run after the iteration in which it is set.
+
+        Args:
+            max_step: the most iterations.
+
+        Raises:
+            AssertionError: the task was not started.
+        """
+        self._check_running()
+        if not self._middleware:
+            return
+        for step in range(max_step):
+            for place, middleware in enumerate(self._middleware):
+                self._of_thread.place = place
+                if self.async_mode:
+                    self._submit_in_turn(place, middleware)
+                else:
+                    middleware(self.ctx)
+            self.sync().backward()
+            self.sync()
+            if step == max_step - 1:
+                self.finish = True
+            if self._finish:
+                return
+            self.renew()
+
+    def _submit_in_turn(self, place: int, middleware: Wrapped) -> None:
+        key = id(middleware.lock)
+        before = None if middleware.lock is None else self._newest_locked.get(key)
+        future = self._activate_jobs().submit(self._run_in_place, place, before, middleware)
+        if middleware.lock is not None:
+            self._newest_locked[key] = future
+
+    def _run_in_place(self, place: int, before: "Future[Any] | None", middleware: Wrapped) -> None:
+        # Jobs begin in the order in which they were submitted, so the one that is waited for has begun or is done.
+        if before is not None:
+            with contextlib.suppress(Exception):  # sync raises it
+                before.result()
+        self._of_thread.place = place
+        middleware(self.ctx)
+
+    @enable_async
+    def forward(self, fn: Middleware, ctx: Any = None) -> Phases | None:
+        """Run the forward phase of a middleware.
+
+        Returns:
+            The generator, which :meth:`backward` goes on with; ``None`` if there is no second phase.
+        """
+        self._check_running()
+        opened = self.open_phases(fn, ctx or self.ctx)
+        return None if opened is None else opened.phases
+
+    @enable_async
+    def backward(self, backward_stack: "Iterable[Phases] | Mapping[Any, Phases] | None" = None) -> None:
+        """Run the backward phases that are open, the newest first.
+
+        Args:
+            backward_stack: only these generators, the last first.
+        """
+        self._check_running()
+        if backward_stack is None:
+            while opened := self._take_open():
+                self._second_phase(opened)
+            return
+        wanted = backward_stack.values() if isinstance(backward_stack, Mapping) else backward_stack
+        for phases in reversed(list(wanted)):
+            if opened := self._take_open(phases):
+                self._second_phase(opened)
+
+    def open_phases(self, fn: Middleware, ctx: Any, lock: Any = None) -> _Open | None:
+        """Run the forward phase of ``fn``; its second phase, if there is one, stays open until :meth:`backward`."""
+        opened = self._first_phase(fn, ctx, lock)
+        if opened is not None:
+            with self._stack_lock:
+                self._open.append(opened)
+        return opened
+
+    def close_phases(self, opened: _Open | None) -> None:
+        """Run the second phase of what :meth:`open_phases` returned, unless it has run."""
+        if opened is not None and self._take_open(opened.phases):
+            self._second_phase(opened)
+
+    def _take_open(self, phases: Phases | None = None) -> _Open | None:
+        """Remove an open middleware: the one of this generator, else the last one in order."""
+        with self._stack_lock:
+            if phases is None:
+                found = max(self._open, default=None)
+            else:
+                found = next((one for one in self._open if one.phases is phases), None)
+            if found is not None:
+                self._open.remove(found)
+            return found
+
+    def _first_phase(self, fn: Middleware, ctx: Any, lock: Any = None) -> _Open | None:
+        with lock or _NO_LOCK:
+            try:
+                phases = fn(ctx)
+                if not isinstance(phases, GeneratorType):
+                    return None
+                next(phases)
+            except StopIteration:
+                return None
+            except Exception as error:
+                _note(error, fn)
+                raise
+        return _Open((self._of_thread.place, next(self._counter)), phases, fn, lock)
+
+    def _second_phase(self, opened: _Open) -> None:
+        with opened.lock or _NO_LOCK:
+            try:
+                next(opened.phases, None)
+            except Exception as error:
+                _note(error, opened.fn)
+                raise
+            finally:
+                opened.phases.close()
+
+    def sync(self) -> "Task":
+        """Wait for all background jobs; raises what the first that failed raised, or a listener of an event."""
+        if self._jobs is not None:
+            self._jobs.sync()
+        self._events.raise_pending()
+        return self
+
+    sync_tasks = sync
+
+    def async_executor(self, fn: Callable[..., Any], *args: Any) -> None:
+        """Start a background job, which :meth:`sync` waits for.
+
+        Raises:
+            RuntimeError: the task has no threads: it runs alone and without ``async_mode``.
+        """
+        if self._jobs is None:
+            raise RuntimeError("a background job needs task.start(async_mode=True) or a run of several processes")
+        self._jobs.submit(fn, *args)
+
+    def renew(self) -> "Task":
+        """Replace the context by that of the next iteration."""
+        self.ctx = self.ctx.renew()
+        return self
+
+    # Events.
+
+    def on(self, event: str, fn: Callable[..., Any]) -> None:
+        """Call ``fn`` at each emit of the event, here or in another process of the run."""
+        self._events.on(event, fn)
+
+    def once(self, event: str, fn: Callable[..., Any]) -> None:
+        """Call ``fn`` at the next emit of the event only."""
+        self._events.once(event, fn)
+
+    def off(self, event: str, fn: Callable[..., Any] | None = None) -> None:
+        """Remove a listener, or all listeners, of the events that match a pattern such as ``model_*``."""
+        self._events.off(event, fn)
+
+    def emit(self, event: str, *args: Any, only_remote: bool = False, only_local: bool = False, **kwargs: Any) -> None:
+        """Call the listeners of an event, in this process and in the connected ones; returns at once.
+
+        Args:
+            only_remote: not in this process.
+            only_local: only in this process.
+
+        Raises:
+            AssertionError: the task was not started.
+        """
+        self._check_running()
+        if not only_local:
+            self._events.emit_away(event, *args, **kwargs)
+        if not only_remote:
+            self._events.emit_here(event, *args, **kwargs)
+
+    def wait_for(
+        self, event: str, timeout: float = math.inf, ignore_timeout_exception: bool = True
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Wait until an event is emitted; returns its arguments.
+
+        Args:
+            timeout: in seconds.
+            ignore_timeout_exception: return ``None`` when the time is over.
+
+        Returns:
+            ``(args, kwargs)``; ``None`` after the time, when the task has finished, or when a background job failed.
+
+        Raises:
+            TimeoutError: the time is over, without ``ignore_timeout_exception``.
+        """
+        self._check_running()
+        try:
+            return self._events.wait_for(event, timeout, lambda: self._finish or self._failed)
+        except TimeoutError:
+            if ignore_timeout_exception:
+                return None
+            raise
+
+    # State.
+
+    @property
+    def finish(self) -> bool:
+        """Whether the run ends after this iteration."""
+        return self._finish
+
+    @finish.setter
+    def finish(self, value: bool) -> None:
+        self._finish = value
+        if self.running:
+            self._events.wake()
+
+    def init_labels(self) -> None:
+        """Add the labels that say how this process runs."""
+        if self.async_mode:
+            self.labels.add("async")
+        if self.router.is_active:
+            self.labels |= {"distributed", f"node.{self.router.node_id}", *self.router.labels}
+        else:
+            self.labels.add("standalone")
+
+    def add_role(self, role: str) -> None:
+        """Give this process a role; before the factories are called that look at it."""
+        self.roles.add(role)
+
+    def has_role(self, role: str) -> bool:
+        """Return whether this process has the role; one without any role has all."""
+        return not self.roles or role in self.roles
+
+    def match_labels(self, patterns: "Iterable[str] | str") -> bool:
+        """Return whether a label of this process matches a pattern such as ``node.*``."""
+        wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+        return any(fnmatch.filter(self.labels, pattern) for pattern in wanted)
+
+    def get_attch_to_len(self) -> int:
+        """Return the number of processes that this one connected to.
+
+        Raises:
+            RuntimeError: this process runs alone.
+        """
+        if not self.router.is_active:
+            raise RuntimeError("task.get_attch_to_len: the router is not active, this process runs alone")
+        return self.router.get_attch_to_len()
+
+    def _check_running(self) -> None:
+        if not self.running:
+            raise AssertionError("the task is not running: call task.start() first, best in a `with` statement")
+
+    def _set_finish(self, value: bool) -> None:
+        self.finish = value
+
+    def _fail(self) -> None:
+        self._failed = True
+        self._events.wake()
+
+    def _activate_jobs(self) -> Jobs:
+        if self._jobs is None:
+            self._jobs = Jobs(self.n_async_workers, self._fail)
+        return self._jobs
+
+
+def name_of(fn: Middleware) -> str:
+    """Return the name of a middleware: of its function, else of its class."""
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def current_task() -> Task:
+    """Return the task that was started last and is not stopped; :data:`task` when there is none."""
+    return _started[-1] if _started else task
+
+
+def _checked(fn: Middleware) -> Middleware:
+    if not callable(fn):
+        raise AssertionError(f"a middleware is a callable of the context, got {type(fn).__name__}")
+    return fn
+
+
+def _wrapped_by(wrapper: Wrapper, fn: Middleware) -> Middleware:
+    wrapped = wrapper(fn)
+    with contextlib.suppress(AttributeError):
+        wrapped.__name__ = name_of(fn)
+    return wrapped
+
+
+def _note(error: Exception, fn: Middleware) -> None:
+    """Let the traceback name the middleware; the innermost one, when they call one another."""
+    if not hasattr(error, "__notes__"):
+        error.__notes__ = [f"in the middleware {name_of(fn)!r}"]
+
+
+_NO_LOCK = contextlib.nullcontext()
+_started: list[Task] = []
+task = Task()

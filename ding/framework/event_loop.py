@@ -3,6 +3,7 @@
 import fnmatch
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
@@ -17,8 +18,9 @@ NUM_THREADS = 2
 class EventLoop:
     """Calls the listeners of an event when it is emitted.
 
-    Concurrency: ``emit`` returns at once; the listeners of one emit are called one after the other, in the order in
-    which they were added, on one of two threads. All methods may be called from any thread, also by listeners.
+    Concurrency: ``emit`` returns at once. The emits of one event are served one after the other, in their order, and
+    the listeners of an emit in the order in which they were added; different events share two threads. All methods may
+    be called from any thread, also by listeners.
 
     An exception in a listener is logged at once; the other listeners are still called. :meth:`raise_pending` raises the
     newest one, once.
@@ -33,6 +35,7 @@ class EventLoop:
         self._name = name
         self._lock = threading.Lock()
         self._listeners: dict[str, list[Listener]] = {}
+        self._emits: dict[str, deque[tuple[tuple[Any, ...], dict[str, Any]]]] = {}
         self._pool = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix=f"events-{name}")
         self._exception: Exception | None = None
         self._active = True
@@ -80,18 +83,30 @@ class EventLoop:
     def emit(self, event: str, *args: Any, **kwargs: Any) -> None:
         """Have the listeners of the event called; does nothing after :meth:`stop`."""
         with self._lock:
-            if self._active and event in self._listeners:
-                self._pool.submit(self._trigger, event, args, kwargs)
+            if not self._active or event not in self._listeners:
+                return
+            if event in self._emits:  # a thread serves this event
+                self._emits[event].append((args, kwargs))
+            else:
+                self._emits[event] = deque([(args, kwargs)])
+                self._pool.submit(self._serve, event)
 
-    def _trigger(self, event: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        with self._lock:
-            listeners = list(self._listeners.get(event, ()))
-        for fn in listeners:
-            try:
-                fn(*args, **kwargs)
-            except Exception as error:
-                logger.exception("a listener of event %r failed", event)
-                self._exception = error
+    def _serve(self, event: str) -> None:
+        """Serve the emits of an event until there are no more."""
+        while True:
+            with self._lock:
+                emits = self._emits[event]
+                if not emits:
+                    del self._emits[event]
+                    return
+                args, kwargs = emits.popleft()
+                listeners = list(self._listeners.get(event, ()))
+            for fn in listeners:
+                try:
+                    fn(*args, **kwargs)
+                except Exception as error:
+                    logger.exception("a listener of event %r failed", event)
+                    self._exception = error
 
     def raise_pending(self) -> None:
         """Raise the newest exception of a listener that has not been raised yet, if there is one."""

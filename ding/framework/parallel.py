@@ -1,8 +1,8 @@
 """The messenger of a process in a run of several: events by topic over a message queue, and the start of such a run.
 
 node          a process of the run; its number is ``node_id``
-topology      who dials whom. ``mesh``: each node all nodes before it. ``star``: each node the first one. ``alone``: only
-              the addresses of ``attach_to``. A connection carries messages both ways; nobody passes them on
+topology      who dials whom. ``mesh``: each node all nodes before it. ``star``: each node the first one. ``alone``:
+              only the addresses of ``attach_to``. A connection carries messages both ways; nobody passes them on
 router        the :class:`Parallel` of a process
 """
 
@@ -108,14 +108,16 @@ class Parallel(metaclass=SingletonMetaclass):
     def on(self, event: str, fn: Listener) -> None:
         """Call ``fn`` with the arguments of each message of this topic."""
         self._subscribe(event)
-        self._loop.on(event, fn)
-        self._deliver_unheard(event)
+        with self._lock:
+            self._loop.on(event, fn)
+            self._deliver_unheard(event)
 
     def once(self, event: str, fn: Listener) -> None:
         """Call ``fn`` with the arguments of the next message of this topic."""
         self._subscribe(event)
-        self._loop.once(event, fn)
-        self._deliver_unheard(event)
+        with self._lock:
+            self._loop.once(event, fn)
+            self._deliver_unheard(event)
 
     def off(self, event: str) -> None:
         """Remove the listeners of the topics that match."""
@@ -153,11 +155,10 @@ class Parallel(metaclass=SingletonMetaclass):
                 logger.warning("a message of topic %r is broken and was dropped: %s", topic, error)
                 continue
             with self._lock:
-                heard = self._loop.listened(topic)
-                if not heard:
+                if self._loop.listened(topic):
+                    self._loop.emit(topic, *args, **kwargs)
+                else:
                     self._unheard.setdefault(topic, deque(maxlen=MAX_UNHEARD)).append((args, kwargs))
-            if heard:
-                self._loop.emit(topic, *args, **kwargs)
 
     def get_attch_to_len(self) -> int:
         """Return the number of addresses that this node dialled."""
@@ -168,9 +169,7 @@ class Parallel(metaclass=SingletonMetaclass):
             self._mq.subscribe(event)
 
     def _deliver_unheard(self, event: str) -> None:
-        with self._lock:
-            messages = self._unheard.pop(event, ())
-        for args, kwargs in messages:
+        for args, kwargs in self._unheard.pop(event, ()):
             self._loop.emit(event, *args, **kwargs)
 
     def _send_retained(self, send: Callable[[str, bytes], None]) -> None:

@@ -11,22 +11,19 @@ import contextlib
 import enum
 import fnmatch
 import functools
-import itertools
 import math
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from types import GeneratorType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from ding.framework._jobs import Jobs
+from ding.framework._phases import Middleware, OpenPhase, Phases, PhaseStack, name_of
 from ding.framework._task_events import TaskEvents
 from ding.framework.context import Context
 from ding.framework.parallel import Parallel
 
-Phases = Generator[Any, Any, Any]
-Middleware = Callable[[Any], Any]
 Wrapper = Callable[[Middleware], Middleware]
 
 
@@ -62,16 +59,6 @@ def enable_async(method: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-@dataclass(order=True)
-class _Open:
-    """A middleware between its two phases. The order is that in which the forward phases were asked for."""
-
-    order: tuple[int, int]
-    phases: Phases = field(compare=False)
-    fn: Middleware = field(compare=False)
-    lock: Any = field(compare=False)
-
-
 class Wrapped:
     """A middleware with its lock and its place in a task.
 
@@ -88,12 +75,6 @@ class Wrapped:
     def __call__(self, ctx: Any) -> Callable[[], None]:
         opened = self._task.open_phases(self.fn, ctx, self.lock)
         return functools.partial(self._task.close_phases, opened)
-
-
-class _OfThread(threading.local):
-    """The place of the middleware that a thread runs, so that what that one calls stays in its place."""
-
-    place = 0
 
 
 class Task:
@@ -135,11 +116,8 @@ class Task:
         self.roles: set[str] = set()
         self._middleware: list[Wrapped] = []
         self._wrappers: list[Wrapper] = []
-        self._open: list[_Open] = []
-        self._counter = itertools.count()
-        self._of_thread = _OfThread()
+        self._phases = PhaseStack()
         self._lock = threading.Lock()
-        self._stack_lock = threading.Lock()
         self._newest_locked: dict[int, Future[Any]] = {}
         self._failed = False
         self._jobs: Jobs | None = None
@@ -160,7 +138,7 @@ class Task:
         if self._jobs is not None:
             self._jobs.stop()
         self._events.stop()
-        self._middleware, self._wrappers, self._open = [], [], []
+        self._middleware, self._wrappers, self._phases = [], [], PhaseStack()
         self.running = False
         _started.remove(self)
 
@@ -211,11 +189,11 @@ class Task:
         members = [fn for fn in fns if not isinstance(fn, VoidMiddleware)]
 
         def run(ctx: Any) -> Phases:
-            opened = [self._first_phase(fn, ctx) for fn in members]
+            opened = [self._phases.run_first(fn, ctx) for fn in members]
             yield
             for one in reversed(opened):
                 if one is not None:
-                    self._second_phase(one)
+                    self._phases.run_second(one)
 
         run.__name__ = f"serial<{','.join(map(name_of, members))}>"
         return run
@@ -226,9 +204,9 @@ class Task:
         jobs = self._activate_jobs()
 
         def run(ctx: Any) -> Phases:
-            opened = jobs.run_all([functools.partial(self._first_phase, fn, ctx) for fn in members])
+            opened = jobs.run_all([functools.partial(self._phases.run_first, fn, ctx) for fn in members])
             yield
-            jobs.run_all([functools.partial(self._second_phase, one) for one in opened if one is not None])
+            jobs.run_all([functools.partial(self._phases.run_second, one) for one in opened if one is not None])
 
         run.__name__ = f"parallel<{','.join(map(name_of, members))}>"
         return run
@@ -253,7 +231,7 @@ class Task:
             return
         for step in range(max_step):
             for place, middleware in enumerate(self._middleware):
-                self._of_thread.place = place
+                self._phases.set_place(place)
                 if self.async_mode:
                     self._submit_in_turn(place, middleware)
                 else:
@@ -278,7 +256,7 @@ class Task:
         if before is not None:
             with contextlib.suppress(Exception):  # sync raises it
                 before.result()
-        self._of_thread.place = place
+        self._phases.set_place(place)
         middleware(self.ctx)
 
     @enable_async
@@ -301,61 +279,22 @@ class Task:
         """
         self._check_running()
         if backward_stack is None:
-            while opened := self._take_open():
-                self._second_phase(opened)
+            while opened := self._phases.take():
+                self._phases.run_second(opened)
             return
         wanted = backward_stack.values() if isinstance(backward_stack, Mapping) else backward_stack
         for phases in reversed(list(wanted)):
-            if opened := self._take_open(phases):
-                self._second_phase(opened)
+            if opened := self._phases.take(phases):
+                self._phases.run_second(opened)
 
-    def open_phases(self, fn: Middleware, ctx: Any, lock: Any = None) -> _Open | None:
+    def open_phases(self, fn: Middleware, ctx: Any, lock: Any = None) -> OpenPhase | None:
         """Run the forward phase of ``fn``; its second phase, if there is one, stays open until :meth:`backward`."""
-        opened = self._first_phase(fn, ctx, lock)
-        if opened is not None:
-            with self._stack_lock:
-                self._open.append(opened)
-        return opened
+        return self._phases.push(self._phases.run_first(fn, ctx, lock))
 
-    def close_phases(self, opened: _Open | None) -> None:
+    def close_phases(self, opened: OpenPhase | None) -> None:
         """Run the second phase of what :meth:`open_phases` returned, unless it has run."""
-        if opened is not None and self._take_open(opened.phases):
-            self._second_phase(opened)
-
-    def _take_open(self, phases: Phases | None = None) -> _Open | None:
-        """Remove an open middleware: the one of this generator, else the last one in order."""
-        with self._stack_lock:
-            if phases is None:
-                found = max(self._open, default=None)
-            else:
-                found = next((one for one in self._open if one.phases is phases), None)
-            if found is not None:
-                self._open.remove(found)
-            return found
-
-    def _first_phase(self, fn: Middleware, ctx: Any, lock: Any = None) -> _Open | None:
-        with lock or _NO_LOCK:
-            try:
-                phases = fn(ctx)
-                if not isinstance(phases, GeneratorType):
-                    return None
-                next(phases)
-            except StopIteration:
-                return None
-            except Exception as error:
-                _note(error, fn)
-                raise
-        return _Open((self._of_thread.place, next(self._counter)), phases, fn, lock)
-
-    def _second_phase(self, opened: _Open) -> None:
-        with opened.lock or _NO_LOCK:
-            try:
-                next(opened.phases, None)
-            except Exception as error:
-                _note(error, opened.fn)
-                raise
-            finally:
-                opened.phases.close()
+        if opened is not None and self._phases.take(opened.phases):
+            self._phases.run_second(opened)
 
     def sync(self) -> "Task":
         """Wait for all background jobs; raises what the first that failed raised, or a listener of an event."""
@@ -496,11 +435,6 @@ class Task:
         return self._jobs
 
 
-def name_of(fn: Middleware) -> str:
-    """Return the name of a middleware: of its function, else of its class."""
-    return getattr(fn, "__name__", type(fn).__name__)
-
-
 def current_task() -> Task:
     """Return the task that was started last and is not stopped; :data:`task` when there is none."""
     return _started[-1] if _started else task
@@ -519,12 +453,5 @@ def _wrapped_by(wrapper: Wrapper, fn: Middleware) -> Middleware:
     return wrapped
 
 
-def _note(error: Exception, fn: Middleware) -> None:
-    """Let the traceback name the middleware; the innermost one, when they call one another."""
-    if not hasattr(error, "__notes__"):
-        error.__notes__ = [f"in the middleware {name_of(fn)!r}"]
-
-
-_NO_LOCK = contextlib.nullcontext()
 _started: list[Task] = []
 task = Task()

@@ -18,10 +18,9 @@ def for_roles(*roles: str) -> Callable[[F], F]:
 
     def decorate(factory: F) -> F:
         if isinstance(factory, type):
-            plain_new = factory.__new__
 
             def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-                return plain_new(cls) if plays(*roles) else VoidMiddleware()
+                return object.__new__(cls) if plays(*roles) else VoidMiddleware()
 
             factory.__new__ = staticmethod(new)  # type: ignore[method-assign,assignment]
             return factory

@@ -1,12 +1,12 @@
 """Checkpoints of a task."""
 
 import os
-from typing import Any
 
 from ding.data.roles import LearnMode
-from ding.framework.context import Context
+from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles, plays
 from ding.framework.task import Role, current_task
+from ding.policy.base_policy import Policy
 from ding.utils import save_file
 
 
@@ -24,8 +24,10 @@ class CkptSaver:
         save_finish: whether to save at the end.
     """
 
-    def __init__(self, policy: Any, save_dir: str, train_freq: int | None = None, save_finish: bool = True) -> None:
-        self.policy: LearnMode = getattr(policy, "learn_mode", policy)
+    def __init__(
+        self, policy: Policy | LearnMode, save_dir: str, train_freq: int | None = None, save_finish: bool = True
+    ) -> None:
+        self.policy = policy.learn_mode if isinstance(policy, Policy) else policy
         self.train_freq = train_freq
         self.save_finish = save_finish
         is_ckpt_dir = os.path.basename(os.path.normpath(save_dir)) == "ckpt"
@@ -35,7 +37,7 @@ class CkptSaver:
         self._learns, self._evaluates = plays(Role.LEARNER), plays(Role.EVALUATOR)
         os.makedirs(self.prefix, exist_ok=True)
 
-    def __call__(self, ctx: Context | Any) -> None:
+    def __call__(self, ctx: OnlineRLContext | OfflineRLContext) -> None:
         if self._learns and self.train_freq and self._is_due(ctx.train_iter):
             self._save(f"iteration_{ctx.train_iter}")
             self.last_save_iter = ctx.train_iter

@@ -14,6 +14,7 @@ from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware.functional.data_processor import push_rows
 from ding.framework.task import Role
+from ding.policy.base_policy import Policy
 from ding.rl_utils import gae, gae_data
 from ding.torch_utils import to_tensor
 
@@ -60,7 +61,7 @@ def _critic(model: Any, obs: Any, device: torch.device) -> torch.Tensor:
 
 
 @for_roles(Role.LEARNER)
-def ppof_adv_estimator(policy: Any) -> Estimator:
+def ppof_adv_estimator(policy: object) -> Estimator:
     """Return a middleware that puts ``ctx.trajectories`` with their ``traj_flag`` into ``ctx.train_data``.
 
     The policy computes advantages itself. The trajectories are released.
@@ -80,8 +81,8 @@ def ppof_adv_estimator(policy: Any) -> Estimator:
 
 
 @for_roles(Role.LEARNER)
-def montecarlo_return_estimator(policy: Any) -> Estimator:
-    """Return a middleware that puts the transitions of ``ctx.episodes``, with their ``return``, into ``ctx.train_data``.
+def montecarlo_return_estimator(policy: Policy) -> Estimator:
+    """Return a middleware that puts the transitions of ``ctx.episodes``, with ``return``, into ``ctx.train_data``.
 
     The episodes are released.
 
@@ -91,7 +92,7 @@ def montecarlo_return_estimator(policy: Any) -> Estimator:
     Raises:
         ValueError: by the middleware: an episode does not end with ``done``.
     """
-    gamma, collect_mode = policy.get_attribute("gamma"), policy.collect_mode
+    gamma, collect_mode = policy.collect_mode.get_attribute("gamma"), policy.collect_mode
 
     def estimate(ctx: OnlineRLContext) -> None:
         parts = []
@@ -117,7 +118,7 @@ def discounted_returns(reward: torch.Tensor, gamma: float) -> torch.Tensor:
 
 
 def train_columns(rows: Any) -> dict[str, Any]:
-    """Return L transitions as columns of tensors: leaves ``[L, 1]`` become ``[L]``, but actions of one number stay so."""
+    """Return L transitions as columns of tensors: leaves ``[L, 1]`` become ``[L]``, but actions of one number stay."""
     batch = rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(list(rows))
     columns = {key: _tensor_column(key, column) for key, column in batch.columns.items()}
     action = columns.get("action")

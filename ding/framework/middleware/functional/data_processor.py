@@ -14,6 +14,7 @@ from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role, current_task
 from ding.utils import one_time_warning
+from ding.utils.data.dataset import offline_data_save_type
 
 Buffers = Buffer | Sequence[tuple[Buffer, float]] | Mapping[str, Buffer]
 
@@ -150,31 +151,31 @@ def offpolicy_data_fetcher(
     return fetch
 
 
-def _sampler(buffer: Any, batch_size: int, unroll_len: int) -> Callable[[], tuple[Any, Any]]:
+def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tuple[Any, Any]]:
     """A function that returns train data, and of a single buffer without sequences the records."""
-    if isinstance(buffer, Buffer) and unroll_len > 1:
+    if isinstance(buffer_, Buffer) and unroll_len > 1:
         return lambda: (
             [
                 _data_of(group)
-                for group in buffer.sample(batch_size, groupby="env", unroll_len=unroll_len, replace=True)
+                for group in buffer_.sample(batch_size, groupby="env", unroll_len=unroll_len, replace=True)
             ],
             None,
         )
-    if isinstance(buffer, Buffer):
+    if isinstance(buffer_, Buffer):
 
         def sample_one() -> tuple[Any, Any]:
-            records = buffer.sample(batch_size)
+            records = buffer_.sample(batch_size)
             return _data_of(records), records
 
         return sample_one
     if unroll_len > 1:
         raise ValueError(f"policy.collect.unroll_len is {unroll_len}, but sequences are sampled of one buffer only")
-    if isinstance(buffer, Mapping):
-        return lambda: ({name: _data_of(one.sample(batch_size)) for name, one in buffer.items()}, None)
-    if isinstance(buffer, Sequence):
-        parts = [(one, int(batch_size * fraction)) for one, fraction in buffer]
+    if isinstance(buffer_, Mapping):
+        return lambda: ({name: _data_of(one.sample(batch_size)) for name, one in buffer_.items()}, None)
+    if isinstance(buffer_, Sequence):
+        parts = [(one, int(batch_size * fraction)) for one, fraction in buffer_]
         return lambda: ([row for one, size in parts for row in _data_of(one.sample(size))], None)
-    raise TypeError(f"buffer_ is a buffer, a list of (buffer, fraction) or a dict of buffers, got {type(buffer)}")
+    raise TypeError(f"buffer_ is a buffer, a list of (buffer, fraction) or a dict of buffers, got {type(buffer_)}")
 
 
 def _data_of(records: Any) -> Any:
@@ -219,8 +220,6 @@ def offline_data_saver(data_path: str, data_type: str = "hdf5") -> Callable[[Onl
         data_path: the file, usually ``expert.pkl``; for ``hdf5`` ``<path without .pkl>_demos.hdf5``.
         data_type: ``naive`` or ``hdf5`` (extra ``offline``).
     """
-    from ding.utils.data import offline_data_save_type
-
     collected: list[Any] = []
 
     def save(ctx: OnlineRLContext) -> None:

@@ -79,8 +79,9 @@ def her_data_enhancer(
 def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
     """Return a middleware that makes n-step transitions of ``ctx.trajectories``.
 
-    ``reward`` becomes ``[n]``, the rewards of the following steps of the episode, zero where there are none; ``next_obs``
-    and ``done`` become those of the last of these steps; ``value_gamma`` (``[1]``) is the discount of its value.
+    ``reward`` becomes ``[n]``, the rewards of the following steps of the episode, zero where there are none;
+    ``next_obs`` and ``done`` become those of the last of these steps; ``value_gamma`` (``[1]``) is the discount of its
+    value.
 
     Args:
         cfg: ``policy.nstep`` (n) and ``policy.discount_factor``.

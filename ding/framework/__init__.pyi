@@ -1,0 +1,12 @@
+from ding.framework._setup import ding_init as ding_init
+from ding.framework.context import Context as Context
+from ding.framework.context import OfflineRLContext as OfflineRLContext
+from ding.framework.context import OnlineRLContext as OnlineRLContext
+from ding.framework.event_loop import EventLoop as EventLoop
+from ding.framework.parallel import Parallel as Parallel
+from ding.framework.supervisor import Supervisor as Supervisor
+from ding.framework.task import Role as Role
+from ding.framework.task import Task as Task
+from ding.framework.task import VoidMiddleware as VoidMiddleware
+from ding.framework.task import enable_async as enable_async
+from ding.framework.task import task as task

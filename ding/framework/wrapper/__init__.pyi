@@ -1,0 +1,1 @@
+from ding.framework.wrapper.step_timer import StepTimer as StepTimer

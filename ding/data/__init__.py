@@ -13,9 +13,6 @@ The buffers and the names of torch and ``ding.utils.data`` are imported when the
 from ding.utils.exports import lazy_exports, register_lazily
 from ding.utils.registry_factory import BUFFER_REGISTRY
 
-# What shares files and memory between the processes of a task in the original API is not here yet.
-__getattr__, __dir__, __all__ = lazy_exports(
-    __name__, __file__, absent=r"(File)?(Model)?(Loader|Storage|StorageLoader)$|ShmBuffer(Container)?$"
-)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
 
 register_lazily(BUFFER_REGISTRY, "deque", "ding.data.buffer.deque_buffer_wrapper:DequeBufferWrapper")

@@ -13,6 +13,15 @@ from ding.data.env_batch import EnvBatch as EnvBatch
 from ding.data.env_batch import TimestepBatch as TimestepBatch
 from ding.data.env_batch import batched as batched
 from ding.data.env_batch import is_batched as is_batched
+from ding.data.model_loader import FileModelLoader as FileModelLoader
+from ding.data.model_loader import ModelLoader as ModelLoader
+from ding.data.shm_buffer import ShmBuffer as ShmBuffer
+from ding.data.shm_buffer import ShmBufferContainer as ShmBufferContainer
+from ding.data.storage.file import FileModelStorage as FileModelStorage
+from ding.data.storage.file import FileStorage as FileStorage
+from ding.data.storage.file import Storage as Storage
+from ding.data.storage_loader import FileStorageLoader as FileStorageLoader
+from ding.data.storage_loader import StorageLoader as StorageLoader
 from ding.data.trajectory_store import TrajectoryStore as TrajectoryStore
 from ding.data.transition_batch import TransitionBatch as TransitionBatch
 from ding.utils.data import create_dataset as create_dataset

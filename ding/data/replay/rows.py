@@ -14,8 +14,8 @@ from ding.data.safe_file import SafeFileError, read_tree, write_tree
 from ding.data.storage import (
     ElidedRows,
     ObjectStorage,
+    RowStorage,
     SavedRows,
-    Storage,
     StorageOptions,
     columns_of,
     is_elided,
@@ -36,7 +36,7 @@ class RowStore:
     def __init__(self, size: int, options: StorageOptions, turned: Callable[[], None] | None = None) -> None:
         self.size = size
         self.options = options
-        self.storage: Storage | None = None
+        self.storage: RowStorage | None = None
         self._turned = turned
 
     def write(self, start: int, rows: Rows, count: int, held: Callable[[], np.ndarray]) -> None:

@@ -5,9 +5,12 @@ from ding.data.storage._elided_rows import ElidedRows as ElidedRows
 from ding.data.storage._elided_rows import is_elided as is_elided
 from ding.data.storage._filled import filled_storage as filled_storage
 from ding.data.storage._saved_rows import SavedRows as SavedRows
-from ding.data.storage.base import Storage as Storage
+from ding.data.storage.base import RowStorage as RowStorage
 from ding.data.storage.column_storage import ColumnStorage as ColumnStorage
 from ding.data.storage.device_storage import DeviceStorage as DeviceStorage
+from ding.data.storage.file import FileModelStorage as FileModelStorage
+from ding.data.storage.file import FileStorage as FileStorage
+from ding.data.storage.file import Storage as Storage
 from ding.data.storage.mapped import MappedFiles as MappedFiles
 from ding.data.storage.object_storage import ObjectStorage as ObjectStorage
 from ding.data.storage.object_storage import copied_batch as copied_batch

@@ -7,7 +7,7 @@ from typing import Any
 
 from ding.data.columns import SchemaError, stack_rows
 from ding.data.storage._schema import Field, fields_of
-from ding.data.storage.base import Storage
+from ding.data.storage.base import RowStorage
 from ding.data.storage.column_storage import ColumnStorage
 from ding.data.storage.device_storage import DeviceStorage
 from ding.data.storage.mapped import MappedFiles
@@ -48,7 +48,7 @@ class StorageOptions:
             raise ValueError("storage.device cannot be combined with path, frame_stack or elide_next_obs=True")
 
 
-def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: StorageOptions) -> Storage:
+def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: StorageOptions) -> RowStorage:
     """Columns for rows of one schema, a list of objects for anything else.
 
     Args:

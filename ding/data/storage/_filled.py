@@ -10,7 +10,7 @@ from ding.data.columns import SchemaError, check_rows, row_list
 from ding.data.storage._choose import StorageOptions, make_storage
 from ding.data.storage._elided_rows import ElidedRows, is_elided
 from ding.data.storage._saved_rows import SavedRows
-from ding.data.storage.base import Storage
+from ding.data.storage.base import RowStorage
 from ding.data.storage.object_storage import ObjectStorage
 from ding.data.transition_batch import TransitionBatch
 
@@ -20,7 +20,7 @@ def filled_storage(
     positions: np.ndarray,
     capacity: int,
     options: StorageOptions,
-) -> "Storage | None":
+) -> "RowStorage | None":
     """A storage that holds the rows of a state where they were.
 
     Args:
@@ -48,7 +48,7 @@ def filled_storage(
     return storage
 
 
-def _filled_with_objects(rows: list[Any], positions: np.ndarray, capacity: int) -> Storage:
+def _filled_with_objects(rows: list[Any], positions: np.ndarray, capacity: int) -> RowStorage:
     """Rows that were kept as objects stay objects, even when those that are left have one schema."""
     _check_number(len(rows), len(positions))
     storage = ObjectStorage(capacity)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 
-class Storage(ABC):
+class RowStorage(ABC):
     """``capacity`` slots for rows, addressed by position.
 
     The caller runs the ring: it says where rows go and which positions hold something. Not thread-safe.

@@ -10,7 +10,7 @@ from ding.data._tree_codec import PickedRows
 from ding.data.storage._elided_rows import LAYOUT
 from ding.data.storage._frame_pool import ElidedPair
 from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, check_values, dig, nested
-from ding.data.storage.base import Storage
+from ding.data.storage.base import RowStorage
 from ding.data.storage.mapped import MappedFiles
 from ding.data.transition_batch import TransitionBatch
 
@@ -26,7 +26,7 @@ def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
-class ColumnStorage(Storage):
+class ColumnStorage(RowStorage):
     """One array per field; deduplicated observations are references to shared frames.
 
     A batch is read with one gather per field, and written with one slice assignment per field, two where it wraps

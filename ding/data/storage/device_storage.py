@@ -7,11 +7,11 @@ import torch
 
 from ding.data.columns import SchemaError, describe_leaf
 from ding.data.storage._schema import Field, check_paths, check_values, dig, fields_of, nested
-from ding.data.storage.base import Storage
+from ding.data.storage.base import RowStorage
 from ding.data.transition_batch import TransitionBatch
 
 
-class DeviceStorage(Storage):
+class DeviceStorage(RowStorage):
     """One tensor per field on a torch device; what is read stays there.
 
     Array fields (per-row numbers such as ``done``) are kept as tensors too, so a batch that is read consists of

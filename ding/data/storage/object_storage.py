@@ -6,11 +6,11 @@ import numpy as np
 import torch
 
 from ding.data.columns import Leaf, SchemaError, map_leaves
-from ding.data.storage.base import Storage
+from ding.data.storage.base import RowStorage
 from ding.data.transition_batch import TransitionBatch
 
 
-class ObjectStorage(Storage):
+class ObjectStorage(RowStorage):
     """A list of references.
 
     Reading gives shallow copies of dicts, of lists and the dicts in them, so that who adds or replaces keys of a sample

@@ -5,7 +5,14 @@ from ding.utils.data.collate_fn import timestep_collate as timestep_collate
 from ding.utils.data.collate_fn import ttorch_collate as ttorch_collate
 from ding.utils.data.dataloader import AsyncDataLoader as AsyncDataLoader
 from ding.utils.data.dataloader import LoaderError as LoaderError
+from ding.utils.data.dataset import BCODataset as BCODataset
+from ding.utils.data.dataset import D4RLDataset as D4RLDataset
+from ding.utils.data.dataset import D4RLTrajectoryDataset as D4RLTrajectoryDataset
+from ding.utils.data.dataset import DatasetStatistics as DatasetStatistics
+from ding.utils.data.dataset import HDF5Dataset as HDF5Dataset
 from ding.utils.data.dataset import NaiveRLDataset as NaiveRLDataset
+from ding.utils.data.dataset import PCDataset as PCDataset
 from ding.utils.data.dataset import create_dataset as create_dataset
+from ding.utils.data.dataset import hdf5_save as hdf5_save
 from ding.utils.data.dataset import naive_save as naive_save
 from ding.utils.data.dataset import offline_data_save_type as offline_data_save_type

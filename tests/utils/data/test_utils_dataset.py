@@ -1,0 +1,214 @@
+"""Data sets for offline training."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from easydict import EasyDict
+
+from ding.utils import MissingExtraError
+from ding.utils.data import (
+    BCODataset,
+    D4RLDataset,
+    D4RLTrajectoryDataset,
+    HDF5Dataset,
+    NaiveRLDataset,
+    PCDataset,
+    create_dataset,
+    naive_save,
+    offline_data_save_type,
+)
+
+
+def config(path: object, data_type: str = "hdf5", **sections: object) -> EasyDict:
+    return EasyDict(policy={"collect": {"data_type": data_type, "data_path": str(path)}}, **sections)
+
+
+def transitions(dones: list[bool], action_dtype: torch.dtype = torch.int64) -> list[dict]:
+    """Item i has obs (i, 0), action i and reward 1."""
+    return [
+        {
+            "obs": torch.tensor([float(i), 0.0]),
+            "next_obs": torch.tensor([float(i + 1), 0.0]),
+            "action": torch.tensor([i], dtype=action_dtype),
+            "reward": torch.ones(1),
+            "done": done,
+            "collect_iter": 0,
+        }
+        for i, done in enumerate(dones)
+    ]
+
+
+@pytest.fixture
+def h5py():
+    return pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+
+
+def saved(tmp_path, rows: list[dict]) -> str:
+    offline_data_save_type(rows, str(tmp_path / "demo.pkl"), "hdf5")
+    return str(tmp_path / "demo_demos.hdf5")
+
+
+def test_hdf5_has_one_array_per_key(tmp_path, h5py) -> None:
+    path = saved(tmp_path, transitions([False, True]))
+    with h5py.File(path) as file:
+        shapes = {key: (array.shape, str(array.dtype)) for key, array in file.items()}
+    assert shapes == {
+        "obs": ((2, 2), "float32"),
+        "next_obs": ((2, 2), "float32"),
+        "action": ((2, 1), "int64"),
+        "reward": ((2, 1), "float32"),
+        "done": ((2,), "bool"),
+    }
+    dataset = create_dataset(config(path))
+    assert isinstance(dataset, HDF5Dataset)
+    assert len(dataset) == 2
+    item = dataset[1]
+    assert item["obs"].tolist() == [1.0, 0.0]
+    assert item["done"]
+    assert dataset.statistics.action_bounds is None
+
+
+def test_arrays_are_saved_like_tensors(tmp_path, h5py) -> None:
+    rows = [{key: np.asarray(value) for key, value in row.items()} for row in transitions([False])]
+    assert HDF5Dataset(config(saved(tmp_path, rows)))[0]["obs"].tolist() == [0.0, 0.0]
+
+
+def test_statistics_of_continuous_actions(tmp_path, h5py) -> None:
+    rows = transitions([False] * 5, torch.float32)
+    norm = {"norm_obs": {"use_norm": True, "offline_stats": {"use_offline_stats": True}}}
+    dataset = HDF5Dataset(config(saved(tmp_path, rows), env=norm))
+    # Actions 0 to 4, widened by 5 % of 4 on both sides.
+    np.testing.assert_allclose(dataset.action_bounds, [[-0.2], [4.2]], rtol=1e-6)
+    np.testing.assert_allclose(dataset.mean, [2.0, 0.0])
+    np.testing.assert_allclose(dataset.std, [np.sqrt(2) + 1e-3, 1e-3], rtol=1e-6)
+    np.testing.assert_allclose(dataset[4]["obs"][0], 2 / (np.sqrt(2) + 1e-3), rtol=1e-6)
+    plain = HDF5Dataset(config(saved(tmp_path, rows), env={"norm_obs": {"use_norm": False}}))
+    assert plain[4]["obs"].tolist() == [4.0, 0.0]
+
+
+def test_windows_stay_within_episodes(tmp_path, h5py) -> None:
+    # Episodes of 3, 1 and (cut) 2 steps; windows of 2.
+    path = saved(tmp_path, transitions([False, False, True, True, False, False]))
+    dataset = create_dataset(config(path, dataset={"context_len": 2}))
+    assert len(dataset) == 4
+    times, states, actions, togo, mask = zip(*(dataset[i] for i in range(4)))
+    assert [one.tolist() for one in times] == [[0, 1], [1, 2], [0, 0], [0, 1]]
+    assert [one[:, 0].tolist() for one in states] == [[0, 1], [1, 2], [3, 0], [4, 5]]
+    assert [one.shape for one in actions] == [(2, 1)] * 4
+    assert [one.tolist() for one in togo] == [[3, 2], [2, 1], [1, 0], [2, 1]]
+    assert [one.tolist() for one in mask] == [[1, 1], [1, 1], [1, 0], [1, 1]]
+
+
+def test_what_hdf5_cannot_hold_is_named(tmp_path, h5py) -> None:
+    ragged = transitions([False, False])
+    ragged[1]["obs"] = torch.zeros(3)
+    with pytest.raises(TypeError, match="'obs' has several"):
+        saved(tmp_path, ragged)
+    nested = transitions([False])
+    nested[0]["obs"] = {"a": torch.zeros(1)}
+    with pytest.raises(TypeError, match="data_type='naive'"):
+        saved(tmp_path, nested)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ding\[hdf5\]'"):
+        HDF5Dataset(config(tmp_path / "x.hdf5"))
+
+
+def test_a_missing_file_is_named(tmp_path, h5py) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no data file .*x\.hdf5"):
+        HDF5Dataset(config(tmp_path / "x.hdf5"))
+
+
+def d4rl_file(h5py, path, timeouts: bool = True) -> None:
+    """Two episodes: steps 0 to 2 (time limit), 3 and 4 (terminal), and a cut one of step 5."""
+    with h5py.File(path, "w") as file:
+        file["observations"] = np.arange(6, dtype=np.float64).reshape(6, 1)
+        file["actions"] = np.linspace(-1, 1, 6).reshape(6, 1)
+        file["rewards"] = np.ones(6)
+        file["terminals"] = np.array([0, 0, 0, 0, 1, 0], bool)
+        if timeouts:
+            file["timeouts"] = np.array([0, 0, 1, 0, 0, 0], bool)
+        file["infos/qpos"] = np.zeros((6, 1))
+
+
+def test_d4rl_transitions(tmp_path, h5py) -> None:
+    d4rl_file(h5py, tmp_path / "hopper_medium_expert-v2.hdf5")
+    dataset = D4RLDataset(config(tmp_path, "d4rl", env={"env_id": "hopper-medium-expert-v2"}))
+    assert dataset.data["obs"][:, 0].tolist() == [0, 1, 3, 4]
+    assert dataset.data["next_obs"][:, 0].tolist() == [1, 2, 4, 5]
+    item = dataset[3]
+    assert item["reward"].shape == ()
+    assert isinstance(item["obs"], torch.Tensor)
+    assert item["done"]
+    assert dataset.action_bounds.tolist()[0] == [-1.0]
+    with pytest.raises(FileNotFoundError, match=r"walker2d_medium-v2\.hdf5"):
+        D4RLDataset(config(tmp_path, "d4rl", env={"env_id": "walker2d-medium-v2"}))
+    with pytest.raises(FileNotFoundError, match=r"env\.env_id"):
+        D4RLDataset(config(tmp_path, "d4rl"))
+
+
+def test_d4rl_trajectories(tmp_path, h5py) -> None:
+    path = tmp_path / "d.hdf5"
+    d4rl_file(h5py, path)
+    window = {"data_dir_prefix": str(path), "rtg_scale": 2, "context_len": 2, "env_type": "mujoco"}
+    dataset = create_dataset(config("", "d4rl_trajectory", dataset=window))
+    assert isinstance(dataset, D4RLTrajectoryDataset)
+    assert [len(one["rewards"]) for one in dataset.trajectories] == [3, 2, 1]
+    starts = {int(dataset[0][0][0]) for _ in range(50)}
+    assert starts == {0, 1}
+    _times, states, actions, togo, mask = dataset[2]
+    assert [tuple(one.shape) for one in (states, actions, togo, mask)] == [(2, 1), (2, 1), (2,), (2,)]
+    assert (togo.tolist(), mask.tolist()) == ([0.5, 0.0], [1, 0])
+    mean, std = dataset.get_state_stats()
+    np.testing.assert_allclose([mean[0], std[0]], [2.5, np.arange(6).std() + 1e-6], rtol=1e-6)
+
+
+def test_d4rl_without_timeouts_is_cut_after_1000_steps(tmp_path, h5py) -> None:
+    path = tmp_path / "d.hdf5"
+    with h5py.File(path, "w") as file:
+        for key in ("observations", "actions"):
+            file[key] = np.zeros((2500, 1))
+        file["rewards"] = np.zeros(2500)
+        file["terminals"] = np.zeros(2500, bool)
+    window = {"data_dir_prefix": str(path), "rtg_scale": 1, "context_len": 2}
+    dataset = create_dataset(config("", "d4rl_trajectory", dataset=window))
+    assert [len(one["rewards"]) for one in dataset.trajectories] == [1000, 1000, 500]
+
+
+def test_trajectories_in_a_safe_file(tmp_path) -> None:
+    path = str(tmp_path / "trajectories")
+    episode = {"observations": np.ones((2, 1)), "actions": np.ones((2, 1)), "rewards": np.ones(2)}
+    naive_save([episode], path)
+    window = {"data_dir_prefix": path, "rtg_scale": 1, "context_len": 2}
+    assert len(create_dataset(config("", "d4rl_trajectory", dataset=window))) == 1
+    with pytest.raises(NotImplementedError, match="no Atari logs"):
+        create_dataset(config("", "d4rl_trajectory", dataset={**window, "env_type": "atari"}))
+
+
+def test_no_pickle_is_read(tmp_path) -> None:
+    path = tmp_path / "data.pkl"
+    path.write_bytes(pickle.dumps([EasyDict(a=1)], protocol=2))
+    with pytest.raises(pickle.UnpicklingError):
+        NaiveRLDataset(str(path))
+
+
+def test_a_slice_of_transitions_is_a_list() -> None:
+    assert NaiveRLDataset([1, 2, 3])[1:] == [2, 3]
+
+
+def test_data_sets_in_memory() -> None:
+    arrays = {"obs": np.arange(3), "action": np.arange(3)}
+    dataset = create_dataset(config("", "bco"), data=arrays)
+    assert isinstance(dataset, BCODataset)
+    assert dataset[2] == {"obs": 2, "action": 2}
+    assert dataset.obs is arrays["obs"]
+    assert PCDataset((np.arange(2), np.arange(2), np.arange(2)))[1] == {"obs": 1, "bfs_in": 1, "bfs_out": 1}
+    with pytest.raises(ValueError, match="got None"):
+        BCODataset()
+    with pytest.raises(ValueError, match="one length"):
+        BCODataset({"obs": np.arange(2), "action": np.arange(3)})

@@ -161,11 +161,11 @@ class HDF5Dataset(ColumnDataset):
         self._episodes: list[Arrays] = []
         self._windows: list[tuple[int, int]] = []
         if self.context_len > 0:
-            columns = self._columns
-            rewards = columns["reward"].reshape(self._count, -1)[:, 0]
-            steps = {"states": columns["obs"].reshape(self._count, -1), "actions": columns["action"], "rewards": rewards}
+            obs, action, reward, done = (self._columns[key] for key in ("obs", "action", "reward", "done"))
+            states, rewards = obs.reshape(self._count, -1), reward.reshape(self._count, -1)[:, 0]
+            steps = {"states": states, "actions": action, "rewards": rewards}
             scale = float(window.get("rtg_scale", 1))
-            self._episodes = [_with_returns_to_go(one, scale) for one in split_episodes(steps, columns["done"])]
+            self._episodes = [_with_returns_to_go(one, scale) for one in split_episodes(steps, done)]
             for number, episode in enumerate(self._episodes):
                 starts = max(1, len(episode["rewards"]) - self.context_len + 1)
                 self._windows += [(number, start) for start in range(starts)]

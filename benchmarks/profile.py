@@ -33,7 +33,7 @@ STAGES: tuple[tuple[str, str], ...] = (
     ("push", r"(replay_buffer/|data/storage/|data/buffer/)"),
     (
         "transition",
-        r"(data/trajectory_store|rollout/|worker/collector/|data/transition_batch|data/columns|_process_transition)",
+        r"(rollout/|worker/collector/|data/transition_batch|data/columns|_process_transition)",
     ),
     ("env", r"(ding/envs/|gymnasium/|data/env_batch)"),
     ("forward", r"(ding/model/|policy/|torch/nn|_C\._nn|torch_utils/network)"),

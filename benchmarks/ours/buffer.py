@@ -74,7 +74,7 @@ def as_batch(rows: Rows) -> Any:
     """
     if not OWN:
         return as_dicts(rows)
-    from ding.data import TrajectoryStore
+    from ding.rollout import TrajectoryStore
 
     store, env_ids = TrajectoryStore(ENVS, rows_as_tensors=True), np.arange(ENVS)
     columns = {**tensors(rows), "done": rows.done.copy()}

@@ -3,11 +3,11 @@
 ==============  ======================================================================================================
 module          what it has
 ==============  ======================================================================================================
-``stepper``     :class:`VectorStepper`: one vector step, each timestep joined to the observation that caused it
-``players``     :class:`Game`: how an environment is split among several players
-``segments``    :class:`Segments`: steps grow into trajectory segments, segments become training samples
-``episodes``    :class:`EpisodeRecord`: counts, durations and returns of episodes, over all ranks
-``rollout``     :class:`Rollout`: the four of them moved together, for collectors
+``players``     :class:`Game`: how an environment is split among several players, and what each sees
+``rollout``     :class:`VectorStepper`: one vector step, each timestep joined to the observation that caused it;
+                :class:`Rollout`: the stepper and the record moved together, for collectors
+``record``      :class:`Segments`: steps grow into trajectory segments, segments become training samples;
+                :class:`EpisodeRecord`: counts, durations and returns of episodes, over all ranks
 ``evaluation``  :class:`EvaluationRunner`: plays a fixed number of episodes per environment, for evaluators
 ==============  ======================================================================================================
 

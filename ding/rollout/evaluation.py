@@ -5,6 +5,8 @@ Exceptions::
     EvaluationError (RuntimeError)    an evaluation that cannot come to an end
 """
 
+import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,9 +14,9 @@ import numpy as np
 import torch
 
 from ding.data.roles import EnvManager, EvalMode
-from ding.rollout.episodes import Return, scalar
-from ding.rollout.players import Game
-from ding.rollout.stepper import VectorStepper, drop_abnormal, select
+from ding.rollout.players import Game, Return, scalar, select
+from ding.rollout.record import ratio
+from ding.rollout.rollout import VectorStepper, drop_abnormal
 
 # Broken episodes of one env in a row after which the evaluation gives up instead of going on for ever.
 MAX_ABNORMAL_IN_A_ROW = 100
@@ -22,6 +24,29 @@ MAX_ABNORMAL_IN_A_ROW = 100
 
 class EvaluationError(RuntimeError):
     """An evaluation that cannot come to an end."""
+
+
+class ReturnStatistics:
+    """Mean and deviation of all returns, and the last ``kept`` of them: an endless task must not keep each."""
+
+    def __init__(self, kept: int = 10_000) -> None:
+        self.count = 0
+        self.mean = 0.0
+        self.last: deque[float] = deque(maxlen=kept)
+        self._squares = 0.0
+
+    def add(self, value: float) -> None:
+        """Count a return, by Welford's rule."""
+        self.count += 1
+        deviation = value - self.mean
+        self.mean += deviation / self.count
+        self._squares += deviation * (value - self.mean)
+        self.last.append(value)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation; 0 without returns."""
+        return math.sqrt(ratio(self._squares, self.count))
 
 
 class VectorEvalMonitor:

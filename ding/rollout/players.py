@@ -1,15 +1,33 @@
-"""Who plays: one policy alone, or one per player of a game, each of which sees its part of the environment."""
+"""Who plays, one policy alone or one per player of a game, and what each sees of a vector step."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import torch
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.roles import ByEnv, CollectMode, EvalMode
 from ding.torch_utils import to_ndarray
 
+Return: TypeAlias = float | Sequence[float] | np.ndarray | torch.Tensor
+"""The return of an episode as an env reports it; of a game it may be one for all players, which is indexed by them."""
+
 Mode = TypeVar("Mode", CollectMode, EvalMode)
+
+
+class VectorStep(NamedTuple):
+    """A vector step as one player sees it; all three have the same N env ids in the same order."""
+
+    obs: ByEnv
+    output: ByEnv
+    timesteps: TimestepBatch
+
+    def take(self, positions: np.ndarray) -> "VectorStep":
+        """The rows at these positions (int64 ``[M]``, ascending)."""
+        timesteps = self.timesteps.take(positions)
+        kept = set(timesteps.env_ids.tolist())
+        return VectorStep(select(self.obs, kept), select(self.output, kept), timesteps)
 
 
 class Game:
@@ -68,3 +86,37 @@ def as_policies(policy: "Mode | Sequence[Mode]") -> list[Mode]:
     if isinstance(policy, (list, tuple)) and not hasattr(policy, "forward"):
         return list(policy)
     return [policy]  # type: ignore[list-item]
+
+
+def select(mapping: ByEnv, env_ids: set[int]) -> ByEnv:
+    """The part of a mapping that belongs to these environments."""
+    if not isinstance(mapping, EnvBatch):
+        return {env_id: value for env_id, value in mapping.items() if env_id in env_ids}
+    positions = [i for i, env_id in enumerate(mapping.env_ids.tolist()) if env_id in env_ids]
+    return mapping if len(positions) == len(mapping) else mapping.take(np.array(positions, dtype=np.int64))
+
+
+def episode_return(info: object, env_id: int) -> Return:
+    """``info['eval_episode_return']`` of a finished episode.
+
+    Raises:
+        KeyError: the env did not report it.
+    """
+    if not isinstance(info, Mapping) or "eval_episode_return" not in info:
+        raise KeyError(
+            f"env {env_id} ended an episode without info['eval_episode_return']: "
+            "add the wrapper EvalEpisodeReturnWrapper ('eval_episode_return'), or set it in the step of the env"
+        )
+    return info["eval_episode_return"]
+
+
+def scalar(value: Return) -> float:
+    """A Python number out of a number, an array or a tensor with one element."""
+    return float(value.item() if isinstance(value, (np.ndarray, torch.Tensor)) else value)  # type: ignore[arg-type]
+
+
+def own_return(value: Return, player: int) -> Return:
+    """A player's part of a return that may be one for all players."""
+    if isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0:
+        return value
+    return value[player if len(value) > 1 else 0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ding.rollout import EpisodeRecord, ReturnStatistics, episode_return
-from ding.rollout import episodes as episodes_module
+from ding.rollout import record as record_module
 
 BOTH, SECOND = np.array([0, 1]), np.array([1])
 
@@ -85,9 +85,9 @@ def test_a_state_is_taken_up() -> None:
 
 
 def test_totals_are_those_of_all_ranks(monkeypatch) -> None:
-    monkeypatch.setattr(episodes_module, "get_world_size", lambda: 2)
+    monkeypatch.setattr(record_module, "get_world_size", lambda: 2)
     # The other rank has counted twice as much.
-    monkeypatch.setattr(episodes_module, "allreduce_data", lambda value, op: 3 * value)
+    monkeypatch.setattr(record_module, "allreduce_data", lambda value, op: 3 * value)
     episodes = EpisodeRecord(1)
     for expected in (6, 12):
         episodes.step(np.array([0]), 1.0)

@@ -19,7 +19,7 @@ from ding.data import SchemaError, TransitionBatch
 from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples, StateDict
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.rollout import INF, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
-from ding.rollout.episodes import ratio
+from ding.rollout.record import ratio
 from ding.utils.compression_helper import get_data_compressor
 from ding.worker.collector._policy_feed import PolicyFeed
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector

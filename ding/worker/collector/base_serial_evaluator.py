@@ -9,7 +9,7 @@ from easydict import EasyDict
 
 from ding.data.roles import EnvManager, EvalMode, StateDict, Writer
 from ding.rollout import VectorEvalMonitor, as_policies, v1_interface
-from ding.rollout.episodes import ratio, spread
+from ding.rollout.record import ratio, spread
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, Configurable, broadcast_object_list, get_world_size
 from ding.worker._component import InstanceLog, build_by_type, class_by_type, required_key
 

@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ding.data import TransitionBatch
 from ding.data.roles import Samples
-from ding.rollout.segments import INF, joined
+from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, one_time_warning
 from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, target_of
 
@@ -93,9 +94,17 @@ class SampleSerialCollector(SerialCollector):
         self._report(train_iter)
         if self._on_policy:
             rollout.forget_segments()
-        samples = parts[0] if len(parts) == 1 else joined(parts)
+        samples = parts[0] if len(parts) == 1 else _joined(parts)
         if missing < 0 and drop_extra:
             if self._keep_surplus:
                 self._surplus = samples[n_sample:]
             samples = samples[:n_sample]
         return samples
+
+
+def _joined(parts: list[Samples]) -> Samples:
+    """One sequence of all samples; a ``TransitionBatch`` where all parts are."""
+    batches = [part for part in parts if isinstance(part, TransitionBatch)]
+    if parts and len(batches) == len(parts):
+        return TransitionBatch.concat(batches)
+    return [sample for part in parts for sample in part]

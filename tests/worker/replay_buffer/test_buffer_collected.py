@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from easydict import EasyDict
 
-from ding.data import TrajectoryStore
+from ding.rollout import TrajectoryStore
 from ding.worker import create_buffer
 
 IDS = np.arange(2)

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ding.data import SchemaError, TrajectoryStore
+from ding.data import SchemaError
+from ding.rollout import TrajectoryStore
 
 
 def step(env_ids: np.ndarray, t: int) -> dict:

@@ -1,0 +1,487 @@
+"""The record of a rollout: what is kept of the steps. They grow into trajectory segments, which become training
+samples, and the episodes that they belong to are counted.
+
+=================  ==================================================================================================
+term               meaning
+=================  ==================================================================================================
+env step           one step of one environment whose timestep was not abnormal
+segment            consecutive steps of one environment; ends with its episode, or when it is long enough
+train sample       what ``get_train_sample`` makes of a segment; it belongs to the episode of the segment
+episode            ends with ``done``; one that ends with an abnormal step is dropped, its steps stay counted
+duration           seconds spent on the steps of finished episodes, each vector step shared out among its environments
+total              over all ranks of a distributed run, as of the last :meth:`EpisodeRecord.sync`
+=================  ==================================================================================================
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from ding.data import EnvBatch, SchemaError, TransitionBatch, is_batched
+from ding.data.columns import Columns, concat, take
+from ding.data.roles import CollectMode, Samples, StateDict, Transition
+from ding.rollout.players import VectorStep
+from ding.torch_utils import to_tensor
+from ding.utils import allreduce_data, get_world_size
+
+INF = float("inf")
+
+# The only field of a store whose rows are the transition dicts of a policy that does not work on columns.
+_ROW = "transition"
+_NO_SEGMENTS = np.zeros(0, dtype=np.int64)
+
+# Key of a total in a state dict and in a summary -> attribute of the record.
+_TOTALS = {
+    "total_envstep_count": "envstep",
+    "total_episode_count": "episode_count",
+    "total_train_sample_count": "train_sample_count",
+    "total_duration": "duration_s",
+}
+
+Episode: TypeAlias = dict[str, Any]
+"""``time`` (seconds), ``step`` and ``train_sample``, and the returns: ``reward``, or ``reward<player>`` of a game."""
+
+_Rows: TypeAlias = tuple[dict[str, Columns], np.ndarray]
+
+
+class Taken(NamedTuple):
+    """Training samples of S finished segments, one segment after the other."""
+
+    samples: Samples
+    num_samples: np.ndarray
+    """int64 ``[S]``, samples per segment."""
+    num_steps: np.ndarray
+    """int64 ``[S]``, steps per segment."""
+
+
+class Segments:
+    """The trajectory segments of one player: one that grows per environment, and the finished ones that wait.
+
+    With a batched ``process_transition`` the steps are columns. Without, the policy is called once per environment and
+    step, and a segment is a list of transition dicts. Segments finish one by one, as the episodes of their
+    environments end, but a batched ``get_train_sample`` is called once for all of them.
+
+    Args:
+        env_num: number of environments; their ids are ``0 .. env_num - 1``.
+        policy: whose steps these are.
+        length: steps after which a segment ends, if its episode does not end before.
+        copies: the observations are copies, so ``next_obs`` of a row form transition stays an object of its own.
+    """
+
+    def __init__(self, env_num: int, policy: CollectMode, length: float = INF, copies: bool = False) -> None:
+        self._env_num = env_num
+        self._policy = policy
+        self._copies = copies
+        self._in_columns = is_batched(policy.process_transition)
+        self._batched_samples = self._in_columns and is_batched(policy.get_train_sample)
+        self._store = TrajectoryStore(env_num, rows_as_tensors=self._in_columns)
+        # The most samples that a step has given so far, if that was more than one.
+        self._samples_per_step = 1.0
+        self.length = length
+
+    def take_over(self, previous: "Segments") -> bool:
+        """Go on with the segments that another policy began, where both work on columns or neither does."""
+        fits = previous._in_columns == self._in_columns and previous._env_num == self._env_num
+        if fits:
+            self._store = previous._store
+        return fits
+
+    @property
+    def samples_waiting(self) -> float:
+        """The number of samples that :meth:`take_samples` would return; where that is not known yet, no less."""
+        steps = self._store.finished_steps
+        # What is made segment by segment is made as soon as there is one.
+        return steps * self._samples_per_step if self._batched_samples or not steps else INF
+
+    def record(self, step: VectorStep, extra: dict[str, Any]) -> np.ndarray:
+        """Add a vector step, and finish the segments that end with it: by their length, or with their episode.
+
+        Args:
+            step: the step of N environments.
+            extra: fields that every transition gets; a list or array has one value per environment id.
+
+        Returns:
+            The ids of the environments whose segments ended (int64 ``[S]``); they wait for :meth:`take_samples` or
+            :meth:`take_segments`, in this order.
+
+        Raises:
+            SchemaError: a batched ``process_transition`` returns something else than a dict of columns.
+        """
+        env_ids, done = step.timesteps.env_ids, step.timesteps.done
+        store = self._store
+        store.append(env_ids, self._columns(step, extra) if self._in_columns else self._rows(step, extra))
+        # More than the length, where a policy with longer segments began them.
+        ended = done | (store.counts[env_ids] >= self.length)
+        num_ended = np.count_nonzero(ended)
+        if not num_ended:
+            return _NO_SEGMENTS
+        if num_ended < len(env_ids):
+            env_ids = env_ids[ended]
+        store.finish(env_ids)
+        return env_ids
+
+    def take_samples(self) -> Taken:
+        """Take the finished segments out as training samples."""
+        batch = self._store.take_finished()
+        steps = batch.lengths
+        if steps is None:
+            return Taken([], _NO_SEGMENTS, _NO_SEGMENTS)
+        if self._batched_samples:
+            samples = self._policy.get_train_sample(batch)
+            self._samples_per_step = max(self._samples_per_step, len(samples) / len(batch))
+            num_samples = samples.lengths if isinstance(samples, TransitionBatch) else None
+            if num_samples is None or len(num_samples) != len(steps):
+                # Exact where no step was lost.
+                num_samples = np.diff(np.cumsum(steps) * len(samples) // len(batch), prepend=0)
+            return Taken(samples, num_samples, steps)
+        made = [self._policy.get_train_sample(segment) for segment in self._split(batch, as_rows=True)]
+        num_samples = np.array([len(samples) for samples in made], dtype=np.int64)
+        return Taken(list(itertools.chain.from_iterable(made)), num_samples, steps)
+
+    def take_segments(self) -> list[Samples]:
+        """Take the finished segments out as they are: each a list of transitions, or a ``TransitionBatch``."""
+        return self._split(self._store.take_finished(), as_rows=False)
+
+    def clear(self, env_ids: "np.ndarray | None" = None) -> None:
+        """Forget the growing segments of these environments (``None``: everything)."""
+        self._store.clear(env_ids)
+
+    def _columns(self, step: VectorStep, extra: dict[str, Any]) -> dict[str, Any]:
+        timesteps = step.timesteps
+        obs = step.obs if isinstance(step.obs, EnvBatch) else EnvBatch.from_dict(step.obs)
+        output = step.output if isinstance(step.output, EnvBatch) else EnvBatch.from_dict(step.output)
+        columns = self._policy.process_transition(obs.columns, output.columns, timesteps)
+        if not isinstance(columns, dict):
+            raise SchemaError(f"process_transition must return a dict of columns, found {type(columns).__name__}")
+        columns, env_ids = dict(columns), timesteps.env_ids
+        for key, value in extra.items():
+            by_env = isinstance(value, (list, np.ndarray))
+            columns[key] = np.asarray(value)[env_ids] if by_env else np.full(len(env_ids), value)
+        return columns
+
+    def _rows(self, step: VectorStep, extra: dict[str, Any]) -> dict[str, Any]:
+        obs = step.obs.to_dict() if isinstance(step.obs, EnvBatch) else step.obs
+        output = step.output.to_dict() if isinstance(step.output, EnvBatch) else step.output
+        transitions = []
+        for env_id, timestep in step.timesteps.items():
+            transition = self._policy.process_transition(obs[env_id], output[env_id], timestep)
+            for key, value in extra.items():
+                transition[key] = value[env_id] if isinstance(value, (list, np.ndarray)) else value
+            transitions.append(transition)
+        return {_ROW: transitions}
+
+    def _split(self, batch: TransitionBatch, as_rows: bool) -> list[Samples]:
+        """The segments of a batch; their columns are slices of its columns."""
+        if not len(batch):
+            return []
+        ends = np.cumsum(batch.segment_lengths()).tolist()
+        bounds = list(zip([0, *ends[:-1]], ends))
+        if not self._in_columns:
+            transitions = batch.columns[_ROW]
+            return [
+                to_tensor_transitions(transitions[start:end], shallow_copy_next_obs=not self._copies)
+                for start, end in bounds
+            ]
+        segments = [TransitionBatch.unchecked(batch[start:end].columns, end - start) for start, end in bounds]
+        return [segment.rows() for segment in segments] if as_rows else list(segments)
+
+
+class TrajectoryStore:
+    """One growing trajectory segment per environment, and the finished ones until they are taken.
+
+    The vector steps are kept as they came, not copied, and joined when segments are taken, which is best done with many
+    at a time. Each row carries the number of its segment, so that any set of segments is picked with one sort. So a row
+    is copied twice at most, and a single step whose segments all end with it leaves as it came.
+
+    Args:
+        env_num: number of environments; their ids are ``0 .. env_num - 1``.
+        rows_as_tensors: arrays with a row shape leave as tensors (float64 as float32); scalar columns stay arrays.
+
+    Attributes:
+        counts: int64 ``[env_num]``, steps of the growing segment of each environment. Do not write.
+        finished_steps: steps of the segments that :meth:`take_finished` would return.
+    """
+
+    def __init__(self, env_num: int, rows_as_tensors: bool = False) -> None:
+        if env_num < 1:
+            raise ValueError(f"env_num must be positive, found {env_num}")
+        self._env_num = env_num
+        self._rows_as_tensors = rows_as_tensors
+        # The steps since the last time that segments were taken, and what was joined of those before; beside each the
+        # numbers of the segments of its rows, -1 for rows that were taken or dropped.
+        self._steps: list[_Rows] = []
+        self._chunks: list[_Rows] = []
+        # Numbers of the finished segments, of the growing one of each environment, and the next number.
+        self._finished: list[np.ndarray] = []
+        self._growing = np.arange(env_num, dtype=np.int64)
+        self._next = env_num
+        self.counts = np.zeros(env_num, dtype=np.int64)
+        self.finished_steps = 0
+
+    def append(self, env_ids: np.ndarray, columns: dict[str, Columns]) -> None:
+        """Add one step of the environments ``env_ids`` (int64 ``[N]``, distinct) from columns with N rows each.
+
+        The columns belong to the store from now on.
+        """
+        self._steps.append((columns, self._growing[env_ids]))
+        self.counts[slice(None) if len(env_ids) == self._env_num else env_ids] += 1
+
+    def finish(self, env_ids: np.ndarray) -> None:
+        """End the growing segments of these environments: they wait, in this order, for :meth:`take_finished`."""
+        self.finished_steps += int(np.add.reduce(self.counts[env_ids]))
+        self._finished.append(self._growing[env_ids])
+        self._begin(env_ids)
+
+    def take_finished(self) -> TransitionBatch:
+        """Take the finished segments out, concatenated in the order in which they were finished, with their
+        ``lengths``; empty segments are left out.
+
+        Raises:
+            SchemaError: the steps differ in fields, dtypes or row shapes; the message names the field. Growing
+                segments are lost then, too.
+        """
+        total, parts = self.finished_steps, self._finished
+        self._finished, self.finished_steps = [], 0
+        if not total:
+            return TransitionBatch.from_rows([])
+        finished = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if not self._chunks and len(self._steps) == 1 and np.array_equal(self._steps[0][1], finished):
+            # The only step that there is, and all segments end with it.
+            columns, lengths, self._steps = self._steps[0][0], np.ones(total, dtype=np.int64), []
+        else:
+            try:
+                columns, lengths = self._picked(finished)
+            except SchemaError:
+                self.clear()
+                raise
+        if self._rows_as_tensors:
+            columns = as_tensors(columns)
+        return TransitionBatch.unchecked(columns, total, lengths)
+
+    def _picked(self, finished: np.ndarray) -> tuple[dict[str, Columns], np.ndarray]:
+        """Take out the rows of finished segments, in their order, with the lengths of these segments."""
+        if self._steps:
+            steps, self._steps = self._steps, []
+            self._chunks.append((self._joined([step for step, _ in steps]), np.concatenate([ids for _, ids in steps])))
+        # Of each segment its place in the order of the finished ones; -1 for all others, and behind the last one for
+        # rows of older segments.
+        first = int(finished.min())
+        place = np.full(self._next - first + 1, -1, dtype=np.int64)
+        place[finished - first] = np.arange(len(finished))
+        picked, places = [], []
+        for columns, rows in self._chunks:
+            of_rows = place[np.maximum(rows - first, -1)]
+            here = np.flatnonzero(of_rows >= 0)
+            if len(here):
+                picked.append(columns if len(here) == len(rows) else _taken(columns, here))
+                places.append(of_rows[here])
+                rows[here] = -1
+        self._chunks = [chunk for chunk in self._chunks if (chunk[1] >= 0).any()]
+        in_order = np.concatenate(places)
+        lengths = np.bincount(in_order)
+        return _taken(self._joined(picked), in_order.argsort(kind="stable")), lengths[lengths > 0]
+
+    def clear(self, env_ids: "np.ndarray | None" = None) -> None:
+        """Forget the growing segments of these environments (``None``: everything, finished segments too)."""
+        if env_ids is None:
+            self._steps, self._chunks, self._finished, self.finished_steps = [], [], [], 0
+            self._begin(np.arange(self._env_num))
+            return
+        for _, rows in (*self._steps, *self._chunks):
+            rows[np.isin(rows, self._growing[env_ids])] = -1
+        self._steps = [step for step in self._steps if (step[1] >= 0).any()]
+        self._begin(env_ids)
+
+    def _begin(self, env_ids: np.ndarray) -> None:
+        """Begin new segments in these environments."""
+        self._growing[env_ids] = np.arange(self._next, self._next + len(env_ids))
+        self._next += len(env_ids)
+        self.counts[env_ids] = 0
+
+    def _joined(self, parts: list[dict[str, Columns]]) -> dict[str, Columns]:
+        if len(parts) == 1:
+            return parts[0]
+        try:
+            return concat(parts)  # type: ignore[return-value]
+        except SchemaError:
+            if not self._rows_as_tensors:
+                raise
+            # An env may give doubles at a reset and floats at its steps.
+            return concat([as_tensors(part) for part in parts])  # type: ignore[return-value]
+
+
+class EpisodeRecord:
+    """Counts and returns of episodes.
+
+    Args:
+        env_num: number of environments; their ids are ``0 .. env_num - 1``.
+
+    Attributes:
+        envstep, episode_count, train_sample_count: totals, see above.
+        duration_s: total duration of the finished episodes.
+        finished: the finished episodes that nobody has reported yet, in the order in which they ended.
+        numbers: int64 ``[env_num]``, episodes that each environment has ended or dropped.
+        steps: int64 ``[env_num]``, steps of the running episodes.
+        running: the running episodes; they get their returns, steps and seconds when they end.
+    """
+
+    def __init__(self, env_num: int = 0) -> None:
+        self._is_distributed = get_world_size() > 1
+        self.finished: list[Episode] = []
+        self.zero_totals()
+        self.begin(env_num)
+
+    def zero_totals(self) -> None:
+        """Count from zero, and forget the finished episodes."""
+        self.envstep = self.episode_count = self.train_sample_count = 0
+        self.duration_s = 0.0
+        self.finished.clear()
+        self._synced = self._totals()
+
+    def begin(self, env_num: int) -> None:
+        """Forget the running episodes: there are new ones in each of ``env_num`` environments."""
+        self.numbers = np.zeros(env_num, dtype=np.int64)
+        self.steps = np.zeros(env_num, dtype=np.int64)
+        self._seconds = np.zeros(env_num)
+        self.running: list[Episode] = [{"train_sample": 0} for _ in range(env_num)]
+
+    def step(self, env_ids: np.ndarray, seconds: float) -> None:
+        """Count a vector step of these environments (int64 ``[N]``), which took so long."""
+        count = len(env_ids)
+        stepped = slice(None) if count == len(self.steps) else env_ids
+        self.steps[stepped] += 1
+        self._seconds[stepped] += seconds / count
+        self.envstep += count
+
+    def count_samples(self, episodes: Sequence[Episode], num_samples: np.ndarray) -> None:
+        """Count the samples (int64 ``[S]``) of segments of these episodes, which may have ended."""
+        counts = num_samples.tolist()
+        for episode, count in zip(episodes, counts, strict=True):
+            episode["train_sample"] += count
+        self.train_sample_count += sum(counts)
+
+    def end(self, env_id: int, returns: Mapping[str, float]) -> Episode:
+        """The running episode of an environment has ended with these returns; the next one begins."""
+        episode = self.running[env_id]
+        episode.update(returns, time=float(self._seconds[env_id]), step=int(self.steps[env_id]))
+        self.finished.append(episode)
+        self.episode_count += 1
+        self.duration_s += episode["time"]
+        self.drop([env_id])
+        return episode
+
+    def drop(self, env_ids: Sequence[int]) -> None:
+        """Forget the running episodes of these environments; the next ones begin."""
+        for env_id in env_ids:
+            self.numbers[env_id] += 1
+            self.steps[env_id] = 0
+            self._seconds[env_id] = 0.0
+            self.running[env_id] = {"train_sample": 0}
+
+    def set_envstep(self, value: int) -> None:
+        """Go on counting env steps from ``value``."""
+        self.envstep = self._synced["total_envstep_count"] = value
+
+    def sync(self) -> None:
+        """Make the totals those of all ranks: what each has counted since the last call is summed."""
+        if self._is_distributed:
+            for key, now in self._totals().items():
+                before = self._synced[key]
+                setattr(self, _TOTALS[key], before + type(before)(allreduce_data(now - before, "sum")))
+            self._synced = self._totals()
+
+    def _totals(self) -> dict[str, Any]:
+        return {key: getattr(self, name) for key, name in _TOTALS.items()}
+
+    def state_dict(self) -> StateDict:
+        """The totals, and the finished episodes that wait to be reported. Running episodes are not part of it."""
+        return {**self._totals(), "episode_info": [dict(episode) for episode in self.finished]}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        for key, name in _TOTALS.items():
+            setattr(self, name, state_dict[key])
+        self._synced = self._totals()
+        self.finished = [dict(episode) for episode in state_dict["episode_info"]]
+
+    def summary(self, with_samples: bool) -> dict[str, float]:
+        """Sums, averages and rates of the finished episodes, and the totals.
+
+        Args:
+            with_samples: also of train samples, in place of times.
+        """
+        episodes = self.finished
+        count = len(episodes)
+        steps = sum(episode["step"] for episode in episodes)
+        samples = sum(episode["train_sample"] for episode in episodes)
+        duration_s = sum(episode["time"] for episode in episodes)
+        info: dict[str, float] = {
+            "episode_count": count,
+            "envstep_count": steps,
+            "train_sample_count": samples,
+            "avg_envstep_per_episode": ratio(steps, count),
+            "avg_sample_per_episode": ratio(samples, count),
+            "avg_envstep_per_sec": ratio(steps, duration_s),
+            "avg_train_sample_per_sec": ratio(samples, duration_s),
+            "avg_episode_per_sec": ratio(count, duration_s),
+            "collect_time": duration_s,
+        }
+        for key in [key for key in (episodes[0] if episodes else ()) if key.startswith("reward")]:
+            info |= {f"{key}_{name}": value for name, value in spread([one[key] for one in episodes]).items()}
+        info |= self._totals()
+        hidden = ("collect_time", "total_duration") if with_samples else ("sample",)
+        return {key: value for key, value in info.items() if not any(part in key for part in hidden)}
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """``mean``, ``std``, ``max`` and ``min``."""
+    return {name: float(getattr(np, name)(values)) for name in ("mean", "std", "max", "min")}
+
+
+def ratio(value: float, count: float) -> float:
+    """``value / count``; 0 where nothing was counted."""
+    return value / count if count > 0 else 0.0
+
+
+def to_tensor_transitions(data: list[Transition], shallow_copy_next_obs: bool = True) -> list[Transition]:
+    """Turn the arrays of transitions into tensors (float64 into float32) and leave Python scalars alone.
+
+    Args:
+        data: consecutive transitions of one environment.
+        shallow_copy_next_obs: make ``next_obs`` of each transition the very object that is ``obs`` of the next one.
+            The last transition keeps its own.
+
+    Returns:
+        A new list of new dicts.
+    """
+    if not data:
+        return []
+    if "next_obs" not in data[0] or not shallow_copy_next_obs:
+        return [to_tensor(transition, transform_scalar=False) for transition in data]
+    last = len(data) - 1
+    tensors = [
+        {k: to_tensor(v, transform_scalar=False) for k, v in transition.items() if k != "next_obs" or i == last}
+        for i, transition in enumerate(data)
+    ]
+    for current, following in itertools.pairwise(tensors):
+        current["next_obs"] = following["obs"]
+    return tensors
+
+
+def as_tensors(columns: Columns) -> Any:
+    """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
+
+    The column form of :func:`ding.rollout.to_tensor_transitions`.
+    """
+    if isinstance(columns, dict):
+        return {key: as_tensors(value) for key, value in columns.items()}
+    if not isinstance(columns, np.ndarray) or columns.ndim < 2:
+        return columns
+    return torch.from_numpy(columns.astype(np.float32) if columns.dtype == np.float64 else columns)
+
+
+def _taken(columns: dict[str, Columns], rows: np.ndarray) -> dict[str, Columns]:
+    return {key: take(value, rows) for key, value in columns.items()}

@@ -1,5 +1,6 @@
 """The part of a coordinator that talks to the workers."""
 
+import itertools
 import logging
 import threading
 import time
@@ -56,7 +57,6 @@ class CommCoordinator:
         self._resource_manager = NaiveResourceManager()
         self._changed = threading.Condition()
         self._links: dict[str, WorkerLink] = {}
-        self._lives: dict[str, int] = {}
         self._sessions: dict[Holder, threading.Thread] = {}
         self._closing = threading.Event()
         self._started = False
@@ -133,8 +133,8 @@ class CommCoordinator:
             return
         if self._ledger.is_fenced(link.holder):
             # The process was silent for longer than its lease. What it did is void; it may begin anew.
-            self._lives[link.name] = self._lives.get(link.name, 0) + 1
-            link.holder = Holder(link.name, f"{process_of(link.holder)}+{self._lives[link.name]}")
+            lives = (Holder(link.name, f"{link.holder.process}+{number}") for number in itertools.count(1))
+            link.holder = next(life for life in lives if not self._ledger.is_fenced(life))
         with self._changed:
             former = self._links.get(link.name)
             self._links[link.name] = link
@@ -181,8 +181,7 @@ class CommCoordinator:
         """Whether the process of this life of a worker is connected, in this life or a later one."""
         with self._changed:
             links = list(self._links.values())
-        process = process_of(holder)
-        return any(process_of(link.holder) == process for link in links)
+        return any(link.holder.process == holder.process for link in links)
 
     def _disconnected(self, link: WorkerLink) -> None:
         """A connection broke; the worker may come back."""
@@ -330,11 +329,6 @@ class CommCoordinator:
                 link.close()  # it comes again by itself, if it lives
             return
         self._resource_manager.update(role, name, session.task.get("resource_info") or {})
-
-
-def process_of(holder: Holder) -> str:
-    """The incarnation that the process of a holder told: one that comes back after it was fenced gets a new life."""
-    return holder.incarnation.partition("+")[0]
 
 
 def _unexpected(error: Exception) -> bool:

@@ -10,7 +10,7 @@ from ding.parallel.planes import DataPlane, open_planes
 from ding.utils import Configurable, build_logger, get_task_uid, import_module
 from ding.worker.coordinator.base_parallel_commander import BaseCommander, create_parallel_commander
 from ding.worker.coordinator.buffer_manager import BufferManager
-from ding.worker.coordinator.comm_coordinator import CommCoordinator, process_of
+from ding.worker.coordinator.comm_coordinator import CommCoordinator
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.protocols import WorkerHub
 from ding.worker.coordinator.tasks.journal import Journal
@@ -275,10 +275,11 @@ class Coordinator(Configurable):
 
     def _sweep(self) -> None:
         """Delete what dead collectors have stored and nobody took."""
-        gone = self._ledger.take_gone(self._interaction.is_present)
-        swept = self._buffers.sweep({process_of(holder) for holder in gone})
+        over = self._ledger.unswept(self._interaction.is_present)
+        swept = self._buffers.sweep({holder.process for holder in over})
+        self._ledger.swept(over)
         if swept:
-            self.info(f"{swept} chunks of {sorted(holder.worker for holder in gone)} that nobody took are deleted")
+            self.info(f"{swept} chunks of {sorted(holder.worker for holder in over)} that nobody took are deleted")
 
     def broken(self, error: Exception) -> None:
         """Stop the run: what failed here, no worker can mend."""

@@ -9,8 +9,8 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ CREATE TABLE IF NOT EXISTS task (
 CREATE TABLE IF NOT EXISTS seen (
     task_id TEXT NOT NULL, worker TEXT NOT NULL, incarnation TEXT NOT NULL, seq INTEGER NOT NULL,
     PRIMARY KEY (task_id, worker, incarnation)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS fenced (
+    worker TEXT NOT NULL, incarnation TEXT NOT NULL, PRIMARY KEY (worker, incarnation)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS chunk (
     number INTEGER PRIMARY KEY, buffer_id TEXT NOT NULL, first_id INTEGER NOT NULL, ref TEXT NOT NULL
@@ -62,6 +65,7 @@ class JournalState:
     Attributes:
         tasks: records and bodies in the order in which they were submitted.
         seen: ``(task id, holder) -> last sequence number``.
+        fenced: lives of workers that are over, and of which unclaimed chunks may still lie around.
         chunks: live chunks in the order of the pushes.
         buffers: ``buffer id -> config``.
         priorities: ``buffer id -> (unique ids, priorities, use counts)``.
@@ -70,6 +74,7 @@ class JournalState:
 
     tasks: list[tuple[TaskRecord, dict[str, Any]]] = field(default_factory=list)
     seen: dict[tuple[str, Holder], int] = field(default_factory=dict)
+    fenced: set[Holder] = field(default_factory=set)
     chunks: list[ChunkRow] = field(default_factory=list)
     buffers: dict[str, dict[str, Any]] = field(default_factory=dict)
     priorities: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=dict)
@@ -164,12 +169,21 @@ class Journal:
             [(record.task_id, record.kind, *_changing(record), json.dumps(body))],
         )])  # fmt: skip
 
-    def update_task(self, record: TaskRecord) -> None:
-        """The state of a task that was saved before."""
-        self._write([(
-            "UPDATE task SET phase=?, worker=?, incarnation=?, failures=?, attempts=?, error=? WHERE task_id=?",
-            [(*_changing(record), record.task_id)],
-        )])  # fmt: skip
+    def update_tasks(self, records: Sequence[TaskRecord], fenced: Collection[Holder] = ()) -> None:
+        """The state of tasks that were saved before, and with it the lives of workers that ended."""
+        self._write([
+            (
+                "UPDATE task SET phase=?, worker=?, incarnation=?, failures=?, attempts=?, error=? WHERE task_id=?",
+                [(*_changing(record), record.task_id) for record in records],
+            ),
+            ("INSERT OR IGNORE INTO fenced VALUES (?, ?)", [astuple(holder) for holder in fenced]),
+        ])  # fmt: skip
+
+    def forget_fenced(self, holders: Collection[Holder]) -> None:
+        """Drop lives of workers that have left nothing behind."""
+        self._write([
+            ("DELETE FROM fenced WHERE worker=? AND incarnation=?", [astuple(holder) for holder in holders])
+        ])  # fmt: skip
 
     def forget_task(self, task_id: str) -> None:
         """Drop a task and the sequence numbers of its workers."""
@@ -245,6 +259,7 @@ class Journal:
             state.tasks.append((record, json.loads(body)))
         for task_id, worker, incarnation, seq in db.execute("SELECT * FROM seen"):
             state.seen[task_id, Holder(worker, incarnation)] = seq
+        state.fenced = {Holder(*row) for row in db.execute("SELECT worker, incarnation FROM fenced")}
         for number, buffer_id, first_id, ref in db.execute("SELECT * FROM chunk ORDER BY number"):
             state.chunks.append(ChunkRow(number, buffer_id, first_id, json.loads(ref)))
         for buffer_id, cfg, blob in db.execute("SELECT * FROM buffer"):
@@ -262,7 +277,7 @@ def _is_full(error: Exception) -> bool:
 
 
 def _changing(record: TaskRecord) -> tuple[Any, ...]:
-    holder = {"worker": None, "incarnation": None} if record.holder is None else asdict(record.holder)
+    holder = (None, None) if record.holder is None else astuple(record.holder)
     # What a worker says may hold halves of surrogate pairs (of file names, for one), which no file can.
     error = record.error.encode(errors="backslashreplace").decode()
-    return record.phase.value, holder["worker"], holder["incarnation"], record.failures, record.attempts, error
+    return record.phase.value, *holder, record.failures, record.attempts, error

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ding.worker.coordinator.tasks.journal import Journal, JournalState
@@ -36,7 +36,7 @@ class TaskLedger:
         self._clock = clock
         self._lock = threading.RLock()
         self.lease_s = lease_s
-        self._gone: set[Holder] = set()
+        self._unswept: set[Holder] = set()
 
     def _queue_deadline(self, kind: str) -> float:
         return self._clock() + self._queue_s.get(kind, float("inf"))
@@ -86,14 +86,14 @@ class TaskLedger:
     def send(self, task_id: str, holder: Holder) -> None:
         """A worker is about to get a queued task."""
         with self._lock:
-            self._journal.update_task(self._machine.send(task_id, holder, self._clock() + self.lease_s))
+            self._journal.update_tasks([self._machine.send(task_id, holder, self._clock() + self.lease_s)])
 
     def started(self, task_id: str, holder: Holder) -> bool:
         """The worker began; False when it does not hold the task any more."""
         with self._lock:
             moved = self._machine.started(task_id, holder, self._clock() + self.lease_s)
             if moved:
-                self._journal.update_task(self._machine.tasks[task_id])
+                self._journal.update_tasks([self._machine.tasks[task_id]])
             return moved
 
     def renew(self, task_id: str, holder: Holder, extra_s: float = 0.0) -> bool:
@@ -108,7 +108,7 @@ class TaskLedger:
             forgiven = record is not None and record.failures > 0
             moved = self._machine.progress(task_id, holder)
             if moved and forgiven and record is not None:
-                self._journal.update_task(record)
+                self._journal.update_tasks([record])
             return moved
 
     def lease_left(self, task_id: str, holder: Holder) -> float:
@@ -134,7 +134,7 @@ class TaskLedger:
             deadline = self._queue_deadline(record.kind) if record is not None else 0.0
             phase = self._machine.fail(task_id, holder, error, deadline)
             if phase is not None:
-                self._journal.update_task(self._machine.tasks[task_id])
+                self._journal.update_tasks([self._machine.tasks[task_id]])
             return phase
 
     def fence(self, holder: Holder, error: str) -> str | None:
@@ -142,9 +142,7 @@ class TaskLedger:
         with self._lock:
             held = self._machine.task_of(holder)
             record = self._machine.fence(holder, error, self._queue_deadline(held.kind if held else ""))
-            self._gone.add(holder)
-            if record is not None:
-                self._journal.update_task(record)
+            self._fence_off({holder}, [] if record is None else [record])
             return None if record is None else record.task_id
 
     def is_fenced(self, holder: Holder) -> bool:
@@ -159,10 +157,14 @@ class TaskLedger:
             longest = max(self._queue_s.values(), default=float("inf"))
             holders = {record.holder for record in self._machine.active() if record.holder is not None}
             changed = self._machine.expire(now, now + longest)
-            self._gone |= holders & self._machine.fenced
-            for record in changed:
-                self._journal.update_task(record)
+            if changed:
+                self._fence_off(holders & self._machine.fenced, changed)
             return changed
+
+    def _fence_off(self, holders: set[Holder], records: list[TaskRecord]) -> None:
+        """Lives of workers are over; what they leave behind must be swept, by this coordinator or the next."""
+        self._unswept |= holders
+        self._journal.update_tasks(records, holders)
 
     def drop(self, task_id: str) -> dict[str, Any] | None:
         """Forget a task that is final; returns its body."""
@@ -177,12 +179,18 @@ class TaskLedger:
         self._seen = {key: seq for key, seq in self._seen.items() if key[0] != task_id}
         self._journal.forget_task(task_id)
 
-    def take_gone(self, present: Callable[[Holder], bool]) -> list[Holder]:
-        """Lives of workers that are over, each told once; of those that are ``present`` it is not yet told."""
+    def unswept(self, present: Callable[[Holder], bool]) -> list[Holder]:
+        """Lives of workers that are over, unless their process is ``present`` or works on a task in a later life."""
         with self._lock:
-            over = [holder for holder in self._gone if not present(holder)]
-            self._gone.difference_update(over)
-            return over
+            at_work = {record.holder.process for record in self._machine.active() if record.holder is not None}
+            return [life for life in self._unswept if life.process not in at_work and not present(life)]
+
+    def swept(self, holders: Collection[Holder]) -> None:
+        """These lives of workers have left nothing behind."""
+        if holders:
+            with self._lock:
+                self._unswept.difference_update(holders)
+                self._journal.forget_fenced(holders)
 
     # ------------------------------------------------------------------ data
 
@@ -215,8 +223,8 @@ class TaskLedger:
                 self._machine.restore(record)
                 self._bodies[record.task_id] = body
             self._seen = dict(state.seen)
-            # A worker that no longer holds its task was fenced, as far as is known.
-            self._gone = {holder for _, holder in self._seen if self._machine.task_of(holder) is None}
+            self._unswept = set(state.fenced)
+            self._machine.fenced |= state.fenced
 
     @property
     def counters(self) -> MachineCounters:

@@ -48,6 +48,11 @@ class Holder:
     worker: str
     incarnation: str
 
+    @property
+    def process(self) -> str:
+        """The incarnation that the process reported: one that comes back after it was fenced gets a new life."""
+        return self.incarnation.partition("+")[0]
+
 
 @dataclass
 class TaskRecord:

@@ -22,7 +22,7 @@ def fill(path):
     for number in range(3):
         record = machine.submit(f"t{number}", "collector", 10.0)
         journal.save_task(record, {"task_id": record.task_id, "body": [number]})
-    journal.update_task(machine.send("t1", HOLDER, 5.0))
+    journal.update_tasks([machine.send("t1", HOLDER, 5.0)])
     journal.save_buffer("b", {"type": "advanced"})
     journal.save_chunks([ChunkRow(1, "b", 0, {"chunk": "c1", "rows": 4})], "t1", HOLDER, 1)
     journal.save_chunks(

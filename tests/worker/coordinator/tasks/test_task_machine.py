@@ -292,11 +292,43 @@ def test_an_answer_that_may_take_longer_extends_the_lease_by_that():
     assert ledger.lease_left("t", A) == 0.0
 
 
-def test_who_lost_its_lease_is_told_as_gone_once_and_not_while_its_process_is_there():
+def nobody(holder):
+    return False
+
+
+def test_a_life_is_to_be_swept_from_the_end_of_its_lease_on_and_not_while_its_process_is_there():
     clock = [0.0]
     ledger = ledger_of(clock)
+    assert ledger.unswept(nobody) == []
     clock[0] = 10.0
     assert [record.task_id for record in ledger.expire()] == ["t"]
-    assert ledger.take_gone(lambda holder: True) == []
-    assert ledger.take_gone(lambda holder: False) == [A]
-    assert ledger.take_gone(lambda holder: False) == []
+    assert ledger.unswept(lambda holder: True) == []
+    assert ledger.unswept(nobody) == [A]
+    ledger.swept([A])
+    assert ledger.unswept(nobody) == []
+
+
+def test_the_process_of_a_fenced_life_is_not_swept_while_it_works_in_its_next_life():
+    ledger = ledger_of([0.0])
+    ledger.fence(A, "silent")
+    next_life = Holder(A.worker, f"{A.incarnation}+1")
+    ledger.send("t", next_life)
+    assert ledger.unswept(nobody) == []
+    ledger.fence(next_life, "killed")
+    assert set(ledger.unswept(nobody)) == {A, next_life}
+
+
+def test_what_was_fenced_and_not_swept_the_next_coordinator_fences_and_sweeps():
+    journal = Journal()
+    former = TaskLedger(journal)
+    former.submit("collector", {"task_id": "t"})
+    former.send("t", A)
+    former.fence(A, "killed")  # before anything was heard of it
+    former.fence(B, "killed")
+    former.swept([B])
+    ledger = TaskLedger(journal)
+    ledger.restore(journal.load())
+    assert ledger.unswept(nobody) == [A]
+    assert ledger.is_fenced(A)
+    ledger.swept([A])
+    assert not journal.load().fenced

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from benchmarks.parallel_hops import group_of, transition_carriers
+from benchmarks.parallel_hops import LEGS, transition_carriers
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = str(ROOT / "ding") + os.sep
@@ -125,9 +125,10 @@ def main() -> None:
         os.chdir(folder)
         report("serial pass", median_pass(serial_passes()), args.verbose)
         carriers = transition_carriers()
-        report("parallel transition", carriers, args.verbose)
-        groups = collections.Counter(group_of(file) for file in {file for file, _ in carriers})
-        print("  of these files: " + ", ".join(f"{count} {group}" for group, count in groups.items()))
+        for leg in LEGS:
+            calls = {(file, name): count for (own, file, name), count in carriers.items() if own == leg}
+            report(f"parallel transition, {leg}", collections.Counter(calls), args.verbose)
+        print(f"parallel transition: {len({file for _, file, _ in carriers})} files")
         os.chdir(ROOT)
 
 

@@ -1,20 +1,20 @@
 """Through how many files one transition of a parallel run goes; ``python -m benchmarks.hops`` prints it.
 
-Coordinator, learner and collector of the CartPole config run as threads of this process (``type: inproc``). Counted are
-the functions of ``ding/{rollout,parallel,interaction,worker,data}`` that handle the data of transitions or a reference
-to it on the way from the env manager's timestep to the batch in ``learner.train``: a function is counted when one of
-its arguments or its result holds, up to four containers deep,
+Coordinator, learner and collector of the CartPole config run as threads of this process (``type: inproc``). Followed
+is the way from the env manager's timestep to the batch in ``learner.train``. It has three legs, which a function of
+``ding/{rollout,parallel,interaction,worker,data}`` belongs to when one of its arguments or its result holds, up to four
+containers deep,
 
-* timesteps, a batch of transitions, or their columns (a dict with ``obs``), or
-* a chunk's id (in a reference, a message or the list of a batch).
+* ``data``: timesteps, a batch of transitions, or their columns (a dict with ``obs``): from the env through the data
+  plane to the learner, past the coordinator;
+* ``reference``: a chunk's id (in a reference, a message or the list of a batch): from the data plane through the
+  coordinator and back to it;
+* ``index``: a batch of rows of the coordinator's buffer, of which each is the number of a chunk and of a row there: the
+  replay engine, which draws them as it draws those of a serial run.
 
-Not counted: what comes before the timestep (the policy's actions) and what ``learner.train`` does with the batch;
-bodies of policies, models, losses and envs; logging; and the first passes of a run, in which caches and layouts are
-made.
-
-The files are counted in three groups: *containers* (``ding/data``: batches and columns, on which the others work), the
-*message layer* (``ding/interaction``: passes on what it does not look into), and the *stations*, which decide where a
-transition goes.
+A file may belong to several legs. Not counted: what comes before the timestep (the policy's actions) and what
+``learner.train`` does with the batch; bodies of policies, models, losses and envs; logging; and the first passes of a
+run, in which caches and layouts are made.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ TRACED_ITERS = 800
 LEAST_CALLS = 3
 _DEPTH = 4
 _LOGGING = ("_StepTimes.add",)
+LEGS = ("data", "reference", "index")
 _CHUNK = re.compile(r"w[0-9a-f]{12}-\d+\.[0-9a-f]{8}")
 
 
@@ -55,7 +56,7 @@ class CarrierTracer:
         self._in_train = threading.local()
         self._prefixes = tuple(PACKAGE + part + os.sep for part in PARTS)
         self.on = False
-        self.calls: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.calls: collections.Counter[tuple[str, str, str]] = collections.Counter()
 
     def install(self) -> None:
         """Trace all threads that begin from now on."""
@@ -85,27 +86,32 @@ class CarrierTracer:
             values = [frame.f_locals.get(name) for name in code.co_varnames[:count] if name not in ("self", "cls")]
         else:
             values = [arg]
-        if any(self._carries(value, _DEPTH) for value in values):
-            self.calls[code.co_filename.removeprefix(PACKAGE), name] += 1
+        for leg in {leg for value in values for leg in self._carried(value, _DEPTH)}:
+            self.calls[leg, code.co_filename.removeprefix(PACKAGE), name] += 1
 
-    def _carries(self, value: object, depth: int) -> bool:
+    def _carried(self, value: object, depth: int) -> set[str]:
+        """The legs to which a value belongs."""
         if isinstance(value, self._kinds):
-            return True
+            columns = getattr(getattr(value, "_table", None), "columns", None)
+            return {"index" if columns is not None and "chunk" in columns else "data"}
         if isinstance(value, str):
-            return len(value) < 200 and _CHUNK.search(value) is not None
+            return {"reference"} if len(value) < 200 and _CHUNK.search(value) is not None else set()
         if depth == 0:
-            return False
+            return set()
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._carries(vars(value) if hasattr(value, "__dict__") else None, depth)
+            return self._carried(vars(value) if hasattr(value, "__dict__") else None, depth)
         if isinstance(value, dict):
-            return "obs" in value or any(self._carries(item, depth - 1) for item in list(value.values())[:20])
-        if isinstance(value, (list, tuple)):
-            return any(self._carries(item, depth - 1) for item in value[:3])
-        return False
+            inner = list(value.values())[:20]
+        elif isinstance(value, (list, tuple)):
+            inner = list(value[:3])
+        else:
+            return set()
+        found = {"data"} if isinstance(value, dict) and "obs" in value else set()
+        return found.union(*(self._carried(item, depth - 1) for item in inner))
 
 
-def transition_carriers() -> collections.Counter[tuple[str, str]]:
-    """Return the calls by (file below ``ding/``, function) of some passes of a run in which all roles are threads."""
+def transition_carriers() -> collections.Counter[tuple[str, str, str]]:
+    """Return the calls by (leg, file below ``ding/``, function) in a run in which all roles are threads."""
     from easydict import EasyDict
 
     from ding.config import compile_config_parallel
@@ -154,8 +160,3 @@ def _wait(coordinator: Any, train_iter: int, timeout_s: float = 120.0) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"train iteration {train_iter} was not reached in {timeout_s:.0f} s")
         time.sleep(0.05)
-
-
-def group_of(file: str) -> str:
-    """Return the group of a file below ``ding/``."""
-    return {"data": "containers", "interaction": "message layer"}.get(file.split("/")[0], "stations")

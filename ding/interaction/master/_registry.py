@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ding.interaction.base.common import Counters
 from ding.interaction.base.transport import Client, Target
-from ding.interaction.master.base import MasterHooks
 
 if TYPE_CHECKING:
-    from ding.interaction.master.connection import Connection
+    from ding.interaction.master.connection import Connection, ConnectionHooks
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class Registry:
 
     def __init__(
         self,
-        hooks: MasterHooks,
+        hooks: ConnectionHooks,
         callbacks: CallbackThread,
         counters: Counters,
         clock: Callable[[], float],

@@ -194,6 +194,64 @@ class Task:
         return self
 
 
+class ConnectionHooks:
+    """What a master does around the requests of its connections: override what you need.
+
+    ``_before_*`` and ``_error_*`` run in the thread that called the method; the default of ``_error_*`` raises the
+    error. ``_lost_connection`` runs in the thread of the callbacks, ``_heard`` in one of the server: it must not wait.
+    """
+
+    def _before_connect(self, connection: Connection) -> Any:
+        """Returns the data that is sent along."""
+
+    def _after_connect(
+        self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: object
+    ) -> Any:
+        """The slave has accepted."""
+
+    def _error_connect(self, connection: Connection, error: Exception) -> Any:
+        """The slave refused or did not answer."""
+        raise error
+
+    def _before_disconnect(self, connection: Connection) -> Any:
+        """Returns the data that is sent along."""
+
+    def _after_disconnect(
+        self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: object
+    ) -> Any:
+        """The slave has accepted."""
+
+    def _error_disconnect(self, connection: Connection, error: Exception) -> Any:
+        """The slave refused or did not answer."""
+        raise error
+
+    def _before_new_task(self, connection: Connection, task: Any) -> Any:
+        """Returns the data that is sent as the task."""
+        return task
+
+    def _after_new_task(
+        self,
+        connection: Connection,
+        task: object,
+        status_code: int,
+        success: bool,
+        code: int,
+        message: str,
+        data: object,
+    ) -> Any:
+        """The slave has taken the task."""
+
+    def _error_new_task(self, connection: Connection, task: object, error: Exception) -> Any:
+        """The slave refused the task or did not answer."""
+        raise error
+
+    def _lost_connection(self, connection: Connection, reason: str) -> None:
+        """A connection is over without having been disconnected here; its tasks have failed."""
+
+    def _heard(self, connection: Connection) -> None:
+        """A slave has sent a heartbeat or a result."""
+
+
 class Connection(ControllableContext):
     """Made by ``Master.new_connection``; ``with`` connects and disconnects. It may be connected again after it was
     disconnected.

@@ -21,11 +21,10 @@ from ding.interaction.config import (
     DEFAULT_SLAVE_PORT,
     MIN_HEARTBEAT_CHECK_SPAN,
 )
-from ding.interaction.errors import ServiceClosed
+from ding.interaction.errors import InteractionError, ServiceClosed
 from ding.interaction.exception.response import MasterErrorCode, ProtocolErrorCode, get_slave_exception_by_error
 from ding.interaction.master._registry import CallbackThread, Registry
-from ding.interaction.master.base import EnrolRefuse, MasterHooks
-from ding.interaction.master.connection import Connection
+from ding.interaction.master.connection import Connection, ConnectionHooks
 from ding.interaction.messages import Enrol, Result
 
 if TYPE_CHECKING:
@@ -59,8 +58,16 @@ class MasterStatistics:
     callback_errors: int
 
 
-class Master(MasterHooks, HttpService):
-    """Ready to use; ``MasterHooks`` says what a subclass may override.
+class EnrolRefuse(InteractionError):
+    """Raised in ``_before_enrol``: the master does not want the worker (code 901)."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or "The master refuses the worker.")
+        self.message = str(self)
+
+
+class Master(ConnectionHooks, HttpService):
+    """Ready to use; a subclass may override the hooks of :class:`ConnectionHooks`, ``_before_enrol`` and ``_enrolled``.
 
     The arguments that are not named here are those of :class:`~ding.interaction.base.service.HttpService`; the default
     port is 7235.
@@ -196,6 +203,18 @@ class Master(MasterHooks, HttpService):
             "statistics": vars(self.statistics()),
             "slaves": sorted(each.name for each in self._registry.standing()),
         }
+
+    # For subclasses.
+
+    def _before_enrol(self, name: str, role: str, address: str, incarnation: str, resource: dict[str, Any]) -> None:
+        """A worker announces itself; raise ``EnrolRefuse`` to refuse it. A thread of the server waits for this."""
+
+    def _enrolled(self, name: str, role: str, address: str, incarnation: str, resource: dict[str, Any]) -> None:
+        """A worker has announced itself; it expects a connection to ``address`` soon, else it comes again.
+
+        Has a thread of its own and may wait, e.g. to connect back.
+        """
+        log.info("the %s %r at %s has enrolled, but nobody connects to it", role, name, address)
 
     # Answers.
 

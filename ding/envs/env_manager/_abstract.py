@@ -22,6 +22,12 @@ class AbstractEnvManager(Configurable, ABC):
         env_fn: one callable without arguments per env. The first is called at once, for :attr:`env_ref` and the spaces.
         cfg: manager config; missing keys come from :meth:`default_config`.
 
+    Attributes:
+        env_num: number of envs.
+        env_ref: an env of the same kind that is never stepped by the manager.
+        observation_space, action_space, reward_space: of one env; an env may be without a reward space.
+        closed: whether the manager holds no envs: before :meth:`launch` and after :meth:`close`.
+
     Raises:
         ValueError: no env functions, or a config value out of range.
     """
@@ -51,13 +57,13 @@ class AbstractEnvManager(Configurable, ABC):
         self._cfg = self.default_config()
         self._cfg.update(cfg or {})
         self._env_fn = list(env_fn)
-        self._env_num = len(self._env_fn)
-        self._closed = True
+        self.env_num = len(self._env_fn)
+        self.closed = True
         self._read_config()
-        self._life = EnvLifecycle(self._env_num, self._episode_num)
+        self._life = EnvLifecycle(self.env_num, self._episode_num)
         # Folders for the episodes from the next reset on.
         self._replay_paths: dict[int, str] = {}
-        self._env_ref = self._env_fn[0]()
+        self.env_ref = self._env_fn[0]()
         self._read_spaces()
 
     def _read_config(self) -> None:
@@ -78,45 +84,15 @@ class AbstractEnvManager(Configurable, ABC):
                 raise ValueError(f"env.manager.{key} must be above 0 seconds or None, not {value}")
 
     def _read_spaces(self) -> None:
-        ref = self._env_ref
+        ref = self.env_ref
         if getattr(ref, "observation_space", None) is None or getattr(ref, "action_space", None) is None:
             # Lazily built envs know their spaces only after a reset.
             ref.reset()
-        self._observation_space: gymnasium.Space[Any] = ref.observation_space
-        self._action_space: gymnasium.Space[Any] = ref.action_space
-        self._reward_space: gymnasium.Space[Any] | None = getattr(ref, "reward_space", None)
+        self.observation_space: gymnasium.Space[Any] = ref.observation_space
+        self.action_space: gymnasium.Space[Any] = ref.action_space
+        self.reward_space: gymnasium.Space[Any] | None = getattr(ref, "reward_space", None)
 
     # what the workers read
-
-    @property
-    def env_num(self) -> int:
-        """Number of envs."""
-        return self._env_num
-
-    @property
-    def env_ref(self) -> Any:
-        """An env of the same kind that is never stepped by the manager."""
-        return self._env_ref
-
-    @property
-    def observation_space(self) -> gymnasium.Space[Any]:
-        """Observation space of one env."""
-        return self._observation_space
-
-    @property
-    def action_space(self) -> gymnasium.Space[Any]:
-        """Action space of one env."""
-        return self._action_space
-
-    @property
-    def reward_space(self) -> gymnasium.Space[Any] | None:
-        """Reward space of one env."""
-        return self._reward_space
-
-    @property
-    def closed(self) -> bool:
-        """Whether the manager holds no envs: before :meth:`launch` and after :meth:`close`."""
-        return self._closed
 
     @property
     def method_name_list(self) -> list[str]:
@@ -139,15 +115,15 @@ class AbstractEnvManager(Configurable, ABC):
 
     def random_action(self) -> dict[int, Any]:
         """A sample of the action space for each env that waits for an action."""
-        return {env_id: self._action_space.sample() for env_id in self.ready_obs_id}
+        return {env_id: self.action_space.sample() for env_id in self.ready_obs_id}
 
     # life
 
     def seed(self, seed: SeedLike, dynamic_seed: bool | None = None) -> None:
         """Give seeds to the envs, effective at their next reset; see :meth:`EnvLifecycle.set_seed`."""
         first = self._life.set_seed(seed, dynamic_seed)
-        if hasattr(self._action_space, "seed"):
-            self._action_space.seed(first)
+        if hasattr(self.action_space, "seed"):
+            self.action_space.seed(first)
 
     def enable_save_replay(self, replay_path: "list[str] | str") -> None:
         """Record the episodes from the next launch or reset on: one folder for all envs, or one per env.
@@ -155,20 +131,20 @@ class AbstractEnvManager(Configurable, ABC):
         Raises:
             ValueError: a list of another length than there are envs.
         """
-        paths = [replay_path] * self._env_num if isinstance(replay_path, str) else list(replay_path)
-        if len(paths) != self._env_num:
-            raise ValueError(f"{len(paths)} replay paths for {self._env_num} envs; give one per env")
+        paths = [replay_path] * self.env_num if isinstance(replay_path, str) else list(replay_path)
+        if len(paths) != self.env_num:
+            raise ValueError(f"{len(paths)} replay paths for {self.env_num} envs; give one per env")
         self._replay_paths = dict(enumerate(paths))
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.closed:
             raise AssertionError("the env manager is closed; call launch() first")
 
     def _check_reset_param(self, reset_param: ResetParam) -> None:
-        if not self._closed:
+        if not self.closed:
             raise AssertionError("launch() needs a closed env manager; call close() first")
-        if reset_param is not None and len(reset_param) != self._env_num:
-            raise AssertionError(f"reset_param has {len(reset_param)} entries for {self._env_num} envs")
+        if reset_param is not None and len(reset_param) != self.env_num:
+            raise AssertionError(f"reset_param has {len(reset_param)} entries for {self.env_num} envs")
 
     @abstractmethod
     def launch(self, reset_param: ResetParam = None) -> None:
@@ -198,9 +174,9 @@ class AbstractEnvManager(Configurable, ABC):
     def __getattr__(self, name: str) -> Any:
         # Reached only for names that the manager itself does not have. Private names are never an env's business;
         # without this rule a half constructed manager would recurse for its own attributes.
-        if name.startswith("_"):
+        if name.startswith("_") or "env_ref" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        ref = self._env_ref
+        ref = self.env_ref
         if not hasattr(ref, name):
             raise AttributeError(
                 f"neither {type(self).__name__} nor its env {type(ref).__name__} has an attribute {name!r}"

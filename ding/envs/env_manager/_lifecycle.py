@@ -58,6 +58,11 @@ class EnvLifecycle:
     Args:
         env_num: number of envs.
         episode_num: episodes that each env plays before it is DONE; ``inf`` for no end.
+
+    Attributes:
+        states: of each env. Changed by :meth:`mark` and :meth:`mark_all` only.
+        ready_ids: ids of the envs in state RUN, ascending. Do not change the list.
+        ready_array: the same as int64 ``[N]``, the same object until a state changes.
     """
 
     def __init__(self, env_num: int, episode_num: float = math.inf) -> None:
@@ -71,37 +76,27 @@ class EnvLifecycle:
         self._pending: set[int] = set()
         self._renewals = [0] * env_num
         self._reset_params: list[dict[str, Any]] = [{} for _ in range(env_num)]
-        self._ready: list[int] | None = None
-        self._ready_array: np.ndarray | None = None
+        self.ready_ids: list[int] = []
+        self.ready_array = np.zeros(0, dtype=np.int64)
 
     # states
 
     def mark(self, env_id: int, state: EnvState) -> None:
         """Put one env into ``state``."""
         self.states[env_id] = state
-        self._ready = self._ready_array = None
+        self._find_ready()
 
     def mark_all(self, state: EnvState) -> None:
         """Put all envs into ``state`` and, for INIT, start counting episodes anew."""
         self.states = [state] * self.env_num
-        self._ready = self._ready_array = None
+        self._find_ready()
         if state is EnvState.INIT:
             self.episode_counts = [0] * self.env_num
             self._step_failures = [0] * self.env_num
 
-    @property
-    def ready_ids(self) -> list[int]:
-        """Ids of the envs in state RUN, ascending. The list is shared: do not change it."""
-        if self._ready is None:
-            self._ready = [i for i, state in enumerate(self.states) if state is EnvState.RUN]
-        return self._ready
-
-    @property
-    def ready_array(self) -> np.ndarray:
-        """:attr:`ready_ids` as int64 ``[N]``; the same object until a state changes."""
-        if self._ready_array is None:
-            self._ready_array = np.array(self.ready_ids, dtype=np.int64)
-        return self._ready_array
+    def _find_ready(self) -> None:
+        self.ready_ids = [i for i, state in enumerate(self.states) if state is EnvState.RUN]
+        self.ready_array = np.array(self.ready_ids, dtype=np.int64)
 
     @property
     def all_done(self) -> bool:
@@ -109,12 +104,7 @@ class EnvLifecycle:
         return all(state is EnvState.DONE for state in self.states)
 
     def check_running(self, ids: np.ndarray) -> list[int]:
-        """Return the ids as a list; raise ``AssertionError`` unless each of these envs (int64 ``[N]``) is in state RUN.
-
-        The list is shared: do not change it.
-        """
-        if ids is self._ready_array and self._ready is not None:
-            return self._ready
+        """Return the ids as a list; raise ``AssertionError`` unless each of these envs (int64 ``[N]``) is in state RUN."""
         env_ids = ids.tolist()
         for env_id in env_ids:
             if not 0 <= env_id < self.env_num:

@@ -90,7 +90,7 @@ class V2Interface(AbstractEnvManager):
         batch = self.ready_batch
         self._handed_ids = batch.env_ids.tolist()
         if not len(batch):
-            return empty_columns(self._observation_space)
+            return empty_columns(self.observation_space)
         columns = batch.columns
         return EasyDict(columns) if isinstance(columns, dict) else columns
 

@@ -69,10 +69,10 @@ class BaseEnvManager(AbstractEnvManager):
         self._envs: list[Any] = []
         self._fast = False
         self._discrete = False
-        self._steps: list[FastStep] = [FastStep(_no_step)] * self._env_num
-        self._returns = np.zeros(self._env_num, dtype=np.float64)
+        self._steps: list[FastStep] = [FastStep(_no_step)] * self.env_num
+        self._returns = np.zeros(self.env_num, dtype=np.float64)
         # The newest observation of each env, and those of the ready envs as they were last stacked.
-        self._obs: list[Any] = [None] * self._env_num
+        self._obs: list[Any] = [None] * self.env_num
         self._ready: EnvBatch | None = None
         self._broken: set[int] = set()
 
@@ -93,9 +93,9 @@ class BaseEnvManager(AbstractEnvManager):
         self._forget_envs()
         self._envs = [fn() for fn in self._env_fn]
         self._fast = all(getattr(env, "has_fast_step", False) for env in self._envs)
-        self._discrete = self._fast and isinstance(self._action_space, gymnasium.spaces.Discrete)
-        self._stacker = ObsStacker(self._observation_space, self._fast, self._check_data, self._life.bad_data)
-        self._closed = False
+        self._discrete = self._fast and isinstance(self.action_space, gymnasium.spaces.Discrete)
+        self._stacker = ObsStacker(self.observation_space, self._fast, self._check_data, self._life.bad_data)
+        self.closed = False
         if (self._step_timeout or self._reset_timeout) and not can_limit():
             logger.warning("step_timeout and reset_timeout have no effect outside of the main thread")
         self.reset(reset_param)
@@ -175,10 +175,10 @@ class BaseEnvManager(AbstractEnvManager):
 
     def close(self) -> None:
         """Close all envs. May be called more than once."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
-        for env_id, env in enumerate([*self._envs, self._env_ref]):
+        self.closed = True
+        for env_id, env in enumerate([*self._envs, self.env_ref]):
             try:
                 env.close()
             except Exception as error:  # noqa: BLE001 - an env may raise anything
@@ -220,11 +220,14 @@ class BaseEnvManager(AbstractEnvManager):
             ValueError: no actions.
             EnvManagerError: an env failed; the manager is closed then.
         """
-        self._check_open()
-        batch = EnvBatch.from_dict(actions)
-        env_ids = self._life.check_running(batch.env_ids)
-        if not env_ids:
-            raise ValueError("step() needs the action of at least one env")
+        batch, life = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions), self._life
+        if batch.env_ids is life.ready_array and life.ready_ids:
+            env_ids = life.ready_ids
+        else:
+            self._check_open()
+            env_ids = life.check_running(batch.env_ids)
+            if not env_ids:
+                raise ValueError("step() needs the action of at least one env")
         steps, newest = self._steps, self._obs
         obs_rows, rewards, ends, cuts = [], [], [], []
         infos: dict[int, Any] = {}
@@ -246,7 +249,7 @@ class BaseEnvManager(AbstractEnvManager):
                 infos[position] = info
         try:
             columns = self._stacker.stack(obs_rows, env_ids)
-            returns = reward_array(rewards, env_ids, self._check_data, self._life.bad_data)
+            returns = reward_array(rewards, env_ids, self._check_data, life.bad_data)
         except EnvDataError:
             self.close()
             raise
@@ -257,8 +260,7 @@ class BaseEnvManager(AbstractEnvManager):
             truncated[cuts] = True
         column = returns.astype(np.float32)
         if returns.ndim == 1:
-            everyone = len(env_ids) == self._env_num and batch.env_ids is self._life.ready_array
-            self._returns[slice(None) if everyone else batch.env_ids] += returns
+            self._returns[batch.env_ids] += returns
             column = column[:, None]
         if infos:
             self._end_episodes(env_ids, ends, infos)

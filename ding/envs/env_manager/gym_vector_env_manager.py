@@ -78,9 +78,9 @@ class GymVectorEnvManager(AbstractEnvManager):
         super().__init__(env_fn, cfg)
         if not self._auto_reset:
             raise ValueError("env.manager.auto_reset must be True for 'gym_vector': a vector env resets by itself")
-        if isinstance(self._env_ref, VectorEnv):
-            self._env_num = self._env_ref.num_envs
-            self._life = EnvLifecycle(self._env_num, self._episode_num)
+        if isinstance(self.env_ref, VectorEnv):
+            self.env_num = self.env_ref.num_envs
+            self._life = EnvLifecycle(self.env_num, self._episode_num)
         self._check_data = bool(self._cfg.check_data)
         self._venv: Any = None
         self._obs: Columns | None = None
@@ -88,14 +88,14 @@ class GymVectorEnvManager(AbstractEnvManager):
         self._last_actions: Any = None
 
     def _read_spaces(self) -> None:
-        ref = self._env_ref
+        ref = self.env_ref
         if isinstance(ref, VectorEnv):
-            self._observation_space = float32_space(ref.single_observation_space)
-            self._action_space = ref.single_action_space
+            self.observation_space = float32_space(ref.single_observation_space)
+            self.action_space = ref.single_action_space
         else:
-            self._observation_space = float32_space(ref.observation_space)
-            self._action_space = ref.action_space
-        self._reward_space = getattr(ref, "reward_space", gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32))
+            self.observation_space = float32_space(ref.observation_space)
+            self.action_space = ref.action_space
+        self.reward_space = getattr(ref, "reward_space", gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32))
         settings = isinstance(ref, DingEnvWrapper)
         self._act_scale = settings and ref.act_scale
         self._rew_clip = settings and ref.rew_clip
@@ -115,21 +115,21 @@ class GymVectorEnvManager(AbstractEnvManager):
         """
         self._check_reset_param(reset_param)
         self._open()
-        self._closed = False
+        self.closed = False
         self._life.mark_all(EnvState.INIT)
         self.reset(reset_param)
 
     def _open(self) -> None:
-        if isinstance(self._env_ref, VectorEnv) and self._venv is not None:
+        if isinstance(self.env_ref, VectorEnv) and self._venv is not None:
             # The one that the function made has been closed.
-            self._env_ref = self._env_fn[0]()
+            self.env_ref = self._env_fn[0]()
         mode, shared_memory = self._cfg.vectorization_mode, self._cfg.shared_memory
-        self._venv = build_vector_env(self._env_fn, self._env_ref, mode, shared_memory)
+        self._venv = build_vector_env(self._env_fn, self.env_ref, mode, shared_memory)
         self._mode = self._venv.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._reset_rows = row_resetter(self._venv) if self._mode is AutoresetMode.NEXT_STEP else None
         # Vector envs that hand out one and the same array have to be copied from.
         self._reuses_obs = getattr(self._venv, "copy", True) is False
-        self._returns = np.zeros(self._env_num, dtype=np.float64)
+        self._returns = np.zeros(self.env_num, dtype=np.float64)
 
     def reset(self, reset_param: ResetParam = None) -> None:
         """Reset all envs, or those that ``reset_param`` names (where the vector env can).
@@ -143,12 +143,12 @@ class GymVectorEnvManager(AbstractEnvManager):
         if reset_param is not None and any(reset_param.values()):
             raise ValueError("env manager 'gym_vector' takes no reset arguments for single envs")
         env_ids = self._life.remember_reset(reset_param)
-        if len(env_ids) == self._env_num:
+        if len(env_ids) == self.env_num:
             self._obs = self._whole_reset()
             self._life.mark_all(EnvState.RUN)
             self._returns[:] = 0.0
         else:
-            mask = np.zeros(self._env_num, dtype=np.bool_)
+            mask = np.zeros(self.env_num, dtype=np.bool_)
             mask[env_ids] = True
             self._obs = self._masked_reset(mask)
             for env_id in env_ids:
@@ -173,7 +173,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         raise AssertionError("unreachable")
 
     def _seeded_reset(self) -> Any:
-        waiting = [self._life.take_seed(env_id) for env_id in range(self._env_num)]
+        waiting = [self._life.take_seed(env_id) for env_id in range(self.env_num)]
         if not any(waiting):
             return self._venv.reset()[0]
         seeds = [None if args is None else args[0] for args in waiting]
@@ -190,19 +190,19 @@ class GymVectorEnvManager(AbstractEnvManager):
         if self._reset_rows is not None:
             return self._cast(self._reset_rows(mask))
         if self._mode is AutoresetMode.DISABLED:
-            seeds = [self._life.static_seed(env_id) for env_id in range(self._env_num)]
+            seeds = [self._life.static_seed(env_id) for env_id in range(self.env_num)]
             seed = None if all(value is None for value in seeds) else seeds
             return self._cast(self._venv.reset(seed=seed, options={"reset_mask": mask.copy()})[0])
         raise ValueError(f"a vector env with autoreset mode {self._mode.name} can only be reset as a whole")
 
     def close(self) -> None:
         """Close the vector env. May be called more than once."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self._venv.close()
-        if self._env_ref is not self._venv:
-            self._env_ref.close()
+        if self.env_ref is not self._venv:
+            self.env_ref.close()
         self._life.mark_all(EnvState.VOID)
         self._obs = self._ready = None
 
@@ -215,7 +215,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             ready = self._life.ready_array
             if self._obs is None or not len(ready):
                 return EnvBatch.from_dict({})
-            columns = self._obs if len(ready) == self._env_num else take(self._obs, ready)
+            columns = self._obs if len(ready) == self.env_num else take(self._obs, ready)
             self._ready = EnvBatch.unchecked(ready, columns)
         return self._ready
 
@@ -241,7 +241,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         self._check_open()
         batch = self._in_ready_order(EnvBatch.from_dict(actions))
         ready = self._life.ready_array
-        everyone = len(ready) == self._env_num
+        everyone = len(ready) == self.env_num
         self._last_actions = self._venv_actions(batch.columns, ready, everyone)
         try:
             with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
@@ -276,19 +276,19 @@ class GymVectorEnvManager(AbstractEnvManager):
         actions = columns if type(columns) is np.ndarray else map_leaves(_as_array, columns)
         if not everyone:
             # The others get the action of a ready env, which is valid at least; nobody looks at what it does.
-            rows = np.zeros(self._env_num, dtype=np.int64)
+            rows = np.zeros(self.env_num, dtype=np.int64)
             rows[ready] = np.arange(len(ready))
             actions = take(actions, rows)
-        space = self._action_space
+        space = self.action_space
         if isinstance(space, gymnasium.spaces.Discrete):
             return np.asarray(actions).reshape(-1)
         if self._act_scale:
             return scale_action(actions, space)
         if isinstance(space, gymnasium.spaces.Box) and isinstance(actions, np.ndarray):
-            return actions.astype(space.dtype, copy=False).reshape(self._env_num, *space.shape)
+            return actions.astype(space.dtype, copy=False).reshape(self.env_num, *space.shape)
         if isinstance(space, gymnasium.spaces.MultiDiscrete | gymnasium.spaces.MultiBinary):
             # From a network with one head per entry: one list of (1,) per env.
-            return np.asarray(actions, dtype=space.dtype).reshape(self._env_num, *space.shape)
+            return np.asarray(actions, dtype=space.dtype).reshape(self.env_num, *space.shape)
         return actions
 
     def _finish(self, ready: np.ndarray, obs: Columns, reward: np.ndarray, ends: _Ends) -> TimestepBatch:
@@ -319,7 +319,7 @@ class GymVectorEnvManager(AbstractEnvManager):
                 self._returns[env_id] = -float(reward[env_id])
         whole = self._finish(ready, obs, reward, ends)
         part = TimestepBatch.unchecked_timesteps(
-            np.arange(self._env_num), whole.obs, whole.reward, whole.done, whole.truncated, whole.infos
+            np.arange(self.env_num), whole.obs, whole.reward, whole.done, whole.truncated, whole.infos
         )
         return part.take(ready)
 
@@ -365,7 +365,7 @@ class GymVectorEnvManager(AbstractEnvManager):
     # data
 
     def _cast(self, obs: VectorObs) -> Columns:
-        return _cast_columns(obs, self._observation_space, self._reuses_obs)
+        return _cast_columns(obs, self.observation_space, self._reuses_obs)
 
     def _check(self, columns: Columns, reward: np.ndarray) -> None:
         for name, values in (("the reward", reward), ("the observation", columns)):
@@ -387,7 +387,7 @@ class GymVectorEnvManager(AbstractEnvManager):
     def _collect_attribute(self, name: str) -> list[Any]:
         if hasattr(self._venv, "get_attr"):
             return list(self._venv.get_attr(name))
-        return [getattr(self._venv, name)] * self._env_num
+        return [getattr(self._venv, name)] * self.env_num
 
 
 def _as_array(leaf: npt.ArrayLike) -> np.ndarray:

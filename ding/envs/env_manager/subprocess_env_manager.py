@@ -81,13 +81,13 @@ class _SubprocessEnvManager(AbstractEnvManager):
         self._check_reset_param(reset_param)
         self._fleet = EnvFleet(self._env_fn, self._cfg, self._life, self._replay_paths)
         self._owner_pid = os.getpid()
-        self._closed = False
+        self.closed = False
         self._life.mark_all(EnvState.INIT)
         try:
             self._fleet.start()
             self.reset(reset_param)
             if self._cfg.shared_memory:
-                self._fleet.share_results(getattr(self._reward_space, "shape", None) or (1,))
+                self._fleet.share_results(getattr(self.reward_space, "shape", None) or (1,))
         except BaseException:
             self._close(FAULT_GRACE_S)
             raise
@@ -120,9 +120,9 @@ class _SubprocessEnvManager(AbstractEnvManager):
         self._close(CLOSE_GRACE_S)
 
     def _close(self, grace_s: float) -> None:
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         if os.getpid() != self._owner_pid:
             return  # a forked copy: the workers belong to the original
         self._fleet.close(grace_s)
@@ -130,7 +130,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
         del self._fleet
         self._life.mark_all(EnvState.VOID)
         try:
-            self._env_ref.close()
+            self.env_ref.close()
         except Exception:
             # The processes have ended; what the reference env holds is all that is left.
             logger.exception("closing the reference env failed")
@@ -138,7 +138,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
     @property
     def worker_pids(self) -> list[int]:
         """Process ids of the workers; none while the manager is closed."""
-        return [] if self._closed else self._fleet.pids
+        return [] if self.closed else self._fleet.pids
 
     # steps
 
@@ -181,7 +181,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
     @property
     def ready_obs_id(self) -> list[int]:
         """Ids of the envs that wait for an action. Waits like :attr:`ready_obs`."""
-        if self._closed:
+        if self.closed:
             return []
         if self._fleet.resetting:
             with self._closing_on_faults():
@@ -212,7 +212,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
         return replies
 
     def _collect_attribute(self, name: str) -> list[Any]:
-        return self._ask(range(self._env_num), name)
+        return self._ask(range(self.env_num), name)
 
     def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Let an env shape the rewards of its transitions."""

@@ -191,14 +191,14 @@ class Rollout:
                 segments.clear()
 
 
-class _Sent(NamedTuple):
+class Sent(NamedTuple):
     """What the players saw and gave in one call of :meth:`VectorStepper.act`."""
 
     obs: list[ByEnv]
     outputs: list[ByEnv]
 
 
-_NOTHING = _Sent([], [])
+_NOTHING = Sent([], [])
 
 
 class VectorStepper:
@@ -216,6 +216,9 @@ class VectorStepper:
         transform_obs: hand float32 tensors to the policies; what is joined to the timesteps stays as the manager
             gave it.
         copy_obs: keep copies of the observations (for managers that write into arrays which they handed out).
+
+    Attributes:
+        sent: what the players saw and gave in the last call of :meth:`act`, until :meth:`join` needs it.
     """
 
     def __init__(
@@ -232,8 +235,8 @@ class VectorStepper:
         self._transform_obs = transform_obs
         self._copy_obs = copy_obs
         self._batched = [is_batched(policy.forward) for policy in self.policies]
-        self._sent = _NOTHING
-        self._pending: dict[int, _Sent] = {}
+        self.sent = _NOTHING
+        self._pending: dict[int, Sent] = {}
 
     @property
     def is_waiting(self) -> bool:
@@ -266,7 +269,7 @@ class VectorStepper:
                 raise ValueError(f"policy.forward gave no output for the envs {missing}; it must answer for each")
             outputs.append(output)
         # What becomes a transition is what the environment gave, so that obs and next_obs are of one dtype.
-        self._sent = _Sent(seen, outputs)
+        self.sent = Sent(seen, outputs)
         if self._game is not None:
             return self._game.actions(outputs)
         if not isinstance(output, EnvBatch):
@@ -282,7 +285,7 @@ class VectorStepper:
         Without any timestep the list is empty.
         """
         if not len(timesteps):
-            self._wait_for(self._sent)
+            self._wait_for(self.sent)
             return []
         if self._copy_obs:
             timesteps = copy.deepcopy(timesteps)
@@ -290,7 +293,7 @@ class VectorStepper:
             per_player = self._game.timesteps(timesteps)
         else:
             per_player = [timesteps if isinstance(timesteps, TimestepBatch) else TimestepBatch.from_dict(timesteps)]
-        sent, self._sent = self._sent, _NOTHING
+        sent, self.sent = self.sent, _NOTHING
         env_ids = per_player[0].env_ids
         if not self._pending and _are_of(sent.obs + sent.outputs, env_ids):
             return [VectorStep(*parts) for parts in zip(sent.obs, sent.outputs, per_player)]
@@ -305,9 +308,9 @@ class VectorStepper:
             for player, player_timesteps in enumerate(per_player)
         ]
 
-    def _wait_for(self, sent: _Sent) -> None:
+    def _wait_for(self, sent: Sent) -> None:
         self._pending.update(dict.fromkeys(sent.obs[0] if sent.obs else (), sent))
-        self._sent = _NOTHING
+        self.sent = _NOTHING
 
     def restart(self, env_ids: Sequence[int]) -> None:
         """Reset these environments, whose episodes broke, and what the policies remember of them."""

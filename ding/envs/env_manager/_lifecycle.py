@@ -104,7 +104,7 @@ class EnvLifecycle:
         return all(state is EnvState.DONE for state in self.states)
 
     def check_running(self, ids: np.ndarray) -> list[int]:
-        """Return the ids as a list; raise ``AssertionError`` unless each of these envs (int64 ``[N]``) is in state RUN."""
+        """Return the ids (int64 ``[N]``) as a list; raise ``AssertionError`` unless these envs are in state RUN."""
         env_ids = ids.tolist()
         for env_id in env_ids:
             if not 0 <= env_id < self.env_num:

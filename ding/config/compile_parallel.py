@@ -13,11 +13,12 @@ from ding.config import sections
 from ding.config.checks.keys import check_keys, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_system
 from ding.config.checks.values import check_values
-from ding.config.errors import ConfigValueError, did_you_mean
+from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
 from ding.config.resolve import class_of, defaults_of, import_by_name
 from ding.config.source import parallel_config_to_source, save_leniently
 from ding.config.utils import Hosts, parallel_transform, parallel_transform_k8s, parallel_transform_slurm
+from ding.utils import did_you_mean
 from ding.utils.file_helper import write_text
 
 _COORDINATOR = ("ding.worker.coordinator", "Coordinator")
@@ -61,7 +62,7 @@ def compile_config_parallel(
         ConfigError: See the tree in `ding.config.errors`. Every message names the full path of the key.
     """
     if platform not in PLATFORMS:
-        raise ConfigValueError(f"platform: there is no {platform!r}{did_you_mean(platform, PLATFORMS)}")
+        raise ConfigValueError(f"platform: there is no {platform!r}.{did_you_mean(platform, PLATFORMS)}")
     configs = {"main_config": cfg, "create_config": create_cfg, "system_config": system_cfg}
     user, create, system = (sections.copied(config, name) for name, config in configs.items())
     coordinator = _check_all(user, create, system)

@@ -30,9 +30,9 @@ from ding.config.errors import (
     ConfigSyntaxError,
     ConfigValueError,
     MissingConfigError,
-    did_you_mean,
 )
 from ding.config.source import config_to_source, to_plain
+from ding.utils import did_you_mean
 from ding.utils.file_helper import write_text
 
 
@@ -100,8 +100,8 @@ def _read_variables(path: str | os.PathLike[str], names: tuple[str, ...]) -> lis
     found = []
     for name in names:
         if name not in variables:
-            near = did_you_mean(name, [k for k, v in variables.items() if isinstance(v, dict)])
-            raise MissingConfigError(f"{path}: the file defines no `{name}`{near}")
+            hint = did_you_mean(name, [key for key, value in variables.items() if isinstance(value, dict)])
+            raise MissingConfigError(f"{path}: the file defines no `{name}`.{hint}")
         if not isinstance(variables[name], dict):
             raise MissingConfigError(f"{path}: `{name}` must be a dict, got {type(variables[name]).__name__}")
         found.append(variables[name] if isinstance(variables[name], EasyDict) else EasyDict(variables[name]))

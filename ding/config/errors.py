@@ -16,18 +16,12 @@
     `-- ConfigNotSerializableError (TypeError)    a value that has no faithful source text
 
 The built-in base beside a class is what DI-engine raises in the same place; scripts that catch it go on working.
-Every message is one sentence that names the key or the file.
+Every message names the key or the file, and the nearest known name.
 """
-
-from __future__ import annotations
-
-from collections.abc import Iterable
-
-from ding.utils import nearest
 
 
 class ConfigError(Exception):
-    """Base of everything that is wrong with a config; ``str(error)`` is one sentence for the user."""
+    """Base of everything that is wrong with a config; ``str(error)`` is the message for the user."""
 
     def __str__(self) -> str:
         # KeyError, an additional base of some, would show the repr of the message.
@@ -76,12 +70,3 @@ class ConfigValueError(ConfigError, AssertionError):
 
 class ConfigNotSerializableError(ConfigError, TypeError):
     """A value that cannot be written as source text without loss."""
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"``, or the known names when none is near, or an empty text when none is known."""
-    names = sorted(str(item) for item in known)
-    near = nearest(name, names)
-    if near is not None:
-        return f"; did you mean {near!r}?"
-    return f"; known are {', '.join(names)}" if names else ""

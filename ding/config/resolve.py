@@ -14,8 +14,8 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError, did_you_mean
-from ding.utils import import_module, registries
+from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError
+from ding.utils import did_you_mean, import_module, registries
 
 _HOMES = {
     "env": "ding.envs",
@@ -129,4 +129,4 @@ def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
         # The pipelines append the suffix; the user wrote the plain name.
         shown = name.removesuffix(suffix)
         known = [item.removesuffix(suffix) for item in known if item.endswith(suffix)]
-    return f"{where}.type: no {registry} is registered as {shown!r}{did_you_mean(shown, known)}"
+    return f"{where}.type: no {registry} is registered as {shown!r}.{did_you_mean(shown, known)}"

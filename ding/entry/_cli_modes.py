@@ -12,8 +12,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.config.errors import did_you_mean
-from ding.utils import MissingExtraError, UnknownNameError, nearest, registries
+from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, registries
 
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
@@ -58,9 +57,7 @@ def run_mode(mode: str, options: Options) -> None:
     if mode in _NOT_BUILT:
         raise ConfigValueError(f"-m {mode}: this version does not have that mode; it has {', '.join(modes)}")
     if mode not in modes:
-        near = nearest(mode, [*modes, *_NOT_BUILT])
-        hint = f"; did you mean {near!r}?" if near else f"; known are {', '.join(modes)}"
-        raise ConfigValueError(f"-m {mode}: there is no such mode{hint}")
+        raise ConfigValueError(f"-m {mode}: there is no such mode.{did_you_mean(mode, modes)}")
     try:
         modes[mode](options)
     except _config_mistakes() as error:
@@ -112,7 +109,7 @@ def _dist(options: Options) -> None:
         return
     module = options.module
     if module not in _DIST:
-        raise ConfigValueError(f"-m dist: which module? -M {module or ''} is none{did_you_mean(module or '', _DIST)}")
+        raise ConfigValueError(f"-m dist: which module? -M {module or ''} is none.{did_you_mean(module or '', _DIST)}")
     # An aggregator in a pod needs none.
     alone = module == "learner_aggregator" and options.config is None and options.env is None
     path = None if alone else str(_config_path(options))
@@ -226,7 +223,7 @@ def registry_text(name: str) -> str:
         ConfigValueError: There is no such registry.
     """
     if name not in registries:
-        raise ConfigValueError(f"-q {name}: there is no such registry{did_you_mean(name, registries)}")
+        raise ConfigValueError(f"-q {name}: there is no such registry.{did_you_mean(name, registries)}")
     for package in ("ding.envs", "ding.model", "ding.policy", "ding.worker"):
         importlib.import_module(package)
     details = registries[name].query_details()

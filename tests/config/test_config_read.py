@@ -89,7 +89,7 @@ def test_neighbours_and_relative_imports_work(tmp_path):
     ("name", "text", "error", "sentence"),
     [
         ("a.yaml", GOOD, ConfigSuffixError, r"a config file ends in \.py, got '\.yaml'"),
-        ("a.py", "create_config = {}\nmain_confg = {}\n", MissingConfigError, "defines no `main_config`; did you mean"),
+        ("a.py", "create_config = {}\nmain_confg = {}\n", MissingConfigError, "defines no `main_config`. Did you mean"),
         ("a.py", "main_config = {}\n", MissingConfigError, "defines no `create_config`"),
         ("a.py", "main_config = 3\ncreate_config = {}\n", MissingConfigError, "`main_config` must be a dict, got int"),
         ("a.py", "main_config = dict(\n", ConfigSyntaxError, r"a\.py:1: syntax error: '\(' was never closed"),

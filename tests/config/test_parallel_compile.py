@@ -256,7 +256,7 @@ def test_a_comm_part_takes_the_keys_of_its_class(configs):
 def test_a_missing_key_that_was_misspelt_is_recognised(configs):
     drop(configs[0], "policy.collect.collector.collector_num")
     put(configs[0], "policy.collect.collector.colector_num", 2)
-    with pytest.raises(ConfigValueError, match=r"collector_num is missing.*did you mean 'colector_num'"):
+    with pytest.raises(ConfigValueError, match=r"collector_num is missing.*Did you mean 'colector_num'"):
         compile_config_parallel(*configs)
 
 
@@ -270,7 +270,7 @@ def test_other_misspelt_keys_warn_and_are_errors_when_strict(configs, caplog):
 
 
 def test_an_unknown_platform(configs):
-    with pytest.raises(ConfigValueError, match="platform: there is no 'slrum'; did you mean 'slurm'"):
+    with pytest.raises(ConfigValueError, match=r"platform: there is no 'slrum'\. Did you mean 'slurm'"):
         compile_config_parallel(*configs, platform="slrum")
 
 

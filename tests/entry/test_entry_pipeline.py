@@ -144,7 +144,7 @@ def test_mistakes_in_the_pair_are_told(config):
     with pytest.raises(ConfigValueError, match=r"create_config\.policy\.type is missing"):
         serial_pipeline((config[0], {}))
     config[1].policy.type = "dqnn"
-    with pytest.raises(UnknownTypeError, match="no policy is registered as 'dqnn'; did you mean"):
+    with pytest.raises(UnknownTypeError, match=r"no policy is registered as 'dqnn'\. Did you mean"):
         serial_pipeline(config)
     assert not Path("e").exists()
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from ding.config.checks.keys import refuse_misspelt
 from ding.config.checks.values import COUNT, Range, is_number
-from ding.config.errors import ConfigValueError, did_you_mean
+from ding.config.errors import ConfigValueError
+from ding.utils import did_you_mean
 
 NEEDED_PARTS = ("env", "env_manager", "policy", "learner", "collector", "commander", "comm_learner", "comm_collector")
 CREATE_KEYS = (*NEEDED_PARTS, "replay_buffer", "evaluator", "reward_model", "world_model", "league")
@@ -138,8 +139,7 @@ def _required(main: Mapping[str, Any], path: str) -> object:
             raise ConfigValueError(f"{walked} must be a dict, got {type(section).__name__}")
         if key not in section:
             hint = did_you_mean(key, section)
-            written = hint if "did you mean" in hint else ""
-            raise ConfigValueError(f"main_config.{path} is missing: the parallel mode needs it{written}")
+            raise ConfigValueError(f"main_config.{path} is missing: the parallel mode needs it.{hint}")
         section = section[key]
         walked += f".{key}"
     return section

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ding.config import ConfigValueError
-from ding.config.errors import did_you_mean
+from ding.utils import did_you_mean
 
 if TYPE_CHECKING:
     from ding.worker.coordinator.operator_server import OperatorAnswer, OperatorServer
@@ -102,7 +102,7 @@ def dist_restart_replicas(
 def _checked(replicas_type: str, replicas: object) -> int:
     if replicas_type not in KINDS:
         hint = did_you_mean(replicas_type, KINDS)
-        raise ConfigValueError(f"replicas are of type {' or '.join(KINDS)}, got {replicas_type!r}{hint}")
+        raise ConfigValueError(f"replicas are of type {' or '.join(KINDS)}, got {replicas_type!r}.{hint}")
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
         raise ConfigValueError(f"the number of replicas must be at least 1, got {replicas!r}")
     return replicas

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ding.config import ConfigValueError
-from ding.config.errors import did_you_mean
 from ding.entry.view.event_files import read_scalars, tags_in
-from ding.utils import require_extra
+from ding.utils import did_you_mean, require_extra
 
 DEFAULT_TAG = "evaluator_step/reward_mean"
 
@@ -75,7 +74,7 @@ def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> li
             groups.setdefault(label_of(run), []).append((steps, values))
     if not groups:
         known = set().union(*(tags_in(run / "log" / "serial") for run in runs))
-        raise ConfigValueError(f"no run has values under the tag {tag!r}{did_you_mean(tag, known)}")
+        raise ConfigValueError(f"no run has values under the tag {tag!r}.{did_you_mean(tag, known)}")
     return [_average(label, runs_of) for label, runs_of in groups.items()]
 
 

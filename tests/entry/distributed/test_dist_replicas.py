@@ -156,7 +156,7 @@ def test_what_is_missing_is_named(monkeypatch):
         dist_delete_replicas("collector", coordinator_name="c", operator_server="x:1")
     with pytest.raises(ConfigValueError, match="name of its pod"):
         dist_restart_replicas("collector", **WHO, operator_server="x:1")
-    with pytest.raises(ConfigValueError, match="did you mean 'learner'"):
+    with pytest.raises(ConfigValueError, match="Did you mean 'learner'"):
         dist_add_replicas("lerner", **WHO, operator_server="x:1")
     with pytest.raises(ConfigValueError, match="at least 1, got 0"):
         dist_add_replicas("learner", replicas=0, **WHO, operator_server="x:1")

@@ -90,7 +90,7 @@ def test_what_is_missing_is_said(tmp_path):
         find_runs([tmp_path])
     write_run(tmp_path / "a", [(0, 0.0)])
     assert find_runs([tmp_path, tmp_path / "a"]) == [tmp_path / "a"]
-    with pytest.raises(ConfigValueError, match="did you mean 'evaluator_step/reward_mean'"):
+    with pytest.raises(ConfigValueError, match="Did you mean 'evaluator_step/reward_mean'"):
         plot([tmp_path], tmp_path / "x.png", tag="evaluator_step/reward_men")
     with pytest.raises(ConfigValueError, match="there is no folder"):
         plot([tmp_path], tmp_path / "no" / "x.png")

@@ -106,20 +106,11 @@ class LoggedValue:
         return TypeError(f"{self._name!r} is a series of {expected}, got {value!r} ({type(value).__name__})")
 
 
-class _ValueGetters:
+class _ValueGetters(dict[str, Callable[[], Any]]):
     """``model.<attribute>[<property>]``: a function of no argument that gives the value."""
 
-    def __init__(self, attribute: str, getters: dict[str, Callable[[], Any]]) -> None:
-        self._attribute = attribute
-        self._getters = getters
-
-    def __getitem__(self, name: str) -> Callable[[], Any]:
-        try:
-            return self._getters[name]
-        except KeyError:
-            raise KeyError(
-                f"{self._attribute} of unknown series {name!r}.{did_you_mean(name, self._getters)}"
-            ) from None
+    def __missing__(self, name: str) -> Callable[[], Any]:
+        raise KeyError(f"unknown series {name!r}.{did_you_mean(name, self)}")
 
 
 class LoggedModel:
@@ -139,7 +130,7 @@ class LoggedModel:
         self._expire = expire
         self._frozen_at: float | None = None
         self._series: dict[str, deque[tuple[float, Any]]] = {name: deque() for name in self._find_series()}
-        self._attributes: dict[str, dict[str, Callable[[], Any]]] = {}
+        self._attributes: dict[str, _ValueGetters] = {}
         for name in self._series:
             self.register_attribute_value("range_values", name, partial(self._range_values, name))
 
@@ -154,7 +145,7 @@ class LoggedModel:
         attributes = self.__dict__.get("_attributes", {})
         if name not in attributes:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return _ValueGetters(name, attributes[name])
+        return attributes[name]
 
     @property
     def time(self) -> BaseTime:
@@ -189,7 +180,7 @@ class LoggedModel:
 
     def register_attribute_value(self, attribute_name: str, property_name: str, value: Callable[[], Any]) -> None:
         """Make ``model.<attribute_name>[<property_name>]()`` call ``value``."""
-        self._attributes.setdefault(attribute_name, {})[property_name] = value
+        self._attributes.setdefault(attribute_name, _ValueGetters())[property_name] = value
 
     def get_property_attribute(self, property_name: str) -> list[str]:
         """The attributes that are registered for a series."""

@@ -13,11 +13,12 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any, SupportsFloat
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, SupportsFloat, TypeVar
 
 from ding.utils._tb_writer import LazyWriter
 
+T = TypeVar("T")
 _FORMAT = "[%(asctime)s][%(filename)15s][line:%(lineno)4d][%(levelname)8s] %(message)s"
 _COLUMNS_PER_BLOCK = 4
 
@@ -87,13 +88,8 @@ class LoggerFactory:
         """
         full_name = f"{name or 'default'}_logger"
         file = os.path.abspath(os.path.join(path, f"{full_name}.txt"))
-        with _lock:
-            logger = _loggers.get(file)
-            if logger is None:
-                os.makedirs(path, exist_ok=True)
-                logger = TextLogger(full_name, level, file)
-                _loggers[file] = logger
-            return logger
+        os.makedirs(path, exist_ok=True)
+        return _shared(_loggers, file, lambda: TextLogger(full_name, level, file))
 
     get_tabulate_vars = staticmethod(TextLogger.get_tabulate_vars)
     get_tabulate_vars_hor = staticmethod(TextLogger.get_tabulate_vars_hor)
@@ -123,17 +119,17 @@ def build_logger(
     if not isinstance(level, int):
         raise ValueError(f"text_level must be a level of logging, got {text_level!r}")
     logger = LoggerFactory.create_logger(path, name, level) if need_text else None
-    return logger, (_writer_of(os.path.join(path, f"{name}_tb_logger")) if need_tb else None)
+    folder = os.path.join(path, f"{name}_tb_logger")
+    return logger, _shared(_writers, os.path.abspath(folder), lambda: LazyWriter(folder)) if need_tb else None
 
 
-def _writer_of(folder: str) -> LazyWriter:
-    key = os.path.abspath(folder)
+def _shared(cache: MutableMapping[str, T], path: str, make: Callable[[], T]) -> T:
+    """The object of a file or folder: the one that somebody holds, or a new one."""
     with _lock:
-        writer = _writers.get(key)
-        if writer is None:
-            writer = LazyWriter(folder)
-            _writers[key] = writer
-        return writer
+        found = cache.get(path)
+        if found is None:
+            cache[path] = found = make()
+        return found
 
 
 def init_console(level: int = logging.INFO) -> None:
@@ -156,33 +152,18 @@ def pretty_print(result: Mapping[str, Any], direct_print: bool = True) -> str:
         direct_print: also write the text to standard output.
     """
     plain = json.loads(json.dumps({key: value for key, value in result.items() if value is not None}))
-    text = "\n".join(_yaml_lines(plain, 0)) + "\n"
+    text = "\n".join(_yaml_lines(plain, "")) + "\n"
     if direct_print:
         sys.stdout.write(text + "\n")
     return text
 
 
-def _yaml_lines(value: object, depth: int) -> list[str]:
-    pad = "  " * depth
-    if isinstance(value, dict) and value:
-        lines: list[str] = []
-        for key, item in value.items():
-            if isinstance(item, (dict, list)) and item:
-                lines += [f"{pad}{key}:", *_yaml_lines(item, depth + 1)]
-            else:
-                lines.append(f"{pad}{key}: {_scalar(item)}")
-        return lines
-    if isinstance(value, list) and value:
-        lines = []
-        for item in value:
-            if isinstance(item, (dict, list)) and item:
-                inner = _yaml_lines(item, depth + 1)
-                lines += [f"{pad}- {inner[0].lstrip()}", *inner[1:]]
-            else:
-                lines.append(f"{pad}- {_scalar(item)}")
-        return lines
-    return [pad + _scalar(value)]
-
-
-def _scalar(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _yaml_lines(value: dict[str, Any] | list[Any], pad: str) -> Iterator[str]:
+    is_dict = isinstance(value, dict)
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        head = f"{pad}{key}:" if is_dict else f"{pad}-"
+        if not (isinstance(item, (dict, list)) and item):
+            yield f"{head} {item if isinstance(item, str) else json.dumps(item)}"
+            continue
+        inner = list(_yaml_lines(item, pad + "  "))
+        yield from [head, *inner] if is_dict else [f"{head} {inner[0].lstrip()}", *inner[1:]]

@@ -52,19 +52,17 @@ class GaussianNormalizer(Normalizer):
 class LimitsNormalizer(Normalizer):
     """To [-1, 1] by minimum and maximum; a constant column becomes 0."""
 
-    def _spread(self) -> np.ndarray:
-        spread = self.maxs - self.mins
-        return np.where(spread > _MIN_SPREAD, spread, 1.0)
+    def __init__(self, x: np.ndarray) -> None:
+        super().__init__(x)
+        half = (self.maxs - self.mins) / 2
+        self._centre, self._half = self.mins + half, np.where(half > _MIN_SPREAD, half, 1.0)
 
     def normalize(self, x: np.ndarray) -> np.ndarray:
-        scaled = 2 * (x - self.mins) / self._spread() - 1
-        return np.where(self.maxs - self.mins > _MIN_SPREAD, scaled, x - self.mins)
+        return (x - self._centre) / self._half
 
     def unnormalize(self, x: np.ndarray) -> np.ndarray:
         """Values are clipped to [-1, 1] first."""
-        clipped = np.clip(x, -1, 1)
-        raw = (clipped + 1) / 2 * self._spread() + self.mins
-        return np.where(self.maxs - self.mins > _MIN_SPREAD, raw, clipped + self.mins)
+        return np.clip(x, -1, 1) * self._half + self._centre
 
 
 class CDFNormalizer(Normalizer):

@@ -236,13 +236,8 @@ def to_ddp_config(cfg: C) -> C:
     world_size = get_world_size()
     cfg = copy.deepcopy(cfg)
     policy = cfg["policy"]
-    for section, keys in ((policy, ("batch_size",)), (policy.get("learn"), ("batch_size",))):
-        _divide(section, keys, world_size)
-    _divide(policy.get("collect"), ("n_sample", "n_episode"), world_size)
+    learn, collect = policy.get("learn", {}), policy.get("collect", {})
+    for section, key in ((policy, "batch_size"), (learn, "batch_size"), (collect, "n_sample"), (collect, "n_episode")):
+        if section.get(key) is not None:
+            section[key] = math.ceil(section[key] / world_size)
     return cfg
-
-
-def _divide(section: MutableMapping[str, Any] | None, keys: tuple[str, ...], by: int) -> None:
-    for key in keys:
-        if section is not None and section.get(key) is not None:
-            section[key] = math.ceil(section[key] / by)

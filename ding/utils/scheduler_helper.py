@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from easydict import EasyDict
-
 from ding.utils.default_helper import deep_merge_dicts, did_you_mean
+from ding.utils.design_helper import Configurable
 
 _MODES: dict[str, Callable[[float, float], float]] = {
     "reduce": lambda value, factor: value - factor,
@@ -18,7 +17,7 @@ _MODES: dict[str, Callable[[float, float], float]] = {
 }
 
 
-class Scheduler:
+class Scheduler(Configurable):
     """Moves a parameter by ``factor`` after ``patience`` calls of ``step`` in a row without a better metric.
 
     Config keys:
@@ -42,11 +41,6 @@ class Scheduler:
         "patience": 10,
         "cooldown": 0,
     }
-
-    @classmethod
-    def default_config(cls) -> EasyDict:
-        """A copy of the default config."""
-        return EasyDict(deep_merge_dicts(cls.config, None))
 
     def __init__(self, merged_scheduler_config: Mapping[str, Any]) -> None:
         unknown = [key for key in merged_scheduler_config if key not in self.config and key != "cfg_type"]

@@ -1,52 +1,62 @@
 """The clipped surrogate objective and the clipped value loss that the PPO family shares."""
 
+from typing import NamedTuple
+
 import torch
 
-from ding.rl_utils._policy_dist import weighted
+from ding.rl_utils._policy_dist import policy_of, stored_policy_of, weighted
+from ding.rl_utils._types import Data
 from ding.utils.default_helper import did_you_mean
 
 
-def check_dual_clip(dual_clip: float | None) -> None:
-    """Raise ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1."""
-    if dual_clip is not None and not dual_clip > 1.0:
-        raise AssertionError(f"dual_clip must be None or above 1.0, got {dual_clip}")
+class Surrogate(NamedTuple):
+    """What ``surrogate_loss`` returns: two 0-d losses, the log-probability of each action, and two statistics."""
+
+    policy_loss: torch.Tensor
+    entropy_loss: torch.Tensor
+    logp_new: torch.Tensor
+    approx_kl: float
+    clipfrac: float
 
 
-def clipped_surrogate(
-    ratio: torch.Tensor,
-    adv: torch.Tensor,
+def surrogate_loss(
+    data: Data,
     clip_ratio: float,
     dual_clip: float | None,
     dual_clip_both_signs: bool = False,
     factor: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """``min(ratio A, clip(ratio) A)``, bounded below by ``dual_clip A`` where A is negative.
+) -> Surrogate:
+    """``min(ratio A, clip(ratio) A)``, bounded below by ``dual_clip A`` where A is negative, and the entropy.
 
-    ``factor``, of the shape of ``adv``, scales the minimum but not the bound.
+    With more actions than advantages, ratio and entropy are averaged over dim 1. ``approx_kl`` is the mean of
+    ``log pi_old - log pi_new`` (signed), ``clipfrac`` the share of clipped ratios.
+
+    Args:
+        data: outputs of the new and the old policy, action, adv, weight.
+        factor: of the size of ``adv``; scales the minimum but not the bound.
+
+    Raises:
+        AssertionError: ``dual_clip`` is neither ``None`` nor above 1.
     """
+    if dual_clip is not None and not dual_clip > 1.0:
+        raise AssertionError(f"dual_clip must be None or above 1.0, got {dual_clip}")
+    new_output, old_output, action, adv, weight = data
+    new, old = policy_of(new_output), stored_policy_of(old_output)
+    logp_new, logp_old = new.log_prob(action), old.log_prob(action)
+    ratio, entropy = torch.exp(logp_new - logp_old), new.entropy()
+    if ratio.shape != adv.shape:
+        ratio, entropy = ratio.mean(dim=1), entropy.mean(dim=1)
     objective = torch.min(ratio * adv, ratio.clamp(1 - clip_ratio, 1 + clip_ratio) * adv)
     if factor is not None:
-        objective = objective * factor
-    if dual_clip is None:
-        return objective
-    bounded = torch.max(objective, dual_clip * adv)
-    return bounded if dual_clip_both_signs else torch.where(adv < 0, bounded, objective)
-
-
-def policy_ratio(logp_new: torch.Tensor, logp_old: torch.Tensor, adv: torch.Tensor) -> torch.Tensor:
-    """Importance ratio; averaged over dim 1 when the advantages lack that dimension."""
-    ratio = torch.exp(logp_new - logp_old)
-    return ratio if ratio.shape == adv.shape else ratio.mean(dim=1)
-
-
-def change_stats(
-    ratio: torch.Tensor, logp_new: torch.Tensor, logp_old: torch.Tensor, clip_ratio: float
-) -> tuple[float, float]:
-    """``(approx_kl, clipfrac)``: mean of ``log pi_old - log pi_new`` (signed), share of clipped ratios."""
+        objective = objective * factor.reshape(adv.shape)
+    if dual_clip is not None:
+        bounded = torch.max(objective, dual_clip * adv)
+        objective = bounded if dual_clip_both_signs else torch.where(adv < 0, bounded, objective)
     with torch.no_grad():
         approx_kl = (logp_old - logp_new).mean().item()
         clipfrac = ((ratio - 1).abs() > clip_ratio).float().mean().item()
-    return approx_kl, clipfrac
+    losses = -weighted(objective, weight).mean(), weighted(entropy, weight).mean()
+    return Surrogate(*losses, logp_new, approx_kl, clipfrac)
 
 
 def kl_estimate(log_ratio: torch.Tensor, kl_type: str) -> torch.Tensor:

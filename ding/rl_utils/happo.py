@@ -7,14 +7,7 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import policy_of, stored_policy_of, weighted
-from ding.rl_utils._surrogate import (
-    change_stats,
-    check_dual_clip,
-    clipped_surrogate,
-    clipped_value_loss,
-    policy_ratio,
-)
+from ding.rl_utils._surrogate import clipped_value_loss, surrogate_loss
 from ding.rl_utils._types import Data
 
 happo_data = namedtuple("happo_data", "logit_new logit_old action value_new value_old adv return_ weight factor")
@@ -34,15 +27,9 @@ def happo_policy_error(
     ``[B, D]`` and action ``[B, D]``; adv and weight ``[B]``. Raises ``AssertionError`` unless ``dual_clip`` is ``None``
     or above 1.
     """
-    check_dual_clip(dual_clip)
-    new_output, old_output, action, adv, weight, factor = data
-    new, old = policy_of(new_output), stored_policy_of(old_output)
-    logp_new, logp_old = new.log_prob(action), old.log_prob(action)
-    ratio = policy_ratio(logp_new, logp_old, adv)
-    objective = clipped_surrogate(ratio, adv, clip_ratio, dual_clip, factor=factor.reshape(adv.shape))
-    entropy = weighted(new.entropy(), weight).mean()
-    loss = happo_policy_loss(-weighted(objective, weight).mean(), entropy)
-    return loss, happo_info(*change_stats(ratio, logp_new, logp_old, clip_ratio))
+    *terms, factor = data
+    found = surrogate_loss(tuple(terms), clip_ratio, dual_clip, factor=factor)
+    return happo_policy_loss(found.policy_loss, found.entropy_loss), happo_info(found.approx_kl, found.clipfrac)
 
 
 #: The outputs say which kind of policy it is.

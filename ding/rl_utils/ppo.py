@@ -8,15 +8,8 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import policy_of, stored_policy_of, weighted
-from ding.rl_utils._surrogate import (
-    change_stats,
-    check_dual_clip,
-    clipped_surrogate,
-    clipped_value_loss,
-    kl_estimate,
-    policy_ratio,
-)
+from ding.rl_utils._policy_dist import stored_policy_of
+from ding.rl_utils._surrogate import clipped_value_loss, kl_estimate, surrogate_loss
 from ding.rl_utils._types import Data
 
 ppo_data = namedtuple(
@@ -47,24 +40,14 @@ def _policy_terms(
     entropy_bonus: bool = True,
     dual_clip_both_signs: bool = False,
 ) -> tuple[ppo_policy_loss, ppo_info]:
-    check_dual_clip(dual_clip)
-    new_output, old_output, action, adv, weight, pretrained = data
-    new, old = policy_of(new_output), stored_policy_of(old_output)
-    logp_new, logp_old = new.log_prob(action), old.log_prob(action)
-    ratio = policy_ratio(logp_new, logp_old, adv)
-    objective = clipped_surrogate(ratio, adv, clip_ratio, dual_clip, dual_clip_both_signs)
-    zero = torch.zeros((), dtype=adv.dtype, device=adv.device)
-    entropy = zero
-    if entropy_bonus:
-        sample_entropy = new.entropy()
-        if sample_entropy.shape != adv.shape:
-            sample_entropy = sample_entropy.mean(dim=1)
-        entropy = weighted(sample_entropy, weight).mean()
-    kl_div = (
-        zero if pretrained is None else kl_estimate(logp_new - stored_policy_of(pretrained).log_prob(action), kl_type)
-    )
-    loss = ppo_policy_loss(-weighted(objective, weight).mean(), entropy, kl_div)
-    return loss, ppo_info(*change_stats(ratio, logp_new, logp_old, clip_ratio))
+    *terms, pretrained = data
+    found = surrogate_loss(tuple(terms), clip_ratio, dual_clip, dual_clip_both_signs)
+    kl_div = zero = torch.zeros_like(found.policy_loss)
+    if pretrained is not None:
+        action = terms[2]
+        kl_div = kl_estimate(found.logp_new - stored_policy_of(pretrained).log_prob(action), kl_type)
+    loss = ppo_policy_loss(found.policy_loss, found.entropy_loss if entropy_bonus else zero, kl_div)
+    return loss, ppo_info(found.approx_kl, found.clipfrac)
 
 
 def ppo_policy_error(

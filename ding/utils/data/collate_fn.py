@@ -16,10 +16,23 @@ from ding.utils.default_helper import STATE_KEYS, is_namedtuple, map_nested
 _IGNORE_PREFIX = ("collate_ignore",)
 
 
-def _stack_arrays(batch: Sequence[np.ndarray]) -> torch.Tensor:
-    if batch[0].dtype.kind not in "biufc":
-        raise TypeError(f"cannot collate arrays of dtype {batch[0].dtype}; expected numbers")
-    return torch.from_numpy(np.stack(batch))
+def _stack_leaves(batch: Sequence[Any]) -> torch.Tensor | None:
+    """``[B, ...]`` of tensors, arrays or numbers; None for everything else."""
+    elem = batch[0]
+    if isinstance(elem, torch.Tensor):
+        return torch.stack(list(batch))
+    if isinstance(elem, np.ndarray):
+        if elem.dtype.kind not in "biufc":
+            raise TypeError(f"cannot collate arrays of dtype {elem.dtype}; expected numbers")
+        return torch.from_numpy(np.stack(batch))
+    if isinstance(elem, np.generic):
+        return torch.as_tensor(np.asarray(batch))
+    if isinstance(elem, bool):
+        return torch.tensor(batch, dtype=torch.bool)
+    if isinstance(elem, (int, float)):
+        is_float = any(isinstance(value, float) for value in batch)
+        return torch.tensor(batch, dtype=torch.float32 if is_float else torch.int64)
+    return None
 
 
 def default_collate(batch: Sequence[Any], cat_1dim: bool = True, ignore_prefix: Sequence[str] = _IGNORE_PREFIX) -> Any:
@@ -41,13 +54,9 @@ def default_collate(batch: Sequence[Any], cat_1dim: bool = True, ignore_prefix: 
     if len(batch) == 0:
         raise ValueError("cannot collate an empty batch")
     elem = batch[0]
-    if isinstance(elem, torch.Tensor):
-        return torch.cat(list(batch)) if cat_1dim and elem.shape == (1,) else torch.stack(list(batch))
-    if isinstance(elem, np.ndarray):
-        stacked = _stack_arrays(batch)
-        return stacked.squeeze(1) if cat_1dim and elem.shape == (1,) else stacked
-    if isinstance(elem, (np.generic, bool, int, float)):
-        return _collate_numbers(batch, elem)
+    stacked = _stack_leaves(batch)
+    if stacked is not None:
+        return stacked.squeeze(1) if cat_1dim and stacked.shape[1:] == (1,) else stacked
     if isinstance(elem, (str, bytes)):
         return list(batch)
     if isinstance(elem, Mapping):
@@ -77,16 +86,6 @@ def _with_key(key: object, collate: Callable[..., Any], *args: Any) -> Any:
         if type(error) not in (TypeError, ValueError, RuntimeError):
             raise  # a subclass may take other arguments, or be caught by its own name
         raise type(error)(f"key {key!r}: {error}") from error
-
-
-def _collate_numbers(batch: Sequence[Any], elem: object) -> torch.Tensor:
-    if isinstance(elem, np.generic):
-        return torch.as_tensor(np.asarray(batch))
-    if isinstance(elem, bool):
-        return torch.tensor(batch, dtype=torch.bool)
-    if isinstance(elem, int) and not any(isinstance(value, float) for value in batch):
-        return torch.tensor(batch, dtype=torch.int64)
-    return torch.tensor(batch, dtype=torch.float32)
 
 
 def default_decollate(batch: object, ignore: Sequence[str] = STATE_KEYS) -> Any:
@@ -176,12 +175,11 @@ def diff_shape_collate(batch: Sequence[Any]) -> Any:
     if any(sample is None for sample in batch):
         return list(batch)
     elem = batch[0]
-    if isinstance(elem, (torch.Tensor, np.ndarray)):
-        if any(sample.shape != elem.shape for sample in batch):
-            return [torch.as_tensor(sample) for sample in batch]
-        return torch.stack(list(batch)) if isinstance(elem, torch.Tensor) else _stack_arrays(batch)
-    if isinstance(elem, (np.generic, bool, int, float)):
-        return _collate_numbers(batch, elem)
+    if isinstance(elem, (torch.Tensor, np.ndarray)) and any(sample.shape != elem.shape for sample in batch):
+        return [torch.as_tensor(sample) for sample in batch]
+    stacked = _stack_leaves(batch)
+    if stacked is not None:
+        return stacked
     if isinstance(elem, Mapping):
         return {key: _with_key(key, diff_shape_collate, [sample[key] for sample in batch]) for key in elem}
     if isinstance(elem, (list, tuple)):

@@ -4,8 +4,6 @@ Precedence, from weak to strong: templates, the defaults of the classes, what th
 the create config sets (types), the user's main config.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`compile_config_parallel`: the three configs of the parallel mode, merged with defaults and checked, as one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

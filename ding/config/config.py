@@ -7,8 +7,6 @@ file is running a program: read only configs that you trust.
 What `save_config` writes is such a module again: `read_config` reads it and it runs the same experiment.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os
@@ -57,7 +55,7 @@ class Config:
         self.filename = filename
 
     @staticmethod
-    def file_to_dict(filename: str) -> Config:
+    def file_to_dict(filename: str) -> "Config":
         """Execute the ``.py`` file and return its public variables as a `Config`.
 
         Raises:

@@ -1,7 +1,5 @@
 """The folder of an experiment: a new one for every run, also when two start in the same second."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

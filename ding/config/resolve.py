@@ -5,8 +5,6 @@ Classes are found through the registries; when a name is not registered yet, the
 that ship with the library is imported by its name, once, as an entry of `import_names` would be.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy

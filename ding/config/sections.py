@@ -4,8 +4,6 @@ Both modes compile the same sections by the same rule: templates, then the defau
 sets for its workers, then the create config. The user's main config goes over all of them at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any

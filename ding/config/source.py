@@ -5,8 +5,6 @@ dict, numpy scalars (as Python scalars), numpy arrays, enum members, paths, `fun
 and functions that can be found again by their import path. Anything else is refused by key and reason.
 """
 
-from __future__ import annotations
-
 import enum
 import functools
 import importlib

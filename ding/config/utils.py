@@ -4,8 +4,6 @@ A port of 0 means any free one: the process binds it and sends it when it enrols
 beforehand. The functions change the config that they are given and return it.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence

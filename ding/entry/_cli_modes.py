@@ -1,7 +1,5 @@
 """What the modes of the command line do."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """`eval`: the return of a trained policy."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -4,8 +4,6 @@ Exit codes: 0 it worked; 1 an error in code that the library calls (an env, a po
 option or config, with one sentence; 128 + n stopped by signal n.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import IO, Any

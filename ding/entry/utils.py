@@ -1,7 +1,5 @@
 """Steps that several pipelines share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

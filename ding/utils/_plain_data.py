@@ -5,8 +5,6 @@ tensors and come back as arrays; other mappings (``EasyDict``) come back as dict
 as numbers.
 """
 
-from __future__ import annotations
-
 import io
 from collections import OrderedDict, deque
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A tensorboardX writer that costs nothing until the first value is written."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -75,14 +73,14 @@ class LazyWriter:
             self._writer = None
             self._finalizer = None
 
-    def __deepcopy__(self, memo: object) -> LazyWriter:
+    def __deepcopy__(self, memo: object) -> "LazyWriter":
         return self
 
     def __reduce__(self) -> Any:
         # In another process it is a writer of its own, with a file of its own in the same folder.
         return type(self), (self.logdir,)
 
-    def __enter__(self) -> LazyWriter:
+    def __enter__(self) -> "LazyWriter":
         return self
 
     def __exit__(self, *exc_info: object) -> None:

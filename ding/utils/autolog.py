@@ -13,8 +13,6 @@ A subclass of ``LoggedModel`` lists its series as class attributes::
     monitor.last["loss"]()        # 0.5
 """
 
-from __future__ import annotations
-
 import time as _time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -76,7 +74,7 @@ class LoggedValue:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: LoggedModel | None, owner: type) -> Any:
+    def __get__(self, instance: "LoggedModel | None", owner: type) -> Any:
         if instance is None:
             return self
         records = instance._series[self._name]
@@ -84,7 +82,7 @@ class LoggedValue:
             raise ValueError(f"{self._name!r} has no value yet")
         return records[-1][1]
 
-    def __set__(self, instance: LoggedModel, value: object) -> None:
+    def __set__(self, instance: "LoggedModel", value: object) -> None:
         instance._append(self._name, self._coerce(value))
 
     def _coerce(self, value: Any) -> Any:

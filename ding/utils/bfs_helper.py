@@ -1,7 +1,5 @@
 """The steps of value iteration in a maze, as breadth-first search from the goal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

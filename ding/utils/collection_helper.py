@@ -1,7 +1,5 @@
 """Helpers over iterables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 

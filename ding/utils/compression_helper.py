@@ -4,8 +4,6 @@ The bytes hold what ``ding.utils.file_helper.save_file`` writes: tensors, arrays
 ``weights_only=True``.
 """
 
-from __future__ import annotations
-
 import importlib
 import pickle
 import zlib

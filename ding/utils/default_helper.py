@@ -1,7 +1,5 @@
 """Small helpers that everything leans on: nested containers, seeds, running statistics, messages."""
 
-from __future__ import annotations
-
 import copy
 import difflib
 import functools

@@ -1,7 +1,5 @@
 """Design patterns that many classes share."""
 
-from __future__ import annotations
-
 import threading
 from copy import deepcopy
 from typing import Any, ClassVar

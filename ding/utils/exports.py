@@ -11,8 +11,6 @@
 5. ``absent`` matches the names of the original API that this version does not have yet; importing one says so.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """Files that are written whole, and read without running what is in them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

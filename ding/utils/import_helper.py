@@ -1,7 +1,5 @@
 """Imports for their side effect, and imports of what only an extra installs."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Locks between threads, between processes, and over files."""
 
-from __future__ import annotations
-
 import enum
 import multiprocessing
 import threading
@@ -39,7 +37,7 @@ class LockContext:
         """Give the lock back."""
         self.lock.release()
 
-    def __enter__(self) -> LockContext:
+    def __enter__(self) -> "LockContext":
         self.lock.acquire()
         return self
 
@@ -58,7 +56,7 @@ class FcntlContext:
         self.lock_path = lock_path
         self._file: IO[str] | None = None
 
-    def __enter__(self) -> FcntlContext:
+    def __enter__(self) -> "FcntlContext":
         import fcntl
 
         if self._file is not None:
@@ -79,7 +77,7 @@ class FcntlContext:
             self._file = None
 
 
-def get_file_lock(name: str, op: str) -> FcntlContext:
+def get_file_lock(name: str, op: str) -> "FcntlContext":
     """A lock on ``<name>.lock`` for reading or writing ``name``; both are exclusive.
 
     Args:
@@ -90,6 +88,6 @@ def get_file_lock(name: str, op: str) -> FcntlContext:
     return FcntlContext(f"{name}.lock")
 
 
-def get_rw_file_lock(name: str, op: str) -> FcntlContext:
+def get_rw_file_lock(name: str, op: str) -> "FcntlContext":
     """The same as ``get_file_lock``."""
     return get_file_lock(name, op)

@@ -5,8 +5,6 @@ not write into each other's files. They hand their records on to the logger ``di
 one place (``init_console`` or whatever the application does to the root logger).
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -22,7 +20,7 @@ T = TypeVar("T")
 _FORMAT = "[%(asctime)s][%(filename)15s][line:%(lineno)4d][%(levelname)8s] %(message)s"
 _COLUMNS_PER_BLOCK = 4
 
-_loggers: weakref.WeakValueDictionary[str, TextLogger] = weakref.WeakValueDictionary()
+_loggers: "weakref.WeakValueDictionary[str, TextLogger]" = weakref.WeakValueDictionary()
 _writers: weakref.WeakValueDictionary[str, LazyWriter] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 

@@ -1,7 +1,5 @@
 """A tensorboard writer that all nodes of a parallel run share."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable
@@ -31,7 +29,7 @@ class DistributedWriter(LazyWriter):
     ``get_instance(...)`` keeps the first writer that is made as the root of the process.
     """
 
-    root: ClassVar[DistributedWriter | None] = None
+    root: "ClassVar[DistributedWriter | None]" = None
     _root_lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, logdir: str | None = None, **kwargs: Any) -> None:
@@ -40,7 +38,7 @@ class DistributedWriter(LazyWriter):
         self._is_writer = False
 
     @classmethod
-    def get_instance(cls, *args: Any, **kwargs: Any) -> DistributedWriter | None:
+    def get_instance(cls, *args: Any, **kwargs: Any) -> "DistributedWriter | None":
         """With arguments: a new writer, which becomes the root if there is none. Without: the root or None."""
         if not args and not kwargs:
             return cls.root
@@ -60,7 +58,7 @@ class DistributedWriter(LazyWriter):
         if root is not None:
             root.close()
 
-    def plugin(self, router: Router, is_writer: bool = False) -> DistributedWriter:
+    def plugin(self, router: Router, is_writer: bool = False) -> "DistributedWriter":
         """Join the nodes of ``router``: those that are not the writer send their calls to the one that is."""
         if router.is_active:
             self._router = router

@@ -1,7 +1,5 @@
 """How much memory a model, its gradients, its optimizer and its activations take."""
 
-from __future__ import annotations
-
 import logging
 import os
 

@@ -1,7 +1,5 @@
 """Normalise the fields of a data set, and undo it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Profile a run with ``cProfile``."""
 
-from __future__ import annotations
-
 import atexit
 import cProfile
 import os

@@ -8,8 +8,6 @@ Exceptions::
     └── DuplicateNameError    the name is taken and ``force_overwrite`` was not given
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import logging
@@ -75,7 +73,7 @@ class Registry(dict[str, Any]):
         self._lock = threading.Lock()
 
     @classmethod
-    def named(cls, name: str) -> Registry:
+    def named(cls, name: str) -> "Registry":
         """An empty registry whose error messages call it ``name``."""
         registry = cls()
         registry.name = name

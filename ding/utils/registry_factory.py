@@ -1,7 +1,5 @@
 """The registries of the library, and ``registries``: short name -> registry (what ``ding -q`` lists)."""
 
-from __future__ import annotations
-
 from ding.utils.registry import Registry
 
 registries: dict[str, Registry] = {}

@@ -1,7 +1,5 @@
 """Frames of an env, and how many of them make a second."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import numpy as np

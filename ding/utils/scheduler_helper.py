@@ -1,7 +1,5 @@
 """Change a hyper-parameter when a metric stops getting better."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar

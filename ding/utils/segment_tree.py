@@ -4,8 +4,6 @@ Everything is an array operation: values may be set and prefix sums looked up fo
 Not thread-safe.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ports, addresses, ids, the death of a parent, and a thread that hands its exception on."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """Timers, time limits and a watch dog."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -33,7 +31,7 @@ class EasyTimer:
         self._start = 0.0
         self.value = 0.0
 
-    def __enter__(self) -> EasyTimer:
+    def __enter__(self) -> "EasyTimer":
         self.value = 0.0
         if self._cuda:
             _synchronize()
@@ -167,7 +165,7 @@ class WatchDog:
     def _error(self) -> TimeoutError:
         return TimeoutError(f"the watched code took longer than {self._timeout} s")
 
-    def __enter__(self) -> WatchDog:
+    def __enter__(self) -> "WatchDog":
         self.start()
         return self
 

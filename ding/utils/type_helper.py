@@ -1,7 +1,5 @@
 """Names for annotations."""
 
-from __future__ import annotations
-
 from typing import Union
 
 import torch

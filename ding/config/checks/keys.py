@@ -5,8 +5,6 @@ known and resembles a known one of the same section is most likely misspelt. A k
 through: policies, models and envs read keys of their own.
 """
 
-from __future__ import annotations
-
 import difflib
 import logging
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ A key of a section that only the parallel mode reads is an error when it looks m
 `ding.config.checks.keys` hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

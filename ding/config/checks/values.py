@@ -5,8 +5,6 @@ default holds a section, and a number outside the range in which the key means a
 the code that reads it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from numbers import Real

@@ -1,7 +1,5 @@
 """Where a running parallel run can be asked for its status: a file in its experiment folder, for its owner only."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

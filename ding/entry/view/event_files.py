@@ -4,8 +4,6 @@ An event file is a sequence of TFRecords: uint64 length, uint32 masked crc of th
 of the data, all little endian. The data is an ``Event`` protobuf, whose class tensorboardX brings.
 """
 
-from __future__ import annotations
-
 import logging
 import struct
 from collections.abc import Iterator

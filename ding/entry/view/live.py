@@ -1,7 +1,5 @@
 """The view for a terminal: a few lines that renew themselves (rich)."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """`ding plot`: learning curves as an image."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

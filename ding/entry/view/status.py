@@ -4,8 +4,6 @@ A pipeline makes a `RunStatus` now and then and hands it to a view (`ding.entry.
 ``result.json``. The learning curves of `ding plot` are the same figures over time, in the event files.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Mapping

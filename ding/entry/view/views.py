@@ -1,7 +1,5 @@
 """What shows a run: a live view on a terminal, log lines elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sys

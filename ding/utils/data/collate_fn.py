@@ -3,8 +3,6 @@
 B is the number of samples, T the number of steps of each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

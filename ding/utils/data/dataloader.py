@@ -7,8 +7,6 @@ Exceptions::
     TimeoutError              no batch came within ``timeout_s``
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque
@@ -143,7 +141,7 @@ class AsyncDataLoader:
         self._pool = ThreadPoolExecutor(num_workers, "dataloader-worker") if num_workers > 1 else None
         self._batches = Prefetcher(self._make_batch, 2 * max(1, num_workers), "dataloader")
 
-    def __iter__(self) -> AsyncDataLoader:
+    def __iter__(self) -> "AsyncDataLoader":
         return self
 
     def __next__(self) -> Any:
@@ -169,7 +167,7 @@ class AsyncDataLoader:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def __enter__(self) -> AsyncDataLoader:
+    def __enter__(self) -> "AsyncDataLoader":
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -1,3 +1,4 @@
+from ding.model.template.pg import PG as PG
 from ding.model.template.q_learning import BDQ as BDQ
 from ding.model.template.q_learning import C51DQN as C51DQN
 from ding.model.template.q_learning import DQN as DQN
@@ -6,3 +7,4 @@ from ding.model.template.q_learning import FQF as FQF
 from ding.model.template.q_learning import IQN as IQN
 from ding.model.template.q_learning import QRDQN as QRDQN
 from ding.model.template.q_learning import RainbowDQN as RainbowDQN
+from ding.model.template.vac import VAC as VAC

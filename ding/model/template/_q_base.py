@@ -89,27 +89,37 @@ class QModel(nn.Module):
 
     def encode(self, observation: Observation) -> torch.Tensor:
         """Features of an observation without its mask. Integers (pixels) get the precision of the model."""
-        if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
-            observation = observation.to(next(self.parameters()).dtype)
-        return self.encoder(observation)
+        return encode(observation, self.encoder)
 
     def split_observation(self, x: Observation) -> tuple[Any, torch.Tensor | None]:
-        """The observation and the action mask (None without one) of ``x``.
+        """:func:`split_observation` for this model."""
+        return split_observation(x, self.encoder, type(self).__name__)
 
-        Raises:
-            TypeError: ``x`` is neither a tensor nor a mapping.
-            KeyError: a mapping without the key ``observation`` for a model that takes tensors.
-        """
-        if isinstance(x, torch.Tensor):
-            return x, None
-        if not isinstance(x, Mapping):
-            raise TypeError(f"{type(self).__name__} takes a tensor or a dict of tensors, got {type(x).__name__}")
-        names = self.encoder.names if isinstance(self.encoder, DictEncoder) else []
-        if OBSERVATION in x and OBSERVATION not in names:
-            return x[OBSERVATION], x.get(ACTION_MASK)
-        if names:
-            return x, None if ACTION_MASK in names else x.get(ACTION_MASK)
-        raise KeyError(
-            f"{type(self).__name__} was built for a tensor observation; a dict must hold it under {OBSERVATION!r} "
-            f"(and may hold {ACTION_MASK!r}), got the keys {sorted(x)}"
-        )
+
+def split_observation(x: Observation, encoder: nn.Module, model_name: str) -> tuple[Any, torch.Tensor | None]:
+    """The observation and the action mask (None without one) of ``x``.
+
+    Raises:
+        TypeError: ``x`` is neither a tensor nor a mapping.
+        KeyError: a mapping without the key ``observation`` for a model that takes tensors.
+    """
+    if isinstance(x, torch.Tensor):
+        return x, None
+    if not isinstance(x, Mapping):
+        raise TypeError(f"{model_name} takes a tensor or a dict of tensors, got {type(x).__name__}")
+    names = encoder.names if isinstance(encoder, DictEncoder) else []
+    if OBSERVATION in x and OBSERVATION not in names:
+        return x[OBSERVATION], x.get(ACTION_MASK)
+    if names:
+        return x, None if ACTION_MASK in names else x.get(ACTION_MASK)
+    raise KeyError(
+        f"{model_name} was built for a tensor observation; a dict must hold it under {OBSERVATION!r} "
+        f"(and may hold {ACTION_MASK!r}), got the keys {sorted(x)}"
+    )
+
+
+def encode(observation: Observation, encoder: nn.Module) -> torch.Tensor:
+    """Features of an observation without its mask. Integers (pixels) get the precision of the encoder."""
+    if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
+        observation = observation.to(next(encoder.parameters()).dtype)
+    return encoder(observation)

@@ -1,0 +1,205 @@
+"""The network of actor-critic algorithms: a policy and a value of the state."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ding.model.common._shapes import Observation, ObsShape, output_sizes
+from ding.model.common.encoder import IMPALAConvEncoder
+from ding.model.common.head import DiscreteHead, MultiHead, RegressionHead, ReparameterizationHead
+from ding.model.template._q_base import ACTION_MASK, DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
+from ding.utils import MODEL_REGISTRY
+from ding.utils.default_helper import did_you_mean
+
+ACTION_SPACES = ("discrete", "continuous", "hybrid")
+ActionShape = int | Sequence[int] | Mapping[str, int | Sequence[int]]
+RELU = nn.ReLU()
+
+
+def check_mode(mode: str, modes: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless ``mode`` is one of ``modes``."""
+    if mode not in modes:
+        raise ValueError(f"mode {mode!r} is unknown.{did_you_mean(str(mode), modes)}")
+
+
+def make_actor_head(
+    action_space: str,
+    action_shape: ActionShape,
+    hidden_size: int,
+    layer_num: int,
+    activation: nn.Module | None,
+    norm_type: str | None,
+    sigma_type: str = "independent",
+    fixed_sigma_value: float = 0.3,
+    bound_type: str | None = None,
+) -> nn.Module:
+    """The head of a policy: logits (per head of a multi-discrete space), mu and sigma, or for ``hybrid`` a
+    ``ModuleList`` of both.
+
+    Raises:
+        ValueError: an unknown action space.
+        TypeError: a hybrid ``action_shape`` without ``action_type_shape`` and ``action_args_shape``.
+    """
+    common: dict[str, Any] = {"activation": activation, "norm_type": norm_type}
+
+    def discrete(shape: Any) -> nn.Module:
+        sizes = output_sizes(shape)
+        if isinstance(sizes, list):
+            return MultiHead(DiscreteHead, hidden_size, sizes, layer_num=layer_num, **common)
+        return DiscreteHead(hidden_size, sizes, layer_num, **common)
+
+    def continuous(shape: Any) -> nn.Module:
+        return ReparameterizationHead(
+            hidden_size, shape, layer_num, sigma_type, fixed_sigma_value, bound_type=bound_type, **common
+        )
+
+    if action_space == "discrete":
+        return discrete(action_shape)
+    if action_space == "continuous":
+        return continuous(action_shape)
+    if action_space != "hybrid":
+        raise ValueError(f"action_space {action_space!r} is unknown.{did_you_mean(str(action_space), ACTION_SPACES)}")
+    if not isinstance(action_shape, Mapping):
+        raise TypeError(
+            f"a hybrid action_shape is a dict of action_type_shape and action_args_shape, got {action_shape!r}"
+        )
+    return nn.ModuleList([discrete(action_shape["action_type_shape"]), continuous(action_shape["action_args_shape"])])
+
+
+def actor_output(head: nn.Module, features: torch.Tensor, action_mask: torch.Tensor | None = None) -> dict[str, Any]:
+    """``logit`` of a head of :func:`make_actor_head`: logits ``[B, N]`` (or a list of them), ``{'mu', 'sigma'}`` ``[B,
+    D]``, or for hybrid actions ``action_type`` (logits) and ``action_args`` (mu and sigma); and ``action_mask``, if any.
+    """
+    if isinstance(head, nn.ModuleList):
+        action_type, action_args = head
+        logit: Any = {"action_type": action_type(features)["logit"], "action_args": action_args(features)}
+    else:
+        output = head(features)
+        logit = output.get("logit", output)
+    return {"logit": logit} if action_mask is None else {"logit": logit, ACTION_MASK: action_mask}
+
+
+@MODEL_REGISTRY.register("vac")
+class VAC(nn.Module):
+    """A policy and a state value (actor-critic), with one encoder or one each.
+
+    State: ``encoder`` (or ``actor_encoder`` and ``critic_encoder``), ``critic_head``, ``actor_head``; the same again as
+    ``actor.0``, ``actor.1``, ``critic.0`` and ``critic.1``.
+
+    Arguments:
+        obs_shape: an int or ``(n,)`` for vectors, ``(C, H, W)`` for images, a mapping of names to those for dicts.
+        action_shape: number of actions (a list for several discrete ones), number of dimensions of a continuous
+            action, or ``{'action_type_shape', 'action_args_shape'}`` for a hybrid one.
+        action_space: ``discrete``, ``continuous`` or ``hybrid``.
+        share_encoder: whether actor and critic read the same features.
+        actor_head_hidden_size, critic_head_hidden_size: width of the heads; that of the features.
+        sigma_type, fixed_sigma_value, bound_type: of a continuous policy, see ``ReparameterizationHead``.
+        encoder: a module to use in the place of the default encoder; the critic gets a copy unless it is shared.
+        impala_cnn_encoder: ``IMPALAConvEncoder`` for images.
+
+    Raises:
+        ValueError: an unknown action space, or a head that is not as wide as the features.
+        RuntimeError: no encoder for ``obs_shape``.
+    """
+
+    mode = ["compute_actor", "compute_critic", "compute_actor_critic"]
+
+    def __init__(
+        self,
+        obs_shape: ObsShape,
+        action_shape: ActionShape,
+        action_space: str = "discrete",
+        share_encoder: bool = True,
+        encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
+        actor_head_hidden_size: int = 64,
+        actor_head_layer_num: int = 1,
+        critic_head_hidden_size: int = 64,
+        critic_head_layer_num: int = 1,
+        activation: nn.Module | None = RELU,
+        norm_type: str | None = None,
+        sigma_type: str = "independent",
+        fixed_sigma_value: float = 0.3,
+        bound_type: str | None = None,
+        encoder: nn.Module | None = None,
+        impala_cnn_encoder: bool = False,
+    ) -> None:
+        super().__init__()
+        self.obs_shape, self.action_shape = obs_shape, action_shape
+        self.action_space, self.share_encoder = action_space, share_encoder
+        if encoder is None:
+            _check_widths(encoder_hidden_size_list, actor_head_hidden_size, critic_head_hidden_size)
+
+        def make() -> nn.Module:
+            if impala_cnn_encoder:
+                widths = list(encoder_hidden_size_list)
+                return IMPALAConvEncoder(obs_shape, widths, outsize=widths[-1])  # type: ignore[arg-type]
+            return make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
+
+        if share_encoder:
+            self.encoder = make() if encoder is None else encoder
+        else:
+            self.actor_encoder = make() if encoder is None else encoder
+            self.critic_encoder = make() if encoder is None else copy.deepcopy(encoder)
+        self.critic_head = RegressionHead(
+            critic_head_hidden_size, 1, critic_head_layer_num, activation=activation, norm_type=norm_type
+        )
+        self.actor_head = make_actor_head(
+            action_space,
+            action_shape,
+            actor_head_hidden_size,
+            actor_head_layer_num,
+            activation,
+            norm_type,
+            sigma_type,
+            fixed_sigma_value,
+            bound_type,
+        )
+        self.actor = nn.ModuleList([self.encoder if share_encoder else self.actor_encoder, self.actor_head])
+        self.critic = nn.ModuleList([self.encoder if share_encoder else self.critic_encoder, self.critic_head])
+
+    def forward(self, x: Observation, mode: str) -> dict[str, Any]:
+        """Run the method that ``mode`` names.
+
+        Raises:
+            ValueError: there is no such mode.
+        """
+        check_mode(mode, self.mode)
+        return getattr(self, mode)(x)
+
+    def compute_actor(self, x: Observation) -> dict[str, Any]:
+        """Observation ``[B, *obs_shape]`` (or ``{'observation', 'action_mask'}``) to :func:`actor_output`."""
+        observation, action_mask = self._split(x)
+        return actor_output(self.actor_head, encode(observation, self.actor[0]), action_mask)
+
+    def compute_critic(self, x: Observation) -> dict[str, Any]:
+        """Observation to ``value`` ``[B]``."""
+        observation, _ = self._split(x)
+        return {"value": self.critic_head(encode(observation, self.critic[0]))["pred"]}
+
+    def compute_actor_critic(self, x: Observation) -> dict[str, Any]:
+        """Observation to the outputs of both."""
+        observation, action_mask = self._split(x)
+        features = encode(observation, self.actor[0])
+        output = actor_output(self.actor_head, features, action_mask)
+        if not self.share_encoder:
+            features = encode(observation, self.critic[0])
+        output["value"] = self.critic_head(features)["pred"]
+        return output
+
+    def _split(self, x: Observation) -> tuple[Any, torch.Tensor | None]:
+        return split_observation(x, self.actor[0], type(self).__name__)
+
+
+def _check_widths(encoder_hidden_size_list: Sequence[int], actor: int, critic: int) -> None:
+    width = encoder_hidden_size_list[-1]
+    for name, size in (("actor_head_hidden_size", actor), ("critic_head_hidden_size", critic)):
+        if size != width:
+            raise ValueError(
+                f"{name} must equal the last entry of encoder_hidden_size_list ({width}), which the head reads; "
+                f"got {name}={size}, encoder_hidden_size_list={list(encoder_hidden_size_list)}"
+            )

@@ -1,10 +1,16 @@
+from ding.policy.a2c import A2CPolicy as A2CPolicy
 from ding.policy.base_policy import CommandModePolicy as CommandModePolicy
 from ding.policy.base_policy import Policy as Policy
 from ding.policy.base_policy import create_policy as create_policy
 from ding.policy.base_policy import get_policy_cls as get_policy_cls
+from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
 from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as EpsCommandModePolicy
+from ding.policy.command_mode_policy_instance import PGCommandModePolicy as PGCommandModePolicy
+from ding.policy.command_mode_policy_instance import PPOCommandModePolicy as PPOCommandModePolicy
+from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as PPOOffCommandModePolicy
+from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
 from ding.policy.common_utils import single_env_forward_wrapper as single_env_forward_wrapper
@@ -16,5 +22,9 @@ from ding.policy.errors import PolicyDataError as PolicyDataError
 from ding.policy.errors import PolicyError as PolicyError
 from ding.policy.errors import PolicyStateError as PolicyStateError
 from ding.policy.errors import PolicyUsageError as PolicyUsageError
+from ding.policy.pg import PGPolicy as PGPolicy
 from ding.policy.policy_factory import PolicyFactory as PolicyFactory
 from ding.policy.policy_factory import get_random_policy as get_random_policy
+from ding.policy.ppo import PPOOffPolicy as PPOOffPolicy
+from ding.policy.ppo import PPOPGPolicy as PPOPGPolicy
+from ding.policy.ppo import PPOPolicy as PPOPolicy

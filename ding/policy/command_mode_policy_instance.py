@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from ding.policy.a2c import A2CPolicy
 from ding.policy.base_policy import CommandModePolicy
 from ding.policy.dqn import DQNPolicy
+from ding.policy.pg import PGPolicy
+from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy
 from ding.rl_utils import get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY
 
@@ -45,3 +48,28 @@ class DummyCommandModePolicy(CommandModePolicy):
 @POLICY_REGISTRY.register("dqn_command")
 class DQNCommandModePolicy(DQNPolicy, EpsCommandModePolicy):
     """DQN with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("pg_command")
+class PGCommandModePolicy(PGPolicy, DummyCommandModePolicy):
+    """Policy gradient; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("a2c_command")
+class A2CCommandModePolicy(A2CPolicy, DummyCommandModePolicy):
+    """A2C; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("ppo_command")
+class PPOCommandModePolicy(PPOPolicy, DummyCommandModePolicy):
+    """PPO; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("ppo_pg_command")
+class PPOPGCommandModePolicy(PPOPGPolicy, DummyCommandModePolicy):
+    """PPO without a critic; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("ppo_offpolicy_command")
+class PPOOffCommandModePolicy(PPOOffPolicy, DummyCommandModePolicy):
+    """PPO with a replay buffer; the modes need no settings."""

@@ -46,6 +46,7 @@ from ding.rl_utils.ppo import ppo_policy_data_continuous as ppo_policy_data_cont
 from ding.rl_utils.ppo import ppo_policy_error as ppo_policy_error
 from ding.rl_utils.ppo import ppo_policy_error_continuous as ppo_policy_error_continuous
 from ding.rl_utils.ppo import ppo_policy_loss as ppo_policy_loss
+from ding.rl_utils.ppo import ppo_policy_terms as ppo_policy_terms
 from ding.rl_utils.ppo import ppo_value_data as ppo_value_data
 from ding.rl_utils.ppo import ppo_value_error as ppo_value_error
 from ding.rl_utils.retrace import compute_q_retraces as compute_q_retraces

@@ -10,13 +10,16 @@ from ding.utils.default_helper import did_you_mean
 
 
 class Surrogate(NamedTuple):
-    """What ``surrogate_loss`` returns: two 0-d losses, the log-probability of each action, and two statistics."""
+    """What ``surrogate_loss`` returns: two 0-d losses, the log-probability of each action, and two 0-d statistics.
+
+    Nothing is read as a number, so that it waits for no device and can be compiled.
+    """
 
     policy_loss: torch.Tensor
     entropy_loss: torch.Tensor
     logp_new: torch.Tensor
-    approx_kl: float
-    clipfrac: float
+    approx_kl: torch.Tensor
+    clipfrac: torch.Tensor
 
 
 def surrogate_loss(
@@ -53,8 +56,8 @@ def surrogate_loss(
         bounded = torch.max(objective, dual_clip * adv)
         objective = bounded if dual_clip_both_signs else torch.where(adv < 0, bounded, objective)
     with torch.no_grad():
-        approx_kl = (logp_old - logp_new).mean().item()
-        clipfrac = ((ratio - 1).abs() > clip_ratio).float().mean().item()
+        approx_kl = (logp_old - logp_new).mean()
+        clipfrac = ((ratio - 1).abs() > clip_ratio).float().mean()
     losses = -weighted(objective, weight).mean(), weighted(entropy, weight).mean()
     return Surrogate(*losses, logp_new, approx_kl, clipfrac)
 

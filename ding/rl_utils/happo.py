@@ -29,7 +29,8 @@ def happo_policy_error(
     """
     *terms, factor = data
     found = surrogate_loss(tuple(terms), clip_ratio, dual_clip, factor=factor)
-    return happo_policy_loss(found.policy_loss, found.entropy_loss), happo_info(found.approx_kl, found.clipfrac)
+    info = happo_info(found.approx_kl.item(), found.clipfrac.item())
+    return happo_policy_loss(found.policy_loss, found.entropy_loss), info
 
 
 #: The outputs say which kind of policy it is.

@@ -32,14 +32,17 @@ ppo_policy_loss = namedtuple("ppo_policy_loss", "policy_loss entropy_loss kl_div
 ppo_info = namedtuple("ppo_info", "approx_kl clipfrac")
 
 
-def _policy_terms(
+def ppo_policy_terms(
     data: Data,
-    clip_ratio: float,
-    dual_clip: float | None,
-    kl_type: str,
+    clip_ratio: float = 0.2,
+    dual_clip: float | None = None,
+    kl_type: str = "k1",
     entropy_bonus: bool = True,
     dual_clip_both_signs: bool = False,
 ) -> tuple[ppo_policy_loss, ppo_info]:
+    """:func:`ppo_policy_error` of a policy of either kind, whose ``ppo_info`` holds 0-d tensors and not floats: it
+    reads no number, so that it waits for no device and can be compiled.
+    """
     *terms, pretrained = data
     found = surrogate_loss(tuple(terms), clip_ratio, dual_clip, dual_clip_both_signs)
     kl_div = zero = torch.zeros_like(found.policy_loss)
@@ -48,6 +51,11 @@ def _policy_terms(
         kl_div = kl_estimate(found.logp_new - stored_policy_of(pretrained).log_prob(action), kl_type)
     loss = ppo_policy_loss(found.policy_loss, found.entropy_loss if entropy_bonus else zero, kl_div)
     return loss, ppo_info(found.approx_kl, found.clipfrac)
+
+
+def _read(terms: tuple[ppo_policy_loss, ppo_info]) -> tuple[ppo_policy_loss, ppo_info]:
+    loss, info = terms
+    return loss, ppo_info(*(value.item() for value in info))
 
 
 def ppo_policy_error(
@@ -63,7 +71,7 @@ def ppo_policy_error(
     action per sample (logits ``[B, M, N]``, action ``[B, M]``) ratio and entropy are averaged over them. ``dual_clip``
     bounds the loss of very bad samples. Raises ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1.
     """
-    return _policy_terms(data, clip_ratio, dual_clip, kl_type, entropy_bonus)
+    return _read(ppo_policy_terms(data, clip_ratio, dual_clip, kl_type, entropy_bonus))
 
 
 def ppo_policy_error_continuous(
@@ -78,7 +86,7 @@ def ppo_policy_error_continuous(
     ``data``: ``ppo_policy_data_continuous``; the policies are mappings with mu and sigma ``[B, D]``, action ``[B, D]``,
     adv and weight ``[B]``. ``reference_numerics`` applies ``dual_clip`` to positive advantages too, as DI-engine does.
     """
-    return _policy_terms(data, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics)
+    return _read(ppo_policy_terms(data, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics))
 
 
 def ppo_value_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:

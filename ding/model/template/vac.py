@@ -73,7 +73,7 @@ def make_actor_head(
 
 def actor_output(head: nn.Module, features: torch.Tensor, action_mask: torch.Tensor | None = None) -> dict[str, Any]:
     """``logit`` of a head of :func:`make_actor_head`: logits ``[B, N]`` (or a list of them), ``{'mu', 'sigma'}`` ``[B,
-    D]``, or for hybrid actions ``action_type`` (logits) and ``action_args`` (mu and sigma); and ``action_mask``, if any.
+    D]``, or for hybrid actions ``action_type`` (logits) and ``action_args`` (mu, sigma); and ``action_mask``, if any.
     """
     if isinstance(head, nn.ModuleList):
         action_type, action_args = head

@@ -1,0 +1,111 @@
+"""Parts of learning that the PPO family shares: initial parameters, optimiser, schedule, numbers for the log."""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from ding.policy._ppo_loss import PPOSettings
+from ding.policy.errors import PolicyConfigError
+from ding.torch_utils import Adam
+
+
+def ppo_settings(cfg: Mapping[str, Any]) -> PPOSettings:
+    """The constants of the loss from the ``policy`` section of a config."""
+    known = {key: cfg["learn"][key] for key in PPOSettings._fields if key in cfg["learn"]}
+    return PPOSettings(**known, reference_numerics=bool(cfg.get("reference_numerics", False)))
+
+
+def ppo_optimizer(model: nn.Module, learn_cfg: Mapping[str, Any]) -> Adam:
+    """Adam with the clipping that ``learn.grad_clip_type`` and ``learn.grad_clip_value`` ask for."""
+    return Adam(
+        model.parameters(),
+        lr=learn_cfg["learning_rate"],
+        weight_decay=learn_cfg.get("weight_decay") or 0.0,
+        grad_clip_type=learn_cfg["grad_clip_type"],
+        clip_value=learn_cfg["grad_clip_value"],
+    )
+
+
+def linear_schedule(optimizer: torch.optim.Optimizer, setting: Any) -> LambdaLR | None:
+    """``learn.lr_scheduler``: the learning rate falls linearly over ``epoch_num`` steps of the schedule, to
+    ``min_lr_lambda`` of its start.
+
+    Args:
+        setting: None, a dict of the two, or a pair of them.
+
+    Raises:
+        PolicyConfigError: something else.
+    """
+    if setting is None:
+        return None
+    try:
+        pair = (setting["epoch_num"], setting["min_lr_lambda"]) if isinstance(setting, Mapping) else setting
+        epochs, lowest = pair
+        return LambdaLR(optimizer, lambda epoch: max(1.0 - epoch * (1.0 - lowest) / epochs, lowest))
+    except (KeyError, TypeError, ValueError) as error:
+        raise PolicyConfigError(
+            f"policy.learn.lr_scheduler must be None or have epoch_num and min_lr_lambda, found {setting!r}"
+        ) from error
+
+
+def pretrained_copy(model: nn.Module, path: str | None) -> nn.Module | None:
+    """A frozen copy of ``model`` with the parameters in the file ``path``: a state dict, or a checkpoint that has it
+    under ``model``.
+    """
+    if path is None:
+        return None
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    pretrained = copy.deepcopy(model)
+    pretrained.load_state_dict(state.get("model", state))
+    return pretrained.eval().requires_grad_(False)
+
+
+def init_ppo_parameters(model: nn.Module, log_sigma: float = -0.5, reference_numerics: bool = False) -> None:
+    """Orthogonal weights and zero biases of all linear layers of an actor-critic network or a policy network.
+
+    With continuous parts: gain ``sqrt(2)``, the output layers of the actor times 0.01, and ``log_sigma_param`` set.
+
+    Args:
+        reference_numerics: scale all linear layers of the actor, those of a shared encoder too, as the original does.
+    """
+    sigmas = [p for name, p in model.named_parameters() if name.endswith("log_sigma_param")]
+    gain = math.sqrt(2) if sigmas and hasattr(model, "actor") else 1.0
+    with torch.no_grad():
+        for layer in model.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.orthogonal_(layer.weight, gain=gain)
+                nn.init.zeros_(layer.bias)
+        for sigma in sigmas:
+            sigma.fill_(log_sigma)
+        if not sigmas or not hasattr(model, "actor"):
+            return
+        actor: nn.Module = model.actor  # type: ignore[assignment]
+        linear = [(name, layer) for name, layer in actor.named_modules() if isinstance(layer, nn.Linear)]
+        for name, layer in linear:
+            if reference_numerics or _is_output(name, linear):
+                layer.weight.mul_(0.01)
+
+
+def _is_output(name: str, linear: Sequence[tuple[str, nn.Linear]]) -> bool:
+    """Whether a layer of an actor gives mu or logits: the last one of its stack of layers."""
+    parent, _, last = name.rpartition(".")
+    if last in ("mu", "log_sigma_layer"):
+        return last == "mu"
+    head = parent.rpartition(".")[0]
+    return head.endswith(".Q") and parent == max(
+        other.rpartition(".")[0] for other, _ in linear if other.startswith(head + ".")
+    )
+
+
+def logged(results: Sequence[tuple[torch.Tensor | None, ...]], names: Sequence[str]) -> list[dict[str, float]]:
+    """One dict of numbers per result, with one transfer from their device for all; None is left out."""
+    if not results:
+        return []
+    used = [index for index, value in enumerate(results[0]) if value is not None]
+    rows = torch.stack([torch.stack([row[index] for index in used]) for row in results])  # type: ignore[misc]
+    return [dict(zip((names[index] for index in used), row)) for row in rows.detach().tolist()]

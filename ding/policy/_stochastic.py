@@ -1,0 +1,88 @@
+"""Acting by a distribution over actions, as all policy-gradient algorithms do."""
+
+from typing import Any, ClassVar
+
+import torch
+
+from ding.data import EnvBatch, batched
+from ding.model import model_wrap
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import float_columns, transition_done
+from ding.policy.errors import PolicyConfigError
+from ding.utils.default_helper import did_you_mean
+
+# How to draw an action, and how to take the most likely one.
+_SAMPLERS = {
+    "discrete": ("multinomial_sample", "argmax_sample"),
+    "continuous": ("reparam_sample", "deterministic_sample"),
+    "hybrid": ("hybrid_reparam_multinomial_sample", "hybrid_deterministic_argmax_sample"),
+}
+
+
+class StochasticPolicy(Policy):
+    """Draws actions from the distribution of a network, and takes the most likely ones in evaluation.
+
+    The network returns ``logit`` (see :class:`ding.model.VAC`), and ``value`` where there is a critic.
+    ``cfg.action_space`` is ``discrete``, ``continuous`` or ``hybrid``.
+    """
+
+    #: Arguments of the network when it collects and when it is evaluated.
+    collect_kwargs: ClassVar[dict[str, str]] = {"mode": "compute_actor_critic"}
+    eval_kwargs: ClassVar[dict[str, str]] = {"mode": "compute_actor"}
+    #: What a transition keeps of the policy's output.
+    output_fields: ClassVar[tuple[str, ...]] = ("action", "logit", "value")
+    #: Whether it keeps the next observation.
+    keeps_next_obs: ClassVar[bool] = True
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``vac`` of :mod:`ding.model.template.vac`."""
+        return "vac", ["ding.model.template.vac"]
+
+    def _samplers(self) -> tuple[str, str]:
+        """Names of the wrappers that draw an action and that take the most likely one."""
+        action_space = str(self._cfg.action_space)
+        if action_space not in _SAMPLERS:
+            raise PolicyConfigError(
+                f"policy.action_space: {action_space!r} is unknown.{did_you_mean(action_space, _SAMPLERS)}"
+            )
+        return _SAMPLERS[action_space]
+
+    def _init_collect(self) -> None:
+        self._unroll_len = self._cfg.collect.unroll_len
+        self._collect_model = model_wrap(self._model, wrapper_name=self._samplers()[0])
+        self._collect_model.reset()
+
+    @batched
+    def _forward_collect(self, data: EnvBatch, **kwargs: Any) -> EnvBatch:  # type: ignore[override]
+        """Actions drawn from the policy, with ``logit`` and, where there is a critic, ``value`` ``[N, 1]``."""
+        return self._sampled(self._collect_model, data, **self.collect_kwargs, **kwargs)
+
+    @batched
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        """The transition of one environment, or the columns of N."""
+        next_obs = {"next_obs": timestep.obs} if self.keeps_next_obs else {}
+        outputs = {key: policy_output[key] for key in self.output_fields}
+        return {"obs": obs, **next_obs, **outputs, "reward": timestep.reward, "done": self._done(timestep)}
+
+    def _done(self, timestep: Any) -> Any:
+        return transition_done(timestep, self._reference_numerics)
+
+    def _init_eval(self) -> None:
+        self._eval_model = model_wrap(self._model, wrapper_name=self._samplers()[1])
+        self._eval_model.reset()
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """The most likely actions."""
+        return self._sampled(self._eval_model, data, **self.eval_kwargs)
+
+    def _sampled(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
+        output = self._act(model, data, **kwargs)
+        # An object and no column: a distribution of torch.
+        output.columns.pop("dist", None)
+        return output
+
+    def _values(self, obs: Any) -> torch.Tensor:
+        """Values ``[B]`` (``[B, agents]``) of observations by the critic, without gradients."""
+        with torch.no_grad():
+            return self._model(float_columns(obs, self._device), mode="compute_critic")["value"]

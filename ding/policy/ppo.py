@@ -1,0 +1,168 @@
+"""PPO: proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347), and its relatives by name."""
+
+from typing import Any
+
+import torch
+
+from ding.data import TransitionBatch, batched
+from ding.data.roles import Samples
+from ding.model import model_wrap
+from ding.policy._ppo_learning import (
+    init_ppo_parameters,
+    linear_schedule,
+    logged,
+    ppo_optimizer,
+    ppo_settings,
+    pretrained_copy,
+)
+from ding.policy._ppo_loss import PPOLoss, ppo_loss
+from ding.policy._ppo_offpolicy import PPOOffPolicy
+from ding.policy._ppo_pg import PPOPGPolicy
+from ding.policy._segments import as_given, columns_of, minibatches, with_advantages
+from ding.policy._value_norm import ValueNormPolicy
+from ding.policy.errors import PolicyUsageError
+from ding.rl_utils import gae, gae_data, get_train_sample
+from ding.utils import POLICY_REGISTRY
+
+__all__ = ["PPOOffPolicy", "PPOPGPolicy", "PPOPolicy"]
+
+_FIELDS = ("obs", "action", "logit", "value", "adv", "return", "weight", "logit_pretrained")
+
+
+@POLICY_REGISTRY.register("ppo")
+class PPOPolicy(ValueNormPolicy):
+    """On-policy PPO for discrete, continuous and hybrid actions, and for several agents with one critic.
+
+    ``learn.forward`` takes the samples of a collection in order, since advantages are computed anew in each epoch, and
+    returns a dict per minibatch.
+
+    ``value_norm`` keeps returns in a unit that follows their spread. Its statistics belong to the learn state; where
+    collecting and learning are separate processes, advantages need ``recompute_adv``.
+    """
+
+    config = {
+        "type": "ppo",
+        "on_policy": True,
+        # Samples have no priorities here.
+        "priority": False,
+        "priority_IS_weight": False,
+        # (bool) Whether advantages are computed anew, with the newest critic, in each epoch.
+        "recompute_adv": True,
+        # (str) 'discrete', 'continuous' or 'hybrid'.
+        "action_space": "discrete",
+        "nstep_return": False,
+        # (bool) Whether several agents act: the model is `mavac` then.
+        "multi_agent": False,
+        "transition_with_policy_data": True,
+        "learn": {
+            # (int) How often all samples of a collection are gone through.
+            "epoch_per_collect": 10,
+            "batch_size": 64,
+            "learning_rate": 3e-4,
+            # (dict or None) epoch_num, min_lr_lambda: linear decay over that many collections to that share.
+            "lr_scheduler": None,
+            "value_weight": 0.5,
+            "entropy_weight": 0.0,
+            "clip_ratio": 0.2,
+            # (float or None) Bound of the loss of very bad samples, above 1.
+            "dual_clip": None,
+            # (bool) Whether advantages are normalised in each minibatch.
+            "adv_norm": True,
+            # (bool) Whether values are learned in units of the returns' standard deviation.
+            "value_norm": True,
+            # (bool) Whether to start from orthogonal weights.
+            "ppo_param_init": True,
+            "grad_clip_type": "clip_norm",
+            "grad_clip_value": 0.5,
+            # (bool) Whether to bootstrap at the end of an episode too.
+            "ignore_done": False,
+            # (str) Estimator of the distance to the pretrained policy: 'k1', 'k2' or 'k3'; and its weight.
+            "kl_type": "k1",
+            "kl_beta": 0.0,
+            # (str or None) File of a pretrained policy to stay near to.
+            "pretrained_model_path": None,
+        },
+        "collect": {"unroll_len": 1, "discount_factor": 0.99, "gae_lambda": 0.95},
+        "eval": {},
+    }
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``vac``, or ``mavac`` for several agents."""
+        return ("mavac", ["ding.model.template.mavac"]) if self._cfg.multi_agent else super().default_model()
+
+    def _init_learn(self) -> None:
+        cfg = self._cfg
+        if self._priority or self._priority_IS_weight:
+            raise PolicyUsageError("policy.priority: PPO learns from all samples alike; leave it and its weights False")
+        self._samplers()
+        if cfg.learn.ppo_param_init:
+            init_ppo_parameters(self._model, reference_numerics=self._reference_numerics)
+        self._settings = ppo_settings(cfg)
+        self._optimizer = ppo_optimizer(self._model, cfg.learn)
+        self._lr_scheduler = linear_schedule(self._optimizer, cfg.learn.lr_scheduler)
+        self._pretrained_model = pretrained_copy(self._model, cfg.learn.pretrained_model_path)
+        self._init_value_norm()
+        self._learn_model = model_wrap(self._model, wrapper_name="base")
+        self._learn_model.reset()
+
+    @batched
+    def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:  # type: ignore[override]
+        """``epoch_per_collect`` epochs over B samples of one collection, in the order in which they were collected.
+
+        Returns:
+            Per minibatch ``cur_lr`` and the fields of :class:`PPOLoss`, as floats.
+        """
+        cfg = self._cfg.learn
+        batch = self._preprocess_learn(data)
+        if self._pretrained_model is not None:
+            with torch.no_grad():
+                batch["logit_pretrained"] = self._pretrained_model(batch["obs"], mode="compute_actor")["logit"]
+        results: list[PPOLoss] = []
+        for _ in range(cfg.epoch_per_collect):
+            batch.update(self._returns(batch))
+            self._model.train()
+            for part in minibatches(batch, _FIELDS, cfg.batch_size):
+                result = ppo_loss(self._actor_critic, part, self._settings)
+                self._optimize(result.total_loss, self._optimizer, self._model)
+                results.append(result)
+        rate = self._optimizer.param_groups[0]["lr"]
+        if self._lr_scheduler is not None:
+            self._lr_scheduler.step()
+        return [{"cur_lr": rate, **numbers} for numbers in logged(results, PPOLoss._fields)]
+
+    def _returns(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
+        """``value, adv, return`` for an epoch; values and returns in the unit of ``value_norm``."""
+        if self._cfg.recompute_adv:
+            scale = self._value_scale
+            value, next_value = (self._values(batch[key]) for key in ("obs", "next_obs"))
+            data = gae_data(value * scale, next_value * scale, batch["reward"], batch["done"], batch.get("traj_flag"))
+            adv = gae(data, self._cfg.collect.discount_factor, self._cfg.collect.gae_lambda)
+        else:
+            value, adv = batch["value"], batch["adv"]
+        return {"value": value, "adv": adv, "return": self._normed_returns(value, adv)}
+
+    def _monitor_vars_learn(self) -> list[str]:
+        continuous = ["act", "mu_mean", "sigma_mean"] if self._cfg.action_space == "continuous" else []
+        kl_div = [] if self._pretrained_model is None else ["kl_div"]
+        names = [name for name in PPOLoss._fields if name not in ("kl_div", "act", "mu_mean", "sigma_mean")]
+        return ["cur_lr", *names, *kl_div, *continuous]
+
+    def _extra_learn_state(self) -> dict[str, Any]:
+        schedule = {} if self._lr_scheduler is None else {"lr_scheduler": self._lr_scheduler}
+        return {**super()._extra_learn_state(), **schedule}
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """The transitions of segments with ``adv`` and ``traj_flag``."""
+        cfg = self._cfg
+        batch: TransitionBatch = with_advantages(
+            columns_of(transitions),
+            self._values,
+            cfg.collect.discount_factor,
+            cfg.collect.gae_lambda,
+            cfg.learn.ignore_done,
+            self._value_scale,
+        )
+        if not cfg.recompute_adv:
+            batch = batch.without_columns("next_obs")
+        return get_train_sample(as_given(batch, transitions), self._unroll_len)

@@ -1,0 +1,157 @@
+"""The numbers of the first learn steps of the on-policy algorithms, from networks that were filled by a rule."""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ding.data import TransitionBatch
+from ding.policy import A2CPolicy, PGPolicy, PPOOffPolicy, PPOPGPolicy, PPOPolicy
+from ding.utils import deep_merge_dicts
+
+
+def wave(shape: tuple[int, ...], phase: float) -> torch.Tensor:
+    steps = torch.arange(math.prod(shape), dtype=torch.float64)
+    return torch.sin(0.7 * steps + phase).float().reshape(shape)
+
+
+def samples(continuous: bool = False) -> list[dict[str, Any]]:
+    made = []
+    for i in range(4):
+        mu_sigma = {"mu": wave((2,), 0.1 * i), "sigma": torch.full((2,), 0.6)}
+        made.append(
+            {
+                "obs": wave((4,), 0.3 * i),
+                "next_obs": wave((4,), 0.3 * i + 0.2),
+                "action": 0.9 * wave((2,), 0.4 * i) if continuous else torch.tensor(i % 2),
+                "logit": mu_sigma if continuous else wave((2,), 0.1 * i),
+                "value": torch.tensor(math.sin(0.2 * i)),
+                "adv": torch.tensor(math.sin(0.6 * i)),
+                "return": torch.tensor(math.sin(0.6 * i)),
+                "reward": wave((1,), 0.5 + i),
+                "done": i == 3,
+                "traj_flag": i == 3,
+            }
+        )
+    return made
+
+
+def fill(model: torch.nn.Module, scale: float = 0.05) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.linspace(-scale, scale, parameter.numel()).reshape(parameter.shape))
+
+
+def make(cls: type, **overrides: Any) -> Any:
+    base = {"model": {"obs_shape": 4, "action_shape": 2}, "learn": {"batch_size": 4}}
+    cfg = deep_merge_dicts(deep_merge_dicts(cls.default_config(), base), overrides)
+    policy = cls(cfg, enable_field=["learn", "collect"])
+    fill(policy.learn_mode.get_attribute("model"))
+    return policy
+
+
+CONTINUOUS = {"action_space": "continuous", "model": {"action_space": "continuous"}}
+CASES = {
+    "ppo": (
+        PPOPolicy,
+        {"learn": {"epoch_per_collect": 3}},
+        [
+            {"total_loss": 0.205047, "policy_loss": -0.0145184, "value_loss": 0.439132, "entropy_loss": 0.656404,
+             "value_mean": 0.252478, "approx_kl": -0.0158373, "clipfrac": 0.0, "kl_div": 0.0},
+            {"total_loss": 0.335743, "policy_loss": -0.0143349, "value_loss": 0.700155, "entropy_loss": 0.656292,
+             "value_mean": 0.266628, "approx_kl": -0.0156009},
+            {"total_loss": 0.333047, "policy_loss": -0.0144096, "value_loss": 0.694913, "entropy_loss": 0.656387,
+             "value_mean": 0.280227, "approx_kl": -0.0155743},
+        ],
+        853.89,
+    ),
+    "ppo without recompute_adv and value_norm": (
+        PPOPolicy,
+        {"recompute_adv": False, "learn": {"epoch_per_collect": 3, "value_norm": False, "entropy_weight": 0.01}},
+        [
+            {"total_loss": 0.209213, "policy_loss": 0.0221751, "value_loss": 0.387204, "entropy_loss": 0.656404},
+            {"total_loss": 0.20026, "policy_loss": 0.0180331, "value_loss": 0.377516, "entropy_loss": 0.653144},
+            {"total_loss": 0.19108, "policy_loss": 0.0137403, "value_loss": 0.367672, "approx_kl": -0.00880489},
+        ],
+        856.347,
+    ),
+    "ppo continuous": (
+        PPOPolicy,
+        {"learn": {"epoch_per_collect": 3}, **CONTINUOUS},
+        [
+            {"total_loss": 0.405306, "policy_loss": 0.18574, "value_loss": 0.439132, "entropy_loss": 2.83788,
+             "approx_kl": 1.1277, "clipfrac": 1.0, "mu_mean": 0.150048, "sigma_mean": 1.00125},
+            {"total_loss": 0.535256, "policy_loss": 0.185179, "value_loss": 0.700155, "entropy_loss": 2.83728},
+            {"total_loss": 0.531788, "policy_loss": 0.184608, "value_loss": 0.694361, "entropy_loss": 2.83669,
+             "approx_kl": 1.11592, "mu_mean": 0.167384, "sigma_mean": 1.00065},
+        ],
+        856.006,
+    ),
+    "ppo_offpolicy": (
+        PPOOffPolicy,
+        {},
+        [
+            {"total_loss": -0.430813, "policy_loss": -0.617851, "value": 0.288183, "value_loss": 0.387204,
+             "entropy_loss": 0.656404, "adv_abs_max": 0.973848, "approx_kl": -0.0158373, "clipfrac": 0.0},
+            {"total_loss": -0.180513, "policy_loss": -0.617728, "value_loss": 0.887545, "entropy_loss": 0.65577},
+            {"total_loss": -0.156436, "policy_loss": -0.617613, "value_loss": 0.935458, "approx_kl": -0.0146404},
+        ],
+        868.245,
+    ),
+    "ppo_pg": (
+        PPOPGPolicy,
+        {"learn": {"epoch_per_collect": 3}},
+        [
+            {"total_loss": -0.617851, "policy_loss": -0.617851, "entropy_loss": 0.656404, "approx_kl": -0.0158373},
+            {"total_loss": -0.618226, "policy_loss": -0.618226, "entropy_loss": 0.659413, "approx_kl": -0.0189293},
+            {"total_loss": -0.618588, "policy_loss": -0.618588, "entropy_loss": 0.662181, "clipfrac": 0.0},
+        ],
+        735.89,
+    ),
+    "pg": (
+        PGPolicy,
+        {},
+        [
+            {"total_loss": 0.404847, "policy_loss": 0.411411, "entropy_loss": -0.00656404, "return_abs_max": 0.973848,
+             "grad_norm": 0.0413731},
+            {"total_loss": 0.404174, "policy_loss": 0.410827, "entropy_loss": -0.00665259, "grad_norm": 0.00920529},
+            {"total_loss": 0.40416, "policy_loss": 0.410866, "entropy_loss": -0.00670601, "grad_norm": 0.0190459},
+        ],
+        726.149,
+    ),
+    "a2c": (
+        A2CPolicy,
+        {},
+        [
+            {"total_loss": 0.792051, "policy_loss": 0.411411, "value_loss": 0.774408, "entropy_loss": 0.656404,
+             "adv_abs_max": 0.973848, "grad_norm": 1.45576},
+            {"total_loss": 0.759301, "policy_loss": 0.411521, "value_loss": 0.708675, "grad_norm": 1.48709},
+            {"total_loss": 0.725248, "policy_loss": 0.411604, "value_loss": 0.640396, "grad_norm": 1.49258},
+        ],
+        868.156,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("as_columns", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("case", list(CASES))
+def test_first_learn_steps(case, as_columns):
+    cls, overrides, steps, total = CASES[case]
+    policy = make(cls, **overrides)
+    data = samples("continuous" in case)
+    np.random.seed(0)
+    results: list[dict] = []
+    while len(results) < len(steps):
+        given = TransitionBatch(TransitionBatch.from_rows(data).columns) if as_columns else copy.deepcopy(data)
+        output = policy.learn_mode.forward(given)
+        results += output if isinstance(output, list) else [output]
+    assert len(results) == len(steps)
+    for result, expected in zip(results, steps):
+        assert {key: result[key] for key in expected} == pytest.approx(expected, rel=1e-5, abs=1e-7)
+        assert all(type(value) is float for value in result.values())
+        assert set(result) >= set(policy.learn_mode.monitor_vars())
+    model = policy.learn_mode.get_attribute("model")
+    assert sum(float(p.detach().abs().sum()) for p in model.parameters()) == pytest.approx(total, rel=1e-5)

@@ -1,6 +1,6 @@
 """Policies that learn from the returns of whole episodes."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ding.data import batched
 from ding.data.roles import Samples
@@ -19,7 +19,7 @@ class EpisodePolicy(StochasticPolicy):
 
     collect_kwargs = {}
     eval_kwargs = {}
-    output_fields = ("action",)
+    output_fields: ClassVar[tuple[str, ...]] = ("action",)
     keeps_next_obs = False
 
     def default_model(self) -> tuple[str, list[str]]:

@@ -116,7 +116,7 @@ def ppo_loss(network: Network, batch: Mapping[str, Any], settings: PPOSettings) 
     logit = output["logit"]
     with torch.no_grad():
         statistics = (adv.max(), adv.mean(), value.mean(), value.max())
-        continuous = ()
+        continuous: tuple[torch.Tensor, ...] = ()
         if isinstance(logit, Mapping) and "mu" in logit:
             continuous = (batch["action"].float().mean(), logit["mu"].mean(), logit["sigma"].mean())
     return PPOLoss(

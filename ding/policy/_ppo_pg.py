@@ -52,7 +52,7 @@ class PPOPGPolicy(EpisodePolicy):
         self._learn_model = self._model
 
     @batched
-    def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:  # type: ignore[override]
+    def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:
         """``epoch_per_collect`` epochs over B samples with ``return``; returns a dict of floats per minibatch."""
         cfg = self._cfg.learn
         batch = self._preprocess_learn(data)

@@ -78,8 +78,10 @@ class StochasticPolicy(Policy):
 
     def _sampled(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
         output = self._act(model, data, **kwargs)
-        # An object and no column: a distribution of torch.
-        output.columns.pop("dist", None)
+        columns = output.columns
+        if isinstance(columns, dict):
+            # An object and no column: a distribution of torch.
+            columns.pop("dist", None)
         return output
 
     def _values(self, obs: Any) -> torch.Tensor:

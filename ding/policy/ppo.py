@@ -106,7 +106,7 @@ class PPOPolicy(ValueNormPolicy):
         self._learn_model.reset()
 
     @batched
-    def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:  # type: ignore[override]
+    def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:
         """``epoch_per_collect`` epochs over B samples of one collection, in the order in which they were collected.
 
         Returns:

@@ -30,7 +30,7 @@ def with_returns(batch: TransitionBatch, gamma: float) -> TransitionBatch:
     """
     reward = _flat(batch.columns["reward"])
     factor = gamma * (~_last_rows(batch)).float()
-    return batch.with_columns(**{"return": backward_sums(reward, factor).unsqueeze(1)})
+    return batch.with_columns(**{"return": backward_sums(reward, factor)})
 
 
 def with_advantages(

@@ -75,8 +75,8 @@ def test_names_resolve(module) -> None:
     ("module", "name", "hint"),
     [
         ("ding.policy", "DQNPolcy", "; did you mean 'DQNPolicy'"),
-        ("ding.model", "VAC", ""),
-        ("ding.model.template", "VAC", ""),
+        ("ding.model", "QGPO", ""),
+        ("ding.model.template", "QGPO", ""),
         ("ding.worker.learner", "SomeLearner", ""),
     ],
 )

@@ -13,7 +13,7 @@ from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
 from ding.worker.coordinator.tasks.journal import ChunkRow, Journal, JournalState
 from ding.worker.coordinator.tasks.ledger import TaskLedger
-from ding.worker.coordinator.tasks.machine import Holder
+from ding.worker.coordinator.tasks.records import Holder
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,8 @@ class BufferManager:
             if not new:
                 return seen
             buffer = self.buffers.get(buffer_id)
-            if buffer is None or not self._ledger.holds(task_id, holder):
+            held = self._ledger.task_of(holder)
+            if buffer is None or held is None or held.task_id != task_id:
                 self._counts["dropped_chunks"] += len(new)
                 self._delete(new)
                 return int(new[-1]["seq"])

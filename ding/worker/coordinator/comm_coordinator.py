@@ -14,7 +14,7 @@ from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerHub, W
 from ding.worker.coordinator.resource_manager import NaiveResourceManager, WorkerState
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
-from ding.worker.coordinator.tasks.machine import Holder, TaskPhase
+from ding.worker.coordinator.tasks.records import Holder, TaskPhase
 from ding.worker.coordinator.tasks.session import Cancelled, Session, Timing, run_collector, run_learner
 
 _RUN: dict[str, Callable[[Session], dict[str, Any]]] = {"collector": run_collector, "learner": run_learner}
@@ -158,13 +158,13 @@ class CommCoordinator:
         if held is not None and talks:
             self._resource_manager.update(link.role, link.name, info, busy=True)
             return
-        if held is not None and held[0] is TaskPhase.RUNNING:
-            self._logger.info("%s goes on with task %s", link.name, held[1]["task_id"])
+        if held is not None and held.phase is TaskPhase.RUNNING:
+            self._logger.info("%s goes on with task %s", link.name, held.task_id)
             self._resource_manager.update(link.role, link.name, info, busy=True)
-            self._begin(link, held[1], resume=True)
+            self._begin(link, held.body, resume=True)
             return
         if held is not None:
-            self._ledger.fail(held[1]["task_id"], link.holder, "it is not known whether the task was begun")
+            self._ledger.fail(held.task_id, link.holder, "it is not known whether the task was begun")
         if info.pop("task_id", None) is not None:
             ended = link.call({"name": f"{link.role}_close_task"}, self._timing.start_s)
             self._discard(ended)
@@ -225,7 +225,7 @@ class CommCoordinator:
             result[name] = {
                 "role": link.role,
                 "state": None if state is None else state.value,
-                "task_id": None if held is None else held[1]["task_id"],
+                "task_id": None if held is None else held.task_id,
             }
         return result
 
@@ -251,7 +251,7 @@ class CommCoordinator:
                 self._resource_manager.delete(kind, name)
                 continue
             task.update(assigned)
-            if not self._ledger.knows(task["task_id"]):
+            if self._ledger.record(task["task_id"]) is None:
                 self._ledger.submit(kind, task)
             self._ledger.send(task["task_id"], link.holder)
             self._begin(link, task, resume=False)

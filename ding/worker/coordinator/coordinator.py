@@ -15,7 +15,7 @@ from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.protocols import WorkerHub
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
-from ding.worker.coordinator.tasks.machine import TaskPhase
+from ding.worker.coordinator.tasks.records import TaskPhase
 
 log = logging.getLogger(__name__)
 
@@ -171,10 +171,9 @@ class Coordinator(Configurable):
         self._learner_step = int(saved.get("learner_step", 0))
         self._system_shutdown_flag = bool(saved.get("shutdown", False))
         now = time.monotonic()
-        live = [record for record, _ in state.tasks if not record.phase.final]
+        live = [record for record in state.tasks if not record.phase.final]
         # The one before was killed after it ended a learner's task and before it closed the buffer.
-        learning = [body for record, body in state.tasks if record.kind == "learner" and not record.phase.final]
-        for buffer_id in set(state.buffers) - {body["buffer_id"] for body in learning}:
+        for buffer_id in set(state.buffers) - {one.body["buffer_id"] for one in live if one.kind == "learner"}:
             self._buffers.shut(buffer_id)
         for record in live:
             self._task_state[record.task_id] = TaskState(record.task_id, now)
@@ -234,16 +233,16 @@ class Coordinator(Configurable):
             record = self._ledger.record(task_id)
             if record is None or not record.phase.final:
                 continue
-            body, kind, phase = self._ledger.drop(task_id), record.kind, record.phase
+            self._ledger.drop(task_id)
             self._task_state.pop(task_id, None)
             with self._commander_lock:
-                getattr(self._commander, f"notify_fail_{kind}_task")(body)
-                if kind == "learner" and body is not None:
-                    self._buffers.shut(body["buffer_id"])
-            if phase is TaskPhase.FAILED:
+                getattr(self._commander, f"notify_fail_{record.kind}_task")(record.body)
+                if record.kind == "learner":
+                    self._buffers.shut(record.body["buffer_id"])
+            if record.phase is TaskPhase.FAILED:
                 self.broken(TaskGaveUp(task_id, record.failures, record.error))
             else:
-                self.error(f"no {kind} took task {task_id} in time; it is dropped")
+                self.error(f"no {record.kind} took task {task_id} in time; it is dropped")
 
     def _produce(self) -> None:
         for kind in ("learner", "collector"):

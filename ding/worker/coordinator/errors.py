@@ -3,7 +3,7 @@
 ::
 
     CoordinatorError (Exception)
-    ├── TaskStateError (ValueError)       an event that the task machine does not know a place for
+    ├── TaskStateError (ValueError)       a task cannot go where it is sent
     ├── TaskGaveUp                        a task failed too often; holds the traceback of the worker
     ├── WorkerLost                        a worker does not answer, or is not the one it was
     ├── WorkerTaskFailed                  a worker answered that a task failed
@@ -18,7 +18,7 @@ class CoordinatorError(Exception):
 
 
 class TaskStateError(CoordinatorError, ValueError):
-    """An event that does not fit the state of the task machine: a mistake of the caller."""
+    """What is asked for does not fit the phase of the task: a mistake of the caller."""
 
 
 class TaskGaveUp(CoordinatorError):

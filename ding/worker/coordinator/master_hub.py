@@ -9,7 +9,7 @@ from ding.interaction.base.addresses import split_http_address
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.protocols import WorkerLink
-from ding.worker.coordinator.tasks.machine import Holder
+from ding.worker.coordinator.tasks.records import Holder
 
 log = logging.getLogger(__name__)
 

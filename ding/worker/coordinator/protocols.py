@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from ding.worker.coordinator.tasks.machine import Holder
+from ding.worker.coordinator.tasks.records import Holder
 
 
 class WorkerLink(Protocol):

@@ -7,7 +7,7 @@ from collections import deque
 
 from ding.parallel.messages import pack_infos, unpack_batches
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
-from ding.worker.coordinator.tasks.machine import Holder
+from ding.worker.coordinator.tasks.records import Holder
 
 
 def wait_until(condition, timeout_s=60.0):

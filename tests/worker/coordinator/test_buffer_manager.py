@@ -14,7 +14,7 @@ from ding.parallel.planes import FileDataPlane, StorageDenied
 from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
-from ding.worker.coordinator.tasks.machine import Holder
+from ding.worker.coordinator.tasks.records import Holder
 
 HOLDER = Holder("c0", "life1")
 

@@ -1,7 +1,7 @@
 """The tasks of a coordinator.
 
-* ``machine``: which task is where; a pure state machine.
+* ``records``: what is known of a task.
 * ``journal``: what survives a killed coordinator.
-* ``ledger``: the machine, the bodies of the tasks and the journal, shared by threads.
+* ``ledger``: which task is where; shared by threads, written to the journal.
 * ``session``: what is said between the coordinator and one worker while that works on a task.
 """

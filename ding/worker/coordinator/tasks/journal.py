@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ding.worker.coordinator.errors import JournalError
-from ding.worker.coordinator.tasks.machine import Holder, TaskPhase, TaskRecord
+from ding.worker.coordinator.tasks.records import Holder, TaskPhase, TaskRecord
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +63,7 @@ class JournalState:
     """What an earlier coordinator of the same run left behind.
 
     Attributes:
-        tasks: records and bodies in the order in which they were submitted.
-        seen: ``(task id, holder) -> last sequence number``.
+        tasks: in the order in which they were submitted.
         fenced: lives of workers that are over, and of which unclaimed chunks may still lie around.
         chunks: live chunks in the order of the pushes.
         buffers: ``buffer id -> config``.
@@ -72,8 +71,7 @@ class JournalState:
         values: anything that was put by name.
     """
 
-    tasks: list[tuple[TaskRecord, dict[str, Any]]] = field(default_factory=list)
-    seen: dict[tuple[str, Holder], int] = field(default_factory=dict)
+    tasks: list[TaskRecord] = field(default_factory=list)
     fenced: set[Holder] = field(default_factory=set)
     chunks: list[ChunkRow] = field(default_factory=list)
     buffers: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -161,12 +159,12 @@ class Journal:
 
     # ------------------------------------------------------------------ tasks
 
-    def save_task(self, record: TaskRecord, body: Mapping[str, Any]) -> None:
+    def save_task(self, record: TaskRecord) -> None:
         """A new task, with what is sent to a worker."""
         self._write([(
             "INSERT OR REPLACE INTO task VALUES (?, (SELECT COALESCE(MAX(position), 0) + 1 FROM task),"
             " ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(record.task_id, record.kind, *_changing(record), json.dumps(body))],
+            [(record.task_id, record.kind, *_changing(record), json.dumps(record.body))],
         )])  # fmt: skip
 
     def update_tasks(self, records: Sequence[TaskRecord], fenced: Collection[Holder] = ()) -> None:
@@ -255,10 +253,11 @@ class Journal:
         )
         for task_id, kind, phase, worker, incarnation, failures, attempts, error, body in tasks:
             holder = None if worker is None else Holder(worker, incarnation)
-            record = TaskRecord(task_id, kind, 0.0, TaskPhase(phase), holder, 0.0, failures, attempts, error)
-            state.tasks.append((record, json.loads(body)))
-        for task_id, worker, incarnation, seq in db.execute("SELECT * FROM seen"):
-            state.seen[task_id, Holder(worker, incarnation)] = seq
+            record = TaskRecord(task_id, kind, json.loads(body), phase=TaskPhase(phase), holder=holder)
+            record.failures, record.attempts, record.error = failures, attempts, error
+            taken = db.execute("SELECT worker, incarnation, seq FROM seen WHERE task_id=?", [task_id])
+            record.seen = {Holder(worker, incarnation): seq for worker, incarnation, seq in taken}
+            state.tasks.append(record)
         state.fenced = {Holder(*row) for row in db.execute("SELECT worker, incarnation FROM fenced")}
         for number, buffer_id, first_id, ref in db.execute("SELECT * FROM chunk ORDER BY number"):
             state.chunks.append(ChunkRow(number, buffer_id, first_id, json.loads(ref)))

@@ -15,7 +15,7 @@ from ding.parallel.messages import joined_priorities, pack_batches, unpack_infos
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerLink
 from ding.worker.coordinator.tasks.ledger import TaskLedger
-from ding.worker.coordinator.tasks.machine import Holder
+from ding.worker.coordinator.tasks.records import Holder
 
 log = logging.getLogger(__name__)
 

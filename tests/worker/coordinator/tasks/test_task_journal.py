@@ -11,18 +11,17 @@ import pytest
 from ding.worker.coordinator.errors import JournalError
 from ding.worker.coordinator.tasks.journal import ChunkRow, Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
-from ding.worker.coordinator.tasks.machine import Holder, TaskMachine, TaskPhase
+from ding.worker.coordinator.tasks.records import Holder, TaskPhase
 
 HOLDER = Holder("collector0", "life-1")
 
 
 def fill(path):
     journal = Journal(path)
-    machine = TaskMachine()
+    ledger = TaskLedger(journal)
     for number in range(3):
-        record = machine.submit(f"t{number}", "collector", 10.0)
-        journal.save_task(record, {"task_id": record.task_id, "body": [number]})
-    journal.update_tasks([machine.send("t1", HOLDER, 5.0)])
+        ledger.submit("collector", {"task_id": f"t{number}", "body": [number]})
+    ledger.send("t1", HOLDER)
     journal.save_buffer("b", {"type": "advanced"})
     journal.save_chunks([ChunkRow(1, "b", 0, {"chunk": "c1", "rows": 4})], "t1", HOLDER, 1)
     journal.save_chunks(
@@ -39,12 +38,12 @@ def fill(path):
 
 
 def check(state):
-    assert [record.task_id for record, _ in state.tasks] == ["t0", "t1", "t2"]
-    assert [record.phase for record, _ in state.tasks] == [TaskPhase.QUEUED, TaskPhase.SENT, TaskPhase.QUEUED]
-    assert state.tasks[1][0].holder == HOLDER
-    assert state.tasks[1][0].attempts == 1
-    assert state.tasks[2][1] == {"task_id": "t2", "body": [2]}
-    assert state.seen == {("t1", HOLDER): 3}
+    assert [record.task_id for record in state.tasks] == ["t0", "t1", "t2"]
+    assert [record.phase for record in state.tasks] == [TaskPhase.QUEUED, TaskPhase.SENT, TaskPhase.QUEUED]
+    assert state.tasks[1].holder == HOLDER
+    assert state.tasks[1].attempts == 1
+    assert state.tasks[2].body == {"task_id": "t2", "body": [2]}
+    assert state.tasks[1].seen == {HOLDER: 3}
     assert [(chunk.number, chunk.ref["chunk"], chunk.first_id) for chunk in state.chunks] == [
         (2, "c2", 4),
         (3, "c3", 6),
@@ -86,7 +85,7 @@ def test_forgotten_tasks_and_closed_buffers_leave_nothing(tmp_path):
         journal.forget_task(f"t{number}")
     journal.drop_buffer("b")
     state = journal.load()
-    assert (state.tasks, state.seen, state.chunks, state.buffers, state.priorities) == ([], {}, [], {}, {})
+    assert (state.tasks, state.chunks, state.buffers, state.priorities) == ([], [], {}, {})
     journal.close()
 
 
@@ -202,4 +201,4 @@ def test_what_a_worker_says_of_an_error_may_be_no_valid_text():
     ledger.submit("collector", {"task_id": "t"})
     ledger.send("t", HOLDER)
     assert ledger.fail("t", HOLDER, "no file \udcff") is TaskPhase.QUEUED
-    assert journal.load().tasks[0][0].error == "no file \\udcff"
+    assert journal.load().tasks[0].error == "no file \\udcff"

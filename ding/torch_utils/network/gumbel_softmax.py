@@ -1,7 +1,5 @@
 """Differentiable samples of a categorical distribution (arXiv:1611.01144)."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import nn

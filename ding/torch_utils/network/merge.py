@@ -1,7 +1,5 @@
 """Layers that merge several vectors into one."""
 
-from __future__ import annotations
-
 import enum
 
 import torch

@@ -4,8 +4,6 @@ One layer with its normalisation, activation and dropout; layers with learned no
 integers as one-hot and binary vectors; resizing of images; layers of a fixed row norm.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Normalisation layers by name."""
 
-from __future__ import annotations
-
 from torch import nn
 
 _CLASSES: dict[str, type[nn.Module]] = {

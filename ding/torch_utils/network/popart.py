@@ -2,8 +2,6 @@
 arXiv:1809.04474).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Residual blocks (arXiv:1512.03385)."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """LSTM and GRU whose states may be given and returned per sequence of the batch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

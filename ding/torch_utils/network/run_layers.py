@@ -7,8 +7,6 @@ read from the layers at each call. It gives 8 to 10 % of a serial CartPole run. 
 ``for layer in layers: x = layer(x)``, which it takes itself where hooks for all modules are registered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import torch

@@ -1,7 +1,5 @@
 """Put entity vectors at their place on a map."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

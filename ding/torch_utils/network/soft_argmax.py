@@ -1,7 +1,5 @@
 """A differentiable argmax over images."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

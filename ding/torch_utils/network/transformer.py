@@ -1,7 +1,5 @@
 """A transformer encoder over sets of entities (arXiv:1706.03762)."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

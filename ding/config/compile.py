@@ -18,10 +18,10 @@ from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir, write_git_info
 from ding.config.resolve import SERIAL_COMMANDER, class_of, defaults_of, import_by_name, registered
 from ding.config.source import save_leniently
-from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, get_rank, get_world_size
+from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, get_rank
 
+# Name of a part -> the class that the caller gave for it, or None.
 Classes = Mapping[str, Any]
-"""Name of a part -> the class that the caller gave for it, or None."""
 
 
 def compile_config(
@@ -140,12 +140,8 @@ def _finish(result: EasyDict, evaluator: type, seed: int) -> None:
 
 
 def _save(result: EasyDict, create: EasyDict | None, save_path: str, renew_dir: bool, save_git_info: bool) -> None:
-    names = [result.exp_name]
-    if get_rank() == 0:
-        names = [create_experiment_dir(result.exp_name, renew_dir)]
-    if get_world_size() > 1:
-        # Every rank writes into the folder that rank 0 made.
-        broadcast_object_list(names, src=0)
+    names = [create_experiment_dir(result.exp_name, renew_dir) if get_rank() == 0 else result.exp_name]
+    broadcast_object_list(names, src=0)  # every rank writes into the folder that rank 0 made
     result.exp_name = names[0]
     if get_rank() != 0:
         return

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ding.config.errors import ConfigNotSerializableError, ConfigValueError
+from ding.config.sections import dig
 
 logger = logging.getLogger("ding.config")
 
@@ -118,11 +119,9 @@ def derive_create_config(config: Mapping[str, Any]) -> dict[str, Any]:
     }
     create = {}
     for name, path in sections.items():
-        node: Any = config
-        for key in path:
-            node = node.get(key, {}) if isinstance(node, Mapping) else {}
-        if isinstance(node, Mapping) and "type" in node:
-            create[name] = {key: node[key] for key in ("type", "import_names") if key in node}
+        section = dig(config, *path)
+        if "type" in section:
+            create[name] = {key: section[key] for key in ("type", "import_names") if key in section}
     return _without_command(create)
 
 
@@ -183,17 +182,11 @@ class _Writer:
             return repr(value) if math.isfinite(value) else f'float("{value}")'
         if type(value) is complex:
             return f"complex({self._render(value.real, key, 0)}, {self._render(value.imag, key, 0)})"
-        if isinstance(value, np.generic):
-            return self._render_scalar(value, key)
+        if isinstance(value, np.generic) and not isinstance(value.item(), np.generic):
+            return self._render(value.item(), key, 0)
         if isinstance(value, (Mapping, list, tuple, set, frozenset)):
             return self._render_container(value, key, indent)
         return self._render_object(value, key, indent)
-
-    def _render_scalar(self, value: np.generic, key: str) -> str:
-        plain = value.item()
-        if isinstance(plain, np.generic):
-            raise _Refused(f"the numpy type {type(value).__name__} has no Python form")
-        return self._render(plain, key, 0)
 
     def _render_container(self, value: Collection[Any], key: str, indent: int) -> str:
         if isinstance(value, Mapping):

@@ -42,21 +42,17 @@ class OneVsOneLeague(BaseLeague):
         """``{'agent_num', 'launch_player', 'player_id', 'checkpoint_path', 'player_active_flag'}``, the last three as
         lists of one (evaluation, with ``eval_opponent``) or two."""
         opponent = player.get_job(eval_flag)["opponent"]
-        job: dict[str, Any] = {
-            "agent_num": 1 if eval_flag else 2,
-            "launch_player": player.player_id,
-            "player_id": [player.player_id],
-            "checkpoint_path": [player.checkpoint_path],
-            "player_active_flag": [True],
-        }
-        if eval_flag:
-            return {**job, "eval_opponent": opponent}
-        if not isinstance(opponent, Player):
+        if not eval_flag and not isinstance(opponent, Player):
             raise TypeError(f"{player.player_id} chose {opponent!r} as its opponent, expected a player")
-        job["player_id"].append(opponent.player_id)
-        job["checkpoint_path"].append(opponent.checkpoint_path)
-        job["player_active_flag"].append(isinstance(opponent, ActivePlayer))
-        return job
+        players: list[Player] = [player] if eval_flag else [player, opponent]
+        job = {
+            "agent_num": len(players),
+            "launch_player": player.player_id,
+            "player_id": [one.player_id for one in players],
+            "checkpoint_path": [one.checkpoint_path for one in players],
+            "player_active_flag": [isinstance(one, ActivePlayer) for one in players],
+        }
+        return {**job, "eval_opponent": opponent} if eval_flag else job
 
     def _mutate_player(self, player: ActivePlayer) -> None:
         """Players go on as they are."""

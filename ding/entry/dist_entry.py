@@ -8,8 +8,6 @@ A port is taken from the argument, else from the environment (``COORDINATOR_PORT
 addresses; it can be given in the place of the config file.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

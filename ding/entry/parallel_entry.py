@@ -1,7 +1,5 @@
 """`parallel_pipeline`: a coordinator, learners and collectors, each a process of its own, on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

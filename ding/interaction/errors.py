@@ -21,8 +21,6 @@ Exceptions::
         └── SchemaError                    a message of the wrong shape (also a ValueError)
 """
 
-from __future__ import annotations
-
 
 class InteractionError(Exception):
     """Anything that goes wrong on the control plane."""

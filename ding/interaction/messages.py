@@ -8,8 +8,6 @@ The JSON is UTF-8, without ``NaN`` or ``Infinity`` literals, of bounded nesting.
 limits. Numpy scalars and arrays and torch tensors travel as plain numbers and lists, messages as objects.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -225,7 +223,7 @@ class ResponseValues(NamedTuple):
     data: Any
 
     @classmethod
-    def from_body(cls, status_code: int, body: bytes) -> ResponseValues:
+    def from_body(cls, status_code: int, body: bytes) -> "ResponseValues":
         """From a body ``{"success", "code", "message", "data"}``.
 
         Raises:

@@ -1,7 +1,5 @@
 """Ask a running master for its status."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ding.interaction.base.addresses import split_http_address

@@ -1,7 +1,5 @@
 """Test doubles: a clock that stands still, and a network that loses and doubles messages."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What the roles of a run over several machines read: the config, addresses, ports and the token."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

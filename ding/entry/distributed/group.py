@@ -1,7 +1,5 @@
 """A learner of several processes over one or several machines: its aggregator, and its ranks on this machine."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The role of the coordinator."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -8,8 +8,6 @@ exchange gradients over the loopback interface. Over several machines they do as
 ``MASTER_ADDR:MASTER_PORT``.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import secrets

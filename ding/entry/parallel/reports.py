@@ -1,7 +1,5 @@
 """What a coordinator reports of a parallel run: as JSON, as a `RunStatus`, and as the result of the run."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping

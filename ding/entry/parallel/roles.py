@@ -5,8 +5,6 @@ The payload of each is the compiled config of the run (`ding.config.compile_conf
 workers enrol there, whatever port they got.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from easydict import EasyDict

@@ -1,7 +1,5 @@
 """The roles of learners and collectors of one process, and what all worker roles share."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Addresses of services."""
 
-from __future__ import annotations
-
 import socket
 from urllib.parse import urlsplit
 

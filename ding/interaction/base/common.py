@@ -1,7 +1,5 @@
 """Life cycles, random tokens, counters, two-sided events and small helpers for functions."""
 
-from __future__ import annotations
-
 import dataclasses
 import secrets
 import threading

@@ -1,7 +1,5 @@
 """The transport over HTTP/1.1, perhaps with TLS: kept-alive connections, and a time-out for each wait."""
 
-from __future__ import annotations
-
 import http.client
 import select
 import ssl

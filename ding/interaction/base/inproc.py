@@ -10,8 +10,6 @@ The same masters and slaves, with the same checks and errors, without sockets::
 network only. Messages go through JSON, so that what works here works over HTTP.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The HTTP client of scripts: JSON over kept-alive connections, with retries."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from typing import Any

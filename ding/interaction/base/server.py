@@ -4,8 +4,6 @@ The token is checked, and with it everything that is known from the headers, bef
 refusal is JSON of the protocol, and none of a malformed request is a 5xx.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

@@ -1,7 +1,5 @@
 """Optional encryption of the control plane."""
 
-from __future__ import annotations
-
 import ssl
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ and to other machines in a file that only its owner may read. It crosses the wir
 in every request; it is compared in constant time, before the body is looked at, and is never logged.
 """
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import os

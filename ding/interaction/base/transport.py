@@ -5,8 +5,6 @@ A backend implements three small things: ``Transport.serve`` (and the ``Server``
 Retries, headers and errors are the business of ``Client``, the same for all.
 """
 
-from __future__ import annotations
-
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

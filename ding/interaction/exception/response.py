@@ -1,7 +1,5 @@
 """What masters and slaves answer when they refuse: a code, and the exception that a client raises for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import IntEnum, unique
 from typing import Any, ClassVar, Protocol
@@ -46,7 +44,7 @@ class ResponseException(InteractionError):
     Subclasses that name a ``code`` are found by it; a class without one is the root of the codes of one side.
     """
 
-    _by_code: ClassVar[dict[int, type[ResponseException]]] = {}
+    _by_code: "ClassVar[dict[int, type[ResponseException]]]" = {}
 
     def __init_subclass__(cls, code: int | None = None) -> None:
         if code is None:

@@ -1,7 +1,5 @@
 """The connection of a slave to its master, and how a slave announces itself until a master connects."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

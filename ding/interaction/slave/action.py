@@ -1,7 +1,5 @@
 """What the methods of a slave raise to say no."""
 
-from __future__ import annotations
-
 import traceback
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """A role in the process that the user started, without a launcher: for several machines."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

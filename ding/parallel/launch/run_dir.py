@@ -5,8 +5,6 @@ shared lock on a file in it. A process that can take that lock alone is the last
 launcher removes the folder, and a later run removes what a machine that lost power left.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import logging
@@ -44,7 +42,7 @@ class RunDir:
         self._lock = lock
 
     @classmethod
-    def create(cls, root: str | os.PathLike[str]) -> RunDir:
+    def create(cls, root: str | os.PathLike[str]) -> "RunDir":
         """Make a new folder below ``root``, which only its owner may read, and remove those without a process.
 
         Raises:
@@ -61,7 +59,7 @@ class RunDir:
         return cls(path, descriptor)
 
     @classmethod
-    def join(cls, path: str | os.PathLike[str]) -> RunDir:
+    def join(cls, path: str | os.PathLike[str]) -> "RunDir":
         """Join the folder that another process made. One that has no lock file is joined without a lock."""
         lock = Path(path) / _LOCK
         try:

@@ -4,8 +4,6 @@ The first signal asks, a second one ends the process on the spot, by the signal'
 to the main thread: in another one nothing is installed, and nothing is ever requested.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -79,7 +77,7 @@ class SignalInbox:
         self.received: list[int] = []
         self._ends = contextlib.ExitStack()
 
-    def __enter__(self) -> SignalInbox:
+    def __enter__(self) -> "SignalInbox":
         for end in (self.socket, self._sender):
             end.setblocking(False)
             self._ends.callback(end.close)

@@ -303,3 +303,20 @@ def test_a_copy_of_a_model_and_its_optimizer_makes_the_same_steps(cls):
             its_optimizer.step()
     assert_same_parameters(*(one for one, _ in pairs))
     assert all(param.grad.max() == 0.2 for one, _ in pairs for param in one.parameters())
+
+
+@pytest.mark.parametrize("flushing", [False, True])
+def test_moments_fade_to_zero_and_the_switch_for_denormals_stays_as_it_was(flushing):
+    param = torch.nn.Parameter(torch.ones(3))
+    optimizer = Adam([param], lr=0.1)
+    denormal = torch.tensor(1e-40)
+    torch.set_flush_denormal(flushing)
+    try:
+        for step in range(1500):
+            param.grad = torch.full((3,), float(step == 0))
+            optimizer.step()
+        kept = float(denormal * 1.0) != 0.0
+    finally:
+        torch.set_flush_denormal(False)
+    assert kept is not flushing
+    assert optimizer.state[param]["exp_avg"].tolist() == [0.0] * 3

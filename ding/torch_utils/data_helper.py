@@ -250,8 +250,8 @@ class LogDict(dict[Any, Any]):
         return self[key]
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        for key, value in dict(*args, **kwargs).items():
-            self[key] = value
+        items = dict(*args, **kwargs).items()
+        super().update({key: value.tolist() if isinstance(value, torch.Tensor) else value for key, value in items})
 
 
 def build_log_buffer() -> LogDict:

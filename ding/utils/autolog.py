@@ -16,9 +16,11 @@ A subclass of ``LoggedModel`` lists its series as class attributes::
 import time as _time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ding.utils.default_helper import did_you_mean
 
@@ -60,15 +62,15 @@ class TickTime(BaseTime):
 class LoggedValue:
     """A series of one type, as an attribute of a ``LoggedModel``. Reading it gives the latest value.
 
-    Numbers are converted: ``float`` takes integers, numpy numbers and tensors or arrays of one element; ``int`` takes
-    what is integral. Other types must fit as they are.
+    Numbers are converted: ``float`` takes integers, numpy numbers and tensors, arrays or lists of one element; ``int``
+    takes what is integral. Other types must fit as they are.
 
     Args:
         type_: the type; None takes anything.
     """
 
     def __init__(self, type_: type | None = None) -> None:
-        self._type = type_
+        self.type = type_
         self._name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -83,25 +85,31 @@ class LoggedValue:
         return records[-1][1]
 
     def __set__(self, instance: "LoggedModel", value: object) -> None:
-        instance._append(self._name, self._coerce(value))
+        instance.record({self._name: value})
 
-    def _coerce(self, value: Any) -> Any:
-        if self._type is None or type(value) is self._type:
+    def coerce(self, value: Any) -> Any:
+        """``value`` as one of the series.
+
+        Raises:
+            TypeError: it does not fit.
+        """
+        if self.type is None:
             return value
-        if self._type in (int, float) and not isinstance(value, (str, bytes)):
+        if self.type in (int, float) and not isinstance(value, (str, bytes)):
             try:
-                number = self._type(value.item() if hasattr(value, "item") else value)
+                number = self.type(value.item() if hasattr(value, "item") else np.asarray(value).item())
             except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-                raise self._misfit(value) from error
-            if self._type is float or number == value:
+                raise self._misfit(value, self.type) from error
+            if self.type is float or number == value:
                 return number
-        elif isinstance(value, self._type):
+        elif isinstance(value, self.type):
             return value
-        raise self._misfit(value)
+        raise self._misfit(value, self.type)
 
-    def _misfit(self, value: object) -> TypeError:
-        expected = self._type.__name__ if self._type is not None else "anything"
-        return TypeError(f"{self._name!r} is a series of {expected}, got {value!r} ({type(value).__name__})")
+    def _misfit(self, value: object, expected: type) -> TypeError:
+        return TypeError(
+            f"{self._name!r} is a series of {expected.__name__}, got {value!r:.80} ({type(value).__name__})"
+        )
 
 
 class _ValueGetters(dict[str, Callable[[], Any]]):
@@ -124,31 +132,29 @@ class LoggedModel:
     def __init__(self, time: BaseTime, expire: float) -> None:
         if expire <= 0:
             raise ValueError(f"expire must be above 0, got {expire}")
-        self._time = time
+        #: The clock.
+        self.time = time
         self._expire = expire
         self._frozen_at: float | None = None
-        self._series: dict[str, deque[tuple[float, Any]]] = {name: deque() for name in self._find_series()}
+        self._kinds = self._find_series()
+        self._series: dict[str, deque[tuple[float, Any]]] = {name: deque() for name in self._kinds}
         self._attributes: dict[str, _ValueGetters] = {}
         for name in self._series:
             self.register_attribute_value("range_values", name, partial(self._range_values, name))
 
     @classmethod
-    def _find_series(cls) -> list[str]:
-        names: dict[str, None] = {}
+    def _find_series(cls) -> dict[str, LoggedValue]:
+        """The series by name, those of base classes first."""
+        found: dict[str, LoggedValue] = {}
         for base in reversed(cls.__mro__):
-            names.update({name: None for name, value in vars(base).items() if isinstance(value, LoggedValue)})
-        return list(names)
+            found.update({name: value for name, value in vars(base).items() if isinstance(value, LoggedValue)})
+        return found
 
     def __getattr__(self, name: str) -> _ValueGetters:
         attributes = self.__dict__.get("_attributes", {})
         if name not in attributes:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return attributes[name]
-
-    @property
-    def time(self) -> BaseTime:
-        """The clock."""
-        return self._time
 
     @property
     def expire(self) -> float:
@@ -162,7 +168,7 @@ class LoggedModel:
 
     def current_time(self) -> float:
         """The time of the clock, or the one at which the model was frozen."""
-        return self._time.time() if self._frozen_at is None else self._frozen_at
+        return self.time.time() if self._frozen_at is None else self._frozen_at
 
     def fixed_time(self) -> float:
         """The same as ``current_time``."""
@@ -170,7 +176,7 @@ class LoggedModel:
 
     def freeze(self) -> None:
         """Hold the time of this model still until ``unfreeze``."""
-        self._frozen_at = self._time.time()
+        self._frozen_at = self.time.time()
 
     def unfreeze(self) -> None:
         """Follow the clock again."""
@@ -188,22 +194,27 @@ class LoggedModel:
         """The same as ``get_property_attribute``."""
         return self.get_property_attribute(property_name)
 
-    def _append(self, name: str, value: object) -> None:
-        now = self.current_time()
-        records = self._series[name]
-        if records and records[-1][0] == now:
-            records.pop()
-        records.append((now, value))
-        self._drop_expired(records, now)
+    def record(self, values: Mapping[str, Any]) -> None:
+        """Set the values of several series at this time; what is the name of no series is skipped.
 
-    def _drop_expired(self, records: deque[tuple[float, Any]], now: float) -> None:
-        while records and records[0][0] < now - self._expire:
-            records.popleft()
+        Raises:
+            TypeError: a value is not of the type of its series.
+        """
+        now = self.time.time() if self._frozen_at is None else self._frozen_at
+        for name, value in values.items():
+            kind = self._kinds.get(name)
+            if kind is not None:
+                records = self._series[name]
+                value = value if type(value) is kind.type else kind.coerce(value)
+                if records and records[-1][0] == now:
+                    records.pop()
+                records.append((now, value))
+                while records[0][0] < now - self._expire:
+                    records.popleft()
 
     def _range_values(self, name: str) -> list[tuple[tuple[float, float], Any]]:
         """``[((begin, end), value)]`` of the window; a value lasts until the next one, the last one until now."""
         now = self.current_time()
-        records = self._series[name]
-        self._drop_expired(records, now)
-        ends = [begin for begin, _ in list(records)[1:]] + [now]
+        records = [record for record in self._series[name] if record[0] >= now - self._expire]
+        ends = [begin for begin, _ in records[1:]] + [now]
         return [((begin, end), value) for (begin, value), end in zip(records, ends)]

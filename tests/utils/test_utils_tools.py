@@ -294,7 +294,7 @@ def test_values_that_do_not_fit():
     monitor = Monitor(TickTime(), 1)
     monitor.count = np.int32(3)
     assert type(monitor.count) is int
-    for name, value in (("loss", "1"), ("loss", [1]), ("loss", torch.ones(2)), ("count", 1.5), ("note", 1)):
+    for name, value in (("loss", "1"), ("loss", [1, 2]), ("loss", torch.ones(2)), ("count", 1.5), ("note", 1)):
         with pytest.raises(TypeError, match=name):
             setattr(monitor, name, value)
     with pytest.raises(ValueError, match="'note' has no value"):

@@ -16,12 +16,13 @@ from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
 from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
 from ding.utils.data import AsyncDataLoader
 from ding.worker._component import build_by_type
-from ding.worker.learner._hooks import save_learner_checkpoint
-from ding.worker.learner._tick_monitor import TickMonitor, get_simple_monitor_type
 from ding.worker.learner.learner_hook import (
     LearnerHook,
+    TickMonitor,
     add_learner_hook,
     build_learner_hook_by_cfg,
+    get_simple_monitor_type,
+    save_learner_checkpoint,
 )
 
 __all__ = ["BaseLearner", "TickMonitor", "create_learner", "get_simple_monitor_type"]
@@ -144,12 +145,10 @@ class BaseLearner(Configurable):
 
     @property
     def learn_info(self) -> dict[str, Any]:
-        """``{'learner_step', 'priority_info', 'learner_done'}`` in plain Python values, as commanders get it."""
+        """``{'learner_step', 'priority_info', 'learner_done'}``, as commanders get it."""
         return {
             "learner_step": self.last_iter.val,
-            "priority_info": {
-                key: value.tolist() if hasattr(value, "tolist") else value for key, value in self.priority_info.items()
-            },
+            "priority_info": self.priority_info,
             "learner_done": self._learner_done,
         }
 
@@ -209,7 +208,7 @@ class BaseLearner(Configurable):
         for item in log_vars:
             self._fill_log_buffer(item, train_time)
             self.call_hook("after_iter")
-            self.last_iter.add(1)
+            self.last_iter.val += 1
         return log_vars
 
     def _fill_log_buffer(self, log_vars: dict[str, Any], train_time: float) -> None:
@@ -218,9 +217,7 @@ class BaseLearner(Configurable):
             for mark, name in (("[scalars]", "scalars"), ("[histogram]", "histogram")):
                 if mark in key:
                     self.log_buffer[name][key.split("]")[-1]] = log_vars.pop(key)
-        scalars = self.log_buffer["scalar"]
-        scalars.update(log_vars)
-        scalars["train_time"] = train_time
+        self.log_buffer["scalar"].update(log_vars, train_time=train_time)
 
     def setup_dataloader(self, loader: Loader | None = None) -> None:
         """Build the data loader over ``self.get_data(batch_size)``, which the communication layer sets.

@@ -150,11 +150,7 @@ def test_priority_info(policy_cls, batch):
     assert list(info["priority"]) == [1.0, 2.0, 3.0]
     assert list(info["replay_buffer_idx"]) == [4, 5, 6]
     assert list(info["replay_unique_id"]) == ["a", "b", "c"]
-    assert learner.learn_info["priority_info"] == {
-        "priority": [1.0, 2.0, 3.0],
-        "replay_buffer_idx": [4, 5, 6],
-        "replay_unique_id": ["a", "b", "c"],
-    }
+    assert learner.learn_info["priority_info"] is info
     (seen,) = policy.learned
     assert isinstance(seen, TransitionBatch) == (batch and policy_cls is BatchedScriptedPolicy)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ding.utils.file_helper import read_file, remove_file
-from ding.worker.learner._hooks import Engine, LearnerHook, checked_freq, save_learner_checkpoint
+from ding.worker.learner.learner_hook import Engine, LearnerHook, checked_freq, save_learner_checkpoint
 
 
 class CommEngine(Engine, Protocol):
@@ -63,7 +63,11 @@ class SendLearnInfoHook(LearnerHook):
         last_iter = engine.last_iter.val
         if self.position == "after_iter" and last_iter % self._freq and not engine.priority_info:
             return
-        engine.send_learn_info(engine.learn_info)
+        info = engine.learn_info
+        plain = {
+            key: value.tolist() if hasattr(value, "tolist") else value for key, value in info["priority_info"].items()
+        }
+        engine.send_learn_info({**info, "priority_info": plain})
         if last_iter % self._freq == 0:
             engine.debug(f"{engine.instance_name} sent its info of train iteration {last_iter}")
 

@@ -25,7 +25,7 @@ from benchmarks._process import Contestant, SideError, child_env, run_plain
 STAGES: tuple[tuple[str, str], ...] = (
     (
         "log",
-        r"(learner/(_log|_tick|_hooks|learner_hook)|log_writer|_tb_writer|tensorboardX|logging/|log_helper)",
+        r"(learner/learner_hook|utils/autolog|log_writer|_tb_writer|tensorboardX|logging/|log_helper)",
     ),
     ("update", r"(torch/(optim|autograd|_tensor)|rl_utils/|_target_update|optimizer_helper|run_backward|grad_guard)"),
     ("collate", r"(collate_fn|policy/common_utils|torch_utils/(data_helper|_convert))"),

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.buffer._records import MISSING, IndexArray, RecordBatch, index_text, serials_of
+from ding.data.buffer._records import MISSING, IndexArray, RecordBatch, SlotQueue, index_text, serials_of
 from ding.data.buffer.buffer import BufferedData, plain_list, spread_meta
 from ding.data.buffer.errors import SampleArgumentError
 from ding.data.columns import SchemaError
-from ding.data.replay.draws import Draws
-from ding.data.replay.index import SlotQueue
-from ding.data.replay.rows import RowStore
+from ding.data.replay.engine import RowStore
+from ding.data.replay.priorities import Draws
 from ding.data.storage import ElidedRows, SavedRows, StorageOptions, columns_of, is_elided
 from ding.data.transition_batch import TransitionBatch
 

@@ -6,8 +6,8 @@ import queue
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ding.data.roles import Writer
 from ding.utils import LoggerFactory, remove_file, write_scalars
 
 log = logging.getLogger(__name__)
+
+SampleAttributes: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Use, priority and staleness ``[N]`` of the rows of one sample call."""
 
 _NAMES = ("pushed_in", "sampled_out", "removed", "current_have")
 
@@ -160,64 +163,33 @@ class SampledDataAttrMonitor:
     def __init__(self, average_range: int) -> None:
         if average_range < 1:
             raise ValueError(f"average_range must be positive, got {average_range}")
-        self._calls: deque[tuple[np.ndarray, np.ndarray, np.ndarray]] = deque(maxlen=average_range)
+        self._calls: deque[SampleAttributes] = deque(maxlen=average_range)
 
     def record(self, use: np.ndarray, priority: np.ndarray, staleness: np.ndarray) -> None:
         """Note one sample call; the arrays ``[N]`` are kept and must not be written to."""
         self._calls.append((use, priority, staleness))
 
     def summary(self) -> dict[str, float]:
-        """``use_avg, use_max, priority_avg, priority_max, priority_min, staleness_avg, staleness_max``; ``{}`` before
-        the first call. An average is the mean of the means of the calls.
-        """
-        if not self._calls:
-            return {}
-        use, priority, staleness = zip(*self._calls)
-        return {
-            "use_avg": float(np.mean([values.mean() for values in use])),
-            "use_max": float(max(values.max() for values in use)),
-            "priority_avg": float(np.mean([values.mean() for values in priority])),
-            "priority_max": float(max(values.max() for values in priority)),
-            "priority_min": float(min(values.min() for values in priority)),
-            "staleness_avg": float(np.mean([values.mean() for values in staleness])),
-            "staleness_max": float(max(values.max() for values in staleness)),
-        }
+        """See :func:`sample_summary`."""
+        return sample_summary(self._calls)
 
 
-class SampleReports:
-    """Reports the attributes of what was sampled, in every ``print_freq``-th sample, and in the first one.
-
-    Args:
-        name: of the buffer.
-        average_range: number of sample calls to aggregate over.
-        print_freq: number of sample calls between reports.
-        logger: text logger.
-        writer: tensorboard writer; ``None``: there are no reports.
+def sample_summary(calls: Collection[SampleAttributes]) -> dict[str, float]:
+    """``use_avg, use_max, priority_avg, priority_max, priority_min, staleness_avg, staleness_max`` of sample calls;
+    ``{}`` without a call. An average is the mean of the means of the calls.
     """
-
-    def __init__(
-        self, name: str, average_range: int, print_freq: int, logger: logging.Logger, writer: Writer | None
-    ) -> None:
-        self.calls = 0
-        #: Env steps collected so far, -1 where that is unknown.
-        self.envstep = -1
-        self._name, self._print_freq, self._logger, self._writer = name, print_freq, logger, writer
-        self._monitor = SampledDataAttrMonitor(average_range)
-
-    def note(
-        self, use: np.ndarray, priority: np.ndarray, staleness: np.ndarray, iters: Sequence[int], beta: float
-    ) -> None:
-        """Note a sample for each train iteration of ``iters``, with the attributes ``[N]`` of all their rows."""
-        self._monitor.record(use, priority, staleness)
-        for cur_iter in iters:
-            due = self.calls % self._print_freq == 0
-            self.calls += 1
-            if due and self._writer is not None:
-                values = {**self._monitor.summary(), "beta": beta}
-                self._logger.info("samples of %s:%s", self._name, LoggerFactory.get_tabulate_vars_hor(values))
-                for axis, step in (("iter", cur_iter), ("step", self.envstep)):
-                    if step != -1:
-                        write_scalars(self._writer, f"{self._name}_{axis}/", values, step)
+    if not calls:
+        return {}
+    use, priority, staleness = zip(*calls)
+    return {
+        "use_avg": float(np.mean([values.mean() for values in use])),
+        "use_max": float(max(values.max() for values in use)),
+        "priority_avg": float(np.mean([values.mean() for values in priority])),
+        "priority_max": float(max(values.max() for values in priority)),
+        "priority_min": float(min(values.min() for values in priority)),
+        "staleness_avg": float(np.mean([values.mean() for values in staleness])),
+        "staleness_max": float(max(values.max() for values in staleness)),
+    }
 
 
 class UsedDataRemover:

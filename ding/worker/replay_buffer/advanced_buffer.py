@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -10,13 +11,12 @@ import numpy as np
 from ding.data import TransitionBatch
 from ding.data.replay.checks import STORAGE_CONFIG, number_within, places, positive_int, sample_size
 from ding.data.replay.errors import BufferArgumentError, BufferConfigError
-from ding.data.replay.index import EMPTY, Ring, SlotTable
+from ding.data.replay.index import EMPTY, Ring, SlotTable, read_update, split_rows, unique_ids
 from ding.data.replay.limits import LIMIT_CONFIG, ThruputController
 from ding.data.replay.priorities import EPS, Priorities
-from ding.data.replay.reports import SampleReports
-from ding.data.replay.updates import read_update, split_rows, unique_ids
+from ding.data.replay.reports import SampleAttributes, sample_summary
 from ding.data.roles import StateDict, Writer
-from ding.utils import BUFFER_REGISTRY
+from ding.utils import BUFFER_REGISTRY, LoggerFactory, write_scalars
 from ding.worker.replay_buffer.ring_buffer import RingBuffer
 
 _STATE_KEYS = (
@@ -131,13 +131,10 @@ class AdvancedReplayBuffer(RingBuffer):
         unlimited = limit["max"] == math.inf and limit["min"] == 0
         self.controller = None if unlimited else ThruputController(control)
         attr = merged["monitor"]["sampled_data_attr"]
-        self._reports = SampleReports(
-            instance_name,
-            positive_int(attr["average_range"], "average_range"),
-            positive_int(attr["print_freq"], "print_freq"),
-            self.engine.logger,
-            self.engine.writer,
-        )
+        # Use, priority and staleness of what the last samples gave.
+        self._sampled: deque[SampleAttributes] = deque(maxlen=positive_int(attr["average_range"], "average_range"))
+        self._report_freq = positive_int(attr["print_freq"], "print_freq")
+        self._sample_calls, self._envstep = 0, -1
 
     def _report_seconds(self) -> float:
         return float(self._cfg["monitor"]["periodic_thruput"]["seconds"])
@@ -161,10 +158,10 @@ class AdvancedReplayBuffer(RingBuffer):
             BufferClosedError: the buffer was closed.
         """
         if self.engine.limiter is None:
-            self._push(data, cur_collector_envstep, False)
+            self._insert(data, cur_collector_envstep, admitted=False)
         else:
             count = self._number_of(data)
-            self.engine.limited_push(count, lambda: self._push(data, cur_collector_envstep, False))
+            self.engine.limited_push(count, lambda: self._insert(data, cur_collector_envstep, admitted=False))
 
     def insert(self, data: object, first_id: "int | None" = None) -> None:
         """Push what no collector sends now: neither the rate limiter nor the throughput controller is consulted.
@@ -178,10 +175,7 @@ class AdvancedReplayBuffer(RingBuffer):
                 self.table.next_unique_id = first_id
             self._insert(data)
 
-    def _insert(self, data: object) -> bool:
-        return self._push(data, 0, True)
-
-    def _push(self, data: object, cur_collector_envstep: int, admitted: bool) -> bool:
+    def _insert(self, data: object, cur_collector_envstep: int = 0, admitted: bool = True) -> bool:
         engine = self.engine
         with engine.lock:
             rows, count = engine.received(data)
@@ -200,7 +194,7 @@ class AdvancedReplayBuffer(RingBuffer):
             self.priorities.fill(start, placed, priority)
             if self.controller is not None:
                 self.controller.add(pushed=count)
-            self._reports.envstep = cur_collector_envstep
+            self._envstep = cur_collector_envstep
             return True
 
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
@@ -261,8 +255,7 @@ class AdvancedReplayBuffer(RingBuffer):
             among = None
             if sample_range is not None:
                 held = engine.ring.held()
-                selected = places(sample_range, len(held))
-                among = held[np.array(selected)]
+                among = held[np.array(places(sample_range, len(held)))]
             slots, weights = priorities.draw(engine.draws.stratified(size), size, among)
             np.add.at(self.table.use_count, slots, 1)
             importance = priorities.importance(weights)
@@ -342,7 +335,11 @@ class AdvancedReplayBuffer(RingBuffer):
             "use": uses,
             "IS": importance,
         }
-        self._reports.note(uses, added["priority"], added["staleness"], iters, self.priorities.beta)
+        self._sampled.append((uses, added["priority"], added["staleness"]))
+        for cur_iter in iters:
+            if self._sample_calls % self._report_freq == 0:
+                self._report(cur_iter)
+            self._sample_calls += 1
         sampled = self.engine.read(slots)
         if isinstance(sampled, TransitionBatch):
             sampled.columns.update(added)
@@ -350,6 +347,16 @@ class AdvancedReplayBuffer(RingBuffer):
         for row, values in zip(sampled, zip(*(column.tolist() for column in added.values()))):
             row.update(zip(added, values))
         return sampled
+
+    def _report(self, cur_iter: int) -> None:
+        """Report the attributes of what was sampled lately: of every ``print_freq``-th sample, and of the first."""
+        logger, writer, name = self.engine.logger, self.engine.writer, self.engine.name
+        if writer is not None:
+            values = {**sample_summary(self._sampled), "beta": self.priorities.beta}
+            logger.info("samples of %s:%s", name, LoggerFactory.get_tabulate_vars_hor(values))
+            for axis, step in (("iter", cur_iter), ("step", self._envstep)):
+                if step != -1:
+                    write_scalars(writer, f"{name}_{axis}/", values, step)
 
     def _remove_stale(self, cur_iter: int) -> None:
         """Remove from the oldest element on, up to the first one that is fresh enough."""
@@ -401,8 +408,6 @@ class AdvancedReplayBuffer(RingBuffer):
         if not info or "priority" not in info:
             return
         ids, slots, priority = read_update(info, self.engine.name)
-        if not len(ids):
-            return
         with self.engine.lock:
             kept = self.table.holds(ids, slots)
             if not kept.all():
@@ -457,7 +462,7 @@ class AdvancedReplayBuffer(RingBuffer):
                 "next_unique_id": self.table.next_unique_id,
                 "beta": self.priorities.beta,
                 "anneal_step": self.priorities.anneal_step,
-                "sample_calls": self._reports.calls,
+                "sample_calls": self._sample_calls,
             }
 
     def load_state_dict(self, state_dict: StateDict, deepcopy: bool = False) -> None:
@@ -492,4 +497,4 @@ class AdvancedReplayBuffer(RingBuffer):
             priorities.load_state_dict(state["slots"], held, float(state["max_priority"]), float(state["beta"]))
             sample_calls = int(state["sample_calls"])
             engine.load_state_dict(state, ring)
-            self.table, self.priorities, self._reports.calls = table, priorities, sample_calls
+            self.table, self.priorities, self._sample_calls = table, priorities, sample_calls

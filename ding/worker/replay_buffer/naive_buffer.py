@@ -7,9 +7,8 @@ import numpy as np
 
 from ding.data.replay.checks import STORAGE_CONFIG, places, positive_int, sample_size
 from ding.data.replay.errors import BufferArgumentError, BufferConfigError
-from ding.data.replay.index import Ring
+from ding.data.replay.index import Ring, Rows
 from ding.data.replay.limits import LIMIT_CONFIG
-from ding.data.replay.updates import Rows
 from ding.data.roles import StateDict, Writer
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer.ring_buffer import RingBuffer

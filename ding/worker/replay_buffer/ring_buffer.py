@@ -6,10 +6,9 @@ from typing import Any
 
 from ding.data import TransitionBatch
 from ding.data.columns import take
-from ding.data.replay.engine import ReplayEngine
+from ding.data.replay.engine import ReplayEngine, read_rows, write_rows
 from ding.data.replay.limits import SampleRatioLimiter
 from ding.data.replay.reports import ThruputCounters
-from ding.data.replay.rows import read_rows, write_rows
 from ding.data.roles import Writer
 from ding.data.storage import ElidedRows, SavedRows, is_elided
 from ding.utils import deep_merge_dicts

@@ -9,7 +9,7 @@ import torch
 from ding.data import SchemaError, TransitionBatch
 from ding.data.replay.checks import places, sample_size
 from ding.data.replay.errors import BufferArgumentError, BufferConfigError
-from ding.data.replay.updates import Rows
+from ding.data.replay.index import Rows
 from ding.data.replay.windows import EpisodeEnds, joined, stack_segments
 from ding.data.roles import StateDict, Writer
 from ding.data.storage import SavedRows, is_elided

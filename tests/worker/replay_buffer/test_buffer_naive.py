@@ -7,8 +7,8 @@ import torch
 from buffer_rows import batch, numbers, row
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.replay.draws import Draws
 from ding.data.replay.errors import BufferArgumentError, BufferClosedError, BufferConfigError
+from ding.data.replay.priorities import Draws
 from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.storage import ElidedRows, is_elided
 from ding.utils import BUFFER_REGISTRY, set_pkg_seed

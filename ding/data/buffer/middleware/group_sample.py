@@ -6,7 +6,7 @@ from typing import Any
 from ding.data.buffer._core import Records
 from ding.data.buffer.buffer import Middleware, batch_aware
 from ding.data.buffer.errors import NotEnoughDataError, SampleArgumentError
-from ding.data.replay.draws import Draws
+from ding.data.replay.priorities import Draws
 
 
 def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_group: bool = True) -> Middleware:

@@ -7,7 +7,7 @@ from ding.data.buffer._clone import clone_structure
 from ding.data.buffer.buffer import BufferedData, Middleware, batch_aware
 from ding.data.buffer.errors import SampleArgumentError
 from ding.data.buffer.middleware._sampled import is_grouped
-from ding.data.replay.draws import Draws
+from ding.data.replay.priorities import Draws
 from ding.utils import did_you_mean
 
 _POLICIES = ("random", "none")

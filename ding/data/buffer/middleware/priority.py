@@ -13,8 +13,8 @@ from ding.data.buffer.buffer import Buffer, BufferedData, Metas, is_column
 from ding.data.buffer.errors import EmptyBufferError, SampleArgumentError, SampleError
 from ding.data.buffer.middleware._sampled import core_of
 from ding.data.columns import SchemaError
+from ding.data.replay.index import checked_priorities
 from ding.data.replay.priorities import EPS, Priorities
-from ding.data.replay.updates import checked_priorities
 from ding.data.sum_tree import SumTree
 from ding.data.transition_batch import TransitionBatch
 

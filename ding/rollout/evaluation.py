@@ -74,6 +74,7 @@ class VectorEvalMonitor:
         self._returns: list[list[float]] = [[] for _ in range(env_num)]
         self._infos: list[list[Any]] = [[] for _ in range(env_num)]
         self._frames: list[list[list[np.ndarray]]] = [[[] for _ in range(quota)] for quota in self._quota]
+        self._outputs: list[list[list[Any]]] = [[[] for _ in range(quota)] for quota in self._quota]
         self._missing = n_episode
 
     def is_finished(self) -> bool:
@@ -98,14 +99,22 @@ class VectorEvalMonitor:
 
     def update_video(self, imgs: Mapping[int, np.ndarray]) -> None:
         """Append a frame ``[H, W, C]`` to the current episode of each of these envs."""
-        for env_id, frame in imgs.items():
+        self._append(self._frames, imgs)
+
+    def update_output(self, output: Mapping[int, Any]) -> None:
+        """Append what the policy gave to the current episode of each of these envs."""
+        self._append(self._outputs, output)
+
+    def _append(self, episodes: list[list[list[Any]]], values: Mapping[int, Any]) -> None:
+        for env_id, value in values.items():
             if not self.is_full(env_id):
-                self._frames[env_id][len(self._returns[env_id])].append(frame)
+                episodes[env_id][len(self._returns[env_id])].append(value)
 
     def drop_video(self, env_id: int) -> None:
-        """Forget the frames of the current episode of an env, which will not be finished."""
+        """Forget frames and outputs of the current episode of an env, which will not be finished."""
         if not self.is_full(env_id):
             self._frames[env_id][len(self._returns[env_id])].clear()
+            self._outputs[env_id][len(self._returns[env_id])].clear()
 
     def get_episode_return(self) -> list[float]:
         """The returns of all episodes, env by env."""
@@ -144,23 +153,28 @@ class VectorEvalMonitor:
         Raises:
             ValueError: there are no frames.
         """
-        episodes = [
-            (value, frames)
-            for values, videos in zip(self._returns, self._frames)
-            for value, frames in zip(values, videos)
-            if frames
-        ]
+        episodes = self._picked(self._frames)
         if not episodes:
             raise ValueError("no frames were noted for any finished episode")
-        episodes.sort(key=lambda episode: episode[0])
-        middle = (len(episodes) - 1) // 2
-        if len(episodes) <= 3:
-            picked = list(range(len(episodes)))
-        else:
-            picked = [0, middle, middle + 1, len(episodes) - 1]
-        videos = [np.stack([np.moveaxis(frame, -1, 0) for frame in episodes[i][1]]) for i in picked]
+        videos = [np.stack([np.moveaxis(frame, -1, 0) for frame in frames]) for frames in episodes]
         longest = max(len(video) for video in videos)
         return np.stack([np.concatenate([video, video[-1:].repeat(longest - len(video), 0)]) for video in videos])
+
+    get_episode_video = get_video
+
+    def get_episode_output(self) -> list[list[Any]]:
+        """What the policy gave at each step of the episodes that :meth:`get_video` shows."""
+        return self._picked(self._outputs)
+
+    def _picked(self, episodes: list[list[list[Any]]]) -> list[list[Any]]:
+        """The worst, median and best of the finished episodes of which anything was noted."""
+        noted = [
+            (value, steps) for values, of_env in zip(self._returns, episodes) for value, steps in zip(values, of_env)
+        ]
+        by_return = sorted((one for one in noted if one[1]), key=lambda one: one[0])
+        middle, last = (len(by_return) - 1) // 2, len(by_return) - 1
+        picked = range(len(by_return)) if len(by_return) <= 3 else (0, middle, middle + 1, last)
+        return [by_return[i][1] for i in picked]
 
 
 class EvaluationRunner:
@@ -177,6 +191,7 @@ class EvaluationRunner:
 
     Attributes:
         num_env_steps: env steps so far, without abnormal ones.
+        output: what the (first) policy gave at the last step, by env id.
     """
 
     def __init__(
@@ -195,6 +210,7 @@ class EvaluationRunner:
         # Such a manager cannot leave out the envs that have played their share: what they do is ignored.
         self._steps_together = bool(getattr(env, "steps_together", False))
         self.num_env_steps = 0
+        self.output: Mapping[int, Any] = {}
 
     def step(self) -> list[tuple[int, list[dict[str, Any]]]]:
         """Make one vector step.
@@ -216,7 +232,7 @@ class EvaluationRunner:
         self._restart(self._active.intersection(abnormal.tolist()))
         if not steps:
             return []
-        timesteps = steps[0].timesteps
+        timesteps, self.output = steps[0].timesteps, steps[0].output
         env_ids = timesteps.env_ids.tolist()
         self.num_env_steps += sum(env_id in self._active for env_id in env_ids)
         return [

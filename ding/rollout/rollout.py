@@ -28,7 +28,7 @@ class Rollout:
     Args:
         env: env manager (v1 interface), launched before the first step.
         policies: one collect or eval mode per player.
-        lengths: per player the length of its segments; ``None``: its steps are not recorded.
+        lengths: per player the length of its segments, or its segments; ``None``: its steps are not recorded.
         episodes: where episodes are counted.
         game: how the environments are split among several players; ``None``: there is one.
         transform_obs: hand float32 tensors to the policies.
@@ -46,7 +46,7 @@ class Rollout:
         self,
         env: EnvManager,
         policies: "Sequence[CollectMode | EvalMode]",
-        lengths: Sequence[float | None],
+        lengths: Sequence[float | Segments | None],
         episodes: EpisodeRecord,
         game: Game | None = None,
         transform_obs: bool = False,
@@ -56,7 +56,9 @@ class Rollout:
         self.stepper = VectorStepper(env, policies, game, transform_obs, copy_obs)
         self.episodes = episodes
         self.segments = [
-            None if length is None else Segments(env.env_num, policy, length, copy_obs)  # type: ignore[arg-type]
+            length
+            if length is None or isinstance(length, Segments)
+            else Segments(env.env_num, policy, length, copy_obs)  # type: ignore[arg-type]
             for policy, length in zip(policies, lengths)
         ]
         self.finished: list[np.ndarray] = [_NO_IDS for _ in policies]

@@ -1,0 +1,62 @@
+"""Trees, which are dicts with attribute access, and policies that work on them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from easydict import EasyDict
+
+from ding.data import EnvBatch
+from ding.data.columns import map_leaves, num_rows, row_list
+from ding.data.roles import ByEnv, Transition
+from ding.torch_utils import to_tensor
+
+
+class TreeMode:
+    """The collect or eval mode of a policy that is one object for all modes and works on trees, as ``PPOF`` is.
+
+    Args:
+        policy: has ``reset``, ``process_transition`` (to collect), an attribute ``_device``, and a method ``name``,
+            which takes a tree of float32 observations ``[N, ...]`` and returns a tree with ``action``.
+        name: ``collect`` or ``eval``.
+    """
+
+    def __init__(self, policy: Any, name: str) -> None:
+        self._policy = policy
+        self._act = getattr(policy, name)
+
+    def forward(self, data: ByEnv, **kwargs: Any) -> ByEnv:
+        """Return an output by env id."""
+        device = getattr(self._policy, "_device", "cpu")
+        batch = EnvBatch.from_dict(data)
+        obs = map_leaves(lambda leaf: leaf.to(device), to_tensor(batch.columns, dtype=torch.float32))
+        output = as_dict(self._act(as_tree(obs), **kwargs))
+        columns: Any = map_leaves(lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, output)
+        rows = row_list(columns, num_rows(columns))
+        return {env_id: as_tree(row) for env_id, row in zip(batch, rows)}
+
+    def process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> Transition:
+        """Return the transition of one environment."""
+        values = to_tensor({"obs": timestep.obs, "reward": timestep.reward, "done": timestep.done})
+        step = EasyDict(values, info=timestep.info)
+        return as_dict(self._policy.process_transition(as_tree(to_tensor(obs)), policy_output, step))
+
+    def get_train_sample(self, transitions: Any) -> Any:
+        """Return the transitions: such a policy prepares them itself."""
+        return transitions
+
+    def reset(self, data_id: list[int] | None = None) -> None:
+        """Forget the state of these environments (``None``: all)."""
+        self._policy.reset(data_id)
+
+
+def as_tree(value: Any) -> Any:
+    """A dict with attribute access; anything else as it is."""
+    return EasyDict(value) if isinstance(value, dict) else value
+
+
+def as_dict(tree: Any) -> Any:
+    """A tree (a dict, or an object of ``treetensor``) as plain dicts."""
+    if not isinstance(tree, Mapping) and hasattr(tree, "json"):
+        tree = tree.json()
+    return {key: as_dict(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree

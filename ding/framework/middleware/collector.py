@@ -1,0 +1,125 @@
+"""Collectors: middleware that step environments until there is enough data."""
+
+import math
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.data.roles import CollectMode, EnvManager
+from ding.framework.context import OnlineRLContext
+from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware._trees import TreeMode
+from ding.framework.middleware.functional.collector import CountedRollout, end_positions
+from ding.framework.task import Role
+from ding.policy import get_random_policy
+
+
+@for_roles(Role.COLLECTOR)
+class StepCollector:
+    """Makes ``n_sample * unroll_len`` env steps, or more by the last vector step.
+
+    Writes ``ctx.trajectories`` (the transitions, environment by environment) and ``ctx.trajectory_end_idx`` (the
+    position of the last transition of each environment), and adds to ``ctx.env_step`` and ``ctx.env_episode``.
+
+    Args:
+        cfg: ``seed`` and ``policy.collect.n_sample``, ``policy.collect.unroll_len``.
+        policy: the collect mode of a policy.
+        env: env manager; seeded here, and launched at the first call.
+        random_collect_size: env steps before which the actions are random.
+    """
+
+    def __init__(self, cfg: EasyDict, policy: CollectMode, env: EnvManager, random_collect_size: int = 0) -> None:
+        self.cfg = cfg
+        self.policy = policy
+        self.env = env
+        self.random_collect_size = random_collect_size
+        env.seed(cfg.seed)
+        self._rollout = CountedRollout(policy, env, math.inf, over_episodes=True)
+        self._random_policy: CollectMode | None = None
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        missing = self.random_collect_size - ctx.env_step
+        if missing > 0:
+            if self.env.closed:
+                self.env.launch()
+            self._random_policy = self._random_policy or get_random_policy(self.cfg, self.policy, self.env)
+            self._rollout.use(self._random_policy)
+            _collect_steps(self._rollout, ctx, missing)
+        else:
+            self._rollout.use(self.policy)
+            collect = self.cfg.policy.collect
+            _collect_steps(self._rollout, ctx, collect.n_sample * collect.get("unroll_len", 1))
+
+
+def _collect_steps(rollout: CountedRollout, ctx: OnlineRLContext, num_steps: int) -> None:
+    enough = ctx.env_step + num_steps
+    while ctx.env_step < enough:
+        rollout.step(ctx)
+    ctx.trajectories, counts, _ = rollout.segments.take_all()
+    ctx.trajectory_end_idx = end_positions(counts)
+
+
+@for_roles(Role.COLLECTOR)
+class EpisodeCollector:
+    """Collects ``n_episode`` whole episodes, or more by the last vector step.
+
+    Writes ``ctx.episodes`` (a list of lists of transitions), and adds to ``ctx.env_step`` and ``ctx.env_episode``.
+    Episodes that have begun go on with the next call; with an on-policy policy exactly ``n_episode`` are begun and
+    finished, so that all their steps are of the newest policy.
+
+    Args:
+        cfg: ``seed``, ``policy.collect.n_episode`` and ``policy.on_policy``.
+        policy: the collect mode of a policy.
+        env: env manager; seeded here, and launched at the first call.
+        random_collect_size: episodes before which the actions are random.
+    """
+
+    def __init__(self, cfg: EasyDict, policy: CollectMode, env: EnvManager, random_collect_size: int = 0) -> None:
+        self.cfg = cfg
+        self.policy = policy
+        self.env = env
+        self.random_collect_size = random_collect_size
+        env.seed(cfg.seed)
+        self._rollout = CountedRollout(policy, env, math.inf)
+        self._random_policy: CollectMode | None = None
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        target = self.random_collect_size - ctx.env_episode
+        if target > 0:
+            if self.env.closed:
+                self.env.launch()
+            self._random_policy = self._random_policy or get_random_policy(self.cfg, self.policy, self.env)
+        else:
+            target = self.cfg.policy.collect.n_episode
+        policy = self._random_policy if ctx.env_episode < self.random_collect_size else self.policy
+        assert policy is not None
+        self._rollout.use(policy)
+        if self.cfg.policy.get("on_policy", False):
+            self._rollout.play(ctx, target)
+        else:
+            enough = ctx.env_episode + target
+            while ctx.env_episode < enough:
+                self._rollout.step(ctx)
+        ctx.episodes = self._rollout.segments.take_segments()
+
+
+@for_roles(Role.COLLECTOR)
+class PPOFStepCollector:
+    """A :class:`StepCollector` for a policy that is one object for all modes and works on trees, as ``PPOF`` does.
+
+    Args:
+        seed: of the environments.
+        policy: has ``collect(obs, **kwargs)``, ``process_transition`` and ``reset``.
+        env: env manager; seeded here, and launched at the first call.
+        n_sample: env steps per call, times ``unroll_len``.
+    """
+
+    def __init__(self, seed: int, policy: object, env: EnvManager, n_sample: int, unroll_len: int = 1) -> None:
+        self.env = env
+        self.num_steps = n_sample * unroll_len
+        env.seed(seed)
+        mode: Any = TreeMode(policy, "collect")
+        self._rollout = CountedRollout(mode, env, math.inf, over_episodes=True)
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        _collect_steps(self._rollout, ctx, self.num_steps)

@@ -1,0 +1,221 @@
+"""Steps of environments: inference and what comes of it, counted in the context."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ding.data import EnvBatch, is_batched
+from ding.data.roles import CollectMode, EnvManager, Transition
+from ding.framework.context import OnlineRLContext
+from ding.framework.middleware._trees import as_tree
+from ding.rollout import EpisodeRecord, Rollout, Segments, Sent, VectorStepper, v1_interface
+from ding.torch_utils import to_ndarray, to_tensor
+
+logger = logging.getLogger(__name__)
+
+Collect = Callable[[OnlineRLContext], None]
+
+
+class TransitionList:
+    """Transitions by environment.
+
+    Args:
+        env_num: number of environments; their ids are ``0 .. env_num - 1``.
+    """
+
+    def __init__(self, env_num: int) -> None:
+        self.env_num = env_num
+        self.clear()
+
+    def append(self, env_id: int, transition: Transition) -> None:
+        """Add the next transition of an environment; its ``done`` is read."""
+        self._transitions[env_id].append(transition)
+        if transition["done"]:
+            self._ends[env_id].append(len(self._transitions[env_id]))
+
+    def to_trajectories(self) -> tuple[list[Transition], list[int]]:
+        """All transitions, environment by environment, and the position of the last one of each environment.
+
+        That of an environment without transitions is the one of the environment before it; ``-1`` for the first.
+        """
+        flat = [transition for of_env in self._transitions for transition in of_env]
+        return flat, (np.cumsum([len(of_env) for of_env in self._transitions]) - 1).tolist()
+
+    def to_episodes(self) -> list[list[Transition]]:
+        """The episodes that have ended, environment by environment."""
+        return [
+            of_env[start:end]
+            for of_env, ends in zip(self._transitions, self._ends)
+            for start, end in zip([0, *ends], ends)
+        ]
+
+    def clear(self) -> None:
+        """Forget all transitions."""
+        self._transitions: list[list[Transition]] = [[] for _ in range(self.env_num)]
+        self._ends: list[list[int]] = [[] for _ in range(self.env_num)]
+
+
+class CountedRollout:
+    """A rollout whose steps and episodes are counted in the context.
+
+    Each transition gets ``collect_train_iter``, the train iteration of its step, and ``env_data_id``, the number of its
+    episode, both int64 ``[1]``. Once per ``print_freq`` train iterations a summary of the finished episodes is logged.
+
+    Args:
+        policy: the collect mode of a policy; one that does not work on columns gets float32 tensors.
+        env: an env manager; launched at the first step.
+        length: steps after which a segment ends.
+        over_episodes: segments go on after the end of an episode.
+        print_freq: train iterations between two summaries.
+    """
+
+    def __init__(
+        self,
+        policy: CollectMode,
+        env: EnvManager,
+        length: float,
+        over_episodes: bool = False,
+        print_freq: int = 100,
+    ) -> None:
+        self.env = v1_interface(env)
+        self._new_segments: Callable[[CollectMode], Segments] = lambda mode: Segments(
+            env.env_num, mode, length, over_episodes=over_episodes
+        )
+        self._print_freq = print_freq
+        self._last_print_iter = 0
+        self._episodes = EpisodeRecord(env.env_num)
+        self._first_ids = np.arange(env.env_num).reshape(-1, 1)
+        self._extra = {"collect_train_iter": np.zeros_like(self._first_ids), "env_data_id": self._first_ids.copy()}
+        self.rollout = self._rollout_of(policy)
+
+    def _rollout_of(self, policy: CollectMode) -> Rollout:
+        return Rollout(
+            self.env,
+            [policy],
+            [self._new_segments(policy)],
+            self._episodes,
+            transform_obs=not is_batched(policy.forward),
+            log=logger.info,
+        )
+
+    def use(self, policy: CollectMode) -> None:
+        """Go on with another policy."""
+        if policy is not self.rollout.stepper.policies[0]:
+            previous, self.rollout = self.rollout, self._rollout_of(policy)
+            self.rollout.take_over(previous)
+
+    @property
+    def segments(self) -> Segments:
+        """Where the transitions are."""
+        (segments,) = self.rollout.segments
+        assert segments is not None
+        return segments
+
+    def step(self, ctx: OnlineRLContext) -> None:
+        """Make one vector step."""
+        if self.env.closed:
+            self.env.launch()
+        self.rollout.step([ctx.collect_kwargs], [self.extra(ctx)])
+        self.count(ctx)
+
+    def play(self, ctx: OnlineRLContext, n_episode: int) -> None:
+        """Begin and finish so many episodes."""
+        if self.env.closed:
+            self.env.launch()
+        for _ in self.rollout.play(n_episode, [ctx.collect_kwargs], [self.extra(ctx)]):
+            self.count(ctx)
+
+    def extra(self, ctx: OnlineRLContext) -> dict[str, np.ndarray]:
+        """The fields that each transition of the next step gets, by env id."""
+        self._extra["collect_train_iter"][:] = ctx.train_iter
+        return self._extra
+
+    def count(self, ctx: OnlineRLContext) -> None:
+        """Add what was counted since the last call to ``ctx.env_step`` and ``ctx.env_episode``."""
+        episodes = self._episodes
+        ctx.env_step += episodes.envstep - self._seen_steps
+        self._seen_steps = episodes.envstep
+        if episodes.episode_count != self._seen_episodes:
+            ctx.env_episode += episodes.episode_count - self._seen_episodes
+            self._seen_episodes = episodes.episode_count
+            self._extra["env_data_id"][:, 0] = self._first_ids[:, 0] + len(self._first_ids) * episodes.numbers
+        if ctx.train_iter - self._last_print_iter >= self._print_freq and episodes.finished:
+            self._last_print_iter = ctx.train_iter
+            output_log(episodes)
+
+    _seen_steps = 0
+    _seen_episodes = 0
+
+
+def output_log(episodes: EpisodeRecord) -> None:
+    """Log a summary of the finished episodes, and forget them. Each of their steps is a train sample."""
+    for episode in episodes.finished:
+        episode["train_sample"] = episode["step"]
+    episodes.train_sample_count = episodes.envstep
+    summary = episodes.summary(with_samples=True)
+    logger.info("collect end:\n%s", "\n".join(f"{key}: {value}" for key, value in summary.items()))
+    episodes.finished.clear()
+
+
+def inferencer(seed: int, policy: CollectMode, env: EnvManager) -> Collect:
+    """Return a middleware that lets a policy answer to the observations of the environments that wait for an action.
+
+    Reads ``ctx.collect_kwargs``, the keyword arguments of the forward. Writes ``ctx.obs`` (tensor ``[N, ...]``, or a
+    tree of such), ``ctx.inference_output`` (env id -> output) and ``ctx.action`` (a list of N arrays).
+
+    Args:
+        seed: of the environments; they are launched at the first call.
+        policy: the collect mode of a policy; it gets float32 tensors.
+        env: env manager.
+    """
+    env.seed(seed)
+    stepper = VectorStepper(v1_interface(env), [policy], transform_obs=True)
+
+    def infer(ctx: OnlineRLContext) -> None:
+        if env.closed:
+            env.launch()
+        obs = EnvBatch.from_dict(stepper.env.ready_obs)
+        actions = stepper.act(obs, [ctx.collect_kwargs])
+        ctx.obs = as_tree(to_tensor(obs.columns))
+        ctx.inference_output = {env_id: as_tree(output) for env_id, output in stepper.sent.outputs[0].items()}
+        ctx.action = [to_ndarray(action) for action in actions.values()]
+
+    return infer
+
+
+def rolloutor(
+    policy: CollectMode, env: EnvManager, transitions: TransitionList, collect_print_freq: int = 100
+) -> Collect:
+    """Return a middleware that makes a vector step with ``ctx.action``, and adds its transitions to ``transitions``.
+
+    Reads what :func:`inferencer` wrote, and ``ctx.train_iter``; adds to ``ctx.env_step`` and ``ctx.env_episode``.
+
+    Args:
+        policy: the collect mode of a policy, which makes the transitions.
+        env: env manager.
+        transitions: where the transitions go.
+        collect_print_freq: train iterations between two summaries in the log.
+    """
+    counted = CountedRollout(policy, env, length=1, print_freq=collect_print_freq)
+    rollout = counted.rollout
+
+    def roll(ctx: OnlineRLContext) -> None:
+        start_s = time.perf_counter()
+        output, stepper = ctx.inference_output, rollout.stepper
+        stepper.sent = Sent([EnvBatch(list(output), ctx.obs)], [output])
+        timesteps = stepper.env.step(dict(zip(output, ctx.action)))
+        steps = rollout.record(stepper.join(timesteps), [counted.extra(ctx)], start_s)
+        if steps:
+            for env_id, (transition,) in zip(rollout.finished[0].tolist(), rollout.take_segments()):
+                transitions.append(env_id, as_tree(transition))
+            rollout.end_episodes(steps)
+        counted.count(ctx)
+
+    return roll
+
+
+def end_positions(counts: Sequence[int] | np.ndarray) -> list[int]:
+    """The position of the last transition of each environment, of so many transitions per environment."""
+    return (np.cumsum(counts) - 1).tolist()

@@ -1,0 +1,207 @@
+"""Evaluations: episodes of a policy, or a metric over a data set, at intervals of training."""
+
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from easydict import EasyDict
+from torch.utils.data import DataLoader, Dataset
+
+from ding.data.roles import EnvManager, EvalMode
+from ding.framework.context import OfflineRLContext, OnlineRLContext
+from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware._trees import TreeMode
+from ding.framework.task import Role, current_task
+from ding.rollout import EvaluationRunner, VectorEvalMonitor, episode_return, v1_interface
+
+logger = logging.getLogger(__name__)
+
+RLContext = OnlineRLContext | OfflineRLContext
+Evaluate = Callable[[RLContext], None]
+
+__all__ = ["IMetric", "VectorEvalMonitor", "interaction_evaluator", "interaction_evaluator_ttorch", "metric_evaluator"]
+
+
+class IMetric(ABC):
+    """A measure of predictions."""
+
+    @abstractmethod
+    def eval(self, inputs: Any, label: Any) -> Any:
+        """Return the metric of a batch of predictions and labels."""
+
+    @abstractmethod
+    def reduce_mean(self, inputs: list[Any]) -> Any:
+        """Return the metric of several batches."""
+
+    @abstractmethod
+    def gt(self, metric1: Any, metric2: Any) -> bool:
+        """Return whether the first is better than the second."""
+
+
+@for_roles(Role.EVALUATOR)
+def interaction_evaluator(
+    cfg: EasyDict, policy: EvalMode, env: EnvManager, render: bool = False, **kwargs: Any
+) -> Evaluate:
+    """Return a middleware that plays ``env.n_evaluator_episode`` episodes, at first and every ``eval_freq`` iterations.
+
+    Writes ``last_eval_iter``, ``eval_value`` (the mean return), ``eval_value_min``, ``_max`` and ``_std``,
+    ``last_eval_value`` and ``eval_output``: ``episode_return`` (list of floats, one per episode), ``output`` (outputs
+    of the last step) and, where the envs report it, ``episode_info``. With ``render`` also ``replay_video`` (uint8
+    ``[N, T, C, H, W]``), and ``output`` are those of the same N episodes. The task ends when the mean reaches
+    ``env.stop_value`` after training has begun.
+
+    Args:
+        cfg: ``seed``, ``env.n_evaluator_episode``, ``env.stop_value``, ``policy.eval.evaluator.eval_freq``.
+        policy: the eval mode of a policy.
+        env: env manager; seeded here, launched at the first evaluation and reset before each.
+        render: whether to record frames (``env.ready_imgs``) and outputs.
+        kwargs: keyword arguments of the forward; the statistics are in ``info_for_logging`` then, too, named by them.
+
+    Raises:
+        TypeError: by the middleware: the context is that of no training.
+    """
+    env.seed(cfg.seed, dynamic_seed=False)
+    name = "/".join(f"{key}({value})" for key, value in kwargs.items())
+    due = _every(cfg.policy.eval.evaluator.eval_freq)
+
+    def evaluate(ctx: RLContext) -> None:
+        if not due(ctx):
+            return
+        monitor, output = play_episodes(env, policy, cfg.env.n_evaluator_episode, render, kwargs)
+        note_evaluation(ctx, monitor, output, cfg.env.stop_value, name)
+
+    return evaluate
+
+
+@for_roles(Role.EVALUATOR)
+def interaction_evaluator_ttorch(
+    seed: int,
+    policy: object,
+    env: EnvManager,
+    n_evaluator_episode: int | None = None,
+    stop_value: float = math.inf,
+    eval_freq: int = 1000,
+    render: bool = False,
+) -> Evaluate:
+    """Return an :func:`interaction_evaluator` for a policy that is one object for all modes and works on trees.
+
+    Args:
+        seed: of the environments.
+        policy: has ``eval(obs)`` and ``reset``, as ``PPOF`` does.
+        n_evaluator_episode: ``None``: one per environment.
+        stop_value: the mean return at which the task ends.
+        eval_freq: train iterations between two evaluations.
+    """
+    env.seed(seed, dynamic_seed=False)
+    mode: Any = TreeMode(policy, "eval")
+    due = _every(eval_freq)
+
+    def evaluate(ctx: RLContext) -> None:
+        if not due(ctx):
+            return
+        monitor, output = play_episodes(env, mode, n_evaluator_episode or env.env_num, render, {})
+        note_evaluation(ctx, monitor, output, stop_value)
+
+    return evaluate
+
+
+@for_roles(Role.EVALUATOR)
+def metric_evaluator(cfg: EasyDict, policy: EvalMode, dataset: "Dataset[Any]", metric: IMetric) -> Evaluate:
+    """Return a middleware that measures a policy on a data set, at first and every ``eval_freq`` iterations.
+
+    Writes ``last_eval_iter`` and ``eval_value``. The task ends when the metric is better than ``env.stop_value`` after
+    training has begun.
+
+    Args:
+        cfg: ``policy.eval.batch_size``, ``policy.eval.evaluator.eval_freq``, ``env.stop_value``.
+        policy: the eval mode of a policy, which is called with the inputs of a batch.
+        dataset: of pairs of inputs and label.
+        metric: measures a batch, and averages.
+    """
+    loader = DataLoader(dataset, batch_size=cfg.policy.eval.batch_size)
+    due = _every(cfg.policy.eval.evaluator.eval_freq)
+
+    def evaluate(ctx: RLContext) -> None:
+        if not due(ctx):
+            return
+        policy.reset()
+        value = metric.reduce_mean([metric.eval(policy.forward(inputs), label) for inputs, label in loader])
+        ctx.last_eval_iter, ctx.eval_value = ctx.train_iter, value
+        logger.info("evaluation: train iteration %d, metric %s", ctx.train_iter, value)
+        if ctx.train_iter > 0 and metric.gt(value, cfg.env.stop_value):
+            current_task().finish = True
+
+    return evaluate
+
+
+def _every(eval_freq: int) -> Callable[[RLContext], bool]:
+    """Whether an evaluator has something to do: never before, or so many train iterations ago.
+
+    Each evaluator keeps its own record, so that several may evaluate at the same iteration.
+    """
+    last_iter: int | None = None
+
+    def due(ctx: RLContext) -> bool:
+        nonlocal last_iter
+        if not isinstance(ctx, OnlineRLContext | OfflineRLContext):
+            raise TypeError(f"an evaluator needs an OnlineRLContext or OfflineRLContext, got {type(ctx).__name__}")
+        if last_iter is not None and ctx.train_iter - last_iter < eval_freq:
+            return False
+        last_iter = ctx.train_iter
+        return True
+
+    return due
+
+
+def play_episodes(
+    env: EnvManager, policy: EvalMode, n_episode: int, render: bool, policy_kwargs: dict[str, Any]
+) -> tuple[VectorEvalMonitor, dict[str, Any]]:
+    """Play episodes; returns how they went, and what :func:`interaction_evaluator` says of outputs and video."""
+    if env.closed:
+        env.launch()
+    else:
+        env.reset()
+    policy.reset()
+    envs: Any = v1_interface(env)
+    monitor = VectorEvalMonitor(env.env_num, n_episode)
+    runner = EvaluationRunner(envs, [policy], monitor, policy_kwargs=policy_kwargs)
+    while not monitor.is_finished():
+        if render:
+            monitor.update_video(envs.ready_imgs)
+        ended = runner.step()
+        if render:
+            monitor.update_output(runner.output)
+        for env_id, (info,) in ended:
+            if "episode_info" in info:
+                monitor.update_info(env_id, info["episode_info"])
+            monitor.update_reward(env_id, episode_return(info, env_id))
+            runner.finished(env_id)
+    if render:
+        return monitor, {"replay_video": monitor.get_episode_video(), "output": monitor.get_episode_output()}
+    return monitor, {"output": list(runner.output.values())}
+
+
+def note_evaluation(
+    ctx: RLContext, monitor: VectorEvalMonitor, output: dict[str, Any], stop_value: float, name: str = ""
+) -> None:
+    """Write an evaluation into the context, and end the task if it is good enough."""
+    returns = monitor.get_episode_return()
+    mean, std, low, high = (float(fn(returns)) for fn in (np.mean, np.std, np.min, np.max))
+    ctx.last_eval_iter, ctx.eval_value, ctx.last_eval_value = ctx.train_iter, mean, mean
+    for key, value in (("min", low), ("max", high), ("std", std)):
+        setattr(ctx, f"eval_value_{key}", value)
+    ctx.eval_output = {"episode_return": returns, **output}
+    info = monitor.get_episode_info()
+    if info is not None:
+        ctx.eval_output["episode_info"] = info
+    if name:
+        prefix = f"{name}/eval_episode_return"
+        ctx.info_for_logging |= {prefix: mean, f"{prefix}_min": low, f"{prefix}_max": high, f"{prefix}_std": std}
+    step = f"env step {ctx.env_step}" if isinstance(ctx, OnlineRLContext) else f"epoch {ctx.train_epoch}"
+    logger.info("evaluation: train iteration %d, %s, return %.2f (+- %.2f)", ctx.train_iter, step, mean, std)
+    if mean >= stop_value and ctx.train_iter > 0:
+        logger.info("the task ends: a mean return of %.2f reaches the stop value %s", mean, stop_value)
+        current_task().finish = True

@@ -1,0 +1,90 @@
+"""Curves of a task for tensorboard."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ding.framework.context import OfflineRLContext, OnlineRLContext
+from ding.framework.middleware._roles import for_roles
+from ding.framework.task import Role, current_task
+from ding.utils import DistributedWriter
+
+# What a policy returns for the buffer and not to be looked at.
+_HIDDEN = ("priority", "td_error_priority")
+
+
+@for_roles(Role.LEARNER, Role.EVALUATOR)
+def online_logger(record_train_iter: bool = False, train_show_freq: int = 100) -> Callable[[OnlineRLContext], None]:
+    """Return a middleware that draws the mean evaluation return and what the policy returned, by env step.
+
+    Tags: ``basic/eval_episode_return_mean`` and ``basic/train_<key>``; of several updates in one iteration the last one
+    is drawn. Keys that begin with ``[histogram]`` or ``[scalars]`` hold an array, or a dict of numbers.
+
+    Args:
+        record_train_iter: draw by train iteration, too; the tags end with ``-env_step`` and ``-train_iter`` then.
+        train_show_freq: train iterations between two points of what the policy returned.
+
+    Raises:
+        RuntimeError: there is no writer.
+    """
+    axes = {"-env_step": "env_step", "-train_iter": "train_iter"} if record_train_iter else {"": "env_step"}
+    return _curves(axes, train_show_freq)
+
+
+@for_roles(Role.LEARNER, Role.EVALUATOR)
+def offline_logger(train_show_freq: int = 100) -> Callable[[OfflineRLContext], None]:
+    """Return a middleware that draws the mean evaluation return and what the policy returned, by train iteration.
+
+    Tags: ``basic/eval_episode_return_mean-train_iter`` and ``basic/train_<key>-train_iter``; see :func:`online_logger`.
+
+    Raises:
+        RuntimeError: there is no writer.
+    """
+    return _curves({"-train_iter": "train_iter"}, train_show_freq)
+
+
+def _curves(axes: Mapping[str, str], train_show_freq: int) -> Callable[[Any], None]:
+    """A middleware that draws each curve once per axis: the end of its tag -> the count that is its x."""
+    writer = DistributedWriter.get_instance()
+    if writer is None:
+        raise RuntimeError("there is no tensorboard writer: call ding.framework.ding_init(cfg) before making a logger")
+    last_shown_iter = -1
+
+    def draw(ctx: Any) -> None:
+        nonlocal last_shown_iter
+        for end, axis in axes.items():
+            if not math.isinf(ctx.eval_value):
+                writer.add_scalar(f"basic/eval_episode_return_mean{end}", ctx.eval_value, getattr(ctx, axis))
+        output = last_output(ctx.train_output)
+        if output and ctx.train_iter - last_shown_iter >= train_show_freq:
+            last_shown_iter = ctx.train_iter
+            for end, axis in axes.items():
+                _draw_output(writer, output, end, getattr(ctx, axis))
+        if current_task().finish:
+            writer.close()
+
+    return draw
+
+
+def _draw_output(writer: DistributedWriter, output: Mapping[str, Any], end: str, step: int) -> None:
+    for key, value in output.items():
+        kind, _, name = key.rpartition("]")
+        if key in _HIDDEN:
+            continue
+        if kind == "[histogram":
+            writer.add_histogram(f"basic/train_{name}{end}", np.asarray(value), step)
+        elif kind == "[scalars":
+            writer.add_scalars(f"basic/train_{name}{end}", value, step)
+        else:
+            writer.add_scalar(f"basic/train_{key}{end}", value, step)
+
+
+def last_output(train_output: Any) -> Mapping[str, Any] | None:
+    """What the policy returned for the last update of an iteration; ``None`` without updates."""
+    while isinstance(train_output, Sequence) and not isinstance(train_output, str):
+        if not train_output:
+            return None
+        train_output = train_output[-1]
+    return train_output

@@ -25,7 +25,16 @@ __all__ = ["CommandModePolicy", "Policy", "create_policy", "get_policy_cls"]
 # What a learner writes beside the policy's state into one checkpoint file.
 _CHECKPOINT_COUNTERS = frozenset({"last_iter", "last_step"})
 # What collectors and buffers note about a sample, and learning does not look at.
-_BUFFER_FIELDS = ("collect_iter", "replay_unique_id", "replay_buffer_idx", "priority", "staleness", "use")
+_BUFFER_FIELDS = (
+    "collect_iter",
+    "collect_train_iter",
+    "env_data_id",
+    "replay_unique_id",
+    "replay_buffer_idx",
+    "priority",
+    "staleness",
+    "use",
+)
 
 
 class Policy(ABC):

@@ -155,6 +155,11 @@ class Buffer(ABC):
         self._middleware.append(func)
         return self
 
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """The middleware, the outermost first."""
+        return tuple(self._middleware)
+
     def view(self: B) -> B:
         """A buffer over the same records, without middleware."""
         return copy.copy(self)

@@ -1,5 +1,7 @@
 """Data on its way: from collectors into buffers, and from buffers and data sets to the training."""
 
+import functools
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +11,9 @@ from easydict import EasyDict
 from torch.utils.data import DataLoader, Dataset
 
 from ding.data import Buffer, DequeBuffer, TransitionBatch
+from ding.data.buffer import RecordBatch
 from ding.data.buffer.errors import NotEnoughDataError
+from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role, current_task
@@ -116,8 +120,9 @@ def offpolicy_data_fetcher(
 ) -> Callable[[OnlineRLContext], Iterator[Any]]:
     """Return a middleware that samples ``policy.learn.batch_size`` records into ``ctx.train_data``.
 
-    With too few records ``train_data`` is ``None``. Priorities in the policy's output go back to a single buffer in the
-    backward phase: those of ``ctx.train_output``, of its last element if it is a list.
+    With too few records ``train_data`` is ``None``. If records are drawn by priority
+    (:class:`~ding.data.buffer.middleware.PriorityExperienceReplay`), those that the policy returned go back to the
+    buffer in the backward phase: the ones in ``ctx.train_output``, or in its last element if it is a list.
 
     Args:
         cfg: ``policy.learn.batch_size``; ``policy.collect.unroll_len`` above 1 samples sequences of one episode.
@@ -141,14 +146,16 @@ def offpolicy_data_fetcher(
                 one_time_warning(f"a batch of {batch_size} cannot be sampled yet: {error}")
             return
         yield
-        output = ctx.train_output[-1] if isinstance(ctx.train_output, list) else ctx.train_output
-        if records is not None and isinstance(output, Mapping) and "priority" in output:
-            metas = [{**record.meta, "priority": one} for record, one in zip(records, output["priority"])]
-            records_buffer = buffer_
-            assert isinstance(records_buffer, Buffer)
-            records_buffer.batch_update([record.index for record in records], metas=metas)
+        if records is not None and isinstance(buffer_, Buffer) and _draws_by_priority(buffer_):
+            output = ctx.train_output[-1] if isinstance(ctx.train_output, list) else ctx.train_output
+            indices = records.indices if isinstance(records, RecordBatch) else [record.index for record in records]
+            buffer_.batch_update(indices, metas={"priority": output["priority"]})
 
     return fetch
+
+
+def _draws_by_priority(buffer_: Buffer) -> bool:
+    return any(isinstance(middleware, PriorityExperienceReplay) for middleware in buffer_.middleware)
 
 
 def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tuple[Any, Any]]:
@@ -174,14 +181,13 @@ def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tup
         return lambda: ({name: _data_of(one.sample(batch_size)) for name, one in buffer_.items()}, None)
     if isinstance(buffer_, Sequence):
         parts = [(one, int(batch_size * fraction)) for one, fraction in buffer_]
-        return lambda: ([row for one, size in parts for row in _data_of(one.sample(size))], None)
+        return lambda: (functools.reduce(operator.add, [_data_of(one.sample(size)) for one, size in parts]), None)
     raise TypeError(f"buffer_ is a buffer, a list of (buffer, fraction) or a dict of buffers, got {type(buffer_)}")
 
 
 def _data_of(records: Any) -> Any:
     """The data of sampled records: a ``TransitionBatch`` where they are columns, else a list."""
-    data = getattr(records, "data", None)
-    return [record.data for record in records] if data is None else data
+    return records.data if isinstance(records, RecordBatch) else [record.data for record in records]
 
 
 @for_roles(Role.LEARNER)

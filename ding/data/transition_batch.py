@@ -9,6 +9,24 @@ import numpy as np
 from ding.data.columns import SchemaError, check_rows, concat, num_rows, row_list, stack_rows, take
 
 
+class Row(dict[str, Any]):
+    """A transition: a dict whose keys are attributes, too: ``row.obs.image`` is ``row["obs"]["image"]``."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = self[name]
+        except KeyError:
+            raise AttributeError(f"a transition has no field {name!r}; fields are {sorted(map(str, self))}") from None
+        if type(value) is dict:
+            value = self[name] = Row(value)
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self[name] = value
+
+
 @dataclass(slots=True)
 class _Table:
     """What the batches that are views of each other share: columns until a row is taken, then rows."""
@@ -24,9 +42,12 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     """A sequence of N transitions with one array per field.
 
     It behaves like the list of dicts that the classic API speaks of. *Rows win*: the first time a row is taken, all
-    rows of the underlying table are materialised once as plain mutable dicts, and are the truth from then on: what a
-    caller writes into them is seen by every view of the same table and by :attr:`columns`, which is then rebuilt when
-    it is read. Code that never touches a row never pays for one.
+    rows of the underlying table are materialised once as mutable dicts (:class:`Row`), and are the truth from then on:
+    what a caller writes into them is seen by every view of the same table and by :attr:`columns`, which is then rebuilt
+    when it is read. Code that never touches a row never pays for one.
+
+    It is a tree of columns, too: ``batch["reward"]`` and ``batch.reward`` are ``batch.columns["reward"]``, for fields
+    that are no names of its own.
 
     Args:
         columns: nested dict of columns (see :mod:`ding.data.columns`), each with N rows.
@@ -162,7 +183,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def _materialise(self) -> list[dict[str, Any]]:
         table = self._table
         if table.rows is None:
-            table.rows = row_list(table.columns, num_rows(table.columns) if table.columns else 0)
+            table.rows = list(map(Row, row_list(table.columns, num_rows(table.columns) if table.columns else 0)))
             table.columns = {}
         return table.rows
 
@@ -186,13 +207,25 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def __len__(self) -> int:
         return self._length
 
+    def __getattr__(self, name: str) -> Any:
+        # Private names are looked for while a copy is being made, when there is no table yet.
+        if name.startswith("_") or name not in self.columns:
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}, nor is it a field of its rows")
+        value = self.columns[name]
+        return Row(value) if isinstance(value, dict) else value
+
     @overload
     def __getitem__(self, item: int) -> dict[str, Any]: ...
 
     @overload
+    def __getitem__(self, item: str) -> Any: ...
+
+    @overload
     def __getitem__(self, item: "slice | Sequence[int] | np.ndarray") -> "TransitionBatch": ...
 
-    def __getitem__(self, item: "int | slice | Positions") -> "dict[str, Any] | TransitionBatch":
+    def __getitem__(self, item: "int | str | slice | Positions") -> Any:
+        if isinstance(item, str):
+            return self.columns[item]
         base = range(self._length) if self._index is None else self._index
         if isinstance(item, (int, np.integer)):
             if not -self._length <= item < self._length:
@@ -234,7 +267,11 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
 
     # In-place list operations: the batch leaves its table and owns a list of the same row dicts from then on.
 
-    def __setitem__(self, item: SupportsIndex | slice, value: object) -> None:
+    def __setitem__(self, item: SupportsIndex | slice | str, value: Any) -> None:
+        if isinstance(item, str):
+            batch = self.with_columns(**{item: value})
+            self._table, self._index = batch._table, None
+            return
         rows = self.rows()
         rows[item] = value  # type: ignore[call-overload]
         self._set_rows(rows)

@@ -36,7 +36,8 @@ def make_batch(count: int, offset: int = 0) -> TransitionBatch:
 
 
 def assert_same(value, expected) -> None:
-    assert type(value) is type(expected)
+    # A row is a dict with attributes.
+    assert isinstance(value, type(expected))
     if isinstance(expected, dict):
         assert list(value) == list(expected)
         for key in expected:
@@ -290,7 +291,9 @@ def test_bad_indices() -> None:
     with pytest.raises(IndexError, match=r"shape \(3,\)"):
         _ = batch[np.array([True])]
     with pytest.raises(TypeError, match="chosen by"):
-        _ = batch["done"]
+        _ = batch[1.5]
+    with pytest.raises(KeyError, match="nothing"):
+        _ = batch["nothing"]
     assert batch[-1]["collect_iter"] == 2
 
 
@@ -336,3 +339,29 @@ def test_rows_counted_from_the_end_are_found_by_tensors_too():
     batch = TransitionBatch({"x": torch.arange(4), "n": np.arange(4)})
     assert batch[np.array([-1, 0, -3])].columns["x"].tolist() == [3, 0, 1]
     assert batch[1:][[-1]].columns["n"].tolist() == [3]
+
+
+def test_rows_and_columns_are_read_like_a_tree() -> None:
+    batch = make_batch(3)
+    assert torch.equal(batch.action, batch["action"])
+    assert torch.equal(batch.obs.pos, batch.columns["obs"]["pos"])
+    batch["adv"] = torch.arange(3.0)
+    assert torch.equal(batch.adv, torch.arange(3.0))
+    row = batch[1]
+    row.obs.pos = torch.full((2,), 7.0)
+    row.reward = np.zeros(1, dtype=np.float32)
+    assert torch.equal(batch.obs.pos[1], torch.full((2,), 7.0))
+    assert batch["reward"][1] == 0
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = batch.nothing
+    with pytest.raises(AttributeError, match="no field 'nothing'"):
+        _ = row.nothing
+    assert not hasattr(batch, "keys")
+
+
+def test_a_view_with_a_new_column_leaves_its_table() -> None:
+    batch = make_batch(4)
+    view = batch[1:3]
+    view["adv"] = torch.zeros(2)
+    assert "adv" not in batch.columns
+    assert len(view[0:1].columns["adv"]) == 1

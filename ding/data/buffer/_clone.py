@@ -7,7 +7,7 @@ import torch
 
 from ding.data.buffer.buffer import BufferedData
 from ding.data.columns import map_leaves
-from ding.data.transition_batch import TransitionBatch
+from ding.data.transition_batch import Row, TransitionBatch
 
 
 def clone_structure(value: Any) -> Any:
@@ -16,8 +16,8 @@ def clone_structure(value: Any) -> Any:
     Anything else (tuples, subclasses, other objects) is taken over by reference. A record keeps its index.
     """
     kind = type(value)
-    if kind is dict:
-        return {key: clone_structure(item) for key, item in value.items()}
+    if kind in (dict, Row):
+        return kind((key, clone_structure(item)) for key, item in value.items())
     if kind is list:
         return [clone_structure(item) for item in value]
     if kind is torch.Tensor:

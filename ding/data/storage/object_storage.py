@@ -42,11 +42,11 @@ class ObjectStorage(RowStorage):
 
 
 def _copy(item: object) -> Any:
-    if type(item) is dict:
+    if isinstance(item, dict):
         return item.copy()
     if type(item) is list:
         # An episode: a list of dicts.
-        return [one.copy() if type(one) is dict else one for one in item]
+        return [one.copy() if isinstance(one, dict) else one for one in item]
     return copied_batch(item) if isinstance(item, TransitionBatch) else item
 
 

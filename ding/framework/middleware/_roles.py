@@ -22,6 +22,8 @@ def for_roles(*roles: str) -> Callable[[F], F]:
             def new(cls: type, *args: Any, **kwargs: Any) -> Any:
                 return object.__new__(cls) if plays(*roles) else VoidMiddleware()
 
+            # So that the signature of the class stays that of its constructor.
+            new.__wrapped__ = factory.__init__  # type: ignore[attr-defined,misc]
             factory.__new__ = staticmethod(new)  # type: ignore[method-assign,assignment]
             return factory
 

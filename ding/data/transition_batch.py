@@ -273,7 +273,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
             self._table, self._index = batch._table, None
             return
         rows = self.rows()
-        rows[item] = value  # type: ignore[call-overload]
+        rows[item] = value
         self._set_rows(rows)
 
     def __delitem__(self, item: SupportsIndex | slice) -> None:

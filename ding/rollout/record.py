@@ -67,23 +67,14 @@ class Segments:
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
         policy: whose steps these are.
-        length: steps after which a segment ends, if its episode does not end before.
+        length: steps after which a segment ends, if its episode does not end before; ``None``: it goes on over episodes.
         copies: the observations are copies, so ``next_obs`` of a row form transition stays an object of its own.
-        over_episodes: a segment goes on after the end of an episode.
     """
 
-    def __init__(
-        self,
-        env_num: int,
-        policy: CollectMode,
-        length: float = INF,
-        copies: bool = False,
-        over_episodes: bool = False,
-    ) -> None:
+    def __init__(self, env_num: int, policy: CollectMode, length: float | None = INF, copies: bool = False) -> None:
         self._env_num = env_num
         self._policy = policy
-        self._copies = copies or over_episodes
-        self._over_episodes = over_episodes
+        self._copies = copies
         self._in_columns = is_batched(policy.process_transition)
         self._batched_samples = self._in_columns and is_batched(policy.get_train_sample)
         self._store = TrajectoryStore(env_num, rows_as_tensors=self._in_columns)
@@ -122,10 +113,10 @@ class Segments:
         env_ids, done = step.timesteps.env_ids, step.timesteps.done
         store = self._store
         store.append(env_ids, self._columns(step, extra) if self._in_columns else self._rows(step, extra))
+        if self.length is None:
+            return _NO_SEGMENTS
         # More than the length, where a policy with longer segments began them.
-        ended = store.counts[env_ids] >= self.length
-        if not self._over_episodes:
-            ended |= done
+        ended = done | (store.counts[env_ids] >= self.length)
         num_ended = np.count_nonzero(ended)
         if not num_ended:
             return _NO_SEGMENTS
@@ -135,11 +126,7 @@ class Segments:
         return env_ids
 
     def take_all(self) -> Taken:
-        """Take all steps out as they are, environment by environment, also those of segments that still grow.
-
-        Returns:
-            The transitions; both numbers are those of each environment, int64 ``[env_num]``.
-        """
+        """Take all steps out as they are, environment by environment, with the numbers of each."""
         counts = self._store.counts.copy()
         self._store.finish(np.arange(self._env_num))
         batch = self._store.take_finished()

@@ -1,7 +1,7 @@
 """Trees, which are dicts with attribute access, and policies that work on them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from easydict import EasyDict
@@ -10,6 +10,16 @@ from ding.data import EnvBatch
 from ding.data.columns import map_leaves, num_rows, row_list
 from ding.data.roles import ByEnv, Transition
 from ding.torch_utils import to_tensor
+
+
+class TreePolicy(Protocol):
+    """What a policy that works on trees has for acting, beside ``collect`` or ``eval``."""
+
+    def process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> Any:
+        """Return the transition of one environment, a tree."""
+
+    def reset(self, data_id: list[int] | None = None) -> None:
+        """Forget the state of these environments (``None``: all)."""
 
 
 class TreeMode:
@@ -21,7 +31,7 @@ class TreeMode:
         name: ``collect`` or ``eval``.
     """
 
-    def __init__(self, policy: Any, name: str) -> None:
+    def __init__(self, policy: "TreePolicy", name: str) -> None:
         self._policy = policy
         self._act = getattr(policy, name)
 

@@ -8,7 +8,7 @@ from easydict import EasyDict
 from ding.data.roles import CollectMode, EnvManager
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import TreeMode
+from ding.framework.middleware._trees import TreeMode, TreePolicy
 from ding.framework.middleware.functional.collector import CountedRollout, end_positions
 from ding.framework.task import Role
 from ding.policy import get_random_policy
@@ -34,7 +34,7 @@ class StepCollector:
         self.env = env
         self.random_collect_size = random_collect_size
         env.seed(cfg.seed)
-        self._rollout = CountedRollout(policy, env, math.inf, over_episodes=True)
+        self._rollout = CountedRollout(policy, env, None)
         self._random_policy: CollectMode | None = None
 
     def __call__(self, ctx: OnlineRLContext) -> None:
@@ -114,12 +114,12 @@ class PPOFStepCollector:
         n_sample: env steps per call, times ``unroll_len``.
     """
 
-    def __init__(self, seed: int, policy: object, env: EnvManager, n_sample: int, unroll_len: int = 1) -> None:
+    def __init__(self, seed: int, policy: TreePolicy, env: EnvManager, n_sample: int, unroll_len: int = 1) -> None:
         self.env = env
         self.num_steps = n_sample * unroll_len
         env.seed(seed)
         mode: Any = TreeMode(policy, "collect")
-        self._rollout = CountedRollout(mode, env, math.inf, over_episodes=True)
+        self._rollout = CountedRollout(mode, env, None)
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         _collect_steps(self._rollout, ctx, self.num_steps)

@@ -1,4 +1,4 @@
-"""Every middleware is there by its name, with the parameters of the original API, and obeys the roles of its process."""
+"""Every middleware is there by its name, with the parameters of the original API, and obeys the roles of a process."""
 
 import inspect
 

@@ -66,8 +66,7 @@ class CountedRollout:
     Args:
         policy: the collect mode of a policy; one that does not work on columns gets float32 tensors.
         env: an env manager; launched at the first step.
-        length: steps after which a segment ends.
-        over_episodes: segments go on after the end of an episode.
+        length: of the segments, see :class:`~ding.rollout.Segments`.
         print_freq: train iterations between two summaries.
     """
 
@@ -75,14 +74,11 @@ class CountedRollout:
         self,
         policy: CollectMode,
         env: EnvManager,
-        length: float,
-        over_episodes: bool = False,
+        length: float | None,
         print_freq: int = 100,
     ) -> None:
         self.env = v1_interface(env)
-        self._new_segments: Callable[[CollectMode], Segments] = lambda mode: Segments(
-            env.env_num, mode, length, over_episodes=over_episodes
-        )
+        self._length = length
         self._print_freq = print_freq
         self._last_print_iter = 0
         self._episodes = EpisodeRecord(env.env_num)
@@ -94,7 +90,7 @@ class CountedRollout:
         return Rollout(
             self.env,
             [policy],
-            [self._new_segments(policy)],
+            [Segments(self.env.env_num, policy, self._length)],
             self._episodes,
             transform_obs=not is_batched(policy.forward),
             log=logger.info,

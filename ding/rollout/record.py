@@ -67,7 +67,7 @@ class Segments:
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
         policy: whose steps these are.
-        length: steps after which a segment ends, if its episode does not end before; ``None``: it goes on over episodes.
+        length: steps after which a segment ends, or with its episode; ``None``: it ends when it is taken only.
         copies: the observations are copies, so ``next_obs`` of a row form transition stays an object of its own.
     """
 

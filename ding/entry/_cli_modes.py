@@ -14,7 +14,7 @@ from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, regist
 
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
-    *("serial_onpolicy", "serial_sqil", "serial_dqfd", "serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
+    *("serial_sqil", "serial_dqfd", "serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
     *("serial_gail", "serial_offline", "serial_ngu"),
 )
 # What each module of -m dist runs, with which options (under the name of the parameter, where that is another).
@@ -51,7 +51,13 @@ def run_mode(mode: str, options: Options) -> None:
     Raises:
         ConfigError: The mode is unknown or not built, or the config or an option is wrong.
     """
-    modes = {"serial": _serial, "parallel": _parallel, "dist": _dist, "eval": _eval}
+    modes = {
+        "serial": _serial,
+        "serial_onpolicy": _serial_onpolicy,
+        "parallel": _parallel,
+        "dist": _dist,
+        "eval": _eval,
+    }
     if mode in _NOT_BUILT:
         raise ConfigValueError(f"-m {mode}: this version does not have that mode; it has {', '.join(modes)}")
     if mode not in modes:
@@ -82,14 +88,26 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _serial(options: Options) -> None:
-    from ding.entry.serial_entry import load_input, serial_pipeline
+    from ding.entry.serial_entry import serial_pipeline
+
+    _train(options, serial_pipeline)
+
+
+def _serial_onpolicy(options: Options) -> None:
+    from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy
+
+    _train(options, serial_pipeline_onpolicy)
+
+
+def _train(options: Options, pipeline: Callable[..., object]) -> None:
+    from ding.entry.serial_entry import load_input
     from ding.entry.view.views import make_view
 
     for seed, (main, create) in _runs(options, load_input):
         if options.state_freq:
             main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict()).run_state_freq = options.state_freq
         arguments = _picked(options, "max_train_iter=train_iter max_env_step=env_step strict")
-        serial_pipeline((main, create), seed=seed, view=make_view(options.quiet), **arguments)
+        pipeline((main, create), seed=seed, view=make_view(options.quiet), **arguments)
 
 
 def _parallel(options: Options) -> None:

@@ -52,7 +52,11 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
     is_eager=True,
     help="List a registry: each name with the file and line that registers it.",
 )
-@click.option("-m", "--mode", help="serial or parallel (train), dist (one role of a run on several machines), or eval.")
+@click.option(
+    "-m",
+    "--mode",
+    help="serial, serial_onpolicy or parallel (train), dist (a role of a run on several machines), eval.",
+)
 @click.option("-c", "--config", metavar="FILE", help="The config file.")
 @click.option("-s", "--seed", type=int, multiple=True, help="Seed; several are run one after another. Default: 0.")
 @click.option("-e", "--env", metavar="ENV", help="Without -c: the env of a config in configs/.")

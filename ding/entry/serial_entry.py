@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
-from ding.entry.serial.data_path import ReplayPath
+from ding.entry.serial.data_path import DataPath, ReplayPath
 from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial.run_state import save_run_state
@@ -59,6 +59,28 @@ def serial_pipeline(
         ConfigError: The config is wrong; see `ding.config.errors`.
         RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
     """
+    return run_pipeline(
+        ReplayPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed, view, strict
+    )
+
+
+def run_pipeline(
+    data_path: Callable[..., DataPath],
+    input_cfg: InputConfig,
+    seed: int,
+    env_setting: EnvSetting | None,
+    model: torch.nn.Module | None,
+    max_train_iter: int,
+    max_env_step: int,
+    dynamic_seed: bool,
+    view: RunView | None,
+    strict: bool,
+) -> Policy:
+    """What the pipelines have in common; the arguments are those of `serial_pipeline`.
+
+    Args:
+        data_path: `ReplayPath`, or `OnPolicyPath`, which has no replay buffer.
+    """
     main, create = load_input(input_cfg)
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     resumes = bool(main.get("policy", {}).get("learn", {}).get("resume_training", False))
@@ -75,8 +97,14 @@ def serial_pipeline(
             save_path="resumed_config.py" if resumes else "total_config.py",
             strict=strict,
         )
-        with serial_parts(cfg, env_setting, model, dynamic_seed) as parts:
-            data = ReplayPath(parts, signals.interruptible)
+        with_buffer = data_path is ReplayPath
+        if with_buffer and cfg.policy.on_policy:
+            raise ConfigValueError(
+                f"policy.type {create.policy.type.removesuffix('_command')!r} is on-policy: run it with "
+                "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
+            )
+        with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
+            data = data_path(parts, signals.interruptible)
             _run(SerialLoop(parts, data, max_train_iter, max_env_step, view, signals), parts, view, signals)
             return parts.policy
 
@@ -132,7 +160,8 @@ def _checkpoint(parts: SerialParts) -> str:
 
 
 def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus) -> str:
-    words = ["ding", "-m", "serial", "-c", os.path.join(cfg.exp_name, "total_config.py"), "-s", str(cfg.seed)]
+    mode = "serial_onpolicy" if cfg.policy.on_policy else "serial"
+    words = ["ding", "-m", mode, "-c", os.path.join(cfg.exp_name, "total_config.py"), "-s", str(cfg.seed)]
     for option, limit in (("--train-iter", status.max_train_iter), ("--env-step", status.max_env_step)):
         if limit < UNBOUNDED:
             words += [option, str(int(limit))]

@@ -134,6 +134,17 @@ class Segments:
             return Taken(batch, counts, counts)
         return Taken(to_tensor_transitions(batch.columns[_ROW], shallow_copy_next_obs=False), counts, counts)
 
+    @property
+    def steps_growing(self) -> int:
+        """The number of steps in segments that have not finished."""
+        return int(np.add.reduce(self._store.counts))
+
+    def cut(self) -> np.ndarray:
+        """Finish the segments that grow, wherever their episodes are; returns as :meth:`record`."""
+        env_ids = np.flatnonzero(self._store.counts)
+        self._store.finish(env_ids)
+        return env_ids
+
     def take_samples(self) -> Taken:
         """Take the finished segments out as training samples."""
         batch = self._store.take_finished()

@@ -154,6 +154,12 @@ class Rollout:
             ended.append((env_id, infos))
         return ended
 
+    def cut_segments(self, player: int = 0) -> None:
+        """Finish the segments of a player that grow; the episodes go on, in new ones."""
+        segments = self.segments[player]
+        assert segments is not None
+        self._episodes_of[player] += [self.episodes.running[env_id] for env_id in segments.cut().tolist()]
+
     def take_samples(self, player: int = 0) -> Taken:
         """Take out the training samples of a player's finished segments, and count them."""
         segments = self.segments[player]

@@ -1,7 +1,8 @@
 """Where the batches of a serial run come from.
 
 A loop collects once in each pass and then trains on every batch that the path yields; which samples are kept, for how
-long, and how often they are drawn is the path's business alone. `ReplayPath` is that of the off-policy algorithms.
+long, and how often they are drawn is the path's business alone. `ReplayPath` is that of the off-policy algorithms,
+`OnPolicyPath` that of the on-policy ones.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from ding.config import ConfigValueError
 from ding.data.roles import Samples
 from ding.entry.serial.parts import SerialParts
 from ding.entry.utils import random_collect
@@ -47,7 +49,9 @@ class ReplayPath:
     """
 
     def __init__(self, parts: SerialParts, interruptible: Callable[[], AbstractContextManager[None]]) -> None:
-        self._parts = parts
+        if parts.buffer is None:
+            raise ConfigValueError("learning from a replay buffer needs parts with one")
+        self._parts, self._buffer = parts, parts.buffer
         self._interruptible = interruptible
         self._trained = False
         self._updates = int(parts.cfg.policy.learn.update_per_collect)
@@ -59,18 +63,17 @@ class ReplayPath:
         if parts.cfg.policy.get("random_collect_size", 0) > 0:
             with self._interruptible():
                 random_collect(
-                    parts.cfg.policy, parts.policy, parts.collector, parts.collector_env, parts.commander, parts.buffer
+                    parts.cfg.policy, parts.policy, parts.collector, parts.collector_env, parts.commander, self._buffer
                 )
 
     def collect(self) -> None:
         parts = self._parts
-        collect_kwargs = parts.commander.step()
         with self._interruptible():
-            samples = parts.collector.collect(train_iter=parts.learner.train_iter, policy_kwargs=collect_kwargs)
-        parts.buffer.push(samples, cur_collector_envstep=parts.collector.envstep)
+            samples = _collected(parts)
+        self._buffer.push(samples, cur_collector_envstep=parts.collector.envstep)
 
     def batches(self) -> Iterator[Samples]:
-        learner, buffer = self._parts.learner, self._parts.buffer
+        learner, buffer = self._parts.learner, self._buffer
         for done in range(self._updates):
             batch = buffer.sample(self._batch_size, learner.train_iter)
             if batch is None:
@@ -86,4 +89,40 @@ class ReplayPath:
     def trained(self) -> None:
         self._trained = True
         if self._uses_priority:
-            self._parts.buffer.update(self._parts.learner.priority_info)
+            self._buffer.update(self._parts.learner.priority_info)
+
+
+class OnPolicyPath:
+    """Trains once on all that was collected in a pass, and keeps none of it.
+
+    The policy goes through the samples as often as it is told to by its config.
+
+    Args:
+        parts: The workers.
+        interruptible: Makes the section that a signal may leave at any point.
+    """
+
+    def __init__(self, parts: SerialParts, interruptible: Callable[[], AbstractContextManager[None]]) -> None:
+        self._parts = parts
+        self._interruptible = interruptible
+        self._samples: Samples = ()
+
+    def prepare(self) -> None:
+        return
+
+    def collect(self) -> None:
+        with self._interruptible():
+            self._samples = _collected(self._parts)
+
+    def batches(self) -> Iterator[Samples]:
+        samples, self._samples = self._samples, ()
+        yield samples
+
+    def trained(self) -> None:
+        return
+
+
+def _collected(parts: SerialParts) -> Samples:
+    """Collect once, as the commander says."""
+    kwargs = parts.commander.step()
+    return parts.collector.collect(train_iter=parts.learner.train_iter, policy_kwargs=kwargs)

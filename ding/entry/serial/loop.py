@@ -156,8 +156,8 @@ class SerialLoop:
             returns=self._returns,
             last_return=self._last_return,
             best_return=self._best_return,
-            buffer_rows=parts.buffer.count(),
-            buffer_size=parts.buffer.replay_buffer_size,
+            buffer_rows=0 if parts.buffer is None else parts.buffer.count(),
+            buffer_size=None if parts.buffer is None else parts.buffer.replay_buffer_size,
         )
 
     def _resume(self) -> None:

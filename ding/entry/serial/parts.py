@@ -66,7 +66,7 @@ class SerialParts:
     learner: BaseLearner
     collector: Collector
     evaluator: ISerialEvaluator
-    buffer: ReplayBuffer
+    buffer: ReplayBuffer | None
     commander: BaseSerialCommander
     collector_env: EnvManager
     evaluator_env: EnvManager
@@ -78,6 +78,7 @@ def serial_parts(
     env_setting: EnvSetting | None = None,
     model: torch.nn.Module | None = None,
     dynamic_seed: bool = True,
+    with_buffer: bool = True,
 ) -> Iterator[SerialParts]:
     """Build envs, policy and workers, and close what was built when the block ends, in whatever way it ends.
 
@@ -86,6 +87,7 @@ def serial_parts(
         env_setting: ``(env class, collector env configs, evaluator env configs)``; from ``cfg.env`` when not given.
         model: The network; the policy's default when not given.
         dynamic_seed: Whether each reset of a collector env draws a new seed.
+        with_buffer: Whether there is a replay buffer.
 
     Raises:
         ConfigValueError: The policy asks for several buffers, which a serial run does not have, or the shapes of
@@ -93,7 +95,7 @@ def serial_parts(
     """
     with contextlib.ExitStack() as ends:
         with unused_dir_removed(cfg.exp_name):
-            parts = _build(cfg, env_setting, model, dynamic_seed, ends)
+            parts = _build(cfg, env_setting, model, dynamic_seed, with_buffer, ends)
         yield parts
 
 
@@ -102,9 +104,10 @@ def _build(
     env_setting: EnvSetting | None,
     model: torch.nn.Module | None,
     dynamic_seed: bool,
+    with_buffer: bool,
     ends: contextlib.ExitStack,
 ) -> SerialParts:
-    if cfg.policy.other.replay_buffer.get("multi_buffer", False):
+    if with_buffer and cfg.policy.other.replay_buffer.get("multi_buffer", False):
         raise ConfigValueError("policy.other.replay_buffer.multi_buffer: serial_pipeline works with one buffer")
     collector_env, evaluator_env = env_managers(cfg, env_setting)
     ends.callback(collector_env.close)
@@ -127,8 +130,9 @@ def _build(
     ends.callback(collector.close)
     evaluator = create_serial_evaluator(cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common)
     ends.callback(evaluator.close)
-    buffer: Any = create_buffer(cfg.policy.other.replay_buffer, **common)
-    ends.callback(buffer.close)
+    buffer: Any = create_buffer(cfg.policy.other.replay_buffer, **common) if with_buffer else None
+    if buffer is not None:
+        ends.callback(buffer.close)
     commander = BaseSerialCommander(
         cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode
     )

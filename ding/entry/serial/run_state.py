@@ -96,7 +96,9 @@ def newest_checkpoint(exp_dir: str | Path) -> Path | None:
 
 
 def _state_of(worker: object) -> Any:
-    """The worker's state, or None for a worker of the user's that has none."""
+    """The worker's state, or None for a worker that a run does not have, or one of the user's that has no state."""
+    if worker is None:
+        return None
     if not hasattr(worker, "state_dict"):
         logger.info("a %s has no state_dict; the run will go on with a new one", type(worker).__name__)
         return None

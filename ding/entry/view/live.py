@@ -80,7 +80,8 @@ class LiveView:
         size = f" / {status.buffer_size:,}" if status.buffer_size else ""
         counted = status.pushed_rows is not None
         flow = f"{rates.pushed_rows:,.0f} in/s, sample/insert {number_text(status.sample_ratio)}" if counted else ""
-        table.add_row("buffer", f"{status.buffer_rows:,}{size}", flow)
+        if status.buffer_rows or size:
+            table.add_row("buffer", f"{status.buffer_rows:,}{size}", flow)
         table.add_row("time", clock_text(status.elapsed_s), f"left {clock_text(rates.left_s)}")
         return table
 

@@ -68,7 +68,8 @@ class PlainView:
         ]
         if status.pushed_rows is not None:
             parts.append(f"sample/insert {number_text(status.sample_ratio)}")
-        parts.append(f"buffer {status.buffer_rows}" + (f"/{status.buffer_size}" if status.buffer_size else ""))
+        if status.buffer_rows or status.buffer_size:
+            parts.append(f"buffer {status.buffer_rows}" + (f"/{status.buffer_size}" if status.buffer_size else ""))
         if status.processes:
             running = sum(process.state == "running" for process in status.processes.values())
             restarts = sum(process.restarts for process in status.processes.values())

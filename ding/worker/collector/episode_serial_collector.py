@@ -34,7 +34,7 @@ class EpisodeSerialCollector(SerialCollector):
         n_episode: "int | None" = None,
         train_iter: int = 0,
         policy_kwargs: "dict[str, Any] | None" = None,
-    ) -> "list[Samples] | list[dict[str, Any]]":
+    ) -> "list[Samples] | Samples":
         """Collect episodes.
 
         Args:
@@ -45,7 +45,8 @@ class EpisodeSerialCollector(SerialCollector):
 
         Returns:
             A list with one sequence of transitions per episode, in the order in which they ended; with
-            ``get_train_sample`` a flat list of samples.
+            ``get_train_sample`` a flat sequence of samples (a :class:`~ding.data.TransitionBatch` when the policy is
+            batched).
 
         Raises:
             RuntimeError: ``n_episode`` is unknown, env manager or policy is missing, or the manager is closed.
@@ -59,7 +60,6 @@ class EpisodeSerialCollector(SerialCollector):
         result: list[Any] = []
         for ended in rollout.play(n_episode, [policy_kwargs or {}], [{"collect_iter": train_iter}]):
             if as_samples and not shaped:
-                result.extend(rollout.take_samples().samples)
                 continue
             for (env_id, _), episode in zip(ended, rollout.take_segments()):
                 if shaped:
@@ -69,5 +69,6 @@ class EpisodeSerialCollector(SerialCollector):
                     result.extend(self._policies[0].get_train_sample(episode))
                 else:
                     result.append(episode)
+        samples = rollout.take_samples().samples if as_samples and not shaped else result
         self._report(train_iter)
-        return result
+        return samples

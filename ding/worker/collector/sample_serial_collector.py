@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ding.data import TransitionBatch
+from ding.data import TransitionBatch, is_batched
 from ding.data.roles import Samples
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, one_time_warning
@@ -17,7 +17,9 @@ class SampleSerialCollector(SerialCollector):
 
     Trajectories are cut into segments of ``max(unroll_len, ceil(n_sample / env_num))`` steps (whole episodes when
     ``policy.traj_len_inf``), and each segment goes through ``policy.get_train_sample``. Unfinished segments wait for
-    the next call when the policy is off-policy.
+    the next call when the policy is off-policy. When it is on-policy, and its ``get_train_sample`` is batched and works
+    for segments of any length (``unroll_len=1``), they are cut as soon as there are enough steps, so that none is
+    collected in vain; else, and under ``policy.reference_numerics``, they are dropped.
     """
 
     config = dict(SERIAL_CONFIG)
@@ -31,7 +33,10 @@ class SampleSerialCollector(SerialCollector):
         cfg, n_sample = policy.get_attribute("cfg"), policy.get_attribute("n_sample")
         self._default_n_sample = n_sample
         self._on_policy = policy.get_attribute("on_policy")
-        self._keep_surplus = not self._on_policy and not cfg.get("reference_numerics", False)
+        corrected = not cfg.get("reference_numerics", False)
+        self._keep_surplus = corrected and not self._on_policy
+        any_length = policy.get_attribute("unroll_len") == 1 and not cfg.traj_len_inf
+        self._cuts = corrected and self._on_policy and any_length and is_batched(policy.get_train_sample)
         if n_sample is None or cfg.traj_len_inf:
             return [INF]
         return [max(policy.get_attribute("unroll_len"), math.ceil(n_sample / env_num))]
@@ -86,13 +91,15 @@ class SampleSerialCollector(SerialCollector):
         self._surplus = []
         while missing > 0:
             rollout.step(kwargs, extras)
+            if self._cuts and segments.samples_waiting + segments.steps_growing >= missing:
+                rollout.cut_segments()
             if segments.samples_waiting >= missing:
                 parts.append(rollout.take_samples().samples)
                 missing -= len(parts[-1])
         if not record_random_collect:
             self._episodes.finished.clear()
         self._report(train_iter)
-        if self._on_policy:
+        if self._on_policy and not self._cuts:
             rollout.forget_segments()
         samples = parts[0] if len(parts) == 1 else _joined(parts)
         if missing < 0 and drop_extra:

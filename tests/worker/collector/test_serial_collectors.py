@@ -173,13 +173,27 @@ def test_policy_is_reset_and_told(policy_cls) -> None:
 
 @BOTH
 def test_on_policy_drops_unfinished_pieces(policy_cls) -> None:
-    policy = make_policy(policy_cls, n_sample=4, on_policy=True)
+    policy = make_policy(policy_cls, n_sample=4, on_policy=True, reference_numerics=True)
     collector = make_collector(SampleSerialCollector, make_env(3, 3), policy)
     # Pieces of two steps; the episode ends cut the second piece after one step.
     assert identify(collector.collect(6), [3, 3]) == [(0, 0), (0, 1), (0, 0), (0, 1), (0, 2), (0, 2)]
     collector.collect(1)
     assert collector.envstep == 10
     assert identify(collector.collect(2), [3, 3]) == [(1, 2), (1, 2)]
+
+
+def test_on_policy_cuts_segments_when_there_are_enough_steps() -> None:
+    policy = make_policy(BatchedScriptedPolicy, n_sample=8, on_policy=True)
+    collector = make_collector(SampleSerialCollector, make_env(3, 5), policy)
+    samples = collector.collect()
+    # Four steps each, and none in vain: env 0 ended an episode after three, the rest is cut.
+    assert collector.envstep == len(samples) == 8
+    assert samples.lengths.tolist() == [3, 4, 1]
+    assert identify(samples, [3, 5]) == [(0, 0), (0, 1), (0, 2), (0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+    again = collector.collect()
+    assert collector.envstep == 16
+    assert again.lengths.tolist() == [1, 2, 2, 3]
+    assert identify(again, [3, 5]) == [(0, 4), (1, 1), (1, 2), (2, 0), (2, 1), (1, 0), (1, 1), (1, 2)]
 
 
 @BOTH

@@ -49,7 +49,8 @@ def pipeline(monkeypatch):
         (["-m", "serail"], "ding: -m serail: there is no such mode. Did you mean 'serial'?"),
         (
             ["-m", "serial_gail"],
-            "ding: -m serial_gail: this version does not have that mode; it has serial, serial_onpolicy, parallel, dist, eval",
+            "ding: -m serial_gail: this version does not have that mode; it has serial, serial_onpolicy, parallel, "
+            "dist, eval",
         ),
         (["status", "no"], "ding: no/access.json: there is no such file, so no parallel run lasts there"),
         (

@@ -1,7 +1,6 @@
 """Categorical distributions over logits ``[B, N]``."""
 
 import torch
-import torch.nn.functional as F
 from torch.distributions import Categorical
 
 _REDUCTIONS = ("none", "mean")
@@ -33,50 +32,11 @@ class Pd:
         raise NotImplementedError
 
 
-class CategoricalPd(Pd):
-    """Categorical distribution of float logits ``[B, N]``, by direct formulas.
+class CategoricalPdPytorch(Pd):
+    """Categorical distribution over ``torch.distributions.Categorical``, from probabilities ``[B, N]`` or logits.
 
     ``reduction`` is ``'mean'`` (0-d result) or ``'none'`` (``[B]``).
     """
-
-    def __init__(self, logits: torch.Tensor | None = None) -> None:
-        self._logits = logits
-
-    def update_logits(self, logits: torch.Tensor) -> None:
-        """Replace the logits."""
-        self._logits = logits
-
-    @property
-    def logits(self) -> torch.Tensor:
-        """The present logits. Raises ``RuntimeError`` when none were given yet."""
-        if self._logits is None:
-            raise RuntimeError("CategoricalPd has no logits: call update_logits first")
-        return self._logits
-
-    def neglogp(self, x: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
-        """Cross entropy with the labels ``x``, int64 ``[B]``."""
-        return _reduce(F.cross_entropy(self.logits, x, reduction="none"), reduction)
-
-    def entropy(self, reduction: str = "mean") -> torch.Tensor:
-        """Entropy in nats."""
-        log_p = F.log_softmax(self.logits, dim=-1)
-        return _reduce(-(log_p.exp() * log_p).sum(-1), reduction)
-
-    def mode(self) -> torch.Tensor:
-        """Most likely class, int64 ``[B]``."""
-        return self.logits.argmax(-1)
-
-    def noise_mode(self) -> torch.Tensor:
-        """A sample by the Gumbel-max trick, int64 ``[B]``."""
-        return (self.logits - torch.log(torch.empty_like(self.logits).exponential_())).argmax(-1)
-
-    def sample(self) -> torch.Tensor:
-        """A sample, int64 ``[B]``."""
-        return torch.multinomial(F.softmax(self.logits, -1), 1).squeeze(-1)
-
-
-class CategoricalPdPytorch(Pd):
-    """The same interface over ``torch.distributions.Categorical``, from probabilities ``[B, N]`` or logits."""
 
     def __init__(self, probs: torch.Tensor | None = None) -> None:
         self._distribution = None if probs is None else Categorical(probs=probs)
@@ -93,7 +53,7 @@ class CategoricalPdPytorch(Pd):
     def distribution(self) -> Categorical:
         """The wrapped distribution. Raises ``RuntimeError`` when none was given yet."""
         if self._distribution is None:
-            raise RuntimeError("CategoricalPdPytorch has no parameters: call update_logits or update_probs first")
+            raise RuntimeError(f"{type(self).__name__} has no parameters: call update_logits or update_probs first")
         return self._distribution
 
     def neglogp(self, x: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
@@ -111,3 +71,21 @@ class CategoricalPdPytorch(Pd):
     def sample(self) -> torch.Tensor:
         """A sample, int64 ``[B]``."""
         return self.distribution.sample()
+
+
+class CategoricalPd(CategoricalPdPytorch):
+    """The same from float logits ``[B, N]``."""
+
+    def __init__(self, logits: torch.Tensor | None = None) -> None:
+        super().__init__()
+        if logits is not None:
+            self.update_logits(logits)
+
+    @property
+    def logits(self) -> torch.Tensor:
+        """The present logits, normalised to log-probabilities."""
+        return self.distribution.logits
+
+    def noise_mode(self) -> torch.Tensor:
+        """A sample by the Gumbel-max trick, int64 ``[B]``."""
+        return (self.logits - torch.log(torch.empty_like(self.logits).exponential_())).argmax(-1)

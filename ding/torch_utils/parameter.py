@@ -4,7 +4,24 @@ import torch
 from torch import nn
 
 
-class NonegativeParameter(nn.Module):
+class _Constrained(nn.Module):
+    """Calling the module gives the value; a subclass says how it comes from the parameter, and back."""
+
+    def _inverse(self, data: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    @property
+    def data(self) -> torch.Tensor:
+        """The present value, with a graph to the parameter."""
+        return self()
+
+    def set_data(self, data: torch.Tensor) -> None:
+        """Replace the value, keeping the parameter object (and so the optimizer's reference to it)."""
+        with torch.no_grad():
+            next(self.parameters()).copy_(self._inverse(data))
+
+
+class NonegativeParameter(_Constrained):
     """A value of at least ``delta``, stored as ``log_data``; calling the module gives ``exp(log_data)``.
 
     ``data`` (default: a 0-d zero) is the first value; values below ``delta`` become ``delta``.
@@ -21,18 +38,8 @@ class NonegativeParameter(nn.Module):
     def forward(self) -> torch.Tensor:
         return torch.exp(self.log_data)
 
-    @property
-    def data(self) -> torch.Tensor:
-        """The present value, with a graph to the parameter."""
-        return self.forward()
 
-    def set_data(self, data: torch.Tensor) -> None:
-        """Replace the value, keeping the parameter object (and so the optimizer's reference to it)."""
-        with torch.no_grad():
-            self.log_data.copy_(self._inverse(data))
-
-
-class TanhParameter(nn.Module):
+class TanhParameter(_Constrained):
     """A value in (-1, 1), stored as ``data_inv``; calling the module gives ``tanh(data_inv)``.
 
     ``data`` (default: a 0-d zero) is the first value. Raises ``ValueError`` for values outside the open interval.
@@ -42,8 +49,7 @@ class TanhParameter(nn.Module):
         super().__init__()
         self.data_inv = nn.Parameter(self._inverse(torch.zeros(()) if data is None else data), requires_grad)
 
-    @staticmethod
-    def _inverse(data: torch.Tensor) -> torch.Tensor:
+    def _inverse(self, data: torch.Tensor) -> torch.Tensor:
         data = torch.as_tensor(data, dtype=torch.float32)
         if not bool((data.abs() < 1).all()):
             raise ValueError("TanhParameter holds values in (-1, 1)")
@@ -51,13 +57,3 @@ class TanhParameter(nn.Module):
 
     def forward(self) -> torch.Tensor:
         return torch.tanh(self.data_inv)
-
-    @property
-    def data(self) -> torch.Tensor:
-        """The present value, with a graph to the parameter."""
-        return self.forward()
-
-    def set_data(self, data: torch.Tensor) -> None:
-        """Replace the value, keeping the parameter object (and so the optimizer's reference to it)."""
-        with torch.no_grad():
-            self.data_inv.copy_(self._inverse(data))

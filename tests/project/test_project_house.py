@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = {
-    "code lines of the first slice": 33_200,
+    "code lines of the first slice": 32_850,
     "folders with more than 15 modules": 0,
     "files of more than 500 lines": 0,
     "functions of more than 60 lines": 0,
@@ -30,12 +30,15 @@ BOUNDS = {
 }
 # The first slice is the worker library and what it stands on. What later parts add is left out of its bound on code
 # lines, as features are no reason to write the rest more densely; every other bound holds for them too.
-LATER_PARTS = ("ding/framework/", "ding/bonus/", "ding/reward_model/")
-LATER_MODULES = tuple(
+LATER = tuple(
     f"ding/{name}"
     for name in (
+        *("framework/", "bonus/", "reward_model/"),
+        # On-policy training.
         *("policy/a2c", "policy/pg", "policy/ppo", "policy/_policy", "policy/_ppo", "policy/_segments"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
+        # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
+        *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "utils/data/dataset"),
     )
 )
 # Folders that list one kind of thing may hold any number of modules.
@@ -166,8 +169,8 @@ def code_lines(module: Module) -> int:
 
 
 def test_code_lines() -> None:
-    slice_ = [module for module in modules().values() if not module.path.startswith((*LATER_PARTS, *LATER_MODULES))]
-    counts = {module.path: code_lines(module) for module in slice_}
+    first = [module for module in modules().values() if not module.path.startswith(LATER)]
+    counts = {module.path: code_lines(module) for module in first}
     check("code lines of the first slice", [f"{path}: {count}" for path, count in counts.items()], sum(counts.values()))
 
 

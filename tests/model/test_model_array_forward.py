@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from ding.model import DQN, model_wrap
-from ding.model.template.array_forward import array_logit
 
 OBS = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
 
@@ -24,7 +23,7 @@ def by_torch(model: nn.Module, obs: np.ndarray = OBS) -> np.ndarray:
 
 
 def agrees(model: nn.Module, obs: np.ndarray = OBS) -> None:
-    np.testing.assert_allclose(array_logit(model, obs), by_torch(model, obs), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(model.array_logit(obs), by_torch(model, obs), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("dueling", [True, False])
@@ -71,10 +70,10 @@ def replace_memory(model: DQN) -> None:
 @pytest.mark.parametrize("change", [replace_head, replace_layer, replace_parameter, replace_memory])
 def test_replaced_parts_are_seen(change) -> None:
     model = network()
-    before = array_logit(model, OBS)
+    before = model.array_logit(OBS)
     change(model)
     agrees(model)
-    assert not np.allclose(before, array_logit(model, OBS))
+    assert not np.allclose(before, model.array_logit(OBS))
 
 
 def test_a_copy_has_its_own_form() -> None:
@@ -93,7 +92,7 @@ def test_a_module_with_hooks_is_run_itself(place: str) -> None:
     agrees(model)
     module = {"model": model, "encoder": model.encoder, "layer": model.encoder.main[0]}[place]
     handle = module.register_forward_hook(lambda *_: None)
-    assert array_logit(model, OBS) is None
+    assert model.array_logit(OBS) is None
     handle.remove()
 
 
@@ -103,7 +102,7 @@ def test_a_module_with_hooks_is_run_itself(place: str) -> None:
     ids=["norm", "dropout", "noise", "gelu"],
 )
 def test_other_layers_have_no_array_form(kwargs) -> None:
-    assert array_logit(network(**kwargs), OBS) is None
+    assert network(**kwargs).array_logit(OBS) is None
 
 
 def test_other_models_and_observations_have_none() -> None:
@@ -111,13 +110,13 @@ def test_other_models_and_observations_have_none() -> None:
         def forward(self, x):
             return super().forward(x * 2)
 
-    assert array_logit(Own(4, 3, encoder_hidden_size_list=[16, 8]), OBS) is None
-    assert array_logit(nn.Linear(4, 3), OBS) is None
-    assert array_logit(network().double(), OBS) is None
-    assert array_logit(DQN(4, [3, 2], encoder_hidden_size_list=[16, 8]), OBS) is None
+    assert Own(4, 3, encoder_hidden_size_list=[16, 8]).array_logit(OBS) is None
+    assert model_wrap(nn.Linear(4, 3), "argmax_sample").array_forward(OBS) is None
+    assert network().double().array_logit(OBS) is None
+    assert DQN(4, [3, 2], encoder_hidden_size_list=[16, 8]).array_logit(OBS) is None
     for obs in (OBS.astype(np.float64), OBS[:, :3], OBS[0], torch.from_numpy(OBS), {"observation": OBS}):
-        assert array_logit(network(), obs) is None
-    assert array_logit(network(), np.zeros((10_000, 4), dtype=np.float32)) is None
+        assert network().array_logit(obs) is None
+    assert network().array_logit(np.zeros((10_000, 4), dtype=np.float32)) is None
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.3, 1.0])

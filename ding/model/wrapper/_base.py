@@ -1,14 +1,19 @@
-"""Wrappers of models: the interface, the plain wrapper, and the table of names."""
+"""Wrappers of models: the interface, and those that leave the output as it is but for states that they keep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from ding.model.template.array_forward import array_logit
+from ding.model.template._q_base import QModel
+from ding.torch_utils.data_helper import get_tensor_data, zeros_like
+
+_OPTIONS = {"assign": "freq", "momentum": "theta"}
 
 
 class IModelWrapper:
@@ -35,13 +40,9 @@ class IModelWrapper:
         """What ``forward`` gives for float32 ``obs`` ``[N, features]``, as arrays and without gradients.
 
         Returns:
-            ``None`` where there is no such form (see :func:`array_logit`); no random number was drawn then.
+            ``None`` where there is no such form (see :meth:`BaseModelWrapper.array_logit`); no random number was drawn then.
         """
         return None
-
-    def _array_logit(self, obs: object) -> np.ndarray | None:
-        inner = self._model
-        return array_logit(inner._model, obs) if type(inner) is BaseModelWrapper else None
 
     def reset(self, data_id: list[int] | None = None, **kwargs: Any) -> None:
         """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""
@@ -73,6 +74,10 @@ class BaseModelWrapper(IModelWrapper):
         model = self._model
         return model(*args, **kwargs) if isinstance(model, nn.Module) else model.forward(*args, **kwargs)
 
+    def array_logit(self, obs: object) -> np.ndarray | None:
+        """The logits by :meth:`QModel.array_logit`; ``None`` for another model."""
+        return self._model.array_logit(obs) if isinstance(self._model, QModel) else None
+
 
 class TeacherNetwork(IModelWrapper):
     """Reserved name ``teacher``; cannot be built."""
@@ -92,3 +97,167 @@ def output_dict(output: object, wrapper: IModelWrapper) -> dict[str, Any]:
     if isinstance(output, Mapping):
         return dict(output)
     raise TypeError(f"{type(wrapper).__name__} needs a model whose output is a dict, got {type(output).__name__}")
+
+
+class TargetNetworkWrapper(IModelWrapper):
+    """``target``: a network that follows another one.
+
+    ``assign`` copies the weights at every ``freq``-th call of ``update``; ``momentum`` moves each parameter by the
+    share ``theta`` at every call and copies the buffers (statistics of normalisation, noise).
+
+    Arguments:
+        update_type: ``assign`` or ``momentum``.
+        update_kwargs: ``{'freq': n}``, n positive, or ``{'theta': t}``, t in ``[0, 1]``.
+
+    Raises:
+        ValueError: another type, or its option is missing or out of range.
+    """
+
+    def __init__(self, model: nn.Module | IModelWrapper, update_type: str, update_kwargs: Mapping[str, float]) -> None:
+        super().__init__(model)
+        if update_type not in _OPTIONS:
+            raise ValueError(f"update_type must be one of {sorted(_OPTIONS)}, got {update_type!r}")
+        option = _OPTIONS[update_type]
+        if option not in update_kwargs:
+            raise ValueError(f"update_kwargs of {update_type!r} needs {option!r}, got {dict(update_kwargs)}")
+        value = update_kwargs[option]
+        if update_type == "assign" and value < 1:
+            raise ValueError(f"update_kwargs['freq'] must be positive, got {value}")
+        if update_type == "momentum" and not 0 <= value <= 1:
+            raise ValueError(f"update_kwargs['theta'] must be in [0, 1], got {value}")
+        self._freq = value if update_type == "assign" else None
+        self._average = None if update_type == "assign" else get_ema_multi_avg_fn(1 - value)
+        self._update_count = 0
+
+    def reset(self, *args: Any, target_update_count: int | None = None, **kwargs: Any) -> None:
+        """Set the counter of ``assign``, if given, and reset what is wrapped."""
+        if target_update_count is not None:
+            self._update_count = target_update_count
+        if hasattr(self._model, "reset"):
+            self._model.reset(*args, **kwargs)
+
+    def update(self, state_dict: Mapping[str, torch.Tensor] | nn.Module | IModelWrapper, direct: bool = False) -> None:
+        """Follow another network.
+
+        Arguments:
+            state_dict: the state of the network; or the network itself, whose state is read when it is needed.
+            direct: copy it now and start counting anew.
+
+        Raises:
+            RuntimeError: the names or shapes are not those of this network.
+        """
+        self._update_count = 0 if direct else self._update_count + 1
+        if self._freq is not None and not direct and self._update_count % self._freq:
+            return
+        state = state_dict if isinstance(state_dict, Mapping) else state_dict.state_dict()
+        if self._average is None or direct:
+            self._model.load_state_dict(state, strict=True)
+        else:
+            self._blend(state, self._average)
+
+    @torch.no_grad()
+    def _blend(self, state: Mapping[str, torch.Tensor], average: Callable[..., None]) -> None:
+        own: dict[str, torch.Tensor] = self._model.state_dict()
+        if own.keys() != state.keys() or any(value.shape != state[name].shape for name, value in own.items()):
+            self._model.load_state_dict(state, strict=True)  # raises the error that names what does not fit
+        # A module that is registered twice has two names in the state, and one among the parameters.
+        moved = {name: own[name] for name, _ in self._model.named_parameters()}
+        sources = [state[name].to(value.device) for name, value in moved.items()]
+        average(list(moved.values()), sources, self._update_count)
+        for name, buffer in self._model.named_buffers():
+            if name in state:
+                buffer.copy_(state[name])
+
+
+def _nothing() -> None:
+    return None
+
+
+class HiddenStateWrapper(IModelWrapper):
+    """``hidden_state``: gives each row of a batch the state that its last step left.
+
+    Arguments:
+        state_num: number of states; their ids are 0 to ``state_num - 1``.
+        save_prev_state: add ``prev_state`` to the output: a detached copy of the state of each row before the step.
+        init_fn: makes the initial state; None (the model takes it for zeros) unless given.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | IModelWrapper,
+        state_num: int,
+        save_prev_state: bool = False,
+        init_fn: Callable[[], Any] = _nothing,
+    ) -> None:
+        super().__init__(model)
+        self._state_num = state_num
+        self._save_prev_state = save_prev_state
+        self._init_fn = init_fn
+        self._state = {index: init_fn() for index in range(state_num)}
+
+    def forward(
+        self,
+        data: Mapping[str, Any],
+        *args: Any,
+        data_id: Sequence[int] | None = None,
+        valid_id: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Run the model on ``data`` with ``prev_state``, and keep its ``next_state``, which is taken out of the output.
+
+        Arguments:
+            data: the input of the model without the states; unchanged.
+            data_id: the state of each row; all states in order unless given.
+            valid_id: keep the new states of these ids only.
+
+        Raises:
+            KeyError: an id has no state.
+            AssertionError: the model returns another number of states.
+        """
+        ids = list(self._state) if data_id is None else list(data_id)
+        unknown = [index for index in ids if index not in self._state]
+        if unknown:
+            raise KeyError(f"no hidden state for data_id {unknown}, ids are 0 to {self._state_num - 1}")
+        prev_state = [self._state[index] for index in ids]
+        output = output_dict(self._model.forward({**data, "prev_state": prev_state}, *args, **kwargs), self)
+        next_state = output.pop("next_state", None)
+        if next_state is not None:
+            self._keep(ids, next_state, valid_id)
+        if self._save_prev_state:
+            output["prev_state"] = _saved(prev_state, next_state)
+        return output
+
+    def _keep(self, ids: list[int], states: Sequence[Any], valid_id: Sequence[int] | None) -> None:
+        _check_lengths(states, ids, "next_state")
+        valid = set(ids if valid_id is None else valid_id)
+        for index, state in zip(ids, states):
+            if index in valid:
+                self._state[index] = state
+
+    def reset(self, *args: Any, state: Sequence[Any] | None = None, **kwargs: Any) -> None:
+        """Set the states of ``data_id`` (of all if None) to ``state`` (to initial ones if None), and reset what is
+        wrapped.
+
+        Raises:
+            AssertionError: ``state`` and ``data_id`` differ in length.
+        """
+        data_id = args[0] if args else kwargs.get("data_id")
+        ids = list(self._state) if data_id is None else list(data_id)
+        states = [self._init_fn() for _ in ids] if state is None else list(state)
+        _check_lengths(states, ids, "state")
+        self._state.update(zip(ids, states))
+        if hasattr(self._model, "reset"):
+            self._model.reset(*args, **kwargs)
+
+
+def _check_lengths(states: Sequence[Any], ids: Sequence[int], name: str) -> None:
+    if len(states) != len(ids):
+        raise AssertionError(f"{name} has {len(states)} entries for {len(ids)} ids {list(ids)}")
+
+
+def _saved(prev_state: list[Any], next_state: Sequence[Any] | None) -> list[Any]:
+    """A copy of ``prev_state`` that is free of the graph, with zeros for states that were not there yet."""
+    if next_state is None:
+        return [state if state is None else get_tensor_data(state) for state in prev_state]
+    zeros = zeros_like(next_state[0])
+    return [get_tensor_data(zeros if state is None else state) for state in prev_state]

@@ -1,5 +1,85 @@
-"""Model wrappers by name. The classes live in small private modules; this is their public address."""
+"""Model wrappers by the names that policies give them."""
 
-from ding.utils.exports import lazy_exports
+from __future__ import annotations
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
+from typing import Any
+
+from torch import nn
+
+from ding.model.wrapper._base import (
+    BaseModelWrapper,
+    HiddenStateWrapper,
+    IModelWrapper,
+    TargetNetworkWrapper,
+    TeacherNetwork,
+)
+from ding.model.wrapper._sample import (
+    ActionNoiseWrapper,
+    ArgmaxSampleWrapper,
+    CombinationArgmaxSampleWrapper,
+    CombinationMultinomialSampleWrapper,
+    DeterministicSampleWrapper,
+    EpsGreedyMultinomialSampleWrapper,
+    EpsGreedySampleWrapper,
+    HybridArgmaxSampleWrapper,
+    HybridDeterministicArgmaxSampleWrapper,
+    HybridEpsGreedyMultinomialSampleWrapper,
+    HybridEpsGreedySampleWrapper,
+    HybridReparamMultinomialSampleWrapper,
+    MultinomialSampleWrapper,
+    ReparamSampleWrapper,
+)
+from ding.utils import did_you_mean
+
+wrapper_name_map: dict[str, type[IModelWrapper]] = {
+    "base": BaseModelWrapper,
+    "teacher": TeacherNetwork,
+    "argmax_sample": ArgmaxSampleWrapper,
+    "hybrid_argmax_sample": HybridArgmaxSampleWrapper,
+    "eps_greedy_sample": EpsGreedySampleWrapper,
+    "eps_greedy_multinomial_sample": EpsGreedyMultinomialSampleWrapper,
+    "hybrid_eps_greedy_sample": HybridEpsGreedySampleWrapper,
+    "hybrid_eps_greedy_multinomial_sample": HybridEpsGreedyMultinomialSampleWrapper,
+    "multinomial_sample": MultinomialSampleWrapper,
+    "deterministic_sample": DeterministicSampleWrapper,
+    "reparam_sample": ReparamSampleWrapper,
+    "hybrid_reparam_multinomial_sample": HybridReparamMultinomialSampleWrapper,
+    "hybrid_deterministic_argmax_sample": HybridDeterministicArgmaxSampleWrapper,
+    "combination_argmax_sample": CombinationArgmaxSampleWrapper,
+    "combination_multinomial_sample": CombinationMultinomialSampleWrapper,
+    "action_noise": ActionNoiseWrapper,
+    "target": TargetNetworkWrapper,
+    "hidden_state": HiddenStateWrapper,
+}
+
+
+def register_wrapper(name: str, wrapper_type: type[IModelWrapper]) -> None:
+    """Make ``wrapper_type`` available to ``model_wrap`` as ``name``.
+
+    Raises:
+        TypeError: not a text and a subclass of ``IModelWrapper``.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a wrapper must be a string, got {name!r}")
+    if not (isinstance(wrapper_type, type) and issubclass(wrapper_type, IModelWrapper)):
+        raise TypeError(f"a wrapper must be a subclass of IModelWrapper, got {wrapper_type!r}")
+    wrapper_name_map[name] = wrapper_type
+
+
+def model_wrap(model: nn.Module | IModelWrapper, wrapper_name: str | None = None, **kwargs: Any) -> Any:
+    """Wrap ``model`` by the wrapper ``wrapper_name``; a bare model gets the wrapper ``base`` first.
+
+    Arguments:
+        model: a module or a wrapped model; the module is shared and not copied.
+        kwargs: of the wrapper.
+
+    Raises:
+        TypeError: no wrapper has that name.
+    """
+    if wrapper_name not in wrapper_name_map:
+        raise TypeError(f"unknown model wrapper {wrapper_name!r}.{did_you_mean(wrapper_name, wrapper_name_map)}")
+    if not isinstance(model, IModelWrapper):
+        model = BaseModelWrapper(model)
+        if wrapper_name == "base":
+            return model
+    return wrapper_name_map[wrapper_name](model, **kwargs)

@@ -1,4 +1,5 @@
-"""Wrappers that choose discrete actions. Nothing here changes what the model or the observation gave.
+"""Wrappers that choose actions: discrete ones, continuous ones, and hybrids of a discrete type with continuous
+arguments. Nothing here changes what the model or the observation gave.
 
 Shapes: B rows, N actions; ``...`` may hold further axes such as agents. A mask is 0 where an action is forbidden.
 """
@@ -13,11 +14,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.wrapper._base import IModelWrapper, output_dict
+from ding.model.wrapper._base import BaseModelWrapper, IModelWrapper, output_dict
+from ding.rl_utils.exploration import create_noise_generator
 
 Masks = list[torch.Tensor | None]
 Eps = float | Mapping[int, float]
 Exploit = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
+Range = Mapping[str, float]
+_UNIT_RANGE: Range = {"min": -1, "max": 1}
 
 
 def split_heads(output: Mapping[str, Any]) -> tuple[list[torch.Tensor], Masks, bool]:
@@ -52,6 +56,13 @@ def mask_logits(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     return logit if mask is None else logit.masked_fill(mask == 0, float("-inf"))
 
 
+def per_head(output: Mapping[str, Any], choose: Exploit) -> torch.Tensor | list[torch.Tensor]:
+    """What ``choose`` makes of the logit and the mask of each head; without a list around it for a single one."""
+    logits, masks, single = split_heads(output)
+    actions = [choose(logit, mask) for logit, mask in zip(logits, masks)]
+    return actions[0] if single else actions
+
+
 def greedy_action(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """The best allowed action of each row: int64 ``[...]`` from ``[..., N]``."""
     return (logit if mask is None else mask_logits(logit, mask)).argmax(dim=-1)
@@ -82,14 +93,13 @@ class ArgmaxSampleWrapper(IModelWrapper):
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and choose."""
         output = output_dict(self._model.forward(*args, **kwargs), self)
-        logits, masks, single = split_heads(output)
-        actions = [greedy_action(logit, mask) for logit, mask in zip(logits, masks)]
-        output["action"] = actions[0] if single else actions
+        output["action"] = per_head(output, greedy_action)
         return output
 
     def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
         """The same over arrays."""
-        logit = None if kwargs else self._array_logit(obs)
+        plain = isinstance(self._model, BaseModelWrapper) and not kwargs
+        logit = self._model.array_logit(obs) if plain else None
         return None if logit is None else {"logit": logit, "action": logit.argmax(1)}
 
 
@@ -99,9 +109,7 @@ class MultinomialSampleWrapper(IModelWrapper):
     def forward(self, *args: Any, alpha: float | None = None, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw. ``alpha`` is a temperature; 1 unless given."""
         output = output_dict(self._model.forward(*args, **kwargs), self)
-        logits, masks, single = split_heads(output)
-        actions = [softmax_action(logit, mask, alpha) for logit, mask in zip(logits, masks)]
-        output["action"] = actions[0] if single else actions
+        output["action"] = per_head(output, partial(softmax_action, alpha=alpha))
         return output
 
 
@@ -133,22 +141,18 @@ class EpsGreedySampleWrapper(IModelWrapper):
         eps: Eps = kwargs.pop("eps")
         exploit = self._exploit(kwargs)
         output = output_dict(self._model.forward(*args, **kwargs), self)
-        logits, masks, single = split_heads(output)
-        action: torch.Tensor | list[torch.Tensor]
         if isinstance(eps, Mapping):
-            action = _choose_per_row(logits[0], masks[0], eps, exploit)
-        else:
-            choose = _choose_together if self._reference_numerics else _choose
-            action = [choose(logit, mask, eps, exploit) for logit, mask in zip(logits, masks)]
-            action = action[0] if single else action
-        return self._output(output, action)
+            logits, masks, _ = split_heads(output)
+            return self._output(output, _choose_per_row(logits[0], masks[0], eps, exploit))
+        choose = _choose_together if self._reference_numerics else _choose
+        return self._output(output, per_head(output, partial(choose, eps=eps, exploit=exploit)))
 
     def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
         """The same over arrays: the same actions from the same state of torch's generator."""
-        plain = type(self) is EpsGreedySampleWrapper and not self._reference_numerics
-        if not plain or list(kwargs) != ["eps"] or isinstance(kwargs["eps"], Mapping):
+        plain = type(self) is EpsGreedySampleWrapper and isinstance(self._model, BaseModelWrapper)
+        if not plain or self._reference_numerics or list(kwargs) != ["eps"] or isinstance(kwargs["eps"], Mapping):
             return None
-        logit = self._array_logit(obs)
+        logit = self._model.array_logit(obs)
         if logit is None:
             return None
         explore = torch.rand(len(logit)).numpy() < kwargs["eps"]
@@ -231,3 +235,148 @@ def _shot_scores(output: Mapping[str, Any], shot_number: int) -> torch.Tensor:
     if not 0 < shot_number <= allowed:
         raise ValueError(f"shot_number must be in [1, {allowed}], the number of allowed actions, got {shot_number}")
     return mask_logits(logit, mask)
+
+
+class DeterministicSampleWrapper(IModelWrapper):
+    """``deterministic_sample``: adds ``action``, the mean ``logit['mu']``."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and take the mean."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output["action"] = output["logit"]["mu"]
+        return output
+
+
+def normal_sample(parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """A sample of the normal distribution with ``mu`` and ``sigma``, without gradient."""
+    with torch.no_grad():
+        return torch.normal(parameters["mu"], parameters["sigma"])
+
+
+class ReparamSampleWrapper(IModelWrapper):
+    """``reparam_sample``: adds ``action``, a sample of the normal distribution with ``logit['mu']`` and
+    ``logit['sigma']``.
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and draw; the sample has no gradient."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output["action"] = normal_sample(output["logit"])
+        return output
+
+
+class ActionNoiseWrapper(IModelWrapper):
+    """``action_noise``: adds noise to ``action`` (or ``action_args``) of the output; of a hybrid action to its
+    ``action_args``. An output with neither, such as that of a critic, is passed through.
+
+    Arguments:
+        noise_type: ``gauss`` or ``ou``.
+        noise_kwargs: of the noise, such as ``mu`` and ``sigma``.
+        noise_range: ``{'min', 'max'}`` that the noise is clamped to, or None.
+        action_range: ``{'min', 'max'}`` that the noisy action is clamped to, or None.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | IModelWrapper,
+        noise_type: str = "gauss",
+        noise_kwargs: Mapping[str, Any] | None = None,
+        noise_range: Range | None = None,
+        action_range: Range | None = _UNIT_RANGE,
+    ) -> None:
+        super().__init__(model)
+        self.noise_generator = create_noise_generator(noise_type, dict(noise_kwargs or {}))
+        self.noise_range = noise_range
+        self.action_range = action_range
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and add the noise.
+
+        Arguments:
+            sigma: deviation of the noise from this call on; unchanged unless given.
+        """
+        sigma = kwargs.pop("sigma", None)
+        if sigma is not None:
+            self.noise_generator.sigma = sigma
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        key = "action" if "action" in output else "action_args"
+        if key in output:
+            output[key] = self._noisy(output[key])
+        return output
+
+    def _noisy(self, action: torch.Tensor | Mapping[str, torch.Tensor] | list[torch.Tensor]) -> Any:
+        if isinstance(action, Mapping):
+            return {**action, "action_args": self.add_noise(action["action_args"])}
+        if isinstance(action, list | tuple):
+            return [self.add_noise(item) for item in action]
+        return self.add_noise(action)
+
+    def add_noise(self, action: torch.Tensor) -> torch.Tensor:
+        """``action`` ``[B, N]`` with noise, clamped as configured; a new tensor."""
+        noise = _within(self.noise_range, self.noise_generator(action.shape, action.device))
+        return _within(self.action_range, action + noise)
+
+
+def _within(limits: Range | None, values: torch.Tensor) -> torch.Tensor:
+    return values if limits is None else values.clamp(limits["min"], limits["max"])
+
+
+def _hybrid_output(output: dict[str, Any], action_type: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+    if "action_args" not in output:
+        raise KeyError(f"a hybrid action needs 'action_args' in the output of the model, got {sorted(output)}")
+    action = {"action_type": action_type, "action_args": output["action_args"]}
+    return {"action": action, "logit": output["logit"]}
+
+
+class HybridArgmaxSampleWrapper(IModelWrapper):
+    """``hybrid_argmax_sample``: the output is ``logit`` and ``action``, a dict of the best ``action_type`` and the
+    ``action_args``.
+
+    An output without ``logit`` is passed through.
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and choose."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        return _hybrid_output(output, per_head(output, greedy_action)) if "logit" in output else output
+
+
+class HybridEpsGreedySampleWrapper(EpsGreedySampleWrapper):
+    """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output of ``hybrid_argmax_sample``."""
+
+    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+        return _hybrid_output(output, action)
+
+
+class HybridEpsGreedyMultinomialSampleWrapper(EpsGreedyMultinomialSampleWrapper):
+    """``hybrid_eps_greedy_multinomial_sample``: ``eps_greedy_multinomial_sample`` for ``action_type``."""
+
+    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+        return _hybrid_output(output, action)
+
+
+class HybridReparamMultinomialSampleWrapper(IModelWrapper):
+    """``hybrid_reparam_multinomial_sample``: adds ``action``: a draw of ``softmax(logit['action_type'])`` and a normal
+    sample with ``logit['action_args']`` (``mu``, ``sigma``)."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and draw; the sample has no gradient."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        logit = output["logit"]
+        action_type = softmax_action(logit["action_type"], output.get("action_mask"))
+        output["action"] = {"action_type": action_type, "action_args": normal_sample(logit["action_args"])}
+        return output
+
+
+class HybridDeterministicArgmaxSampleWrapper(IModelWrapper):
+    """``hybrid_deterministic_argmax_sample``: adds ``action``: the best ``action_type`` and the mean of the
+    arguments.
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and choose."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        logit = output["logit"]
+        action_type = greedy_action(logit["action_type"], output.get("action_mask"))
+        output["action"] = {"action_type": action_type, "action_args": logit["action_args"]["mu"]}
+        return output

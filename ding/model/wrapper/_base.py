@@ -40,7 +40,8 @@ class IModelWrapper:
         """What ``forward`` gives for float32 ``obs`` ``[N, features]``, as arrays and without gradients.
 
         Returns:
-            ``None`` where there is no such form (see :meth:`BaseModelWrapper.array_logit`); no random number was drawn then.
+            ``None`` where there is no such form (see :meth:`BaseModelWrapper.array_logit`); no random number was
+            drawn then.
         """
         return None
 

@@ -346,15 +346,19 @@ class Policy(ABC):
         Returns:
             The outputs as columns on the CPU, ``action`` as ``[N, 1]`` for one discrete action.
         """
-        arrays = model.array_forward(data.columns, **kwargs) if isinstance(model, IModelWrapper) else None
+        obs = data.columns
+        arrays = model.array_forward(obs, **kwargs) if isinstance(model, IModelWrapper) else None
         if arrays is not None:
-            output = {key: torch.from_numpy(value) for key, value in arrays.items()}
+            columns = {
+                key: torch.from_numpy(value[:, None] if value.ndim == 1 else value) for key, value in arrays.items()
+            }
         else:
             if self._model.training:
                 self._model.eval()
             with torch.no_grad():
-                output = model.forward(float_columns(data.columns, self._device), **kwargs)
-        return EnvBatch.unchecked(data.env_ids, {key: output_column(value) for key, value in output.items()})
+                output = model.forward(float_columns(obs, self._device), **kwargs)
+            columns = {key: output_column(value) for key, value in output.items()}
+        return EnvBatch.unchecked(data.env_ids, columns)
 
     # Attributes that others read and set.
 

@@ -53,38 +53,6 @@ def unpack_array(packed: object) -> np.ndarray:
 ROW_KEYS = ("unique_id", "buffer_idx", "priority", "IS", "staleness", "use")
 
 
-def pack_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """A sampled batch as JSON."""
-    packed = {key: pack_array(batch[key]) for key in ("rows", *ROW_KEYS) if batch.get(key) is not None}
-    return {"batch": batch["batch"], "chunks": list(batch["chunks"]), **packed}
-
-
-def unpack_batch(message: object) -> dict[str, Any]:
-    """The batch of :func:`pack_batch`: ``rows`` int64 ``[B, 2]``, the others ``[B]``.
-
-    Raises:
-        ValueError: it has not the form of a batch.
-    """
-    if not isinstance(message, Mapping) or not {"batch", "chunks", "rows"} <= message.keys():
-        found = sorted(map(str, message)) if isinstance(message, Mapping) else type(message).__name__
-        raise ValueError(f"a batch needs 'batch', 'chunks' and 'rows', found {found}")
-    number, chunks = message["batch"], message["chunks"]
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise ValueError(f"a batch needs an int 'batch', found {number!r}")
-    if not isinstance(chunks, list) or not all(isinstance(chunk, str) for chunk in chunks):
-        raise ValueError("a batch needs a list of ids as 'chunks'")
-    rows = unpack_array(message["rows"])
-    if rows.size % 2 or rows.dtype.kind not in "iu":
-        raise ValueError("the 'rows' of a batch must be pairs of integers")
-    batch: dict[str, Any] = {"batch": number, "chunks": chunks, "rows": rows.astype(np.int64).reshape(-1, 2)}
-    for key in ROW_KEYS:
-        if message.get(key) is not None:
-            batch[key] = unpack_array(message[key])
-            if len(batch[key]) != len(batch["rows"]):
-                raise ValueError(f"a batch of {len(batch['rows'])} rows has {len(batch[key])} entries under {key!r}")
-    return batch
-
-
 def pack_batches(batches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Sampled batches as JSON, in messages of several batches each that have equal size and equal keys."""
     messages, begin = [], 0
@@ -123,28 +91,38 @@ def joined_rows(batches: Sequence[Mapping[str, Any]]) -> tuple[list[str], np.nda
 
 
 def unpack_batches(messages: Sequence[Any]) -> list[dict[str, Any]]:
-    """The batches of :func:`pack_batches` and of :func:`pack_batch`, in order. Those of one message share ``chunks``.
+    """The batches of :func:`pack_batches`, in order: ``rows`` int64 ``[B, 2]``, the others ``[B]``.
+
+    Those of one message share ``chunks``.
 
     Raises:
         ValueError: a message has not the form of batches.
     """
+    return [batch for message in messages for batch in _unpack_group(message)]
+
+
+def _unpack_group(message: object) -> list[dict[str, Any]]:
+    if not isinstance(message, Mapping) or not {"batch", "chunks", "rows"} <= message.keys():
+        found = sorted(map(str, message)) if isinstance(message, Mapping) else type(message).__name__
+        raise ValueError(f"a message of batches needs 'batch', 'chunks' and 'rows', found {found}")
+    numbers, chunks = message["batch"], message["chunks"]
+    if not isinstance(numbers, list) or not numbers or any(type(number) is not int for number in numbers):
+        raise ValueError("a message of batches needs a list of ints as 'batch'")
+    if not isinstance(chunks, list) or not all(isinstance(chunk, str) for chunk in chunks):
+        raise ValueError("a message of batches needs a list of ids as 'chunks'")
+    rows = unpack_array(message["rows"])
+    if rows.size % (2 * len(numbers)) or rows.dtype.kind not in "iu":
+        raise ValueError(f"the 'rows' of a message must be pairs of integers, equally many for {len(numbers)} batches")
+    columns = {key: unpack_array(message[key]) for key in ROW_KEYS if message.get(key) is not None}
+    columns["rows"] = rows.astype(np.int64).reshape(-1, 2)
+    total, size = len(columns["rows"]), len(columns["rows"]) // len(numbers)
+    for key, column in columns.items():
+        if len(column) != total:
+            raise ValueError(f"batches of {total} rows have {len(column)} entries under {key!r}")
     batches = []
-    for message in messages:
-        numbers = message.get("batch") if isinstance(message, Mapping) else None
-        if not isinstance(numbers, list):
-            batches.append(unpack_batch(message))
-            continue
-        if not numbers or any(type(number) is not int for number in numbers):
-            raise ValueError("a message of several batches needs a list of ints as 'batch'")
-        joined = unpack_batch({**message, "batch": numbers[0]})
-        size, rest = divmod(len(joined["rows"]), len(numbers))
-        if rest:
-            raise ValueError(f"{len(joined['rows'])} rows are not {len(numbers)} batches of equal size")
-        keys = [key for key in ("rows", *ROW_KEYS) if key in joined]
-        for position, number in enumerate(numbers):
-            begin = position * size
-            parts = {key: joined[key][begin : begin + size] for key in keys}
-            batches.append({"batch": number, "chunks": joined["chunks"], **parts})
+    for position, number in enumerate(numbers):
+        own = slice(position * size, (position + 1) * size)
+        batches.append({"batch": number, "chunks": chunks, **{key: column[own] for key, column in columns.items()}})
     return batches
 
 

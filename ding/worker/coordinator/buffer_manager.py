@@ -64,7 +64,6 @@ class BufferManager:
         # Learners outlive a coordinator and take only batches that are newer than those they had.
         first_batch = self._life * _BATCHES_PER_LIFE + 1
         buffer = MetadataBuffer(cfg, self._release, exp_name=self._exp_name, first_batch=first_batch)
-        buffer.start()
         self.buffers[buffer_id] = buffer
         return buffer
 

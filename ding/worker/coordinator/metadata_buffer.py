@@ -175,9 +175,6 @@ class MetadataBuffer:
         """Number of rows."""
         return self.rows.count()
 
-    def start(self) -> None:
-        """Nothing to start: a part of the interface of buffers."""
-
     def push(self, data: object, cur_collector_envstep: int = -1) -> None:
         """Take metas of the classic form; see :meth:`AdvancedReplayBuffer.push`."""
         self.rows.push(data, cur_collector_envstep)
@@ -190,14 +187,8 @@ class MetadataBuffer:
         """Set priorities of sampled rows; see :meth:`AdvancedReplayBuffer.update`."""
         self.rows.update(info)
 
-    def clear(self) -> None:
-        """Remove all rows; their chunks are released unless a batch with them is on its way."""
-        with self._lock:
-            self.rows.clear()
-            self._chunks.release_unused()
-
     def close(self) -> None:
-        """Remove all rows as :meth:`clear` does, and take no more. May be called again."""
+        """Remove all rows, and take no more; their chunks are released unless a batch with them is on its way."""
         with self._lock:
             self.rows.close()
             self._chunks.release_unused()
@@ -270,26 +261,18 @@ class MetadataBuffer:
 
     # ------------------------------------------------------------------ sample
 
-    def sample_batch(self, size: int, cur_learner_iter: int) -> dict[str, Any] | None:
-        """Draw a batch for a learner.
+    def sample_batches(self, size: int, iters: Sequence[int]) -> list[dict[str, Any]]:
+        """Draw batches for a learner, as many as there are rows for.
 
         Args:
-            size: number of rows.
-            cur_learner_iter: train iteration in which the batch will be used.
+            size: number of rows of a batch.
+            iters: train iteration in which each batch will be used.
 
         Returns:
-            ``None`` when there are not enough rows, else ``batch`` (running number), ``chunks`` (ids), ``rows`` (int64
-            ``[size, 2]``: position in ``chunks``, row there), and arrays ``[size]``: ``unique_id``, ``buffer_idx``,
-            ``priority``, ``IS``, ``staleness`` and ``use``.
-            Its chunks stay until :meth:`batch_loaded` is called with the running number.
-        """
-        batches = self.sample_batches(size, [cur_learner_iter])
-        return batches[0] if batches else None
-
-    def sample_batches(self, size: int, iters: Sequence[int]) -> list[dict[str, Any]]:
-        """Draw batches as :meth:`sample_batch` does, one for each train iteration of ``iters`` while there are rows.
-
-        They share their list of ``chunks``, and these stay until the last of the batches is loaded.
+            Of each ``batch`` (running number), ``chunks`` (ids, shared by all), ``rows`` (int64 ``[size, 2]``: position
+            in ``chunks``, row there), and arrays ``[size]``: ``unique_id``, ``buffer_idx``, ``priority``, ``IS``,
+            ``staleness`` and ``use``.
+            The chunks stay until :meth:`batch_loaded` is called with the number of the last batch.
         """
         with self._lock:
             drawn = self.rows.sample_many(size, iters)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ding.parallel.messages import pack_batch, pack_batches, unpack_batch, unpack_batches
+from ding.parallel.messages import pack_batches, unpack_batches
 from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
 
 
@@ -26,10 +26,10 @@ def ref(name, rows, **meta):
 
 def test_a_batch_names_chunks_and_rows_and_json_can_hold_it():
     buffer = make(replay_buffer_size=100)
-    assert buffer.sample_batch(4, 0) is None
+    assert buffer.sample_batches(4, [0]) == []
     assert buffer.push_chunks([ref("a", 3, policy_iter=5), ref("b", 2, policy_iter=[9, 7])]) == 5
     assert (buffer.count(), buffer.chunk_count, buffer.next_unique_id) == (5, 2, 5)
-    batch = unpack_batch(json.loads(json.dumps(pack_batch(buffer.sample_batch(5, 10)))))
+    (batch,) = unpack_batches(json.loads(json.dumps(pack_batches(buffer.sample_batches(5, [10])))))
     assert batch["batch"] == 1
     pairs = [(batch["chunks"][position], row) for position, row in batch["rows"].tolist()]
     by_slot = {0: ("a", 0), 1: ("a", 1), 2: ("a", 2), 3: ("b", 0), 4: ("b", 1)}
@@ -50,7 +50,7 @@ def test_batches_that_are_drawn_together_are_those_drawn_one_by_one(limits):
     sent = json.loads(json.dumps(pack_batches(together.sample_batches(8, iters))))
     assert [message["batch"] for message in sent] == [[1, 2, 3, 4]]
     for one, cur_iter in zip(unpack_batches(sent), iters):
-        other = single.sample_batch(8, cur_iter)
+        other = single.sample_batches(8, [cur_iter])[0]
         assert one["batch"] == other["batch"]
         for key in ("unique_id", "buffer_idx", "priority", "IS", "staleness", "use"):
             assert one[key].tolist() == other[key].tolist(), key
@@ -88,8 +88,8 @@ def test_a_chunk_stays_while_a_batch_is_on_its_way():
     released = []
     buffer = make(released, replay_buffer_size=2)
     buffer.push_chunks([ref("a", 2)])
-    first = buffer.sample_batch(2, 0)
-    second = buffer.sample_batch(2, 0)
+    first = buffer.sample_batches(2, [0])[0]
+    second = buffer.sample_batches(2, [0])[0]
     buffer.push_chunks([ref("b", 2)])
     buffer.batch_loaded(first["batch"])
     assert released == []
@@ -103,7 +103,7 @@ def test_batches_of_a_lost_learner_hold_nothing():
     released = []
     buffer = make(released, replay_buffer_size=2)
     buffer.push_chunks([ref("a", 2)])
-    buffer.sample_batch(2, 0)
+    buffer.sample_batches(2, [0])
     buffer.close()
     assert released == []
     buffer.drop_batches()
@@ -115,15 +115,15 @@ def test_max_use_and_staleness_remove_rows():
     buffer = make(released, replay_buffer_size=10, max_use=2)
     buffer.push_chunks([ref("a", 1)])
     for _ in range(2):
-        batch = buffer.sample_batch(1, 0)
-    assert buffer.sample_batch(1, 0) is None
+        batch = buffer.sample_batches(1, [0])[0]
+    assert buffer.sample_batches(1, [0]) == []
     buffer.batch_loaded(batch["batch"])
     assert [one["chunk"] for one in released] == ["a"]
 
     released.clear()
     buffer = make(released, replay_buffer_size=10, max_staleness=5)
     buffer.push_chunks([ref("old", 2, policy_iter=0), ref("new", 2, policy_iter=3)])
-    assert set(buffer.sample_batch(2, 6)["chunks"]) == {"new"}
+    assert set(buffer.sample_batches(2, [6])[0]["chunks"]) == {"new"}
     assert [one["chunk"] for one in released] == ["old"]
 
 
@@ -142,7 +142,7 @@ def test_naive_draws_all_rows_alike():
         {"type": "naive", "replay_buffer_size": 10, "periodic_thruput_seconds": 5}, tb_logger=MagicMock()
     )
     buffer.push_chunks([ref("a", 2, priority=[1.0, 1000.0])])
-    drawn = Counter(row for _ in range(200) for row in buffer.sample_batch(2, 0)["rows"][:, 1].tolist())
+    drawn = Counter(row for _ in range(200) for row in buffer.sample_batches(2, [0])[0]["rows"][:, 1].tolist())
     assert drawn[0] == drawn[1] == 200
 
 
@@ -163,7 +163,7 @@ def test_a_chunk_that_cannot_be_read_is_forgotten():
     assert buffer.drop_chunk("b") == 0
     assert [one["chunk"] for one in released] == ["b"]
     assert buffer.count() == 3
-    assert set(buffer.sample_batch(3, 0)["chunks"]) <= {"a", "c"}
+    assert set(buffer.sample_batches(3, [0])[0]["chunks"]) <= {"a", "c"}
 
 
 def test_a_restored_buffer_goes_on_as_the_earlier_one():
@@ -234,8 +234,8 @@ def test_a_ratio_limit_admits_a_prefix_and_holds_samples_back():
     assert buffer.admit(refs) == 2
     buffer.push_chunks(refs[:2])
     assert buffer.admit(refs[2:]) == 0
-    batches = [buffer.sample_batch(2, 0) for _ in range(5)]
-    assert [batch is None for batch in batches] == [False, False, False, False, True]
+    batches = [buffer.sample_batches(2, [0]) for _ in range(5)]
+    assert [len(found) for found in batches] == [1, 1, 1, 1, 0]
     assert buffer.admit(refs[2:]) == 1
 
 
@@ -243,7 +243,7 @@ def test_a_chunk_that_a_batch_uses_up_stays_until_the_batch_has_arrived():
     released = []
     buffer = make(released, replay_buffer_size=4, max_use=1)
     buffer.push_chunks([ref("a", 4)])
-    batch = buffer.sample_batch(4, 0)
+    batch = buffer.sample_batches(4, [0])[0]
     while buffer.count():
         batch = buffer.sample_batch(buffer.count(), 0)
     assert released == []
@@ -267,9 +267,7 @@ def test_no_chunk_is_released_twice_or_too_early(size, steps):
             buffer.push_chunks([ref(f"c{pushed}", number)])
             pushed += 1
         elif what == "sample":
-            batch = buffer.sample_batch(number, 0)
-            if batch is not None:
-                flying.append(batch)
+            flying += buffer.sample_batches(number, [0])
         elif what == "loaded" and flying:
             buffer.batch_loaded(flying.pop(0)["batch"])
         elif what == "lost":

@@ -11,7 +11,7 @@ from easydict import EasyDict
 
 from ding.data import TransitionBatch, batched
 from ding.interaction import InprocTransport
-from ding.parallel.messages import pack_batch
+from ding.parallel.messages import pack_batches
 from ding.parallel.planes import InprocDataPlane
 from ding.policy.dqn import DQNPolicy
 from ding.utils import POLICY_REGISTRY, dist_init
@@ -54,7 +54,7 @@ def batch(number, chunk, rows):
     size = len(rows)
     ids = {"unique_id": list(range(size)), "buffer_idx": list(range(size))}
     weights = {"IS": [1.0] * size, "staleness": [0] * size, "use": [1] * size, "priority": [1.0] * size}
-    return pack_batch({"batch": number, "chunks": [chunk], "rows": [[0, row] for row in rows], **ids, **weights})
+    return pack_batches([{"batch": number, "chunks": [chunk], "rows": [[0, row] for row in rows], **ids, **weights}])[0]
 
 
 def make_learner(several, **cfg):

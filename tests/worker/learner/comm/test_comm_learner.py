@@ -10,7 +10,7 @@ from easydict import EasyDict
 
 from ding.data import TransitionBatch, batched
 from ding.interaction import InprocTransport, TaskFail
-from ding.parallel.messages import pack_batch, unpack_infos
+from ding.parallel.messages import pack_batches, unpack_infos
 from ding.parallel.planes import InprocDataPlane, InprocWeightPlane
 from ding.utils import POLICY_REGISTRY
 from ding.worker.learner.comm import FlaskFileSystemLearner, InprocLearner, create_comm_learner
@@ -83,7 +83,7 @@ def batch(number, chunks, rows):
     size = len(rows)
     ids = {"unique_id": list(range(size)), "buffer_idx": list(range(size))}
     weights = {"IS": [1.0] * size, "staleness": [0] * size, "use": [1] * size, "priority": [1.0] * size}
-    return pack_batch({"batch": number, "chunks": chunks, "rows": rows, **ids, **weights})
+    return pack_batches([{"batch": number, "chunks": chunks, "rows": rows, **ids, **weights}])[0]
 
 
 def feed(learner, chunks, number=0, ack=0, until=None):

@@ -1,5 +1,8 @@
 from ding.parallel.planes.backends import PLANES_REGISTRY as PLANES_REGISTRY
 from ding.parallel.planes.backends import open_planes as open_planes
+from ding.parallel.planes.data_plane import check_id as check_id
+from ding.parallel.planes.data_plane import new_writer_name as new_writer_name
+from ding.parallel.planes.data_plane import writer_of as writer_of
 from ding.parallel.planes.errors import BadFrame as BadFrame
 from ding.parallel.planes.errors import BadId as BadId
 from ding.parallel.planes.errors import ChunkBroken as ChunkBroken
@@ -10,9 +13,6 @@ from ding.parallel.planes.errors import StorageError as StorageError
 from ding.parallel.planes.errors import StorageFull as StorageFull
 from ding.parallel.planes.file.data_plane import FileDataPlane as FileDataPlane
 from ding.parallel.planes.file.weight_plane import FileWeightPlane as FileWeightPlane
-from ding.parallel.planes.frames import check_id as check_id
-from ding.parallel.planes.frames import new_writer_name as new_writer_name
-from ding.parallel.planes.frames import writer_of as writer_of
 from ding.parallel.planes.inproc.data_plane import InprocDataPlane as InprocDataPlane
 from ding.parallel.planes.inproc.planes import forget_inproc_planes as forget_inproc_planes
 from ding.parallel.planes.inproc.weight_plane import InprocWeightPlane as InprocWeightPlane

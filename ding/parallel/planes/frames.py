@@ -1,4 +1,4 @@
-"""Trees of arrays as bytes in the ``safetensors`` format, within limits that make hostile bytes harmless; their names.
+"""Trees of arrays as bytes in the ``safetensors`` format, within limits that make hostile bytes harmless.
 
 What is no array (nesting, texts, numbers) stands as JSON in the metadata of the header. A frame is short-lived: it is
 guarded by a CRC-32 over all its bytes, which the reader learns elsewhere (from the id of a chunk, or from the pointer
@@ -7,8 +7,6 @@ checks where each array lies.
 """
 
 import json
-import re
-import uuid
 import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -18,17 +16,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ding.data._tree_codec import decode_tree, encode_tree
-from ding.data.transition_batch import TransitionBatch
-from ding.parallel.planes.errors import BadFrame, BadId
-from ding.parallel.planes.protocols import AnyRef
+from ding.parallel.planes.errors import BadFrame
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_ENTRIES = 8192
 # Dicts take the most time to read. Braces in texts count, too.
 MAX_BRACES = 4 * MAX_ENTRIES
 _FORMAT = "ding-exchange-1"
-_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
-_CHUNK = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]{0,90})\.(?P<crc>[0-9a-f]{8})")
 
 
 class Content(NamedTuple):
@@ -144,64 +138,3 @@ def unpack(frame: bytes, kind: str, crc: int) -> Content:
     if not isinstance(meta, dict):
         raise BadFrame("damaged: the meta is no dict")
     return Content(tree, meta)
-
-
-def pack_batch(batch: TransitionBatch, meta: "Mapping[str, Any] | None") -> bytes:
-    """Return the frame of a batch; raises :class:`BadFrame` for an empty one."""
-    if not len(batch):
-        raise BadFrame("a chunk needs at least one row")
-    return pack({"columns": batch.columns, "rows": len(batch), "lengths": batch.lengths}, "chunk", meta)
-
-
-def unpack_batch(frame: bytes, crc: int) -> tuple[TransitionBatch, dict[str, Any]]:
-    """Return batch and meta of :func:`pack_batch`; raises as :func:`unpack`."""
-    tree, meta = unpack(frame, "chunk", crc)
-    if not isinstance(tree, dict) or tree.keys() != {"columns", "rows", "lengths"}:
-        raise BadFrame("no batch")
-    try:
-        batch = TransitionBatch(tree["columns"], tree["lengths"])
-    except (TypeError, ValueError, AttributeError, StopIteration) as error:
-        raise BadFrame(f"no sound batch: {error}") from error
-    if len(batch) != tree["rows"] or not len(batch):
-        raise BadFrame(f"{tree['rows']!r} rows are claimed, {len(batch)} found")
-    return batch, meta
-
-
-def check_id(value: object, what: str) -> str:
-    """Return ``value`` when it is a plain name: letters, digits, ``_``, ``-`` and (not first) ``.``, 120 at most.
-
-    Raises:
-        BadId: it is something else. The message shows a short form of it only.
-    """
-    if isinstance(value, str) and _ID.fullmatch(value):
-        return value
-    shown = repr(value)[:60] if isinstance(value, str) else type(value).__name__
-    raise BadId(f"{what} must be 1 to 120 letters, digits, '_', '-' or '.', and not begin with '.'; found {shown}")
-
-
-def new_writer_name() -> str:
-    """Return a name that no other writer has."""
-    return f"w{uuid.uuid4().hex[:12]}"
-
-
-def chunk_name(writer: str, number: int, crc: int) -> str:
-    """Return the id of a chunk: ``<writer>-<number>.<checksum of its bytes>``."""
-    return f"{writer}-{number}.{crc:08x}"
-
-
-def parse_ref(ref: AnyRef) -> tuple[str, int]:
-    """Return id and checksum of a reference.
-
-    Raises:
-        BadId: the id is no plain name that ends with a checksum.
-    """
-    chunk = check_id(ref.get("chunk") if isinstance(ref, Mapping) else ref, "a chunk id")
-    match = _CHUNK.fullmatch(chunk)
-    if match is None:
-        raise BadId(f"a chunk id must end with '.' and 8 hexadecimal digits; found {chunk[:60]!r}")
-    return chunk, int(match["crc"], 16)
-
-
-def writer_of(chunk: str) -> str:
-    """Return the name of the writer that the id of a chunk begins with; ``''`` when it has none."""
-    return chunk.rpartition(".")[0].rpartition("-")[0]

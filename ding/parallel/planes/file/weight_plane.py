@@ -11,9 +11,10 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from ding.parallel.planes.data_plane import check_id
 from ding.parallel.planes.errors import BadFrame, storage_error
 from ding.parallel.planes.file import files
-from ding.parallel.planes.frames import check_id, pack, unpack
+from ding.parallel.planes.frames import pack, unpack
 from ding.parallel.planes.protocols import Weights, check_version
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ding.parallel.planes.frames import check_id, pack, unpack
+from ding.parallel.planes.data_plane import check_id
+from ding.parallel.planes.frames import pack, unpack
 from ding.parallel.planes.inproc.shared import SharedByName
 from ding.parallel.planes.protocols import Weights, check_version
 

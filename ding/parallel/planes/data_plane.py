@@ -1,0 +1,185 @@
+"""The data plane over any store of bytes: what a chunk is, its id, the share of its writers, the counters."""
+
+import itertools
+import re
+import threading
+import uuid
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from ding.data.transition_batch import TransitionBatch
+from ding.parallel.planes.errors import BadFrame, BadId, ChunkBroken, StorageError, StorageFull
+from ding.parallel.planes.frames import pack, unpack
+from ding.parallel.planes.protocols import AnyRef, ChunkRef, PlaneStats
+
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
+_CHUNK = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]{0,90})\.(?P<crc>[0-9a-f]{8})")
+
+
+class ChunkStore(Protocol):
+    """Keeps the bytes of chunks by their ids. Every method may be called from several threads at once."""
+
+    def write(self, chunk: str, frame: bytes) -> None:
+        """Keep the bytes of a chunk: all of them, or none and a :class:`StorageError`."""
+
+    def read(self, chunk: str) -> bytes:
+        """Return the bytes of a chunk; raises :class:`ChunkMissing`, or :class:`BadFrame` for such as cannot be one."""
+
+    def delete(self, chunk: str) -> bool:
+        """Forget a chunk; returns whether it was there."""
+
+    def quarantine(self, chunk: str) -> bool:
+        """Put a broken chunk aside; False when somebody else did."""
+
+    def chunks(self) -> list[str]:
+        """Return the ids of all chunks, in no order."""
+
+    def nbytes(self) -> int:
+        """Return the number of bytes of all chunks."""
+
+
+class StoredDataPlane:
+    """A :class:`~ding.parallel.planes.DataPlane` over a store.
+
+    The id of a chunk ends with the checksum of its bytes, so that a reader who knows only the id knows whether it has
+    what was put.
+
+    Args:
+        store: where the bytes are.
+        place: what messages call it.
+        writer: begins the ids of this writer's chunks; must be its own. By default a random name.
+        max_bytes: share of the store: a put that would exceed it raises :class:`StorageFull`.
+    """
+
+    def __init__(self, store: ChunkStore, place: str, writer: "str | None", max_bytes: "int | None") -> None:
+        self._store = store
+        self._place = place
+        self._writer = check_id(writer, "writer")[:64] if writer is not None else new_writer_name()
+        self._max_bytes = max_bytes
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._stats = PlaneStats()
+        self._known_bytes: int | None = None
+
+    def put(self, batch: TransitionBatch, meta: "Mapping[str, Any] | None" = None) -> ChunkRef:
+        """See :meth:`DataPlane.put <ding.parallel.planes.DataPlane.put>`."""
+        frame, rows = pack_batch(batch, meta), len(batch)
+        chunk = f"{self._writer}-{next(self._numbers)}.{zlib.crc32(frame):08x}"
+        try:
+            self._reserve(len(frame))
+            self._store.write(chunk, frame)
+        except StorageError:
+            # Of a put that failed, the share is not known any more.
+            self._known_bytes = None
+            self._count(refused_puts=1)
+            raise
+        self._count(put_chunks=1, put_rows=rows, put_bytes=len(frame))
+        return {"chunk": chunk, "rows": rows, "bytes": len(frame)}
+
+    def get(self, ref: AnyRef) -> TransitionBatch:
+        """See :meth:`DataPlane.get <ding.parallel.planes.DataPlane.get>`."""
+        return self._read(ref)[0]
+
+    def meta(self, ref: AnyRef) -> dict[str, Any]:
+        """See :meth:`DataPlane.meta <ding.parallel.planes.DataPlane.meta>`."""
+        return self._read(ref)[1]
+
+    def _read(self, ref: AnyRef) -> tuple[TransitionBatch, dict[str, Any]]:
+        chunk, crc = parse_ref(ref)
+        try:
+            found = unpack_batch(self._store.read(chunk), crc)
+        except BadFrame as error:
+            self._count(quarantined_chunks=int(self._store.quarantine(chunk)))
+            raise ChunkBroken(f"chunk {chunk!r} was put into quarantine: {error}") from error
+        self._count(got_chunks=1)
+        return found
+
+    def release(self, refs: "Iterable[AnyRef]") -> int:
+        """See :meth:`DataPlane.release <ding.parallel.planes.DataPlane.release>`."""
+        released = sum(self._store.delete(parse_ref(ref)[0]) for ref in refs)
+        self._count(released_chunks=released)
+        return released
+
+    def chunks(self) -> list[str]:
+        """See :meth:`DataPlane.chunks <ding.parallel.planes.DataPlane.chunks>`."""
+        return self._store.chunks()
+
+    def stats(self) -> PlaneStats:
+        """See :meth:`DataPlane.stats <ding.parallel.planes.DataPlane.stats>`."""
+        return self._stats
+
+    def _count(self, **amounts: int) -> None:
+        with self._lock:
+            added = {name: getattr(self._stats, name) + amount for name, amount in amounts.items()}
+            self._stats = self._stats._replace(**added)
+
+    def _reserve(self, nbytes: int) -> None:
+        """Count ``nbytes`` in; look into the store only when the share seems to be used up."""
+        if self._max_bytes is None:
+            return
+        with self._lock:
+            if self._known_bytes is None or self._known_bytes + nbytes > self._max_bytes:
+                self._known_bytes = self._store.nbytes()
+            if self._known_bytes + nbytes > self._max_bytes:
+                raise StorageFull(
+                    f"the share of {self._place} is used up: {self._known_bytes} of max_bytes {self._max_bytes}, "
+                    f"{nbytes} more are needed; release chunks"
+                )
+            self._known_bytes += nbytes
+
+
+def pack_batch(batch: TransitionBatch, meta: "Mapping[str, Any] | None") -> bytes:
+    """Return the frame of a batch; raises :class:`BadFrame` for an empty one."""
+    if not len(batch):
+        raise BadFrame("a chunk needs at least one row")
+    return pack({"columns": batch.columns, "rows": len(batch), "lengths": batch.lengths}, "chunk", meta)
+
+
+def unpack_batch(frame: bytes, crc: int) -> tuple[TransitionBatch, dict[str, Any]]:
+    """Return batch and meta of :func:`pack_batch`; raises as :func:`unpack`."""
+    tree, meta = unpack(frame, "chunk", crc)
+    if not isinstance(tree, dict) or tree.keys() != {"columns", "rows", "lengths"}:
+        raise BadFrame("no batch")
+    try:
+        batch = TransitionBatch(tree["columns"], tree["lengths"])
+    except (TypeError, ValueError, AttributeError, StopIteration) as error:
+        raise BadFrame(f"no sound batch: {error}") from error
+    if len(batch) != tree["rows"] or not len(batch):
+        raise BadFrame(f"{tree['rows']!r} rows are claimed, {len(batch)} found")
+    return batch, meta
+
+
+def check_id(value: object, what: str) -> str:
+    """Return ``value`` when it is a plain name: letters, digits, ``_``, ``-`` and (not first) ``.``, 120 at most.
+
+    Raises:
+        BadId: it is something else. The message shows a short form of it only.
+    """
+    if isinstance(value, str) and _ID.fullmatch(value):
+        return value
+    shown = repr(value)[:60] if isinstance(value, str) else type(value).__name__
+    raise BadId(f"{what} must be 1 to 120 letters, digits, '_', '-' or '.', and not begin with '.'; found {shown}")
+
+
+def new_writer_name() -> str:
+    """Return a name that no other writer has."""
+    return f"w{uuid.uuid4().hex[:12]}"
+
+
+def parse_ref(ref: AnyRef) -> tuple[str, int]:
+    """Return id and checksum of a reference.
+
+    Raises:
+        BadId: the id is no plain name that ends with a checksum.
+    """
+    chunk = check_id(ref.get("chunk") if isinstance(ref, Mapping) else ref, "a chunk id")
+    match = _CHUNK.fullmatch(chunk)
+    if match is None:
+        raise BadId(f"a chunk id must end with '.' and 8 hexadecimal digits; found {chunk[:60]!r}")
+    return chunk, int(match["crc"], 16)
+
+
+def writer_of(chunk: str) -> str:
+    """Return the name of the writer that the id of a chunk begins with; ``''`` when it has none."""
+    return chunk.rpartition(".")[0].rpartition("-")[0]

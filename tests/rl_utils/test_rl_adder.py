@@ -116,7 +116,8 @@ def make_rows(rng, length, obs_kind, reward_kind):
 
 
 def assert_same_value(left, right):
-    assert type(left) is type(right)
+    # A row of a batch is a dict with attributes.
+    assert isinstance(left, type(right)) or isinstance(right, type(left))
     if isinstance(left, dict):
         assert left.keys() == right.keys()
         for key in left:

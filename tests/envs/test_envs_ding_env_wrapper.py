@@ -10,7 +10,14 @@ import torch
 from easydict import EasyDict
 from gymnasium import spaces
 
-from ding.envs import BaseEnv, DingEnvWrapper, get_default_wrappers, get_env_cls, get_vec_env_setting
+from ding.envs import (
+    BaseEnv,
+    DingEnvWrapper,
+    create_model_env,
+    get_default_wrappers,
+    get_env_cls,
+    get_vec_env_setting,
+)
 from ding.envs.env.env_implementation_check import (
     check_all,
     check_array_space,
@@ -434,3 +441,12 @@ class TestChecks:
             check_array_space(np.zeros(3, np.float32), space, "obs")
         with pytest.raises(AssertionError, match="upper bound"):
             check_array_space(np.full(2, 2.0, np.float32), space, "obs")
+
+
+def test_an_env_as_a_model_of_the_world():
+    cfg = EasyDict(type="gymnasium", env_id="CartPole-v1", import_names=["ding.envs"])
+    env = create_model_env(cfg)
+    assert isinstance(env, DingEnvWrapper)
+    assert env.reset().shape == (4,)
+    env.close()
+    assert (cfg.type, cfg.import_names) == ("gymnasium", ["ding.envs"])

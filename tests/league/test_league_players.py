@@ -97,6 +97,7 @@ def test_a_league_of_one_against_one(tmp_path):
     }
     job = one.get_job_info("naive_sp_player_default_0")
     assert (job["agent_num"], job["player_active_flag"]) == (2, [True, True])
+    assert one.active_players[0].mutate({}) is None
     with pytest.raises(KeyError, match="no player 'x'"):
         one.get_job_info("x")
 

@@ -1,4 +1,5 @@
 import random
+import sys
 from collections import namedtuple
 
 import numpy as np
@@ -32,6 +33,11 @@ from ding.utils import (
     set_pkg_seed,
     split_data_generator,
     squeeze,
+    try_import_ceph,
+    try_import_link,
+    try_import_mc,
+    try_import_redis,
+    try_import_rediscluster,
 )
 
 
@@ -249,3 +255,17 @@ def test_imports():
     assert require_extra("json", "any").loads("1") == 1
     with pytest.raises(ImportError, match=r"pip install 'ding\[magic\]'"):
         require_extra("no_such_module_here", "magic")
+
+
+@pytest.mark.parametrize(
+    ("try_import", "name"),
+    [
+        (try_import_ceph, "ceph"), (try_import_link, "linklink"), (try_import_mc, "mc"),
+        (try_import_redis, "redis"), (try_import_rediscluster, "rediscluster"),
+    ],
+)  # fmt: skip
+def test_clients_that_may_be_missing(monkeypatch, try_import, name):
+    monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    assert try_import() is None
+    monkeypatch.setitem(sys.modules, name, random)
+    assert try_import() is random

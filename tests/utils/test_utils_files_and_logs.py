@@ -27,6 +27,7 @@ from ding.utils import (
     get_data_compressor,
     get_data_decompressor,
     get_file_lock,
+    get_rw_file_lock,
     init_console,
     pretty_print,
     read_file,
@@ -182,7 +183,7 @@ def test_file_lock_excludes(tmp_path):
 
     thread = threading.Thread(target=other)
     thread.start()
-    with get_file_lock(path, "read"):
+    with get_rw_file_lock(path, "read"):
         held.set()
         order.append("first")
     thread.join(10)

@@ -1,5 +1,6 @@
 """Timers, threads, ports, schedulers, segment trees, series of values, profilers."""
 
+import os
 import re
 import signal
 import threading
@@ -28,6 +29,7 @@ from ding.utils import (
     find_free_port,
     fps,
     get_ip,
+    get_pid,
     get_task_uid,
     get_vi_sequence,
     iter_mapping,
@@ -102,6 +104,7 @@ def test_ports_and_ids():
     ports = [find_free_port("127.0.0.1") for _ in range(20)]
     assert len(set(ports)) == 20
     assert re.fullmatch(r"\d+\.\d+\.\d+\.\d+", get_ip())
+    assert get_pid() == os.getpid()
     uids = {get_task_uid() for _ in range(10)}
     assert len(uids) == 10
     assert all(re.fullmatch(r"[0-9a-f-]{36}_\d{6}", uid) for uid in uids)

@@ -1,7 +1,7 @@
 """The command `ding`.
 
 Exit codes: 0 it worked; 1 an error in code that the library calls (an env, a policy), with its traceback; 2 a wrong
-option or config, with one sentence; 128 + n stopped by signal n.
+option or config, with what is wrong; 128 + n stopped by signal n.
 """
 
 import json
@@ -15,7 +15,7 @@ from ding.config.errors import ConfigError
 
 
 class _Mistake(click.ClickException):
-    """What the user can put right; shown as one sentence."""
+    """What the user can put right; shown without a traceback."""
 
     exit_code = 2
 

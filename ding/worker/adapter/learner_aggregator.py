@@ -23,6 +23,7 @@ from ding.worker.coordinator.master_hub import MasterHub
 from ding.worker.coordinator.operator_server import server_of
 from ding.worker.coordinator.operator_sync import OperatorSync, connect_until
 from ding.worker.coordinator.protocols import WorkerLink, callbacks_of
+from ding.worker.coordinator.worker_links import WorkerLinks
 
 _ANSWER_S = 60.0
 _START_S = 120.0
@@ -77,7 +78,9 @@ class LearnerAggregator:
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
         self._cfg = cfg
-        self._logger: Any = build_logger(str(cfg.get("log_path", "./log")), "learner_aggregator", need_tb=False)[0]
+        logger = build_logger(str(cfg.get("log_path", "./log")), "learner_aggregator", need_tb=False)[0]
+        assert logger is not None
+        self._logger = logger
         self._callback_fn: dict[str, Callable[..., Any]] = {
             "deal_with_get_resource": self.deal_with_get_resource,
             "deal_with_learner_start": self.deal_with_learner_start,
@@ -91,8 +94,7 @@ class LearnerAggregator:
         )
         self._hub = MasterHub(cfg["master"])
         self._learner_num = int(cfg.get("learner_num") or 0)
-        self._changed = threading.Condition()
-        self._links: dict[str, WorkerLink] = {}
+        self._links = WorkerLinks(self._hub, self._logger)
         self._sizes: list[int] = []
         self._operator: OperatorSync | None = None
         self._closing = threading.Event()
@@ -154,57 +156,45 @@ class LearnerAggregator:
 
     def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
         """Connect to a learner; False when it does not answer."""
-        if role != "learner":
-            return False
-        try:
-            self._connected(self._hub.connect(name, role, host, port))
-        except WorkerLost as error:
-            self._logger.info("%s at %s:%s cannot be reached yet: %s", name, host, port, error)
-            return False
-        return True
+        link = self._links.connect(name, role, host, port) if role == "learner" else None
+        if link is not None:
+            self._connected(link)
+        return link is not None
 
     def drop_worker(self, name: str, role: str, reason: str) -> None:
         """Forget a learner."""
-        with self._changed:
-            link = self._links.pop(name, None)
+        link = self._links.drop(name)
         if link is not None:
             self._logger.info("%s is dropped: %s", name, reason)
             link.close()
 
     def _connected(self, link: WorkerLink) -> None:
-        with self._changed:
-            self._links[link.name] = link
-            self._changed.notify_all()
+        self._links.enter(link)
         self._logger.info("learner %s is connected", link.name)
 
     def _disconnected(self, link: WorkerLink) -> None:
-        with self._changed:
-            if self._links.get(link.name) is not link:
-                return
-            del self._links[link.name]
-        if not self._closing.is_set():
+        if self._links.leave(link) and not self._closing.is_set():
             self._logger.warning("learner %s is lost", link.name)
 
     def _ordered(self) -> list[WorkerLink]:
-        with self._changed:
-            return [self._links[name] for name in sorted(self._links, key=_by_number)]
+        return sorted(self._links.all(), key=lambda link: _by_number(link.name))
 
     def wait_complete(self, timeout_s: float) -> bool:
         """Wait until as many learners are connected as there must be; False when they are not in time.
 
         Without ``learner_num`` there may be any number.
         """
-        with self._changed:
-            self._changed.wait_for(
-                lambda: len(self._links) >= self._learner_num or self._closing.is_set(), max(0.0, timeout_s)
-            )
-            return len(self._links) >= self._learner_num and not self._closing.is_set()
+
+        def complete() -> bool:
+            return len(self._links.all()) >= self._learner_num
+
+        self._links.wait_for(lambda: complete() or self._closing.is_set(), max(0.0, timeout_s))
+        return complete() and not self._closing.is_set()
 
     def cancel(self) -> None:
         """Have whatever waits give up; ``close`` must follow. Does not wait."""
         self._closing.set()
-        with self._changed:
-            self._changed.notify_all()
+        self._links.wake()
 
     def close(self) -> None:
         """Stop listening and disconnect. May be called again."""

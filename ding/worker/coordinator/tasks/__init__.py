@@ -3,5 +3,6 @@
 * ``records``: what is known of a task.
 * ``journal``: what survives a killed coordinator.
 * ``ledger``: which task is where; shared by threads, written to the journal.
+* ``attendance``: a thread per task that talks to its worker.
 * ``session``: what is said between the coordinator and one worker while that works on a task.
 """

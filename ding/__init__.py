@@ -1,7 +1,18 @@
 """DI-engine's worker library, re-implemented so that data stays in columns from the environment to the loss."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ding.bonus import Agent
+
 __TITLE__ = "ding"
 __VERSION__ = "0.1.0"
 __DESCRIPTION__ = "Reinforcement-learning workers, policies and pipelines with a column-based data plane"
 __AUTHOR__ = "The ding founders"
 __version__ = "0.1.0"
+
+
+def load(exp_dir: str, **kwargs: Any) -> "Agent":
+    """Return the trained agent of an experiment folder; see :func:`ding.bonus.load` for the arguments."""
+    return importlib.import_module("ding.bonus").load(exp_dir, **kwargs)

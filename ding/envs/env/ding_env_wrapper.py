@@ -201,7 +201,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         """
         if not self._in_episode:
             raise RuntimeError("step() before reset()")
-        obs, reward, terminated, truncated, info = self._env.step(self._env_action(action))
+        obs, reward, terminated, truncated, info = self._env.step(self.env_action(action))
         obs = cast_obs(obs, self._observation_space)
         if truncated and not terminated:
             info["TimeLimit.truncated"] = True
@@ -210,7 +210,12 @@ class DingEnvWrapper(Configurable, BaseEnv):
             reward = np.maximum(reward, np.float32(REWARD_FLOOR))
         return BaseEnvTimestep(obs, reward, bool(terminated or truncated), info)
 
-    def _env_action(self, action: object) -> Any:
+    def env_action(self, action: object) -> Any:
+        """An action of a policy in the form that the env inside takes, scaled to its bounds with ``act_scale``.
+
+        Raises:
+            TypeError: see :meth:`step`.
+        """
         action = to_env_action(action, self._action_space)
         return scale_action(action, self._action_space) if self.act_scale else action
 
@@ -232,7 +237,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
             return FastStep(step, sums_return)
 
         def converted(action: object) -> RawStep:
-            obs, reward, terminated, truncated, info = step(self._env_action(action))
+            obs, reward, terminated, truncated, info = step(self.env_action(action))
             if self.rew_clip:
                 reward = np.maximum(reward, REWARD_FLOOR)
             return cast_obs(obs, space), reward, terminated, truncated, info

@@ -6,6 +6,7 @@ from ding.envs.env_wrappers.env_wrappers import EpisodicLifeWrapper as EpisodicL
 from ding.envs.env_wrappers.env_wrappers import EvalEpisodeReturnWrapper as EvalEpisodeReturnWrapper
 from ding.envs.env_wrappers.env_wrappers import FireResetWrapper as FireResetWrapper
 from ding.envs.env_wrappers.env_wrappers import FlatObsWrapper as FlatObsWrapper
+from ding.envs.env_wrappers.env_wrappers import FlattenObsWrapper as FlattenObsWrapper
 from ding.envs.env_wrappers.env_wrappers import FrameStackWrapper as FrameStackWrapper
 from ding.envs.env_wrappers.env_wrappers import GymHybridDictActionWrapper as GymHybridDictActionWrapper
 from ding.envs.env_wrappers.env_wrappers import GymToGymnasiumWrapper as GymToGymnasiumWrapper

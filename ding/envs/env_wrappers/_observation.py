@@ -131,6 +131,22 @@ class TransposeWrapper(ObsTransposeWrapper):
     """The same as :class:`ObsTransposeWrapper`, under its older name."""
 
 
+@ENV_WRAPPER_REGISTRY.register("flatten_obs")
+class FlattenObsWrapper(ObsWrapper):
+    """Any observation as one float32 vector ``[n]``; discrete parts are one-hot."""
+
+    def __init__(self, env: AnyEnv) -> None:
+        super().__init__(env)
+        flat = gymnasium.spaces.flatten_space(env.observation_space)
+        if not isinstance(flat, gymnasium.spaces.Box):
+            raise TypeError(f"an observation of {env.observation_space} has no fixed length, so it cannot be flattened")
+        self.observation_space = gymnasium.spaces.Box(flat.low, flat.high, flat.shape, np.float32)
+
+    def observation(self, observation: object) -> np.ndarray:
+        """Flatten."""
+        return np.asarray(gymnasium.spaces.flatten(self.env.observation_space, observation), dtype=np.float32)
+
+
 @ENV_WRAPPER_REGISTRY.register("ram")
 class RamWrapper(ObsWrapper):
     """Turn the 128 bytes of an Atari machine into a float32 ``[128, 1, 1]``."""

@@ -17,6 +17,7 @@ from ding.envs.env_wrappers._norm import RunningMeanStd as RunningMeanStd
 from ding.envs.env_wrappers._norm import StaticObsNormWrapper as StaticObsNormWrapper
 from ding.envs.env_wrappers._observation import AllinObsWrapper as AllinObsWrapper
 from ding.envs.env_wrappers._observation import FlatObsWrapper as FlatObsWrapper
+from ding.envs.env_wrappers._observation import FlattenObsWrapper as FlattenObsWrapper
 from ding.envs.env_wrappers._observation import FrameStackWrapper as FrameStackWrapper
 from ding.envs.env_wrappers._observation import ObsPlusPrevActRewWrapper as ObsPlusPrevActRewWrapper
 from ding.envs.env_wrappers._observation import ObsTransposeWrapper as ObsTransposeWrapper

@@ -1,0 +1,15 @@
+from ding.bonus.agent import Agent as Agent
+from ding.bonus.common import AgentConfigError as AgentConfigError
+from ding.bonus.common import AgentError as AgentError
+from ding.bonus.common import CheckpointError as CheckpointError
+from ding.bonus.common import EvalReturn as EvalReturn
+from ding.bonus.common import ExperimentNotFoundError as ExperimentNotFoundError
+from ding.bonus.common import TrainingReturn as TrainingReturn
+from ding.bonus.dqn import DQNAgent as DQNAgent
+from ding.bonus.experiment import load as load
+from ding.bonus.support import algo_supported as algo_supported
+from ding.bonus.support import env_supported as env_supported
+from ding.bonus.support import is_supported as is_supported
+from ding.bonus.support import supported_algo as supported_algo
+from ding.bonus.support import supported_algo_list as supported_algo_list
+from ding.bonus.support import supported_env as supported_env

@@ -1,0 +1,93 @@
+"""Defaults of an agent that fit the spaces of its env."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ding.bonus.common import AgentConfigError
+from ding.envs import BaseEnv
+
+VECTOR_SIZES = [128, 128, 64]
+IMAGE_SIZES = [32, 64, 64, 128]
+DEFAULT_WRAPPERS = [{"type": "eval_episode_return"}]
+KINDS = ("discrete", "continuous", "hybrid")
+
+
+def wrappers_for(space: "spaces.Space[Any]") -> list[dict[str, Any]]:
+    """Wrappers that turn observations of this space into what networks take: vectors, images, or dicts of them."""
+    if isinstance(space, spaces.Box) and len(space.shape) == 3:
+        transpose = [{"type": "obs_transpose"}] if _channels_last(space.shape) else []
+        return transpose + ([{"type": "scaled_float_frame"}] if space.dtype == np.uint8 else [])
+    return [] if _is_input(space) else [{"type": "flatten_obs"}]
+
+
+def model_for(env: BaseEnv, kinds: tuple[str, ...], algorithm: str) -> dict[str, Any]:
+    """Return section ``policy.model`` for the spaces of an env, whose observations are vectors, images or dicts.
+
+    Raises:
+        AgentConfigError: the algorithm does not work with the action space.
+    """
+    obs, action = env.observation_space, env.action_space
+    kind, action_shape = action_shape_of(action)
+    if kind not in kinds:
+        raise AgentConfigError(
+            f"{algorithm} needs a {' or '.join(kinds)} action space, but that of the env is {action}"
+        )
+    model: dict[str, Any] = {"obs_shape": obs_shape_of(obs), "action_shape": action_shape}
+    if isinstance(obs, spaces.Box):
+        model["encoder_hidden_size_list"] = list(IMAGE_SIZES if len(obs.shape) == 3 else VECTOR_SIZES)
+    return model
+
+
+def obs_shape_of(space: "spaces.Space[Any]") -> Any:
+    """Return the shape of observations: an int, a list, or a dict of them."""
+    if isinstance(space, spaces.Dict):
+        return {name: obs_shape_of(part) for name, part in space.spaces.items()}
+    shape = list(space.shape or ())
+    return shape[0] if len(shape) == 1 else shape
+
+
+def action_shape_of(space: "spaces.Space[Any]") -> tuple[str, Any]:
+    """Return the kind of an action space (one of :data:`KINDS`, or ``other``), and its shape as models take it."""
+    if isinstance(space, spaces.Discrete):
+        if space.start != 0:
+            raise AgentConfigError(f"actions must count from 0, but the action space of the env is {space}")
+        return "discrete", int(space.n)
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return "discrete", [int(n) for n in space.nvec]
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return "continuous", int(space.shape[0])
+    if isinstance(space, spaces.Dict) and set(space.spaces) == {"action_type", "action_args"}:
+        return "hybrid", get_hybrid_shape(space)
+    return "other", None
+
+
+def get_hybrid_shape(action_space: "spaces.Dict | spaces.Tuple") -> dict[str, Any]:
+    """Return ``{'action_type_shape', 'action_args_shape'}`` of an action with a type and arguments."""
+    parts = list(action_space.spaces.values() if isinstance(action_space, spaces.Dict) else action_space.spaces)
+    if isinstance(action_space, spaces.Dict):
+        parts = [action_space.spaces["action_type"], action_space.spaces["action_args"]]
+    return {
+        "action_type_shape": action_shape_of(parts[0])[1],
+        "action_args_shape": sum(int(part.shape[0] or 1) if part.shape else 1 for part in parts[1:]),
+    }
+
+
+def stop_value_of(env: BaseEnv) -> Mapping[str, float]:
+    """Return ``{'stop_value'}``, the mean return at which gymnasium counts the env as solved, where it names one."""
+    threshold = getattr(getattr(env, "spec", None), "reward_threshold", None)
+    return {} if threshold is None else {"stop_value": float(threshold)}
+
+
+def _is_input(space: "spaces.Space[Any]") -> bool:
+    if isinstance(space, spaces.Dict):
+        return all(isinstance(part, spaces.Box) and _is_input(part) for part in space.spaces.values())
+    if not isinstance(space, spaces.Box):
+        return False
+    return len(space.shape) == 1 or (len(space.shape) == 3 and not _channels_last(space.shape))
+
+
+def _channels_last(shape: tuple[int, ...]) -> bool:
+    return shape[2] in (1, 3, 4) and shape[0] > shape[2]

@@ -1,0 +1,208 @@
+"""The training of an agent: middleware of ``ding.framework`` over its policy, and what is seen of it."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from easydict import EasyDict
+
+from ding.config import save_config
+from ding.config.experiment_dir import create_experiment_dir
+from ding.config.source import save_leniently
+from ding.data import DequeBuffer
+from ding.data.roles import EnvManager, Writer
+from ding.entry.view.status import RunStatus, write_result
+from ding.entry.view.views import RunView, console_lines, make_view
+from ding.framework import OnlineRLContext, Task
+from ding.framework.middleware import (
+    CkptSaver,
+    EpisodeCollector,
+    OffPolicyLearner,
+    StepCollector,
+    data_pusher,
+    eps_greedy_handler,
+    interaction_evaluator,
+    nstep_reward_enhancer,
+    termination_checker,
+)
+from ding.policy import Policy
+from ding.utils._tb_writer import LazyWriter
+from ding.utils.file_helper import save_file
+
+_SHOW_EVERY_S = 0.25
+_HIDDEN = ("priority",)
+
+Middleware = Callable[[Any], Any]
+
+
+class Trained(Protocol):
+    """What is trained: an :class:`~ding.bonus.agent.Agent`, as far as the training sees it."""
+
+    cfg: EasyDict
+    policy: Policy
+    buffer_: DequeBuffer
+    exp_name: str
+    env_step: int
+    train_iter: int
+
+
+class Trainer:
+    """One or several runs of an agent in one experiment folder.
+
+    Args:
+        agent: what is trained.
+        n_iter_log_show: train iterations between two points of the curves of training.
+        n_iter_save_ckpt: train iterations between two numbered checkpoints.
+        wandb_sweep: see :func:`ding.framework.middleware.wandb_online_logger`.
+    """
+
+    def __init__(self, agent: Trained, n_iter_log_show: int, n_iter_save_ckpt: int, wandb_sweep: bool) -> None:
+        self._agent = agent
+        self._log_freq = n_iter_log_show
+        self._save_freq = n_iter_save_ckpt
+        self._wandb_sweep = wandb_sweep
+
+    def run(self, step: int, collector_env: EnvManager, evaluator_env: EnvManager) -> str:
+        """Train for ``step`` env steps; returns the page of the run at Weights & Biases, empty without it."""
+        agent = self._agent
+        self._open_folder()
+        limit = agent.env_step + step
+        ctx = OnlineRLContext(env_step=agent.env_step, train_iter=agent.train_iter)
+        writer = LazyWriter(str(Path(agent.exp_name) / "log" / "serial"))
+        with console_lines(), Task().start(ctx=ctx) as task:
+            monitor = Monitor(agent, limit, make_view(), writer, self._log_freq)
+            task.use(interaction_evaluator(agent.cfg, agent.policy.eval_mode, evaluator_env))
+            task.use(CkptSaver(agent.policy, agent.exp_name, train_freq=self._save_freq, save_finish=False))
+            for middleware in learning_steps(agent, collector_env):
+                task.use(middleware)
+            task.use(termination_checker(max_env_step=limit - 1))
+            task.use(monitor)
+            with monitor.shown():
+                task.run()
+            agent.env_step, agent.train_iter = task.ctx.env_step, task.ctx.train_iter
+            save_file(str(Path(agent.exp_name) / "ckpt" / "final.pth.tar"), agent.policy.learn_mode.state_dict())
+            return str(getattr(task.ctx, "wandb_url", ""))
+
+    def _open_folder(self) -> None:
+        """Make the experiment folder at the first training, and write the config into it."""
+        agent = self._agent
+        if agent.env_step or agent.train_iter:
+            return
+        agent.exp_name = agent.cfg.exp_name = create_experiment_dir(agent.cfg.exp_name, renew_dir=True)
+        path = Path(agent.exp_name) / "total_config.py"
+        save_leniently(lambda strict: save_config(agent.cfg, path, save_formatted=True, strict=strict), path)
+
+
+def learning_steps(agent: Trained, env: EnvManager) -> Iterator[Middleware]:
+    """Yield the middleware from the envs to the update of the networks, as the config of the policy asks for them."""
+    cfg, policy = agent.cfg, agent.policy
+    if "eps" in cfg.policy.other:
+        yield eps_greedy_handler(cfg)
+    if cfg.policy.collect.get("n_episode"):
+        yield EpisodeCollector(cfg, policy.collect_mode, env)
+    else:
+        yield StepCollector(cfg, policy.collect_mode, env, random_collect_size=cfg.policy.get("random_collect_size", 0))
+    if cfg.policy.get("nstep", 1) > 1:
+        yield nstep_reward_enhancer(cfg)
+    yield data_pusher(cfg, agent.buffer_)
+    yield OffPolicyLearner(cfg, policy.learn_mode, agent.buffer_)
+
+
+class Monitor:
+    """A middleware that shows how the run does, and draws its curves under the tags of a serial run.
+
+    Args:
+        agent: what is trained.
+        max_env_step: the limit.
+        view: shows the run.
+        writer: draws curves; closed at the end.
+        log_freq: train iterations between two points of the curves of training.
+    """
+
+    def __init__(self, agent: Trained, max_env_step: int, view: RunView, writer: Writer, log_freq: int) -> None:
+        self._agent = agent
+        self._view = view
+        self._writer = writer
+        self._log_freq = log_freq
+        self._began_s = time.monotonic()
+        self._next_show_s = 0.0
+        self._last_drawn_iter = agent.train_iter
+        self._last_eval_iter: int | None = None
+        stop_value = float(agent.cfg.env.stop_value)
+        self._figures: dict[str, Any] = {"max_env_step": max_env_step, "stop_value": stop_value}
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        evaluated = ctx.eval_value > -np.inf and ctx.last_eval_iter != self._last_eval_iter
+        if evaluated:
+            self._note_evaluation(ctx)
+        output = _last_of(ctx.train_output)
+        if output and ctx.train_iter - self._last_drawn_iter >= self._log_freq:
+            self._last_drawn_iter = ctx.train_iter
+            for key, value in output.items():
+                if key not in _HIDDEN and isinstance(value, (int, float)):
+                    self._writer.add_scalar(f"learner_iter/{key}_avg", value, ctx.train_iter)
+                    self._writer.add_scalar(f"learner_step/{key}_avg", value, ctx.env_step)
+        self._figures |= {"env_step": ctx.env_step, "train_iter": ctx.train_iter}
+        if evaluated or time.monotonic() >= self._next_show_s:
+            self._view.update(self.status())
+            self._next_show_s = time.monotonic() + _SHOW_EVERY_S
+
+    def _note_evaluation(self, ctx: OnlineRLContext) -> None:
+        self._last_eval_iter = ctx.last_eval_iter
+        value, best = float(ctx.eval_value), self._figures.get("best_return")
+        self._figures |= {
+            "evaluations": self._figures.get("evaluations", 0) + 1,
+            "returns": tuple(float(one) for one in ctx.eval_output.get("episode_return", ())),
+            "last_return": value,
+            "best_return": value if best is None else max(best, value),
+            "solved": value >= self._figures["stop_value"] and ctx.last_eval_iter > 0,
+        }
+        self._writer.add_scalar("evaluator_step/reward_mean", value, ctx.env_step)
+        self._writer.add_scalar("evaluator_iter/reward_mean", value, ctx.last_eval_iter)
+
+    def status(self) -> RunStatus:
+        """Return a snapshot of the run."""
+        buffer = self._agent.buffer_
+        return RunStatus(
+            exp_name=self._agent.exp_name,
+            elapsed_s=time.monotonic() - self._began_s,
+            buffer_rows=buffer.count(),
+            buffer_size=buffer.size,
+            **self._figures,
+        )
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """While the run lasts: the view is open; at the end ``result.json`` is written and the curves are closed."""
+        self._view.start(self.status())
+        sentence, ok = "ended by an error", False
+        try:
+            yield
+            status = self.status()
+            write_result(
+                status.exp_name,
+                {
+                    "stop": status.solved,
+                    "env_step": status.env_step,
+                    "train_iter": status.train_iter,
+                    "eval_value": status.last_return,
+                    "eval_value_raw": list(status.returns),
+                },
+            )
+            sentence, ok = status.describe_end(), True
+        except KeyboardInterrupt:
+            sentence = "interrupted"
+            raise
+        finally:
+            self._writer.close()
+            self._view.finish(sentence, ok)
+
+
+def _last_of(output: Any) -> Mapping[str, Any] | None:
+    """What the policy returned for the last update of an iteration."""
+    while isinstance(output, list):
+        output = output[-1] if output else None
+    return output if isinstance(output, Mapping) else None

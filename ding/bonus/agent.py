@@ -1,0 +1,396 @@
+"""``Agent``: an algorithm, an env and an experiment folder in one object.
+
+experiment folder   ``<exp_name>/``: config, ``ckpt/``, ``log/``, ``result.json``; made by the first :meth:`Agent.train`
+env step            one step of one collector env
+train iter          one optimisation step
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from easydict import EasyDict
+
+from ding.bonus._env_pattern import AnyEnv, EnvPattern
+from ding.bonus._fit import DEFAULT_WRAPPERS, model_for, stop_value_of, wrappers_for
+from ding.bonus._observations import batch_of
+from ding.bonus._training import Trainer
+from ding.bonus._video import join_videos
+from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
+from ding.bonus.config import get_instance_config, successor_of
+from ding.config import compile_config
+from ding.data import DequeBuffer, TransitionBatch
+from ding.data.buffer.middleware import PriorityExperienceReplay
+from ding.data.roles import EnvManager, StateDict
+from ding.envs import BaseEnv, setup_ding_env_manager
+from ding.framework import OnlineRLContext, Task
+from ding.framework.middleware import StepCollector
+from ding.framework.middleware.functional.evaluator import play_episodes
+from ding.policy import Policy, create_policy, get_policy_cls
+from ding.utils import deep_merge_dicts, set_pkg_seed
+from ding.utils.data import offline_data_save_type
+from ding.utils.file_helper import read_file
+
+# Names of checkpoints, the best first: of agents and task runs, of serial runs, of parallel runs.
+CHECKPOINTS = ("eval.pth.tar", "ckpt_best.pth.tar", "ckpt_final.pth.tar", "final.pth.tar")
+
+
+class Agent:
+    """Trains, evaluates and shows a policy on any gymnasium env.
+
+    What the config does not say fits the spaces of the env; for some envs there are configs with good numbers
+    (:func:`ding.bonus.config.get_instance_config`). No folder is made before :meth:`train`, so that a second agent of
+    the same ``exp_name`` finds the checkpoints of the first.
+
+    Args:
+        env_id: id of a registered gymnasium env.
+        env: instead of an id, an env (gymnasium or :class:`~ding.envs.BaseEnv`), or a callable that makes one.
+        seed: of python, numpy, torch and the envs.
+        exp_name: experiment folder; by default ``<env>-<algorithm>``.
+        model: the network; by default that of the policy.
+        cfg: main config, over the defaults; misspelt keys are reported.
+        policy_state_dict: state of a trained policy, or the path of a checkpoint.
+
+    Attributes:
+        cfg: the compiled config.
+        env: an env of this kind, for its spaces.
+        policy: the policy with its learn, collect and eval modes.
+        buffer_: the replay buffer.
+        env_step, train_iter: counts over all calls of :meth:`train`.
+
+    Raises:
+        AgentConfigError: neither an id nor an env; ``env_id`` contradicts ``cfg``; spaces that do not fit the
+            algorithm.
+        ConfigError: ``cfg`` is wrong.
+        CheckpointError: ``policy_state_dict`` is that of another algorithm or network.
+    """
+
+    #: Name of the algorithm, and the registered ``type`` of its policy; without one, ``cfg.policy.type`` names it.
+    algorithm: ClassVar[str] = "Agent"
+    policy_type: ClassVar[str | None] = None
+    #: Kinds of action spaces that the algorithm works with.
+    action_kinds: ClassVar[tuple[str, ...]] = ("discrete", "continuous", "hybrid")
+    #: Ids of the envs for which there is a config.
+    supported_env_list: ClassVar[Sequence[str]] = ()
+
+    def __init__(
+        self,
+        env_id: str | None = None,
+        env: AnyEnv | None = None,
+        seed: int = 0,
+        exp_name: str | None = None,
+        model: torch.nn.Module | None = None,
+        cfg: Mapping[str, Any] | None = None,
+        policy_state_dict: StateDict | str | None = None,
+    ) -> None:
+        own = EasyDict(deepcopy(dict(cfg or {})))
+        pattern, base = self._pattern_and_base(env_id, env, own)
+        user = EasyDict(deep_merge_dicts(base, own))
+        if exp_name is not None:
+            user.exp_name = exp_name
+        policy_type = self.policy_type or user.get("policy", {}).get("type", "").removesuffix("_command")
+        if not policy_type:
+            raise AgentConfigError("cfg.policy.type is missing: it names the policy of an Agent, such as 'dqn'")
+        self.seed = seed
+        self.cfg, self._pattern = self._compiled(user, pattern, policy_type)
+        self.env: BaseEnv = self._pattern.clone("evaluator")
+        self.exp_name: str = self.cfg.exp_name
+        set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
+        self.policy: Policy = create_policy(self.cfg.policy, model=model, enable_field=["learn", "collect", "eval"])
+        self.buffer_ = self._new_buffer()
+        self.env_step = 0
+        self.train_iter = 0
+        if policy_state_dict is not None:
+            self.load(policy_state_dict)
+
+    # How it is set up.
+
+    def _pattern_and_base(
+        self, env_id: str | None, env: AnyEnv | None, cfg: EasyDict
+    ) -> tuple[EnvPattern, Mapping[str, Any]]:
+        """The pattern of the envs, and the config to begin with."""
+        section = cfg.setdefault("env", EasyDict())
+        named = section.get("env_id")
+        if env_id is not None and named is not None and env_id != named:
+            raise AgentConfigError(f"env_id is {env_id!r}, but cfg.env.env_id is {named!r}")
+        env_id = env_id or named
+        if env is not None:
+            pattern = EnvPattern(env, section)
+            section.env_id = pattern.env_id
+        elif env_id is None:
+            raise AgentConfigError("an agent needs env_id, env, or cfg.env.env_id")
+        else:
+            section.env_id, kwargs = successor_of(env_id)
+            section.env_kwargs = EasyDict({**kwargs, **section.get("env_kwargs", {})})
+            pattern = EnvPattern(section.env_id, section)
+        section.setdefault("type", "gymnasium")
+        cfg.setdefault("exp_name", f"{(env_id or pattern.env_id or 'env').replace('/', '-')}-{self.algorithm}")
+        try:
+            base = get_instance_config(env_id or "", self.algorithm) if env is None else {}
+        except KeyError:
+            base = {}
+        return pattern, base
+
+    def _compiled(self, user: EasyDict, pattern: EnvPattern, policy_type: str) -> tuple[EasyDict, EnvPattern]:
+        """The whole config, and the pattern of the envs under it."""
+        env = pattern.with_cfg(user.env).clone("evaluator")
+        try:
+            wrappers = [] if "env_wrapper" in user.env else wrappers_for(env.observation_space)
+            if wrappers:
+                user.env.env_wrapper = [*wrappers, *DEFAULT_WRAPPERS]
+                env.close()
+                env = pattern.with_cfg(user.env).clone("evaluator")
+            fitted = {
+                "env": {"collector_env_num": 8, "evaluator_env_num": 5, "n_evaluator_episode": 5, **stop_value_of(env)},
+                "policy": {"model": model_for(env, self.action_kinds, self.algorithm)},
+            }
+        finally:
+            env.close()
+        main = deep_merge_dicts(fitted, user)
+        main["policy"].pop("type", None)
+        create = {
+            "env": {"type": user.env.type, "import_names": user.env.get("import_names", ["ding.envs"])},
+            "env_manager": {"type": "base"},
+            "policy": {"type": policy_type},
+        }
+        compiled = compile_config(main, seed=self.seed, auto=True, create_cfg=create, save_cfg=False)
+        return compiled, pattern.with_cfg(compiled.env)
+
+    def _new_buffer(self) -> DequeBuffer:
+        policy = self.cfg.policy
+        buffer = DequeBuffer(int(policy.other.replay_buffer.get("replay_buffer_size", 10000)))
+        if policy.get("priority", False):
+            buffer.use(PriorityExperienceReplay(buffer, IS_weight=bool(policy.get("priority_IS_weight", False))))
+        return buffer
+
+    def make_envs(self, caller: str, env_num: int | None, context: str | None, debug: bool) -> EnvManager:
+        """Return a manager of ``env_num`` envs: processes of their own with ``context``, or for envs that show images.
+
+        Args:
+            caller: ``collector`` or ``evaluator``.
+            env_num: ``None``: that of the config.
+            context: start method of the processes.
+            debug: run the envs in this process.
+        """
+        count = env_num or self.cfg.env[f"{caller}_env_num"]
+        heavy = len(getattr(self.env.observation_space, "shape", None) or ()) == 3
+        pattern: Any = self._pattern
+        return setup_ding_env_manager(pattern, count, context, debug or not (context or heavy), caller)
+
+    # What it does.
+
+    def train(
+        self,
+        step: int = int(1e7),
+        collector_env_num: int | None = None,
+        evaluator_env_num: int | None = None,
+        n_iter_log_show: int = 500,
+        n_iter_save_ckpt: int = 1000,
+        context: str | None = None,
+        debug: bool = False,
+        wandb_sweep: bool = False,
+    ) -> TrainingReturn:
+        """Train until the mean evaluation return reaches ``env.stop_value``, or for ``step`` env steps.
+
+        A second call goes on, with the next ``step`` env steps. The folder has the files of a serial run:
+        ``total_config.py``, ``ckpt/eval.pth.tar`` (the best), ``ckpt/final.pth.tar``, ``log/serial`` with the curves
+        (``ding plot``), ``result.json``.
+
+        Args:
+            step: env steps.
+            collector_env_num, evaluator_env_num: numbers of envs; those of the config when not given.
+            n_iter_log_show: train iterations between two points of the curves of training.
+            n_iter_save_ckpt: train iterations between two checkpoints ``iteration_*``.
+            context: start method of processes for the envs; see :meth:`make_envs`.
+            debug: run the envs in this process.
+            wandb_sweep: whether the run is part of a sweep of Weights & Biases.
+        """
+        trainer = Trainer(self, n_iter_log_show, n_iter_save_ckpt, wandb_sweep)
+        collector_env = self.make_envs("collector", collector_env_num, context, debug)
+        evaluator_env = self.make_envs("evaluator", evaluator_env_num, context, debug)
+        try:
+            return TrainingReturn(wandb_url=trainer.run(step, collector_env, evaluator_env))
+        finally:
+            collector_env.close()
+            evaluator_env.close()
+
+    def deploy(
+        self,
+        enable_save_replay: bool = False,
+        concatenate_all_replay: bool = False,
+        replay_save_path: str | None = None,
+        seed: int | Sequence[int] | None = None,
+        debug: bool = False,
+    ) -> EvalReturn:
+        """Play one episode per seed without exploration.
+
+        Args:
+            enable_save_replay: save a video of each episode.
+            concatenate_all_replay: join the videos to one, ``deploy.mp4``, too.
+            replay_save_path: folder for the videos; by default ``<exp_name>/videos``.
+            seed: one or several; that of the agent when not given.
+            debug: accepted for compatibility.
+
+        Raises:
+            MissingExtraError: what writes videos is not installed.
+        """
+        seeds = [self.seed] if seed is None else [int(one) for one in np.atleast_1d(seed)]
+        env: Any = self.make_envs("evaluator", len(seeds), None, debug=True)
+        folder = Path(replay_save_path or Path(self.exp_name) / "videos")
+        try:
+            env.seed(seeds, dynamic_seed=False)
+            if enable_save_replay:
+                folders = [folder / f"seed{one}" for one in seeds] if len(seeds) > 1 else [folder]
+                for one in folders:
+                    one.mkdir(parents=True, exist_ok=True)
+                env.enable_save_replay([str(one) for one in folders])
+            result = self._play(env, len(seeds))
+        finally:
+            env.close()
+        if enable_save_replay and concatenate_all_replay:
+            join_videos(folder)
+        return result
+
+    def batch_evaluate(
+        self, env_num: int = 4, n_evaluator_episode: int = 4, context: str | None = None, debug: bool = False
+    ) -> EvalReturn:
+        """Play episodes in ``env_num`` envs without exploration.
+
+        Raises:
+            AssertionError: fewer episodes than envs.
+        """
+        env = self.make_envs("evaluator", env_num, context, debug)
+        try:
+            env.seed(self.seed, dynamic_seed=False)
+            return self._play(env, n_evaluator_episode)
+        finally:
+            env.close()
+
+    def _play(self, env: EnvManager, num_episodes: int) -> EvalReturn:
+        monitor, _ = play_episodes(env, self.policy.eval_mode, num_episodes, False, {})
+        returns = monitor.get_episode_return()
+        return EvalReturn(np.float32(np.mean(returns)), np.float32(np.std(returns)))
+
+    def collect_data(
+        self,
+        env_num: int = 8,
+        save_data_path: str | None = None,
+        n_sample: int | None = None,
+        n_episode: int | None = None,
+        context: str | None = None,
+        debug: bool = False,
+        data_type: str = "hdf5",
+    ) -> None:
+        """Collect transitions without exploration, and save them for offline training.
+
+        Args:
+            env_num: number of envs.
+            save_data_path: by default ``<exp_name>/demo_data``; the file of ``hdf5`` is ``<path>_demos.hdf5``.
+            n_sample: number of transitions; by default ``policy.collect.n_sample``.
+            n_episode: not supported.
+            context, debug: see :meth:`make_envs`.
+            data_type: ``hdf5`` (extra ``hdf5``) or ``naive``.
+
+        Raises:
+            NotImplementedError: ``n_episode`` is given.
+        """
+        if n_episode is not None:
+            raise NotImplementedError("collect_data takes n_sample; whole episodes cannot be collected")
+        cfg = deepcopy(self.cfg)
+        cfg.policy.collect.n_sample = n_sample or cfg.policy.collect.n_sample
+        path = Path(save_data_path or Path(self.exp_name) / "demo_data")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        env = self.make_envs("collector", env_num, context, debug)
+        try:
+            with Task().start(ctx=OnlineRLContext(collect_kwargs=self._greedy())) as task:
+                StepCollector(cfg, self.policy.collect_mode, env)(task.ctx)
+                data: TransitionBatch | list[Any] = task.ctx.trajectories
+        finally:
+            env.close()
+        offline_data_save_type(data, str(path), data_type)
+
+    def _greedy(self) -> dict[str, Any]:
+        return {"eps": 0.0} if "eps" in self.cfg.policy.other else {}
+
+    def predict(self, obs: Any) -> Any:
+        """Return what to do, without exploration.
+
+        Args:
+            obs: one observation, as the env gives it: an array, or a dict of arrays; or N of them on a new first axis.
+
+        Returns:
+            An action that ``env.step`` takes; for N observations an array, or a list, of N.
+
+        Raises:
+            AgentConfigError: the shape of ``obs`` is neither.
+        """
+        batch, is_single = batch_of(obs, self.env.observation_space)
+        outputs = self.policy.eval_mode.forward(batch)
+        self.policy.eval_mode.reset(None)
+        to_env = getattr(self.env, "env_action", lambda action: action)
+        actions = [to_env(outputs[number]["action"]) for number in range(len(batch))]
+        if is_single:
+            return actions[0]
+        return np.asarray(actions) if isinstance(actions[0], (int, float, np.ndarray)) else actions
+
+    # Checkpoints.
+
+    @property
+    def checkpoint_save_dir(self) -> str:
+        """Folder of the checkpoints."""
+        return str(Path(self.exp_name) / "ckpt")
+
+    @property
+    def best(self) -> "Agent":
+        """The agent itself, with the best checkpoint of its experiment folder loaded.
+
+        Raises:
+            ExperimentNotFoundError: there is none: the agent was not trained.
+            CheckpointError: it is that of another algorithm or network.
+        """
+        return self.load(best_checkpoint(self.exp_name))
+
+    def load(self, state: StateDict | str) -> "Agent":
+        """Load the state of a policy, or the checkpoint with this path; returns the agent itself.
+
+        Raises:
+            ExperimentNotFoundError: there is no such file.
+            CheckpointError: it is that of another algorithm or network, or broken.
+        """
+        name = "the state" if isinstance(state, Mapping) else str(state)
+        try:
+            found = state if isinstance(state, Mapping) else read_file(state)
+            # A checkpoint for acting holds the model only.
+            mode = self.policy.eval_mode if set(found) == {"model"} else self.policy.learn_mode
+            mode.load_state_dict(dict(found))
+        except FileNotFoundError as error:
+            raise ExperimentNotFoundError(f"there is no checkpoint {name}") from error
+        except Exception as error:  # whatever torch raises about a file or a state that does not fit
+            shown = " ".join(str(error).split())[:300]
+            raise CheckpointError(f"{name} is no checkpoint of {self.algorithm} for this network: {shown}") from error
+        return self
+
+    def __repr__(self) -> str:
+        policy = get_policy_cls(self.cfg.policy).__name__
+        return f"{type(self).__name__}({self.cfg.env.get('env_id')!r}, {policy}, exp_name={self.exp_name!r})"
+
+
+def best_checkpoint(exp_dir: str) -> str:
+    """Return the path of the best checkpoint of an experiment folder.
+
+    Raises:
+        ExperimentNotFoundError: there is no such folder, or no checkpoint in it.
+    """
+    folder = Path(exp_dir) / "ckpt"
+    if not folder.is_dir():
+        raise ExperimentNotFoundError(f"{exp_dir} has no checkpoints: there is no folder {folder}")
+    numbered = sorted(folder.glob("iteration_*.pth.tar"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in [*(folder / name for name in CHECKPOINTS), *numbered]:
+        if path.is_file():
+            return str(path)
+    raise ExperimentNotFoundError(
+        f"{folder} holds no checkpoint, only {sorted(path.name for path in folder.iterdir())}"
+    )

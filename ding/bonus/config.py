@@ -1,0 +1,65 @@
+"""Configs and envs by id."""
+
+import importlib
+from copy import deepcopy
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.bonus._fit import get_hybrid_shape
+from ding.bonus.common import AgentConfigError
+from ding.envs.gym_env import env
+from ding.utils import did_you_mean
+
+__all__ = ["get_hybrid_shape", "get_instance_config", "get_instance_env", "successor_of"]
+
+# What gymnasium replaced: old id -> new id and arguments. The tasks are the same, the returns nearly.
+_SUCCESSORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "CartPole-v0": ("CartPole-v1", {"max_episode_steps": 200}),
+    "LunarLander-v2": ("LunarLander-v3", {}),
+    "LunarLanderContinuous-v2": ("LunarLander-v3", {"continuous": True}),
+    **{f"{name}-v3": (f"{name}-v5", {}) for name in ("Hopper", "HalfCheetah", "Walker2d", "Ant", "Humanoid")},
+}
+
+
+def successor_of(env_id: str) -> tuple[str, dict[str, Any]]:
+    """Return the id under which gymnasium has an env today, and the arguments of its construction."""
+    return _SUCCESSORS.get(env_id, (env_id, {}))
+
+
+def example_configs(algorithm: str) -> dict[str, EasyDict]:
+    """Return the configs of an algorithm by env id; none for an algorithm without examples."""
+    try:
+        return importlib.import_module(f"ding.config.example.{algorithm}").supported_env_cfg
+    except ModuleNotFoundError as error:
+        if error.name != f"ding.config.example.{algorithm}":
+            raise
+        return {}
+
+
+def get_instance_config(env_id: str, algorithm: str) -> EasyDict:
+    """Return what an algorithm sets for an env over its defaults; a copy.
+
+    Raises:
+        KeyError: there is no config for this env; agents then use defaults that fit its spaces.
+    """
+    configs = example_configs(algorithm)
+    new_id, _ = successor_of(env_id)
+    found = configs.get(env_id, configs.get(new_id))
+    if found is None:
+        raise KeyError(f"{algorithm} has no config for {env_id!r}.{did_you_mean(env_id, configs)}")
+    return deepcopy(found)
+
+
+def get_instance_env(env_id: str) -> Any:
+    """Return the env of this id, as an agent would make it.
+
+    Raises:
+        AgentConfigError: no such env is registered.
+    """
+    new_id, kwargs = successor_of(env_id)
+    atari = "NoFrameskip" in new_id
+    try:
+        return env({"env_id": new_id, "env_wrapper": "atari_default" if atari else "default"}, **kwargs)
+    except ValueError as error:
+        raise AgentConfigError(str(error)) from error

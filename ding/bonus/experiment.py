@@ -1,0 +1,131 @@
+"""``ding.load``: a trained agent from the folder of an experiment."""
+
+import ast
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.bonus._env_pattern import AnyEnv
+from ding.bonus.agent import Agent, best_checkpoint
+from ding.bonus.common import AgentConfigError, ExperimentNotFoundError
+from ding.bonus.support import supported_algo
+from ding.config import read_config
+from ding.utils import nearest
+
+CONFIGS = ("total_config.py", "policy_config.py", "eval_config.py")
+
+
+def load(
+    exp_dir: str,
+    env: AnyEnv | None = None,
+    checkpoint: str | None = None,
+    seed: int = 0,
+    trust_config: bool = False,
+) -> Agent:
+    """Return the trained agent of a serial, task or parallel run, or of an agent's.
+
+    Its config is read as data: none of its code is run, so that a folder from others can be looked at.
+
+    Args:
+        exp_dir: the experiment folder.
+        env: another env, or that of a run whose config does not say how to make it.
+        checkpoint: path of a file, or its name in ``ckpt/``; by default the best.
+        seed: of the agent.
+        trust_config: execute the config, and import what it names: for configs with objects or own env classes.
+
+    Raises:
+        ExperimentNotFoundError: there is no such folder, or no config or checkpoint in it.
+        AgentConfigError: the config holds code, or names no policy; or the env does not fit.
+        CheckpointError: the checkpoint is that of another algorithm or network.
+    """
+    folder = Path(exp_dir)
+    if not folder.is_dir():
+        near = nearest(folder.name, [one.name for one in folder.parent.glob("*") if one.is_dir()])
+        hint = "" if near is None else f"; did you mean {str(folder.parent / near)!r}?"
+        raise ExperimentNotFoundError(f"there is no experiment folder {exp_dir!r}{hint}")
+    path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
+    if path is None:
+        raise ExperimentNotFoundError(f"{exp_dir} is no experiment folder: none of {', '.join(CONFIGS)} is in it")
+    main = EasyDict(read_config(path)[0]) if trust_config else read_config_as_data(path)
+    policy_type = str(main.get("policy", {}).get("type", "")).removesuffix("_command")
+    if not policy_type:
+        raise AgentConfigError(f"{path} names no policy.type, so it cannot be known which algorithm this was")
+    by_type = {agent.policy_type: agent for agent in supported_algo.values()}
+    # The env decides which config is at hand, so that of the run goes over all of it.
+    agent = by_type.get(policy_type, Agent)(env=env, seed=seed, exp_name=str(exp_dir), cfg=_for_agent(main, env))
+    if checkpoint is None:
+        return agent.load(best_checkpoint(str(exp_dir)))
+    inside = folder / "ckpt" / checkpoint
+    return agent.load(str(inside if inside.is_file() else checkpoint))
+
+
+def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> dict[str, Any]:
+    """The part of a compiled config that an agent reads: without the workers of the run."""
+    policy = dict(main["policy"])
+    for section, worker in (("learn", "learner"), ("collect", "collector"), ("other", "commander")):
+        policy[section] = {key: value for key, value in policy.get(section, {}).items() if key != worker}
+    eval_freq = policy.get("eval", {}).get("evaluator", {}).get("eval_freq")
+    policy["eval"] = {} if eval_freq is None else {"evaluator": {"eval_freq": eval_freq}}
+    size = policy["other"].pop("replay_buffer", {}).get("replay_buffer_size")
+    if size is not None:
+        policy["other"]["replay_buffer"] = {"replay_buffer_size": size}
+    policy.pop("cfg_type", None)
+    section = {key: value for key, value in main.get("env", {}).items() if key not in ("manager", "cfg_type")}
+    if env is not None:
+        section = {key: value for key, value in section.items() if key not in ("env_id", "env_kwargs", "type")}
+    return {"env": section, "policy": policy}
+
+
+def read_config_as_data(path: Path) -> EasyDict:
+    """Return ``main_config`` of a config file that ``save_config`` wrote, without running it.
+
+    Raises:
+        AgentConfigError: the file is something else, or a value is code.
+    """
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise AgentConfigError(f"{path} is no config file: {error}") from error
+    assigned = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    node = assigned.get("main_config")
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    if isinstance(node, ast.Name):
+        node = assigned.get(node.id)
+    if not isinstance(node, ast.Dict):
+        raise AgentConfigError(f"{path} has no main_config that can be read as data; with trust_config=True it is run")
+    config = EasyDict(_value_of(node, "main_config", path))
+    names = {name for section in (config.get("env", {}), config.get("policy", {})) for name in _import_names(section)}
+    foreign = sorted(name for name in names if name.partition(".")[0] != "ding")
+    if foreign:
+        raise AgentConfigError(f"{path} wants to import {', '.join(foreign)}; with trust_config=True that is done")
+    return config
+
+
+def _import_names(section: Mapping[str, Any]) -> list[str]:
+    return list(section.get("import_names") or [])
+
+
+def _value_of(node: ast.expr, where: str, path: Path) -> Any:
+    """The value of an expression: constants, containers of them, and ``float('inf')``."""
+    if isinstance(node, ast.Dict):
+        pairs = [(_value_of(key, where, path) if key else None, value) for key, value in zip(node.keys, node.values)]
+        return {key: _value_of(value, f"{where}.{key}", path) for key, value in pairs}
+    if isinstance(node, (ast.List, ast.Tuple)):
+        items = [_value_of(item, f"{where}[{number}]", path) for number, item in enumerate(node.elts)]
+        return items if isinstance(node, ast.List) else tuple(items)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
+        number = float(str(_value_of(node.args[0], where, path)))
+        if math.isinf(number) or math.isnan(number):
+            return number
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise AgentConfigError(f"{path}: {where} is code; with trust_config=True it is run") from error

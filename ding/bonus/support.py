@@ -1,0 +1,55 @@
+"""Which agents there are, and the envs for which they carry a config. They work on other envs, too."""
+
+from ding.bonus.agent import Agent
+from ding.bonus.dqn import DQNAgent
+from ding.utils import did_you_mean
+
+supported_algo: dict[str, type[Agent]] = {agent.algorithm: agent for agent in (DQNAgent,)}
+supported_algo_list = list(supported_algo)
+supported_env = sorted({env_id for agent in supported_algo.values() for env_id in agent.supported_env_list})
+
+
+def env_supported(algo: str | None = None) -> list[str]:
+    """Return the ids of the envs for which an algorithm (``None``: any) carries a config.
+
+    Raises:
+        ValueError: no such algorithm.
+    """
+    return list(supported_env) if algo is None else list(_agent(algo).supported_env_list)
+
+
+def algo_supported(env_id: str | None = None) -> list[str]:
+    """Return the names of the algorithms that carry a config for an env; ``None``: all.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if env_id is None:
+        return list(supported_algo_list)
+    found = [name for name, agent in supported_algo.items() if _carries(agent, env_id)]
+    if not found:
+        raise ValueError(f"no algorithm carries a config for {env_id!r}.{did_you_mean(env_id, supported_env)}")
+    return found
+
+
+def is_supported(env_id: str | None = None, algo: str | None = None) -> bool:
+    """Return whether there is such an algorithm, such an env with a config, or both together.
+
+    Raises:
+        ValueError: neither is given.
+    """
+    if env_id is None and algo is None:
+        raise ValueError("is_supported needs env_id, algo, or both")
+    agents = [agent for name, agent in supported_algo.items() if algo is None or name.upper() == algo.upper()]
+    return any(env_id is None or _carries(agent, env_id) for agent in agents)
+
+
+def _agent(algo: str) -> type[Agent]:
+    for name, agent in supported_algo.items():
+        if name.upper() == algo.upper():
+            return agent
+    raise ValueError(f"there is no agent {algo!r}.{did_you_mean(algo, supported_algo)}")
+
+
+def _carries(agent: type[Agent], env_id: str) -> bool:
+    return env_id.lower() in (known.lower() for known in agent.supported_env_list)

@@ -1,0 +1,19 @@
+"""Envs of the example configs, made where they are asked for: envs lie above configs."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from ding.config.resolve import import_by_name
+
+EnvFactory = Callable[..., Any]
+
+
+def gym_env(cfg: Mapping[str, Any], seed_api: bool = True, caller: str = "collector", **kwargs: Any) -> Any:
+    """Return ``ding.envs.gym_env.env(cfg, ...)``, the gymnasium env of ``cfg.env_id`` for the workers."""
+    return import_by_name("ding.envs.gym_env", "env")(cfg, seed_api=seed_api, caller=caller, **kwargs)
+
+
+def factories(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, EnvFactory]:
+    """Return the factory of each env: called with section ``env`` of its config."""
+    return {env_id: partial(gym_env, **cfg["env"].get("env_kwargs", {})) for env_id, cfg in configs.items()}

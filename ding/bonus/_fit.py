@@ -64,7 +64,7 @@ def action_shape_of(space: "spaces.Space[Any]") -> tuple[str, Any]:
     return "other", None
 
 
-def get_hybrid_shape(action_space: "spaces.Dict | spaces.Tuple") -> dict[str, Any]:
+def get_hybrid_shape(action_space: "spaces.Dict | spaces.Tuple[Any]") -> dict[str, Any]:
     """Return ``{'action_type_shape', 'action_args_shape'}`` of an action with a type and arguments."""
     parts = list(action_space.spaces.values() if isinstance(action_space, spaces.Dict) else action_space.spaces)
     if isinstance(action_space, spaces.Dict):

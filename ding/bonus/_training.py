@@ -1,6 +1,7 @@
 """The training of an agent: middleware of ``ding.framework`` over its policy, and what is seen of it."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -82,9 +83,10 @@ class Trainer:
             task.use(monitor)
             with monitor.shown():
                 task.run()
-            agent.env_step, agent.train_iter = task.ctx.env_step, task.ctx.train_iter
+            last: Any = task.ctx
+            agent.env_step, agent.train_iter = last.env_step, last.train_iter
             save_file(str(Path(agent.exp_name) / "ckpt" / "final.pth.tar"), agent.policy.learn_mode.state_dict())
-            return str(getattr(task.ctx, "wandb_url", ""))
+            return str(last.wandb_url)
 
     def _open_folder(self) -> None:
         """Make the experiment folder at the first training, and write the config into it."""
@@ -180,7 +182,8 @@ class Monitor:
         self._view.start(self.status())
         sentence, ok = "ended by an error", False
         try:
-            yield
+            with _without_tables():
+                yield
             status = self.status()
             write_result(
                 status.exp_name,
@@ -199,6 +202,19 @@ class Monitor:
         finally:
             self._writer.close()
             self._view.finish(sentence, ok)
+
+
+@contextlib.contextmanager
+def _without_tables() -> Iterator[None]:
+    """Leave out the lines of the middleware, which the view shows in its own form, where nobody asked for them."""
+    framework = logging.getLogger("ding.framework")
+    level = framework.level
+    if level == logging.NOTSET:
+        framework.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        framework.setLevel(level)
 
 
 def _last_of(output: Any) -> Mapping[str, Any] | None:

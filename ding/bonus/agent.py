@@ -22,7 +22,7 @@ from ding.bonus._video import join_videos
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
 from ding.bonus.config import get_instance_config, successor_of
 from ding.config import compile_config
-from ding.data import DequeBuffer, TransitionBatch
+from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.roles import EnvManager, StateDict
 from ding.envs import BaseEnv, setup_ding_env_manager
@@ -305,12 +305,12 @@ class Agent:
         path.parent.mkdir(parents=True, exist_ok=True)
         env = self.make_envs("collector", env_num, context, debug)
         try:
-            with Task().start(ctx=OnlineRLContext(collect_kwargs=self._greedy())) as task:
-                StepCollector(cfg, self.policy.collect_mode, env)(task.ctx)
-                data: TransitionBatch | list[Any] = task.ctx.trajectories
+            ctx = OnlineRLContext(collect_kwargs=self._greedy())
+            with Task().start(ctx=ctx):
+                StepCollector(cfg, self.policy.collect_mode, env)(ctx)
         finally:
             env.close()
-        offline_data_save_type(data, str(path), data_type)
+        offline_data_save_type(ctx.trajectories, str(path), data_type)
 
     def _greedy(self) -> dict[str, Any]:
         return {"eps": 0.0} if "eps" in self.cfg.policy.other else {}

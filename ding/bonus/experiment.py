@@ -73,10 +73,9 @@ def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> dict[str, Any]:
     if size is not None:
         policy["other"]["replay_buffer"] = {"replay_buffer_size": size}
     policy.pop("cfg_type", None)
-    section = {key: value for key, value in main.get("env", {}).items() if key not in ("manager", "cfg_type")}
-    if env is not None:
-        section = {key: value for key, value in section.items() if key not in ("env_id", "env_kwargs", "type")}
-    return {"env": section, "policy": policy}
+    left_out = {"manager", "cfg_type"} if env is None else {"manager", "cfg_type", "env_id", "env_kwargs", "type"}
+    env_cfg = {key: value for key, value in main.get("env", {}).items() if key not in left_out}
+    return {"env": env_cfg, "policy": policy}
 
 
 def read_config_as_data(path: Path) -> EasyDict:

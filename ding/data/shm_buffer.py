@@ -30,7 +30,7 @@ class ShmBuffer:
         self.buffer = sharedctypes.RawArray(ctypes.c_uint8, self.dtype.itemsize * math.prod(self.shape))
 
     def _array(self) -> np.ndarray:
-        return np.frombuffer(self.buffer, dtype=self.dtype).reshape(self.shape)
+        return np.frombuffer(memoryview(self.buffer), dtype=self.dtype).reshape(self.shape)
 
     def fill(self, src_arr: np.ndarray) -> None:
         """Write an array that can be broadcast to the shape.

@@ -140,7 +140,9 @@ class FlattenObsWrapper(ObsWrapper):
         flat = gymnasium.spaces.flatten_space(env.observation_space)
         if not isinstance(flat, gymnasium.spaces.Box):
             raise TypeError(f"an observation of {env.observation_space} has no fixed length, so it cannot be flattened")
-        self.observation_space = gymnasium.spaces.Box(flat.low, flat.high, flat.shape, np.float32)
+        self.observation_space = gymnasium.spaces.Box(
+            flat.low.astype(np.float32), flat.high.astype(np.float32), dtype=np.float32
+        )
 
     def observation(self, observation: object) -> np.ndarray:
         """Flatten."""

@@ -61,7 +61,7 @@ class EnvPattern:
         return getattr(spec, "id", None)
 
 
-def _copied(env: Any) -> Any:
+def _copied(env: gymnasium.Env[Any, Any] | BaseEnv) -> Any:
     try:
         return deepcopy(env)
     except Exception as error:  # whatever the env's own parts raise

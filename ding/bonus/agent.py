@@ -16,15 +16,16 @@ from easydict import EasyDict
 
 from ding.bonus._env_pattern import AnyEnv, EnvPattern
 from ding.bonus._fit import DEFAULT_WRAPPERS, model_for, stop_value_of, wrappers_for
+from ding.bonus._joined_video import join_videos
 from ding.bonus._observations import batch_of
 from ding.bonus._training import Trainer
-from ding.bonus._video import join_videos
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
 from ding.bonus.config import get_instance_config, successor_of
 from ding.config import compile_config
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.roles import EnvManager, StateDict
+from ding.entry.serial.shape_check import check_model_shapes
 from ding.envs import BaseEnv, setup_ding_env_manager
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
@@ -100,6 +101,8 @@ class Agent:
         self.exp_name: str = self.cfg.exp_name
         set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
         self.policy: Policy = create_policy(self.cfg.policy, model=model, enable_field=["learn", "collect", "eval"])
+        if model is None:
+            check_model_shapes(type(self.policy), self.cfg.policy.model, self.env)
         self.buffer_ = self._new_buffer()
         self.env_step = 0
         self.train_iter = 0

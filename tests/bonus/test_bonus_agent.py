@@ -23,7 +23,7 @@ from ding.envs import DingEnvWrapper
 from ding.utils.data import NaiveRLDataset
 
 SMALL = {
-    "env": {"collector_env_num": 2, "evaluator_env_num": 2, "n_evaluator_episode": 2},
+    "env": {"collector_env_num": 2, "evaluator_env_num": 2, "n_evaluator_episode": 2, "stop_value": 1000},
     "policy": {"model": {"encoder_hidden_size_list": [16, 16]}, "eval": {"evaluator": {"eval_freq": 20}}},
 }
 

@@ -38,7 +38,14 @@ LATER = tuple(
         *("policy/a2c", "policy/pg", "policy/ppo", "policy/_policy", "policy/_ppo", "policy/_segments"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
-        *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "utils/data/dataset"),
+        *(
+            "data/model_loader",
+            "data/storage_loader",
+            "data/shm_buffer",
+            "data/_expiring_files",
+            "utils/data/dataset",
+            "config/example/",
+        ),
     )
 )
 # Folders that list one kind of thing may hold any number of modules.

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 from gymnasium import spaces
 
 from ding.config import ConfigValueError
-from ding.data.roles import EnvManager
 from ding.policy import Policy
 
 
-def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: EnvManager) -> None:
+class HasSpaces(Protocol):
+    """An env, or an env manager."""
+
+    @property
+    def observation_space(self) -> Any:
+        """The gymnasium space of the observations of one env."""
+
+    @property
+    def action_space(self) -> Any:
+        """The gymnasium space of the actions of one env."""
+
+
+def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: HasSpaces) -> None:
     """Compare ``policy.model`` with the spaces of the env.
 
     Only a network of ours is judged: what the keys mean to a policy or model of the user's is not known here.
@@ -20,7 +31,7 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     Args:
         policy_cls: The policy class; its ``default_model`` shows whose network it is.
         model_cfg: ``cfg.policy.model``.
-        env: An env manager.
+        env: An env or env manager.
 
     Raises:
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit.

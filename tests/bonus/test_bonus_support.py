@@ -1,0 +1,60 @@
+"""Which agents and configs there are."""
+
+import pytest
+
+from ding import bonus
+from ding.bonus.common import EvalReturn, TrainingReturn
+from ding.bonus.config import get_hybrid_shape, get_instance_config, get_instance_env
+from ding.config.example.DQN import supported_env, supported_env_cfg
+
+
+def test_agents_and_envs_by_name() -> None:
+    assert bonus.supported_algo["DQN"] is bonus.DQNAgent
+    assert set(bonus.supported_algo_list) == set(bonus.supported_algo) == set(bonus.algo_supported())
+    assert "LunarLander-v3" in bonus.supported_env
+    assert set(bonus.env_supported("dqn")) <= set(bonus.env_supported())
+    assert "DQN" in bonus.algo_supported("lunarlander-v3")
+    assert bonus.is_supported("LunarLander-v3", "dqn")
+    assert bonus.is_supported(algo="DQN")
+    assert bonus.is_supported(env_id="cartpole-v1")
+    assert not bonus.is_supported("Nothing-v0", "DQN")
+    assert not bonus.is_supported(algo="nothing")
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(ValueError, match="DQN"):
+        bonus.env_supported("DQM")
+    with pytest.raises(ValueError, match="Did you mean 'LunarLander-v3'"):
+        bonus.algo_supported("LunarLander-v4")
+    with pytest.raises(ValueError, match="env_id, algo, or both"):
+        bonus.is_supported()
+    with pytest.raises(ImportError, match="has no 'SACAgent' in this version"):
+        _ = bonus.SACAgent
+
+
+def test_results_are_plain_records() -> None:
+    assert TrainingReturn(wandb_url="x").wandb_url == "x"
+    assert EvalReturn(eval_value=1.0, eval_value_std=0.5).eval_value_std == 0.5
+
+
+def test_configs_are_copies() -> None:
+    first = get_instance_config("CartPole-v1", "DQN")
+    first.policy.nstep = 99
+    assert get_instance_config("CartPole-v1", "DQN").policy.nstep == 1
+    assert get_instance_config("LunarLander-v2", "DQN").env.env_id == "LunarLander-v3"
+    with pytest.raises(KeyError, match="no config for 'Nothing-v0'"):
+        get_instance_config("Nothing-v0", "DQN")
+
+
+def test_envs_by_id() -> None:
+    assert get_instance_env("CartPole-v0").spec.max_episode_steps == 200
+    env = supported_env["CartPole-v1"](supported_env_cfg["CartPole-v1"].env)
+    assert env.reset().shape == (4,)
+    with pytest.raises(bonus.AgentConfigError, match="did you mean CartPole-v1"):
+        get_instance_env("CartPol-v1")
+
+
+def test_hybrid_actions() -> None:
+    spaces = pytest.importorskip("gymnasium").spaces
+    space = spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (1,)), spaces.Box(-1, 1, (1,))])
+    assert get_hybrid_shape(space) == {"action_type_shape": 3, "action_args_shape": 2}

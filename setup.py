@@ -49,7 +49,7 @@ setup(
     python_requires=">=3.10,<3.14",
     install_requires=CORE,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["ding = ding.entry.cli:main"]},
+    entry_points={"console_scripts": ["ding = ding.entry.cli:main", "ditask = ding.entry.cli_ditask:cli_ditask"]},
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Science/Research",

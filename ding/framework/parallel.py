@@ -6,16 +6,37 @@ topology      who dials whom. ``mesh``: each node all nodes before it. ``star``:
 router        the :class:`Parallel` of a process
 """
 
+import functools
+import importlib
 import logging
 import math
+import os
+import secrets
+import socket
+import sys
+import tempfile
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ding.framework._nodes import LOCAL_HOST as LOCAL_HOST
+from ding.framework._nodes import TOPOLOGIES as TOPOLOGIES
+from ding.framework._nodes import Node, NodeJob, addresses, make_nodes, max_failures, padded
 from ding.framework.event_loop import EventLoop
 from ding.framework.message_queue import MQ
+from ding.parallel.launch import (
+    TOKEN_VARIABLE,
+    Launcher,
+    RestartRule,
+    Role,
+    RoleContext,
+    RoleFailed,
+    RunInterrupted,
+    run_here,
+    shared_run_dir,
+)
 from ding.parallel.planes import frames
 from ding.utils import MQ_REGISTRY, SingletonMetaclass
 
@@ -24,9 +45,16 @@ logger = logging.getLogger(__name__)
 Listener = Callable[..., Any]
 
 KIND = "event"
-MAX_UNHEARD = 64
+FINISH = "task.finish"
+"""The topic that ends the tasks of a run."""
+MAX_UNHEARD_BYTES = 1 << 26
 """Newest messages per topic that wait for the first listener of their topic."""
 CONNECT_TIMEOUT_S = 30.0
+STOP_S = 60.0
+"""Seconds that the nodes have to end their iteration after the first one has finished."""
+FAIL_S = 3.0
+"""The same after one has failed."""
+PRELOAD = ("ding.framework.task", "ding.policy.base_policy")
 
 
 class Parallel(metaclass=SingletonMetaclass):
@@ -41,6 +69,10 @@ class Parallel(metaclass=SingletonMetaclass):
         node_id: its number in the run.
         local_id: its number among the processes that were started together.
         labels: words that say what the process is for.
+        auto_recover: whether it is started again after an exception.
+        is_supervised: whether an exception in this process is dealt with by another one.
+        is_stopping: whether this process was asked to end.
+        has_finished: whether a task of this process has finished.
     """
 
     def __init__(self) -> None:
@@ -49,14 +81,109 @@ class Parallel(metaclass=SingletonMetaclass):
         self.local_id: int | None = None
         self.labels: set[str] = set()
         self.attach_to: list[str] = []
-        self.max_retries: float = math.inf
+        self.auto_recover = False
+        self.is_supervised = False
+        self.is_stopping = False
+        self.has_finished = False
         self._retries = 0
         self._mq: MQ | None = None
         self._loop = EventLoop("parallel")
-        self._unheard: dict[str, deque[tuple[list[Any], dict[str, Any]]]] = {}
+        self._unheard: dict[str, deque[bytes]] = {}
+        self._heard: set[str] = set()
         self._retained: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self._listener: threading.Thread | None = None
+
+    @staticmethod
+    def runner(
+        n_parallel_workers: int,
+        mq_type: str = "nng",
+        attach_to: "str | Sequence[str] | None" = None,
+        protocol: str = "ipc",
+        address: str | None = None,
+        ports: "int | Sequence[int] | None" = None,
+        topology: str = "mesh",
+        labels: "Iterable[str] | None" = None,
+        node_ids: "int | Sequence[int] | None" = None,
+        auto_recover: bool = False,
+        max_retries: float = math.inf,
+        redis_host: str | None = None,
+        redis_port: int | None = None,
+        startup_interval: float = 1,
+        log_dir: str | None = None,
+    ) -> Callable[..., None]:
+        """Return a function ``run(main, *args, **kwargs)`` that runs ``main(*args, **kwargs)`` in several processes.
+
+        ``main`` begins when the processes are connected. The run is over when a task has finished in one of them (the
+        others then end their iteration) or ``main`` has returned in all. One that is killed is started again. An
+        exception in one ends all of them within seconds, and is raised by ``run``. A single process is this one.
+
+        Args:
+            n_parallel_workers: number of processes.
+            mq_type: the message queue: ``nng`` or ``socket`` (needs nothing else), or ``redis``.
+            attach_to: addresses of processes on other machines to dial.
+            protocol: ``ipc``, or ``tcp`` for runs on several machines.
+            address: own address for ``tcp``; by default only this machine can connect.
+            ports: for ``tcp``, one or one for each process.
+            topology: ``mesh``, ``star`` or ``alone``; see the module.
+            labels: further labels of these processes.
+            node_ids: their numbers in the run, counted up from 0 by default.
+            auto_recover: start a process again after an exception, too.
+            max_retries: how often.
+            redis_host, redis_port: of the server, for ``redis``.
+            startup_interval: not used: processes wait for each other. Accepted for older scripts.
+            log_dir: folder for what each process writes; by default that goes to this process's terminal.
+
+        Processes of one run know its token: that in the environment variable ``DING_RUN_TOKEN``, which a run on several
+        machines needs; else a new one.
+
+        Raises:
+            AssertionError: there are no processes, or the ports or ids do not fit their number.
+            ValueError: there is no such protocol or topology, or processes outside are to be dialled without a token.
+        """
+        make = functools.partial(
+            make_nodes,
+            n_parallel_workers,
+            mq_type,
+            attach_to,
+            protocol,
+            address,
+            ports,
+            topology,
+            labels,
+            node_ids,
+            redis_host=redis_host,
+            redis_port=redis_port,
+        )
+        make()  # raises here what is wrong
+        if attach_to and not os.environ.get(TOKEN_VARIABLE):
+            raise ValueError(f"attach_to: the processes of a run know its token; set {TOKEN_VARIABLE} for all of them")
+        restart = RestartRule(max_failures=max_failures(auto_recover, max_retries))
+        token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(32)
+
+        def run(main: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+            fallback = os.path.join(tempfile.gettempdir(), f"ditask-{os.getuid()}")
+            with shared_run_dir(fallback) as run_dir:
+                supervised = auto_recover or n_parallel_workers > 1
+                jobs = [
+                    NodeJob(node, _name_of(main), args, kwargs, auto_recover, supervised)
+                    for node in make(folder=str(run_dir))
+                ]
+                roles = [
+                    Role(f"node{job.node.node_id}", _run_node, job, restart, ends_run=True, may_return=True)
+                    for job in jobs
+                ]
+                if len(roles) == 1:
+                    _run_here(roles[0], token)
+                else:
+                    _run_all(Launcher(roles, str(run_dir), log_dir, token, None, STOP_S, FAIL_S, preload=PRELOAD))
+
+        return run
+
+    @property
+    def has_lost_state(self) -> bool:
+        """Whether this process stands in for one that was killed, and was not expected to."""
+        return self.is_active and self._retries > 0 and not self.auto_recover
 
     def start(
         self,
@@ -78,6 +205,7 @@ class Parallel(metaclass=SingletonMetaclass):
         self._loop = EventLoop(f"parallel_{node_id}")
         self._mq = MQ_REGISTRY.build(mq_type, attach_to=self.attach_to, on_peer=self._send_retained, **mq_kwargs)
         self.is_active = True
+        self.is_stopping = self.has_finished = False
         self._mq.listen()
         self._listener = threading.Thread(target=self.listen, name="router", daemon=True)
         self._listener.start()
@@ -97,7 +225,7 @@ class Parallel(metaclass=SingletonMetaclass):
             self._listener.join(1.0)
         self._loop.stop()
         with self._lock:
-            self._unheard, self._retained = {}, {}
+            self._unheard, self._retained, self._heard = {}, {}, set()
 
     def __enter__(self) -> "Parallel":
         return self
@@ -149,31 +277,115 @@ class Parallel(metaclass=SingletonMetaclass):
         assert self._mq is not None
         while message := self._mq.recv():
             topic, data = message
-            try:
-                args, kwargs = frames.unpack(data, KIND, zlib.crc32(data)).tree
-            except ValueError as error:
-                logger.warning("a message of topic %r is broken and was dropped: %s", topic, error)
-                continue
             with self._lock:
                 if self._loop.listened(topic):
-                    self._loop.emit(topic, *args, **kwargs)
-                else:
-                    self._unheard.setdefault(topic, deque(maxlen=MAX_UNHEARD)).append((args, kwargs))
+                    self._deliver(topic, data)
+                elif topic not in self._heard:
+                    unheard = self._unheard.setdefault(topic, deque())
+                    unheard.append(data)
+                    while sum(map(len, unheard)) > MAX_UNHEARD_BYTES and len(unheard) > 1:
+                        unheard.popleft()
+
+    def ask_to_stop(self) -> None:
+        """Have the tasks of this process finish, as if another process had finished."""
+        self.is_stopping = True
+        self._loop.emit(FINISH, True)
+
+    def _deliver(self, topic: str, data: bytes) -> None:
+        try:
+            args, kwargs = frames.unpack(data, KIND, zlib.crc32(data)).tree
+        except ValueError as error:
+            logger.warning("a message of topic %r is broken and was dropped: %s", topic, error)
+        else:
+            self._loop.emit(topic, *args, **kwargs)
 
     def get_attch_to_len(self) -> int:
         """Return the number of addresses that this node dialled."""
         return len(self.attach_to)
+
+    @staticmethod
+    def get_ip() -> str:
+        """Return the address of this machine in its network, 127.0.0.1 if it has none."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(("10.255.255.255", 1))  # nothing is sent
+                return str(probe.getsockname()[0])
+            except OSError:
+                return "127.0.0.1"
+
+    get_node_addrs = staticmethod(addresses)
+    padding_param = staticmethod(padded)
 
     def _subscribe(self, event: str) -> None:
         if self._mq is not None:
             self._mq.subscribe(event)
 
     def _deliver_unheard(self, event: str) -> None:
-        for args, kwargs in self._unheard.pop(event, ()):
-            self._loop.emit(event, *args, **kwargs)
+        self._heard.add(event)
+        for data in self._unheard.pop(event, ()):
+            self._deliver(event, data)
 
     def _send_retained(self, send: Callable[[str, bytes], None]) -> None:
         with self._lock:
             retained = dict(self._retained)
         for topic, data in retained.items():
             send(topic, data)
+
+
+def _name_of(main: Callable[..., Any]) -> "Callable[..., Any] | tuple[str, str]":
+    """Where the process of a node finds the function; the function itself if it has no such place."""
+    module, name = getattr(main, "__module__", None), getattr(main, "__qualname__", "")
+    return (module, name) if module and getattr(sys.modules.get(module), name, None) is main else main
+
+
+def _run_all(launcher: Launcher) -> None:
+    """Raises: what a node raised, RoleFailed where it cannot be raised here, RunInterrupted after a signal."""
+    try:
+        outcome = launcher.run()
+    except RoleFailed as failure:
+        if failure.__cause__ is None:
+            raise
+        failure.__cause__.add_note(str(failure))
+        raise failure.__cause__ from None
+    if outcome.signum is not None:
+        raise RunInterrupted(outcome.signum)
+
+
+def _run_here(role: Role, token: str) -> None:
+    router = Parallel()
+    router._retries = 0
+    while True:
+        try:
+            run_here(role, token)
+            return
+        except Exception:
+            if router._retries + 1 >= role.restart.max_failures:
+                raise
+            router._retries += 1
+            logger.warning("%s failed and begins anew, for the %d. time", role.name, router._retries, exc_info=True)
+
+
+def _run_node(context: RoleContext) -> bool | None:
+    """The body of the process of a node; returns ``True`` when a task has finished."""
+    job: NodeJob = context.payload
+    node: Node = job.node
+    if isinstance(job.main, tuple):
+        main = getattr(importlib.import_module(job.main[0]), job.main[1])
+    else:
+        main = job.main
+    router = Parallel()
+    router.is_supervised, router.auto_recover = job.is_supervised, job.recovers
+    router._retries = context.incarnation or router._retries
+    with router.start(
+        node.node_id,
+        node.mq_type,
+        node.local_id,
+        node.labels,
+        node.attach_to,
+        node.num_peers if context.incarnation == 0 else min(node.num_peers, 1),
+        token=context.token,
+        **node.mq_kwargs,
+    ):
+        context.stop.on_set(router.ask_to_stop)
+        main(*job.args, **job.kwargs)
+        return router.has_finished or None

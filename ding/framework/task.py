@@ -23,6 +23,7 @@ from ding.framework._phases import Middleware, OpenPhase, Phases, PhaseStack, na
 from ding.framework._task_events import TaskEvents
 from ding.framework.context import Context
 from ding.framework.parallel import Parallel
+from ding.parallel.launch import PermanentRoleError
 
 Wrapper = Callable[[Middleware], Middleware]
 
@@ -108,7 +109,7 @@ class Task:
             labels: further labels of this process.
         """
         self.running = True
-        self._finish = False
+        self._finish = self.router.is_active and self.router.is_stopping
         self.ctx = ctx or Context()
         self.async_mode = async_mode
         self.n_async_workers = n_async_workers
@@ -132,9 +133,14 @@ class Task:
 
     def stop(self) -> None:
         """Drop all middleware and listeners, and end the other processes of the run. A second call does nothing."""
+        self._stop(finish_others=True)
+
+    def _stop(self, finish_others: bool) -> None:
         if not self.running:
             return
-        self._events.emit_away("finish", True)
+        if finish_others:
+            self.router.has_finished = True
+            self._events.emit_away("finish", True)
         if self._jobs is not None:
             self._jobs.stop()
         self._events.stop()
@@ -148,7 +154,8 @@ class Task:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        # The others end, or this process begins anew, when its exception has reached what started it.
+        self._stop(finish_others=error is None or not self.router.is_supervised)
 
     # What runs.
 
@@ -396,7 +403,16 @@ class Task:
             self.labels.add("standalone")
 
     def add_role(self, role: str) -> None:
-        """Give this process a role; before the factories are called that look at it."""
+        """Give this process a role; before the factories are called that look at it.
+
+        Raises:
+            PermanentRoleError: a learner that was killed would begin again without its weights.
+        """
+        if role == Role.LEARNER and self.router.has_lost_state:
+            raise PermanentRoleError(
+                f"node {self.router.node_id}, the learner, was killed, and its weights with it; "
+                f"where main goes on from a checkpoint, use auto_recover=True"
+            )
         self.roles.add(role)
 
     def has_role(self, role: str) -> bool:

@@ -1,7 +1,6 @@
 """The router: messages between nodes, those without a listener yet, those for nodes that come later."""
 
 import queue
-import threading
 
 import numpy as np
 import pytest
@@ -86,16 +85,16 @@ def test_a_late_node_gets_the_newest_retained_message(nodes) -> None:
 def test_once_and_off(nodes) -> None:
     a = nodes(0)
     b = nodes(1, 0, num_peers=1)
-    got, other = [], threading.Event()
+    got = []
     a.once("x", got.append)
     a.on("y", got.append)
     a.off("y*")
-    a.on("end", other.set)
+    at_x, at_y = heard_by(a, "x"), heard_by(a, "y")
     for i in range(2):
         b.emit("x", i)
         b.emit("y", i)
-    b.emit("end")
-    assert other.wait(10)
+    for i in range(2):
+        assert at_x.get(timeout=10) == at_y.get(timeout=10) == ((i,), {})
     assert got == [0]
 
 

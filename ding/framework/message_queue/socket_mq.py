@@ -18,6 +18,7 @@ import secrets
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,6 +32,8 @@ MAX_DATA_BYTES = 1 << 32
 MAX_WAITING = 256
 """Messages that wait for a process that reads too slowly, or for :meth:`SocketMQ.recv`."""
 HANDSHAKE_TIMEOUT_S = 5.0
+SEND_TIMEOUT_S = 60.0
+"""How long a message waits for a process that does not read; then its connection is closed."""
 CLOSING_TIMEOUT_S = 0.5
 DIAL_INTERVAL_S = 0.05
 _TOPIC = struct.Struct("!I")
@@ -45,7 +48,8 @@ class SocketMQ(MQ):
     """Sends to, and receives from, the processes that it dialled and those that dialled it.
 
     Concurrency: each connection has a thread that reads and one that writes; all methods may be called from any thread.
-    ``publish`` blocks while :data:`MAX_WAITING` messages wait for one of the peers (back-pressure).
+    ``publish`` blocks while :data:`MAX_WAITING` messages wait for one of the peers (back-pressure); one that does not
+    read for :data:`SEND_TIMEOUT_S` is disconnected.
 
     Args:
         listen_to: own address.
@@ -196,10 +200,14 @@ class _Peer:
 
     def send(self, topic: str, data: bytes) -> None:
         """Queue a message; waits while the queue is full and the connection open."""
+        deadline = time.monotonic() + SEND_TIMEOUT_S
         while not self._closed.is_set():
             with contextlib.suppress(queue.Full):
                 self._outbox.put((topic, data), timeout=1.0)
                 return
+            if time.monotonic() > deadline:
+                logger.warning("a process has not read for %.0f s: its connection is closed", SEND_TIMEOUT_S)
+                self.close()
 
     def messages(self) -> "Iterable[tuple[str, bytes]]":
         """Yield the messages of the other side until it closes the connection."""
@@ -246,7 +254,28 @@ class _Peer:
 
 
 def _socket_for(address: str) -> socket.socket:
-    return socket.socket(socket.AF_UNIX if address.startswith("ipc://") else socket.AF_INET, socket.SOCK_STREAM)
+    if address.startswith("ipc://"):
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A machine that lost power says nothing: the kernel asks it.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return connection
+
+
+def _remove_dead(address: str) -> None:
+    """Remove the socket file of a process that was killed."""
+    if address.startswith("ipc://"):
+        with _socket_for(address) as probe:
+            try:
+                probe.connect(_target(address))
+            except ConnectionRefusedError:
+                os.unlink(_target(address))
+            except OSError:
+                return
 
 
 def _target(address: str) -> Any:
@@ -260,6 +289,7 @@ def _target(address: str) -> Any:
 
 
 def _bound(address: str) -> socket.socket:
+    _remove_dead(address)
     server = _socket_for(address)
     try:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

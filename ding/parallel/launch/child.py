@@ -2,7 +2,7 @@
 
 The launcher and the process share one pipe. What goes down it: ``("stop",)``, ``("peer", name, data)``. What comes up:
 ``("peer", data)``, ``("status", data)``, ``("progress",)``, ``("log", level, text)``, ``("result", data)``,
-``("error", traceback, permanent)``. Its end of file means that the other side has ended.
+``("error", traceback, permanent, exception)``. Its end of file means that the other side has ended.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ChildSpec:
     role: Role
     incarnation: int
     run_dir: str
-    log_file: str
+    log_file: str | None
     token: str
     peers: dict[str, Any]
     show_level: int = logging.WARNING
@@ -133,7 +133,7 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
             message = ("result", result)
     except BaseException as error:  # noqa: BLE001 - whatever the role's code raises is reported to the launcher
         permanent = isinstance(error, (PermanentRoleError, ConfigError))
-        code, message = 1, ("error", "".join(traceback.format_exception(error)), permanent)
+        code, message = 1, ("error", "".join(traceback.format_exception(error)), permanent, _pickled(error))
         # The launcher shows the traceback when it matters; here it is for the role's log.
         logging.getLogger("ding").removeHandler(to_user)
         logger.error("%s failed:\n%s", spec.role.name, message[1])
@@ -152,16 +152,27 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
 
 def _redirect_output(spec: ChildSpec) -> None:
     """Everything that the process writes goes to the role's log file, native code and crash dumps included."""
-    descriptor = os.open(spec.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
+    if spec.log_file is not None:
+        descriptor = os.open(spec.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+        os.close(descriptor)
     faulthandler.enable()
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(name)s: %(message)s"))
     logging.getLogger().addHandler(handler)
     logging.getLogger("ding").setLevel(logging.INFO)
     logger.info("%s: process %d, incarnation %d", spec.role.name, os.getpid(), spec.incarnation)
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """The exception for the launcher; ``None`` when it cannot be pickled and read again."""
+    try:
+        data = cloudpickle.dumps(error)
+        cloudpickle.loads(data)
+    except Exception:  # noqa: BLE001 - the methods of any class of exception run here
+        return None
+    return data
 
 
 class _PipeHandler(logging.Handler):

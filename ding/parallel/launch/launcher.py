@@ -4,7 +4,7 @@ It holds no state of the training. It waits for the ends of processes, their mes
 all at once and without polling. A process that ends is started again by the `RestartRule` of its role. The run is over
 when
 
-* a role with ``ends_run`` returns a result (`Outcome.result`);
+* a role with ``ends_run`` returns a result (`Outcome.result`), or all roles with ``may_return`` have returned;
 * a role failed too often in a row: `RoleFailed`, with its traceback;
 * SIGINT or SIGTERM came (`Outcome.signum`).
 
@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
 
 from ding.parallel.launch.process import RoleEnd, RoleProcess, fork_server
 from ding.parallel.launch.role import Message, ProcessStatus, Role, RoleFailed
@@ -52,10 +54,12 @@ class Launcher:
     Args:
         roles: The roles, with unique names.
         run_dir: The folder that the roles share; it exists.
-        log_dir: Folder of the roles' own logs (``<role>_process.txt``); made when it is not there.
+        log_dir: Folder of the roles' own logs (``<role>_process.txt``), made when it is not there; None: they write
+            where this process does.
         token: The run's token.
         on_change: Called after a process started, ended or reported its status; must be quick.
         stop_s: Seconds that the roles have for an orderly end, all together.
+        fail_s: The same after a role failed; None: as ``stop_s``.
         phase_s: Seconds after which the next phase begins in any case.
         show_level: Log lines of the roles of at least this level are shown here, too.
         peers: What is known of roles that others started.
@@ -66,10 +70,11 @@ class Launcher:
         self,
         roles: Sequence[Role],
         run_dir: str,
-        log_dir: str,
+        log_dir: str | None,
         token: str,
         on_change: Callable[[Launcher], None] | None = None,
         stop_s: float = STOP_S,
+        fail_s: float | None = None,
         phase_s: float = PHASE_S,
         show_level: int = logging.WARNING,
         clock: Callable[[], float] = time.monotonic,
@@ -79,15 +84,18 @@ class Launcher:
         names = [role.name for role in roles]
         if len(set(names)) != len(names):
             raise ValueError(f"the names of roles must be unique, got {names}")
-        os.makedirs(log_dir, exist_ok=True)
+        logs = dict[str, Path | None](dict.fromkeys(names))
+        if log_dir is not None:
+            os.makedirs(log_dir, exist_ok=True)
+            logs = {name: Path(log_dir) / f"{name}_process.txt" for name in names}
         self.roles = {
-            role.name: RoleProcess(role, run_dir, Path(log_dir) / f"{role.name}_process.txt", token, show_level, clock)
-            for role in roles
+            role.name: RoleProcess(role, run_dir, logs[role.name], token, show_level, clock) for role in roles
         }
         self._peers: dict[str, Any] = dict(peers or {})
         self._preload = preload
         self._on_change = on_change
         self._stop_s = stop_s
+        self._fail_s = stop_s if fail_s is None else fail_s
         self._phase_s = phase_s
         self._clock = clock
         self._outcome: Outcome | None = None
@@ -144,7 +152,7 @@ class Launcher:
                 delay_s = process.schedule()
                 logger.warning("%s %s; it is tried again in %.1f s", process.role.name, process.last_end, delay_s)
             else:
-                self._fail(process, str(process.last_end))
+                self._fail(process, RoleEnd(1), str(process.last_end))
 
     def _timeout_s(self) -> float | None:
         """Until something is due by itself; None when nothing is."""
@@ -193,6 +201,9 @@ class Launcher:
         name = process.role.name
         if end.result is not None and process.role.ends_run:
             self._begin_stop(Outcome(result=end.result))
+        elif process.role.may_return and end.exitcode == 0 and not self.stopping:
+            if all(one.state == "ended" for one in self.roles.values()):
+                self._begin_stop(Outcome())
         elif self.stopping:
             if end.error is not None:
                 logger.warning("%s failed while it stopped:\n%s", name, end.error)
@@ -205,11 +216,15 @@ class Launcher:
             if process.last_error is not None:
                 logger.warning("%s: %s", name, process.last_error)
         else:
-            self._fail(process, process.detail(end))
+            self._fail(process, end, process.detail(end))
 
-    def _fail(self, process: RoleProcess, detail: str) -> None:
+    def _fail(self, process: RoleProcess, end: RoleEnd, detail: str) -> None:
         count = process.failures if process.failures else process.kills
-        self._failure = RoleFailed(process.role.name, count, detail, str(process.log_file))
+        log_file = None if process.log_file is None else str(process.log_file)
+        self._failure = RoleFailed(process.role.name, count, detail, log_file)
+        if end.exception is not None:
+            self._failure.__cause__ = cloudpickle.loads(end.exception)
+        self._stop_s = self._fail_s
         self._begin_stop(None)
 
     def _end_group(self, ended: RoleProcess) -> None:

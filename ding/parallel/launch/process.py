@@ -70,6 +70,7 @@ class RoleEnd:
     result: Any = None
     error: str | None = None
     permanent: bool = False
+    exception: bytes | None = None
 
     @property
     def killed(self) -> bool:
@@ -99,7 +100,7 @@ class RoleProcess:
     """
 
     def __init__(
-        self, role: Role, run_dir: str, log_file: Path, token: str, show_level: int, clock: Callable[[], float]
+        self, role: Role, run_dir: str, log_file: Path | None, token: str, show_level: int, clock: Callable[[], float]
     ) -> None:
         self.role = role
         self.log_file = log_file
@@ -117,7 +118,7 @@ class RoleProcess:
         self._pipe: Connection | None = None
         self._unsent: dict[Message, Message] = {}
         self._result: Any = None
-        self._error: tuple[str | None, bool] = None, False
+        self._error: tuple[str | None, bool, bytes | None] = None, False, None
         self._started_s = 0.0
 
     @property
@@ -132,7 +133,7 @@ class RoleProcess:
     def start(self, peers: dict[str, Any]) -> None:
         """Start the next incarnation."""
         ours, theirs = _CONTEXT.Pipe()
-        log_file = str(self.log_file)
+        log_file = None if self.log_file is None else str(self.log_file)
         spec = ChildSpec(self.role, self.starts, self._run_dir, log_file, self._token, dict(peers), self._show_level)
         # No daemon: a collector may have env processes of its own.
         process = _CONTEXT.Process(target=child_main, args=(spec, theirs), name=self.role.name, daemon=False)
@@ -146,7 +147,7 @@ class RoleProcess:
             theirs.close()
         self._process, self._pipe = process, ours
         self._unsent.clear()
-        self._result, self._error = None, (None, False)
+        self._result, self._error = None, (None, False, None)
         self._started_s = self._clock()
         self.starts += 1
         self.state = "running"
@@ -167,7 +168,7 @@ class RoleProcess:
             elif kind == "result":
                 self._result = data[0]
             elif kind == "error":
-                self._error = data[0], data[1]
+                self._error = data[0], data[1], data[2]
             else:
                 if kind == "status":
                     self.status = data[0]
@@ -222,7 +223,8 @@ class RoleProcess:
         """Return the traceback of the process, or what its log ends with."""
         if end.error is not None:
             return end.error
-        return f"the process {end.text}; the end of its log:\n{_tail(self.log_file)}"
+        log = "" if self.log_file is None else f"; the end of its log:\n{_tail(self.log_file)}"
+        return f"the process {end.text}{log}"
 
     def send(self, message: Message) -> None:
         """Send the process something, as soon as it reads; to one that is going down nothing is sent.

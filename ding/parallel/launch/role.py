@@ -52,6 +52,8 @@ class Role:
         payload: Handed to the process as ``context.payload``.
         restart: When the process is started again.
         ends_run: A return of ``target`` that is not None ends the run with that result.
+        may_return: A return of None is the end of the role, not of its process alone; the run is over when all of its
+            roles have ended so.
         stop_phase: Roles of phase 0 stop first; those of phase 1 when they have ended.
         group: Roles of a group live and die together: when the process of one ends, those of the others are killed,
             and all are started again. What they announced is forgotten.
@@ -62,6 +64,7 @@ class Role:
     payload: Any = None
     restart: RestartRule = field(default_factory=RestartRule)
     ends_run: bool = False
+    may_return: bool = False
     stop_phase: int = 1
     group: str | None = None
 
@@ -85,11 +88,14 @@ class RoleFailed(RuntimeError):
         role: Its name.
         failures: How often it failed in a row.
         detail: The traceback, or what is known of the end of the process.
+
+    ``__cause__`` is the exception itself, where it can be pickled.
     """
 
-    def __init__(self, role: str, failures: int, detail: str, log_file: str) -> None:
-        times = "once, with an error that another start would not help" if failures == 1 else f"{failures} times"
-        super().__init__(f"{role} failed {times} (its log: {log_file}):\n{detail.rstrip()}")
+    def __init__(self, role: str, failures: int, detail: str, log_file: str | None) -> None:
+        times = "once and is not started again" if failures == 1 else f"{failures} times"
+        log = "" if log_file is None else f" (its log: {log_file})"
+        super().__init__(f"{role} failed {times}{log}:\n{detail.rstrip()}")
         self.role = role
         self.failures = failures
         self.detail = detail

@@ -33,6 +33,13 @@ def raises(context):
     raise ValueError(f"broken in incarnation {context.incarnation}")
 
 
+def returns(context):
+    """Comes to its end by itself; the payload names the role that is waited for."""
+    if context.payload is not None:
+        context.wait_for_peer(context.payload, 30)
+    context.announce({"done": True})
+
+
 def raises_for_good(context):
     raise PermanentRoleError("port 4100 is taken")
 

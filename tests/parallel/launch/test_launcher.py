@@ -65,6 +65,28 @@ def test_a_result_ends_the_run_and_stops_the_others(run_dir, tmp_path):
     assert (tmp_path / "other.stopped").read_text() == "asked by the launcher"
 
 
+def test_a_run_is_over_when_all_roles_that_may_return_have(run_dir, tmp_path):
+    roles = [Role("a", toys.returns, may_return=True), Role("b", toys.returns, "a", may_return=True)]
+    launcher = launcher_of(roles, run_dir, tmp_path)
+    outcome = launcher.run()
+    assert (outcome.result, outcome.signum) == (None, None)
+    assert [process.restarts for process in launcher.snapshots().values()] == [0, 0]
+
+
+def test_the_exception_of_a_role_is_the_cause_of_the_failure(run_dir, tmp_path):
+    roles = [Role("a", toys.raises, restart=RestartRule(max_failures=1)), Role("deaf", toys.deaf)]
+    with pytest.raises(RoleFailed, match="broken in incarnation 0") as caught:
+        launcher_of(roles, run_dir, tmp_path, fail_s=0.2).run()
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_without_a_folder_for_logs_roles_write_where_the_launcher_does(run_dir, tmp_path):
+    roles = [Role("a", toys.raises, restart=RestartRule(max_failures=1))]
+    with pytest.raises(RoleFailed, match=r"a failed once[^(]*:"):
+        Launcher(roles, str(run_dir.path), None, "t" * 32).run()
+    assert not list(tmp_path.rglob("*_process.txt"))
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no fork server")
 def test_a_killed_fork_server_ends_nothing_but_its_children(run_dir, tmp_path):
     roles = [

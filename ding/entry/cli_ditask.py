@@ -1,0 +1,123 @@
+"""The command ``ditask``: one function in several processes, which exchange what they produce.
+
+Exit codes: as those of ``ding``, see :mod:`ding.entry.cli`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ding import __DESCRIPTION__, __version__
+from ding.config.errors import ConfigError, ConfigValueError
+from ding.entry.cli_parsers import PLATFORM_PARSERS
+from ding.entry.distributed.config import run_token
+from ding.framework import Parallel
+from ding.framework.parallel import LOCAL_HOST, TOPOLOGIES
+from ding.parallel.launch import TOKEN_VARIABLE
+
+
+def _words(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str]:
+    """A list with commas."""
+    return [word.strip() for word in (value or "").split(",") if word.strip()]
+
+
+def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
+    words = _words(ctx, param, value)
+    if not all(word.isdigit() for word in words):
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers", ctx, param)
+    return [int(word) for word in words] or None
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-v", "--version", message=f"ditask %(version)s\n{__DESCRIPTION__}")
+@click.option("-p", "--package", metavar="PATH", default=".", help="Folder of the code; by default this one.")
+@click.option("-m", "--main", metavar="MODULE.FUNC", help="The function. By default main of the package's module.")
+@click.option("--parallel-workers", type=click.IntRange(1), default=1, show_default=True, help="Number of processes.")
+@click.option("--protocol", type=click.Choice(["tcp", "ipc"]), help="Default: tcp if other machines are named, or ipc.")
+@click.option(
+    "--ports", callback=_numbers, metavar="N,...", help="First port, or one for each process. Default: 50515."
+)
+@click.option("--attach-to", callback=_words, metavar="ADDR,...", help="Processes to dial: tcp://host:port.")
+@click.option("--address", metavar="HOST", help="Own address for tcp. By default this machine alone can connect.")
+@click.option("--labels", callback=_words, metavar="WORD,...", help="Labels of these processes.")
+@click.option(
+    "--node-ids", callback=_numbers, metavar="N,...", help="First number, or one for each process. Default: 0."
+)
+@click.option("--topology", type=click.Choice(TOPOLOGIES), default="mesh", show_default=True, help="Who dials whom.")
+@click.option("--platform", type=click.Choice(list(PLATFORM_PARSERS)), help="Take addresses from this scheduler.")
+@click.option("--platform-spec", metavar="JSON", help="Options of single tasks of the scheduler: JSON, or its file.")
+@click.option("--mq-type", default="nng", show_default=True, help="Message queue: nng (needs nothing else) or redis.")
+@click.option("--redis-host", metavar="HOST", help="Of the redis server.")
+@click.option("--redis-port", type=int, metavar="PORT", help="Of the redis server.")
+@click.option("--token-file", metavar="FILE", help=f"The run's token, for several machines; else {TOKEN_VARIABLE} is.")
+@click.option("--log-dir", metavar="DIR", help="A file there for what each process writes, instead of the terminal.")
+@click.option("--startup-interval", default=1.0, help="Kept for scripts: processes wait for each other.", hidden=True)
+@click.option("--local_rank", default=0, help="Kept for scripts of torch.distributed.", hidden=True)
+def cli_ditask(**options: Any) -> None:
+    """Run a function in several processes, which exchange what they produce."""
+    try:
+        function = _function(options.pop("package"), options.pop("main"))
+        run = _runner(options)
+    except (ConfigError, AssertionError, ValueError, ImportError) as error:
+        raise _Mistake(str(error)) from error
+    run(function)
+
+
+class _Mistake(click.ClickException):
+    """What the user can put right; shown as one sentence."""
+
+    exit_code = 2
+
+
+def _runner(options: dict[str, Any]) -> Callable[..., None]:
+    """What runs a function in the processes that the options ask for."""
+    for unused in ("local_rank", "startup_interval"):
+        del options[unused]
+    token_file, spec = options.pop("token_file"), _platform_spec(options.pop("platform_spec"))
+    if platform := options.pop("platform"):
+        options = PLATFORM_PARSERS[platform](spec, **options)
+    outside = options["attach_to"] or options["address"] not in (None, LOCAL_HOST, "localhost")
+    if options["protocol"] is None:
+        options["protocol"] = "tcp" if outside or options["ports"] else "ipc"
+    if outside or token_file:
+        os.environ[TOKEN_VARIABLE] = run_token(token_file)
+    return Parallel.runner(options.pop("parallel_workers"), **options)
+
+
+def _platform_spec(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return json.loads(Path(text).read_text(encoding="utf-8") if text.endswith(".json") else text)
+    except (OSError, ValueError) as error:
+        raise ConfigValueError(f"--platform-spec: {error}") from error
+
+
+def _function(package: str, main: str | None) -> Callable[..., Any]:
+    """Import the function that every process runs.
+
+    Raises:
+        ConfigValueError: the module has no such function.
+    """
+    folder = os.path.abspath(package)
+    module_name, _, name = main.rpartition(".") if main else (os.path.basename(folder), "", "main")
+    if not module_name:
+        raise ConfigValueError(f"--main is module.function, got {main!r}")
+    paths = [folder] if main else [os.path.dirname(folder)]
+    sys.path[:0] = [path for path in paths if path not in sys.path]
+    function = getattr(importlib.import_module(module_name), name, None)
+    if not callable(function):
+        raise ConfigValueError(f"the module {module_name} has no function {name!r}")
+    return function
+
+
+if __name__ == "__main__":
+    cli_ditask()

@@ -1,0 +1,26 @@
+"""``ditask`` under kubernetes: one call per pod."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ding.entry.cli_parsers.scheduled import ScheduledTask, variable, whole_number
+
+FIRST_PORT = 50515
+
+
+class K8SParser(ScheduledTask):
+    """Options of this pod: number ``DI_RANK`` of the hosts ``DI_NODES`` (with commas between them).
+
+    Raises:
+        ConfigValueError: one of them is missing or does not fit the other.
+    """
+
+    def __init__(self, platform_spec: "Mapping[str, Any] | None" = None, **kwargs: Any) -> None:
+        hosts = [host.strip() for host in variable("DI_NODES").split(",")]
+        first = int((kwargs.get("ports") or [FIRST_PORT])[0])
+        super().__init__(hosts, [first] * len(hosts), whole_number("DI_RANK"), platform_spec, kwargs)
+
+
+def k8s_parser(platform_spec: "Mapping[str, Any] | None", **kwargs: Any) -> dict[str, Any]:
+    """Return the options of ``ditask`` for this pod, see :class:`K8SParser`."""
+    return K8SParser(platform_spec, **kwargs).parse()

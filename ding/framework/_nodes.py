@@ -1,6 +1,5 @@
 """The nodes of a run: their numbers, their addresses, and who dials whom."""
 
-import math
 import os
 import secrets
 import tempfile
@@ -41,6 +40,7 @@ class NodeJob:
         main: the function, or where it is found: module and qualified name.
         recovers: whether it is started again after an exception.
         is_supervised: whether a launcher, or its own process, deals with an exception of ``main``.
+        retries: how often it was started again in this same process.
     """
 
     node: Node
@@ -49,6 +49,7 @@ class NodeJob:
     kwargs: dict[str, Any]
     recovers: bool = False
     is_supervised: bool = False
+    retries: int = 0
 
 
 def padded(value: "int | Sequence[int] | None", num: int, start: int) -> list[int]:
@@ -147,10 +148,3 @@ def make_nodes(
         )
         for i in range(num)
     ]
-
-
-def max_failures(auto_recover: bool, max_retries: float) -> int:
-    """Return how often in a row a node may fail until the run has failed."""
-    if not auto_recover:
-        return 1
-    return 2**31 if math.isinf(max_retries) else int(max_retries) + 1

@@ -3,7 +3,6 @@
 import itertools
 import math
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -72,7 +71,7 @@ class TaskEvents:
     def emit_away(self, event: str, *args: Any, **kwargs: Any) -> None:
         """Send the event to the other processes; does nothing in a run of one."""
         if self._router.is_active:
-            self._router.emit(_topic(event), *args, **kwargs)
+            self._router.emit(topic_of(event), *args, **kwargs)
 
     def wait_for(
         self, event: str, timeout: float, given_up: Callable[[], bool]
@@ -96,19 +95,24 @@ class TaskEvents:
             self.wake()
 
         self.once(event, hear)
-        deadline = time.monotonic() + timeout
         try:
-            with self._changed:
-                while not heard:
-                    if given_up():
-                        return None
-                    left = deadline - time.monotonic()
-                    if left <= 0:
-                        raise TimeoutError(f"event {event!r} did not come within {timeout} s")
-                    self._changed.wait(None if math.isinf(left) else left)
+            in_time = self.wait_until(lambda: bool(heard) or given_up(), timeout)
         finally:
             self.off(event, hear)
-        return heard[0]
+        if heard:
+            return heard[0]
+        if in_time:
+            return None
+        raise TimeoutError(f"event {event!r} did not come within {timeout} s")
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait until the condition holds, which is looked at again at each :meth:`wake`; returns whether it does.
+
+        Args:
+            timeout: in seconds.
+        """
+        with self._changed:
+            return self._changed.wait_for(condition, None if math.isinf(timeout) else timeout)
 
     def wake(self) -> None:
         """Have all waiting threads look again."""
@@ -129,14 +133,15 @@ class TaskEvents:
         with self._lock:
             if self._router.is_active and event not in self._bridged:
                 self._bridged.add(event)
-                self._router.on(_topic(event), lambda *args, **kwargs: self._loop.emit(event, *args, **kwargs))
+                self._router.on(topic_of(event), lambda *args, **kwargs: self._loop.emit(event, *args, **kwargs))
 
     def _drop_idle_bridges(self) -> None:
         with self._lock:
             for event in [event for event in self._bridged if not self._loop.listened(event)]:
                 self._bridged.discard(event)
-                self._router.off(_topic(event))
+                self._router.off(topic_of(event))
 
 
-def _topic(event: str) -> str:
+def topic_of(event: str) -> str:
+    """Return the topic of the router that carries an event of tasks."""
     return f"task.{event}"

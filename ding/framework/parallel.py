@@ -10,11 +10,7 @@ import functools
 import importlib
 import logging
 import math
-import os
-import secrets
 import socket
-import sys
-import tempfile
 import threading
 import zlib
 from collections import deque
@@ -23,20 +19,11 @@ from typing import Any
 
 from ding.framework._nodes import LOCAL_HOST as LOCAL_HOST
 from ding.framework._nodes import TOPOLOGIES as TOPOLOGIES
-from ding.framework._nodes import Node, NodeJob, addresses, make_nodes, max_failures, padded
+from ding.framework._nodes import Node, NodeJob, addresses, make_nodes, padded
+from ding.framework._runner import Runner
 from ding.framework.event_loop import EventLoop
 from ding.framework.message_queue import MQ
-from ding.parallel.launch import (
-    TOKEN_VARIABLE,
-    Launcher,
-    RestartRule,
-    Role,
-    RoleContext,
-    RoleFailed,
-    RunInterrupted,
-    run_here,
-    shared_run_dir,
-)
+from ding.parallel.launch import RoleContext
 from ding.parallel.planes import frames
 from ding.utils import MQ_REGISTRY, SingletonMetaclass
 
@@ -50,11 +37,6 @@ FINISH = "task.finish"
 MAX_UNHEARD_BYTES = 1 << 26
 """Newest messages per topic that wait for the first listener of their topic."""
 CONNECT_TIMEOUT_S = 30.0
-STOP_S = 60.0
-"""Seconds that the nodes have to end their iteration after the first one has finished."""
-FAIL_S = 3.0
-"""The same after one has failed."""
-PRELOAD = ("ding.framework.task", "ding.policy.base_policy")
 
 
 class Parallel(metaclass=SingletonMetaclass):
@@ -142,43 +124,10 @@ class Parallel(metaclass=SingletonMetaclass):
             ValueError: there is no such protocol or topology, or processes outside are to be dialled without a token.
         """
         make = functools.partial(
-            make_nodes,
-            n_parallel_workers,
-            mq_type,
-            attach_to,
-            protocol,
-            address,
-            ports,
-            topology,
-            labels,
-            node_ids,
-            redis_host=redis_host,
-            redis_port=redis_port,
+            make_nodes, n_parallel_workers, mq_type, attach_to, protocol, address, ports, topology, labels, node_ids
         )
-        make()  # raises here what is wrong
-        if attach_to and not os.environ.get(TOKEN_VARIABLE):
-            raise ValueError(f"attach_to: the processes of a run know its token; set {TOKEN_VARIABLE} for all of them")
-        restart = RestartRule(max_failures=max_failures(auto_recover, max_retries))
-        token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(32)
-
-        def run(main: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-            fallback = os.path.join(tempfile.gettempdir(), f"ditask-{os.getuid()}")
-            with shared_run_dir(fallback) as run_dir:
-                supervised = auto_recover or n_parallel_workers > 1
-                jobs = [
-                    NodeJob(node, _name_of(main), args, kwargs, auto_recover, supervised)
-                    for node in make(folder=str(run_dir))
-                ]
-                roles = [
-                    Role(f"node{job.node.node_id}", _run_node, job, restart, ends_run=True, may_return=True)
-                    for job in jobs
-                ]
-                if len(roles) == 1:
-                    _run_here(roles[0], token)
-                else:
-                    _run_all(Launcher(roles, str(run_dir), log_dir, token, None, STOP_S, FAIL_S, preload=PRELOAD))
-
-        return run
+        servers = {"redis_host": redis_host, "redis_port": redis_port}
+        return Runner(functools.partial(make, **servers), _run_node, auto_recover, max_retries, log_dir)
 
     @property
     def has_lost_state(self) -> bool:
@@ -332,39 +281,6 @@ class Parallel(metaclass=SingletonMetaclass):
             send(topic, data)
 
 
-def _name_of(main: Callable[..., Any]) -> "Callable[..., Any] | tuple[str, str]":
-    """Where the process of a node finds the function; the function itself if it has no such place."""
-    module, name = getattr(main, "__module__", None), getattr(main, "__qualname__", "")
-    return (module, name) if module and getattr(sys.modules.get(module), name, None) is main else main
-
-
-def _run_all(launcher: Launcher) -> None:
-    """Raises: what a node raised, RoleFailed where it cannot be raised here, RunInterrupted after a signal."""
-    try:
-        outcome = launcher.run()
-    except RoleFailed as failure:
-        if failure.__cause__ is None:
-            raise
-        failure.__cause__.add_note(str(failure))
-        raise failure.__cause__ from None
-    if outcome.signum is not None:
-        raise RunInterrupted(outcome.signum)
-
-
-def _run_here(role: Role, token: str) -> None:
-    router = Parallel()
-    router._retries = 0
-    while True:
-        try:
-            run_here(role, token)
-            return
-        except Exception:
-            if router._retries + 1 >= role.restart.max_failures:
-                raise
-            router._retries += 1
-            logger.warning("%s failed and begins anew, for the %d. time", role.name, router._retries, exc_info=True)
-
-
 def _run_node(context: RoleContext) -> bool | None:
     """The body of the process of a node; returns ``True`` when a task has finished."""
     job: NodeJob = context.payload
@@ -375,7 +291,7 @@ def _run_node(context: RoleContext) -> bool | None:
         main = job.main
     router = Parallel()
     router.is_supervised, router.auto_recover = job.is_supervised, job.recovers
-    router._retries = context.incarnation or router._retries
+    router._retries = job.retries or context.incarnation
     with router.start(
         node.node_id,
         node.mq_type,

@@ -380,6 +380,23 @@ class Task:
                 return None
             raise
 
+    def wait_until(self, condition: Callable[[], bool], timeout: float = math.inf) -> bool:
+        """Wait until the condition holds, or there is nothing to wait for: the task has finished, or a job has failed.
+
+        Args:
+            condition: looked at again at each :meth:`wake`.
+            timeout: in seconds.
+
+        Returns:
+            Whether the condition holds.
+        """
+        self._events.wait_until(lambda: self._finish or self._failed or condition(), timeout)
+        return condition()
+
+    def wake(self) -> None:
+        """Have the waiting threads look at their conditions again."""
+        self._events.wake()
+
     # State.
 
     @property

@@ -51,6 +51,6 @@ def expand_hosts(text: str) -> list[str]:
         numbers, _, tail = rest.partition("]")
         for part in numbers.split(","):
             first, _, last = part.partition("-")
-            for number in range(int(first), int(last or first) + 1):
-                found.append(f"{head}{number:0{len(first)}d}{tail}")
+            span = range(int(first), int(last or first) + 1)
+            found += [f"{head}{number:0{len(first)}d}{tail}" for number in span]
     return found

@@ -1,12 +1,16 @@
 """Which processes of a parallel run a middleware is for."""
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ding.framework.task import VoidMiddleware, current_task
 
+logger = logging.getLogger(__name__)
+
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def for_roles(*roles: str) -> Callable[[F], F]:
@@ -34,6 +38,21 @@ def for_roles(*roles: str) -> Callable[[F], F]:
         return make  # type: ignore[return-value]
 
     return decorate
+
+
+def in_parallel(made: type[T]) -> type[T]:
+    """Let a class of middleware make a :class:`VoidMiddleware` in a run of one process, and where no role is set."""
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        task = current_task()
+        if task.router.is_active and task.roles:
+            return object.__new__(cls)
+        if task.router.is_active:
+            logger.warning("%s does nothing: this process has no role; call task.add_role before", cls.__name__)
+        return VoidMiddleware()
+
+    made.__new__ = staticmethod(new)  # type: ignore[method-assign]
+    return made
 
 
 def plays(*roles: str) -> bool:

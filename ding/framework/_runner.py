@@ -1,0 +1,118 @@
+"""Starts the nodes of a run: several processes on the launcher, or one, which is this one."""
+
+import dataclasses
+import logging
+import math
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from ding.framework._nodes import Node, NodeJob
+from ding.parallel.launch import (
+    TOKEN_VARIABLE,
+    Launcher,
+    RestartRule,
+    Role,
+    RoleContext,
+    RoleFailed,
+    RunInterrupted,
+    run_here,
+    shared_run_dir,
+)
+
+logger = logging.getLogger(__name__)
+
+STOP_S = 60.0
+"""Seconds that the nodes have to end their iteration after the first one has finished."""
+FAIL_S = 3.0
+"""The same after one has failed."""
+PRELOAD = ("ding.framework.task", "ding.policy.base_policy")
+
+
+class Runner:
+    """``runner(main, *args, **kwargs)`` runs ``main`` in all nodes, see :meth:`ding.framework.Parallel.runner`.
+
+    Args:
+        make_nodes: ``make_nodes(folder=...)`` makes the nodes with their socket files in a folder.
+        body: what the process of a node does, with a :class:`NodeJob` as its payload.
+        auto_recover: whether a node is started again after an exception.
+        max_retries: how often.
+        log_dir: folder for what each process writes.
+
+    Raises:
+        AssertionError, ValueError: what ``make_nodes`` raises; processes outside are dialled, but there is no token.
+    """
+
+    def __init__(
+        self,
+        make_nodes: Callable[..., list[Node]],
+        body: Callable[[RoleContext], Any],
+        auto_recover: bool,
+        max_retries: float,
+        log_dir: str | None,
+    ) -> None:
+        self._make_nodes, self._body = make_nodes, body
+        self._auto_recover, self._log_dir = auto_recover, log_dir
+        self._restart = RestartRule(max_failures=_max_failures(auto_recover, max_retries))
+        inside = make_nodes()
+        own = {node.mq_kwargs["listen_to"] for node in inside}
+        self._token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(32)
+        if TOKEN_VARIABLE not in os.environ and any(set(node.attach_to) - own for node in inside):
+            raise ValueError(f"attach_to: the processes of a run know its token; set {TOKEN_VARIABLE} for all of them")
+
+    def __call__(self, main: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        with shared_run_dir(os.path.join(tempfile.gettempdir(), f"ditask-{os.getuid()}")) as run_dir:
+            nodes = self._make_nodes(folder=str(run_dir))
+            is_supervised = self._auto_recover or len(nodes) > 1
+            jobs = [NodeJob(node, _home_of(main), args, kwargs, self._auto_recover, is_supervised) for node in nodes]
+            roles = [
+                Role(f"node{job.node.node_id}", self._body, job, self._restart, ends_run=True, may_return=True)
+                for job in jobs
+            ]
+            if len(roles) == 1:
+                self._run_here(roles[0])
+            else:
+                self._run_all(roles, str(run_dir))
+
+    def _run_all(self, roles: list[Role], run_dir: str) -> None:
+        launcher = Launcher(roles, run_dir, self._log_dir, self._token, None, STOP_S, FAIL_S, preload=PRELOAD)
+        try:
+            outcome = launcher.run()
+        except RoleFailed as failure:
+            if failure.__cause__ is None:
+                raise
+            # Without files for them, the process has written its traceback to this terminal.
+            failure.__cause__.add_note(f"in {failure.role}" if self._log_dir is None else str(failure))
+            raise failure.__cause__ from None
+        if outcome.signum is not None:
+            raise RunInterrupted(outcome.signum)
+
+    def _run_here(self, role: Role) -> None:
+        retries = 0
+        while True:
+            try:
+                run_here(
+                    dataclasses.replace(role, payload=dataclasses.replace(role.payload, retries=retries)), self._token
+                )
+                return
+            except Exception:
+                retries += 1
+                if retries >= self._restart.max_failures:
+                    raise
+                logger.warning("%s failed and begins anew, retry %d", role.name, retries, exc_info=True)
+
+
+def _max_failures(auto_recover: bool, max_retries: float) -> int:
+    """How often in a row a node may fail until the run has failed."""
+    if not auto_recover:
+        return 1
+    return 2**31 if math.isinf(max_retries) else int(max_retries) + 1
+
+
+def _home_of(main: Callable[..., Any]) -> "Callable[..., Any] | tuple[str, str]":
+    """Where the process of a node finds the function; the function itself if it has no such place."""
+    module, name = getattr(main, "__module__", None), getattr(main, "__qualname__", "")
+    return (module, name) if module and getattr(sys.modules.get(module), name, None) is main else main

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ding.framework._barrier import BarrierRuntime
 from ding.framework._nodes import LOCAL_HOST as LOCAL_HOST
 from ding.framework._nodes import TOPOLOGIES as TOPOLOGIES
 from ding.framework._nodes import Node, NodeJob, addresses, make_nodes, padded
@@ -73,6 +74,7 @@ class Parallel(metaclass=SingletonMetaclass):
         self._unheard: dict[str, deque[bytes]] = {}
         self._heard: set[str] = set()
         self._retained: dict[str, bytes] = {}
+        self._barriers: BarrierRuntime | None = None
         self._lock = threading.Lock()
         self._listener: threading.Thread | None = None
 
@@ -173,6 +175,7 @@ class Parallel(metaclass=SingletonMetaclass):
         if self._listener is not None and self._listener is not threading.current_thread():
             self._listener.join(1.0)
         self._loop.stop()
+        self._barriers = None
         with self._lock:
             self._unheard, self._retained, self._heard = {}, {}, set()
 
@@ -247,6 +250,18 @@ class Parallel(metaclass=SingletonMetaclass):
             logger.warning("a message of topic %r is broken and was dropped: %s", topic, error)
         else:
             self._loop.emit(topic, *args, **kwargs)
+
+    def get_barrier_runtime(self) -> BarrierRuntime:
+        """Return the barriers of this process.
+
+        Raises:
+            RuntimeError: this process is not one of several.
+        """
+        if self._barriers is None:
+            if not self.is_active or self.node_id is None:
+                raise RuntimeError("get_barrier_runtime: the router is not active, this process runs alone")
+            self._barriers = BarrierRuntime(self.node_id, router=self)
+        return self._barriers
 
     def get_attch_to_len(self) -> int:
         """Return the number of addresses that this node dialled."""

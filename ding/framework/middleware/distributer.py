@@ -215,7 +215,8 @@ def _handle(address: Mapping[str, str]) -> Storage:
     Raises:
         ValueError: there is no such class of handles here.
     """
-    kinds, todo = dict[str, type[Storage]](), [Storage]
+    kinds: dict[str, Callable[[str], Storage]] = {}
+    todo = Storage.__subclasses__()
     while todo:
         kind = todo.pop()
         kinds[kind.__name__] = kind

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Any
 
+from ding.utils.default_helper import add_note
+
 Phases = Generator[Any, Any, Any]
 Middleware = Callable[[Any], Any]
 
@@ -99,5 +101,5 @@ def name_of(fn: Middleware) -> str:
 
 def _note(error: Exception, fn: Middleware) -> None:
     """Let the traceback name the middleware; the innermost one, when they call one another."""
-    if not hasattr(error, "__notes__"):
-        error.__notes__ = [f"in the middleware {name_of(fn)!r}"]
+    if "__notes__" not in vars(error):
+        add_note(error, f"in the middleware {name_of(fn)!r}")

@@ -22,6 +22,7 @@ from ding.parallel.launch import (
     run_here,
     shared_run_dir,
 )
+from ding.utils.default_helper import add_note
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class Runner:
             if failure.__cause__ is None:
                 raise
             # Without files for them, the process has written its traceback to this terminal.
-            failure.__cause__.add_note(f"in {failure.role}" if self._log_dir is None else str(failure))
+            add_note(failure.__cause__, f"in {failure.role}" if self._log_dir is None else str(failure))
             raise failure.__cause__ from None
         if outcome.signum is not None:
             raise RunInterrupted(outcome.signum)

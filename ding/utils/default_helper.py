@@ -67,6 +67,11 @@ def error_wrapper(fn: Callable[..., Any], default_ret: object, warning_msg: str 
     return wrapped
 
 
+def add_note(error: BaseException, note: str) -> None:
+    """``error.add_note(note)``, also in Python 3.10, which does not show notes."""
+    vars(error).setdefault("__notes__", []).append(note)
+
+
 @functools.lru_cache(maxsize=4096)
 def one_time_warning(warning_msg: str) -> None:
     """Log a warning once per process and text."""

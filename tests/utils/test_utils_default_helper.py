@@ -39,6 +39,7 @@ from ding.utils import (
     try_import_redis,
     try_import_rediscluster,
 )
+from ding.utils.default_helper import add_note
 
 
 def test_merge_keeps_type_and_inputs():
@@ -269,3 +270,10 @@ def test_clients_that_may_be_missing(monkeypatch, try_import, name):
     assert try_import() is None
     monkeypatch.setitem(sys.modules, name, random)
     assert try_import() is random
+
+
+def test_notes_of_an_error():
+    error = ValueError("x")
+    add_note(error, "in a")
+    add_note(error, "in b")
+    assert error.__notes__ == ["in a", "in b"]

@@ -155,3 +155,79 @@ def test_first_learn_steps(case, as_columns):
         assert set(result) >= set(policy.learn_mode.monitor_vars())
     model = policy.learn_mode.get_attribute("model")
     assert sum(float(p.detach().abs().sum()) for p in model.parameters()) == pytest.approx(total, rel=1e-5)
+
+
+def agents(continuous: bool) -> list[dict[str, Any]]:
+    made = []
+    for i in range(4):
+        mask = {} if continuous else {"action_mask": torch.tensor([[1, 1, 0], [1, 1, 1]])}
+        logit = {"mu": wave((2, 2), 0.1 * i), "sigma": torch.full((2, 2), 0.6)}
+        made.append(
+            {
+                **{
+                    name: {"agent_state": wave((2, 4), phase), "global_state": wave((2, 6), phase + 0.1), **mask}
+                    for name, phase in (("obs", 0.3 * i), ("next_obs", 0.3 * i + 0.2))
+                },
+                "action": 0.9 * wave((2, 2), 0.4 * i) if continuous else torch.tensor([i % 2, i % 3]),
+                "logit": logit if continuous else wave((2, 3), 0.1 * i),
+                "value": wave((2,), 0.2 * i),
+                "adv": wave((2,), 0.6 * i),
+                "reward": wave((1,), 0.5 + i),
+                "done": i == 3,
+                "traj_flag": i == 3,
+            }
+        )
+    return made
+
+
+AGENTS = {
+    False: (
+        [
+            {"total_loss": 0.508687, "policy_loss": 0.220165, "value_loss": 0.577044, "entropy_loss": 0.894612,
+             "adv_max": 1.1276, "value_mean": -0.0232738, "approx_kl": -0.304287, "clipfrac": 0.875},
+            {"total_loss": 0.67908, "policy_loss": 0.219783, "value_loss": 0.918594, "entropy_loss": 0.894641},
+            {"total_loss": 0.678211, "policy_loss": 0.219482, "value_loss": 0.917458, "approx_kl": -0.304522},
+        ],
+        91.9958,
+    ),
+    True: (
+        [
+            {"total_loss": 0.581063, "policy_loss": 0.292541, "value_loss": 0.577044, "entropy_loss": 2.83788,
+             "adv_max": 1.1276, "value_mean": -0.0232738, "approx_kl": 1.1169, "act": 0.581879,
+             "mu_mean": 0.0128338, "sigma_mean": 1.00125},
+            {"total_loss": 0.751616, "policy_loss": 0.292319, "value_loss": 0.918594, "mu_mean": 0.0130635},
+            {"total_loss": 0.750873, "policy_loss": 0.292144, "value_loss": 0.917459, "mu_mean": 0.0132966},
+        ],
+        None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_first_learn_steps_of_several_agents(continuous):
+    steps, total = AGENTS[continuous]
+    space = "continuous" if continuous else "discrete"
+    model = {
+        "agent_obs_shape": 4,
+        "global_obs_shape": 6,
+        "action_shape": 2 if continuous else 3,
+        "agent_num": 2,
+        "actor_head_hidden_size": 32,
+        "critic_head_hidden_size": 32,
+        "action_space": space,
+    }
+    # The stored logits are not masked here, as those of a collector are.
+    cfg = {
+        "reference_numerics": True,
+        "multi_agent": True,
+        "action_space": space,
+        "learn": {"epoch_per_collect": 3, "batch_size": 4},
+    }
+    cfg = deep_merge_dicts(PPOPolicy.default_config(), {**cfg, "model": model})
+    policy = PPOPolicy(cfg, enable_field=["learn", "collect"])
+    network = policy.learn_mode.get_attribute("model")
+    fill(network)
+    for result, expected in zip(policy.learn_mode.forward(agents(continuous)), steps, strict=True):
+        assert {key: result[key] for key in expected} == pytest.approx(expected, rel=1e-5, abs=1e-7)
+    if total is not None:
+        assert sum(float(p.detach().abs().sum()) for p in network.parameters()) == pytest.approx(total, rel=1e-5)

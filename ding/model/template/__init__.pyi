@@ -1,3 +1,4 @@
+from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pg import PG as PG
 from ding.model.template.q_learning import BDQ as BDQ
 from ding.model.template.q_learning import C51DQN as C51DQN

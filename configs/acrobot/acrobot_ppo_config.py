@@ -10,6 +10,7 @@ acrobot_ppo_config = dict(
         evaluator_env_num=8,
         n_evaluator_episode=16,
         stop_value=-90,
+        env_wrapper=[{"type": "action_repeat", "kwargs": {"action_repeat": 4}}, {"type": "eval_episode_return"}],
     ),
     policy=dict(
         cuda=False,
@@ -20,7 +21,7 @@ acrobot_ppo_config = dict(
         learn=dict(
             epoch_per_collect=4,
             batch_size=256,
-            learning_rate=0.001,
+            learning_rate=0.0005,
             entropy_weight=0.01,
         ),
         collect=dict(
@@ -30,7 +31,7 @@ acrobot_ppo_config = dict(
         ),
         eval=dict(
             evaluator=dict(
-                eval_freq=160,
+                eval_freq=64,
             ),
         ),
     ),

@@ -28,3 +28,4 @@ from ding.policy.policy_factory import get_random_policy as get_random_policy
 from ding.policy.ppo import PPOOffPolicy as PPOOffPolicy
 from ding.policy.ppo import PPOPGPolicy as PPOPGPolicy
 from ding.policy.ppo import PPOPolicy as PPOPolicy
+from ding.policy.ppof import PPOFPolicy as PPOFPolicy

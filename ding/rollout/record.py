@@ -48,13 +48,13 @@ _Rows: TypeAlias = tuple[dict[str, Columns], np.ndarray]
 
 
 class Taken(NamedTuple):
-    """Training samples of S finished segments, one segment after the other."""
+    """Training samples of S finished segments, one after the other, and per segment (int64 ``[S]``) their numbers of
+    samples and steps.
+    """
 
     samples: Samples
     num_samples: np.ndarray
-    """int64 ``[S]``, samples per segment."""
     num_steps: np.ndarray
-    """int64 ``[S]``, steps per segment."""
 
 
 class Segments:
@@ -117,11 +117,9 @@ class Segments:
             return _NO_SEGMENTS
         # More than the length, where a policy with longer segments began them.
         ended = done | (store.counts[env_ids] >= self.length)
-        num_ended = np.count_nonzero(ended)
-        if not num_ended:
+        if not np.count_nonzero(ended):
             return _NO_SEGMENTS
-        if num_ended < len(env_ids):
-            env_ids = env_ids[ended]
+        env_ids = env_ids[ended]
         store.finish(env_ids)
         return env_ids
 
@@ -134,15 +132,12 @@ class Segments:
             return Taken(batch, counts, counts)
         return Taken(to_tensor_transitions(batch.columns[_ROW], shallow_copy_next_obs=False), counts, counts)
 
-    @property
-    def steps_growing(self) -> int:
-        """The number of steps in segments that have not finished."""
-        return int(np.add.reduce(self._store.counts))
-
-    def cut(self) -> np.ndarray:
-        """Finish the segments that grow, wherever their episodes are; returns as :meth:`record`."""
-        env_ids = np.flatnonzero(self._store.counts)
-        self._store.finish(env_ids)
+    def cut(self, num_steps: float) -> np.ndarray:
+        """Once there are ``num_steps`` steps, finish the segments that grow; returns as :meth:`record`."""
+        store = self._store
+        if store.finished_steps + np.add.reduce(store.counts) < num_steps:
+            return _NO_SEGMENTS
+        store.finish(env_ids := np.flatnonzero(store.counts))
         return env_ids
 
     def take_samples(self) -> Taken:
@@ -160,8 +155,7 @@ class Segments:
                 num_samples = np.diff(np.cumsum(steps) * len(samples) // len(batch), prepend=0)
             return Taken(samples, num_samples, steps)
         made = [self._policy.get_train_sample(segment) for segment in self._split(batch, as_rows=True)]
-        num_samples = np.array([len(samples) for samples in made], dtype=np.int64)
-        return Taken(list(itertools.chain.from_iterable(made)), num_samples, steps)
+        return Taken(list(itertools.chain.from_iterable(made)), np.array([len(part) for part in made]), steps)
 
     def take_segments(self) -> list[Samples]:
         """Take the finished segments out as they are: each a list of transitions, or a ``TransitionBatch``."""
@@ -279,9 +273,7 @@ class TrajectoryStore:
             except SchemaError:
                 self.clear()
                 raise
-        if self._rows_as_tensors:
-            columns = as_tensors(columns)
-        return TransitionBatch.unchecked(columns, total, lengths)
+        return TransitionBatch.unchecked(as_tensors(columns) if self._rows_as_tensors else columns, total, lengths)
 
     def _picked(self, finished: np.ndarray) -> tuple[dict[str, Columns], np.ndarray]:
         """Take out the rows of finished segments, in their order, with the lengths of these segments."""

@@ -154,11 +154,11 @@ class Rollout:
             ended.append((env_id, infos))
         return ended
 
-    def cut_segments(self, player: int = 0) -> None:
-        """Finish the segments of a player that grow; the episodes go on, in new ones."""
+    def cut_segments(self, num_steps: float, player: int = 0) -> None:
+        """Once a player's segments have ``num_steps`` steps, finish those that grow; the episodes go on in new ones."""
         segments = self.segments[player]
         assert segments is not None
-        self._episodes_of[player] += [self.episodes.running[env_id] for env_id in segments.cut().tolist()]
+        self._episodes_of[player] += [self.episodes.running[env_id] for env_id in segments.cut(num_steps).tolist()]
 
     def take_samples(self, player: int = 0) -> Taken:
         """Take out the training samples of a player's finished segments, and count them."""

@@ -37,6 +37,7 @@ LATER = tuple(
         # On-policy training.
         *("policy/a2c", "policy/pg", "policy/ppo", "policy/_policy", "policy/_ppo", "policy/_segments"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
+        *("model/template/ppof", "model/template/mavac"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -37,6 +37,7 @@ def make_actor_head(
     sigma_type: str = "independent",
     fixed_sigma_value: float = 0.3,
     bound_type: str | None = None,
+    discrete_cls: type[nn.Module] = DiscreteHead,
 ) -> nn.Module:
     """The head of a policy: logits (per head of a multi-discrete space), mu and sigma, or for ``hybrid`` a
     ``ModuleList`` of both.
@@ -50,8 +51,8 @@ def make_actor_head(
     def discrete(shape: Any) -> nn.Module:
         sizes = output_sizes(shape)
         if isinstance(sizes, list):
-            return MultiHead(DiscreteHead, hidden_size, sizes, layer_num=layer_num, **common)
-        return DiscreteHead(hidden_size, sizes, layer_num, **common)
+            return MultiHead(discrete_cls, hidden_size, sizes, layer_num=layer_num, **common)
+        return discrete_cls(hidden_size, sizes, layer_num, **common)
 
     def continuous(shape: Any) -> nn.Module:
         return ReparameterizationHead(
@@ -76,12 +77,15 @@ def actor_output(head: nn.Module, features: torch.Tensor, action_mask: torch.Ten
     D]``, or for hybrid actions ``action_type`` (logits) and ``action_args`` (mu, sigma); and ``action_mask``, if any.
     """
     if isinstance(head, nn.ModuleList):
-        action_type, action_args = head
-        logit: Any = {"action_type": action_type(features)["logit"], "action_args": action_args(features)}
+        action_type, action_args = (_logit(part(features)) for part in head)
+        logit: Any = {"action_type": action_type, "action_args": action_args}
     else:
-        output = head(features)
-        logit = output.get("logit", output)
+        logit = _logit(head(features))
     return {"logit": logit} if action_mask is None else {"logit": logit, ACTION_MASK: action_mask}
+
+
+def _logit(output: Any) -> Any:
+    return output.get("logit", output) if isinstance(output, dict) else output
 
 
 @MODEL_REGISTRY.register("vac")
@@ -108,6 +112,10 @@ class VAC(nn.Module):
     """
 
     mode = ["compute_actor", "compute_critic", "compute_actor_critic"]
+
+    # What the heads are made of: see ``PPOFModel``.
+    _discrete_head_cls: type[nn.Module] = DiscreteHead
+    _critic_head_cls: Callable[..., nn.Module] = RegressionHead
 
     def __init__(
         self,
@@ -145,7 +153,7 @@ class VAC(nn.Module):
         else:
             self.actor_encoder = make() if encoder is None else encoder
             self.critic_encoder = make() if encoder is None else copy.deepcopy(encoder)
-        self.critic_head = RegressionHead(
+        self.critic_head = self._critic_head_cls(
             critic_head_hidden_size, 1, critic_head_layer_num, activation=activation, norm_type=norm_type
         )
         self.actor_head = make_actor_head(
@@ -158,6 +166,7 @@ class VAC(nn.Module):
             sigma_type,
             fixed_sigma_value,
             bound_type,
+            self._discrete_head_cls,
         )
         self.actor = nn.ModuleList([self.encoder if share_encoder else self.actor_encoder, self.actor_head])
         self.critic = nn.ModuleList([self.encoder if share_encoder else self.critic_encoder, self.critic_head])

@@ -78,21 +78,19 @@ class SampleSerialCollector(SerialCollector):
         """
         rollout = self._ready()
         env_num = rollout.stepper.env.env_num
-        n_sample = target_of(n_sample, self._default_n_sample, "n_sample")
-        if n_sample % env_num != 0:
-            one_time_warning(f"n_sample {n_sample} is not a multiple of env_num {env_num}")
+        n_sample = _checked(n_sample, self._default_n_sample, env_num)
         extra: dict[str, Any] = {"collect_iter": train_iter}
         if level_seeds is not None:
             extra["seed"] = [level_seeds[env_id] for env_id in range(env_num)]
         segments, kwargs, extras = rollout.segments[0], [policy_kwargs or {}], [extra]
         assert segments is not None
-        parts: list[Samples] = [self._surplus] if len(self._surplus) else []
-        missing = n_sample - len(self._surplus)
-        self._surplus = []
+        surplus, self._surplus = self._surplus, []
+        parts: list[Samples] = [surplus] if len(surplus) else []
+        missing = n_sample - len(surplus)
         while missing > 0:
             rollout.step(kwargs, extras)
-            if self._cuts and segments.samples_waiting + segments.steps_growing >= missing:
-                rollout.cut_segments()
+            if self._cuts:
+                rollout.cut_segments(missing)
             if segments.samples_waiting >= missing:
                 parts.append(rollout.take_samples().samples)
                 missing -= len(parts[-1])
@@ -107,6 +105,14 @@ class SampleSerialCollector(SerialCollector):
                 self._surplus = samples[n_sample:]
             samples = samples[:n_sample]
         return samples
+
+
+def _checked(given: int | None, default: int | None, env_num: int) -> int:
+    """:func:`target_of` for samples."""
+    n_sample = target_of(given, default, "n_sample")
+    if n_sample % env_num != 0:
+        one_time_warning(f"n_sample {n_sample} is not a multiple of env_num {env_num}")
+    return n_sample
 
 
 def _joined(parts: list[Samples]) -> Samples:

@@ -1,0 +1,96 @@
+"""The compact PPO: numbers of the first learn steps, acting on trees, state."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from easydict import EasyDict
+
+from ding.model import PPOFModel
+from ding.policy import PolicyConfigError, PPOFPolicy
+
+
+def wave(shape: tuple[int, ...], phase: float) -> torch.Tensor:
+    steps = torch.arange(math.prod(shape), dtype=torch.float64)
+    return torch.sin(0.7 * steps + phase).float().reshape(shape)
+
+
+def make(continuous: bool = False, **overrides: Any) -> tuple[PPOFPolicy, PPOFModel]:
+    space = "continuous" if continuous else "discrete"
+    model = PPOFModel(4, 2, action_space=space, popart_head=overrides.get("value_norm") == "popart")
+    cfg = PPOFPolicy.default_config()
+    cfg.update(n_sample=4, batch_size=4, epoch_per_collect=3, action_space=space, cuda=False, **overrides)
+    policy = PPOFPolicy(cfg, model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.linspace(-0.05, 0.05, parameter.numel()).reshape(parameter.shape))
+    return policy, model
+
+
+def batch(continuous: bool = False) -> EasyDict:
+    def stack(one: Any) -> torch.Tensor:
+        return torch.stack([one(i) for i in range(4)])
+
+    logit: Any = stack(lambda i: wave((2,), 0.1 * i))
+    if continuous:
+        logit = {"mu": logit, "sigma": torch.full((4, 2), 0.6)}
+    ends = torch.tensor([0.0, 0.0, 0.0, 1.0])
+    return EasyDict(
+        obs=stack(lambda i: wave((4,), 0.3 * i)),
+        next_obs=stack(lambda i: wave((4,), 0.3 * i + 0.2)),
+        action=stack(lambda i: 0.9 * wave((2,), 0.4 * i)) if continuous else torch.tensor([0, 1, 0, 1]),
+        logit=logit,
+        value=stack(lambda i: torch.tensor(math.sin(0.2 * i))),
+        reward=stack(lambda i: torch.tensor(math.sin(0.5 + i))),
+        done=ends,
+        traj_flag=ends,
+    )
+
+
+CASES = [
+    (False, "baseline", [0.198483, 0.329242, 0.243025], [0.439132, 0.700697, 0.528484], 853.803),
+    (True, "baseline", [0.376927, 0.506883, 0.419989], [0.439132, 0.700155, 0.527528], 856.008),
+    (False, "symlog", [0.0533173, 0.0501724, 0.0471704], [0.148885, 0.149392, 0.149909], 842.613),
+    (False, "value_rescale", [0.00671285, 0.00332603, 8.20183e-05], [0.0560636, 0.0561362, 0.0562212], 842.6),
+    (False, "popart", [0.25907, 0.137677, 0.105756], [0.560305, 0.314849, 0.249025], 854.584),
+]
+
+
+@pytest.mark.parametrize(("continuous", "value_norm", "total", "value", "after"), CASES)
+def test_first_learn_steps(continuous, value_norm, total, value, after):
+    policy, model = make(continuous, value_norm=value_norm, reference_numerics=True)
+    results = policy.learn_mode.forward(batch(continuous))
+    assert [result["total_loss"] for result in results] == pytest.approx(total, rel=2e-5, abs=1e-7)
+    assert [result["value_loss"] for result in results] == pytest.approx(value, rel=2e-5)
+    assert set(results[0]) >= set(policy.monitor_vars())
+    assert sum(float(p.detach().abs().sum()) for p in model.parameters()) == pytest.approx(after, rel=1e-5)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_acting_on_trees(continuous):
+    policy, _ = make(continuous)
+    obs = batch(continuous).obs
+    collected, evaluated = policy.collect(obs), policy.eval(obs)
+    assert collected.action.shape == ((4, 2) if continuous else (4,))
+    assert collected.value.shape == (4,)
+    expected = evaluated.logit.mu if continuous else evaluated.logit.argmax(-1)
+    assert torch.equal(evaluated.action, expected)
+    step = EasyDict(obs=obs[1], reward=torch.ones(1), done=False)
+    row = {"action": collected.action[0], "logit": collected.logit, "value": collected.value[0]}
+    assert set(policy.process_transition(obs[0], row, step)) == {
+        *("obs", "next_obs", "action", "logit", "value", "reward", "done")
+    }
+
+
+def test_state():
+    (policy, _), (other, _) = make(), make()
+    policy.forward(batch())
+    other.load_state_dict(policy.state_dict())
+    obs = batch().obs
+    assert torch.equal(policy.eval(obs).logit, other.eval(obs).logit)
+
+
+def test_unknown_settings():
+    with pytest.raises(PolicyConfigError, match=r"value_norm: 'popat' is unknown.*popart"):
+        make(value_norm="popat")

@@ -34,6 +34,7 @@ class EventLoop:
     def __init__(self, name: str = "default") -> None:
         self._name = name
         self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
         self._listeners: dict[str, list[Listener]] = {}
         self._emits: dict[str, deque[tuple[tuple[Any, ...], dict[str, Any]]]] = {}
         self._pool = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix=f"events-{name}")
@@ -98,6 +99,7 @@ class EventLoop:
                 emits = self._emits[event]
                 if not emits:
                     del self._emits[event]
+                    self._idle.notify_all()
                     return
                 args, kwargs = emits.popleft()
                 listeners = list(self._listeners.get(event, ()))
@@ -117,6 +119,11 @@ class EventLoop:
     def listened(self, event: str) -> bool:
         """Return whether the event has listeners."""
         return event in self._listeners
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until all emits have been served; returns whether they have."""
+        with self._lock:
+            return self._idle.wait_for(lambda: not self._emits, timeout_s)
 
     def stop(self) -> None:
         """Remove all listeners and wait for those that are running. A second call does nothing."""

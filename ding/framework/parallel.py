@@ -26,7 +26,7 @@ from ding.framework.event_loop import EventLoop
 from ding.framework.message_queue import MQ
 from ding.parallel.launch import RoleContext
 from ding.parallel.planes import frames
-from ding.utils import MQ_REGISTRY, SingletonMetaclass
+from ding.utils import MQ_REGISTRY, DistributedWriter, SingletonMetaclass
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,7 @@ FINISH = "task.finish"
 MAX_UNHEARD_BYTES = 1 << 26
 """Newest messages per topic that wait for the first listener of their topic."""
 CONNECT_TIMEOUT_S = 30.0
+CLOSING_TIMEOUT_S = 1.0
 
 
 class Parallel(metaclass=SingletonMetaclass):
@@ -173,7 +174,9 @@ class Parallel(metaclass=SingletonMetaclass):
         assert self._mq is not None
         self._mq.stop()
         if self._listener is not None and self._listener is not threading.current_thread():
-            self._listener.join(1.0)
+            # What has arrived is still delivered, as the last points of curves.
+            self._listener.join(CLOSING_TIMEOUT_S)
+            self._loop.drain(CLOSING_TIMEOUT_S)
         self._loop.stop()
         self._barriers = None
         with self._lock:
@@ -307,16 +310,15 @@ def _run_node(context: RoleContext) -> bool | None:
     router = Parallel()
     router.is_supervised, router.auto_recover = job.is_supervised, job.recovers
     router._retries = job.retries or context.incarnation
-    with router.start(
-        node.node_id,
-        node.mq_type,
-        node.local_id,
-        node.labels,
-        node.attach_to,
-        node.num_peers if context.incarnation == 0 else min(node.num_peers, 1),
-        token=context.token,
-        **node.mq_kwargs,
-    ):
-        context.stop.on_set(router.ask_to_stop)
-        main(*job.args, **job.kwargs)
-        return router.has_finished or None
+    mq_kwargs = {"token": context.token, **node.mq_kwargs}
+    num_peers = node.num_peers if context.incarnation == 0 else min(node.num_peers, 1)
+    try:
+        with router.start(
+            node.node_id, node.mq_type, node.local_id, node.labels, node.attach_to, num_peers, **mq_kwargs
+        ):
+            context.stop.on_set(router.ask_to_stop)
+            main(*job.args, **job.kwargs)
+            return router.has_finished or None
+    finally:
+        # The process ends without what Python does at its end otherwise.
+        DistributedWriter.reset_root()

@@ -71,6 +71,13 @@ class DistributedWriter(LazyWriter):
         """Make the file now."""
         self._opened()
 
+    def close(self) -> None:
+        """Close the file; a node of an active router brings what was written to the disk, as others may still write."""
+        if self._router is not None and self._router.is_active:
+            self.flush()
+        else:
+            super().close()
+
     def _add(self, fn_name: str, *args: Any, **kwargs: Any) -> None:
         if self._router is not None and not self._is_writer:
             self._router.emit(_EVENT, fn_name, *args, **kwargs)

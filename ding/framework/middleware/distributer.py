@@ -22,7 +22,7 @@ WAIT_S = 60.0
 OLD_WAIT_S = 5.0
 _DATA = ("trajectories", "episodes")
 _COUNTERS = ("env_step", "env_episode")
-_EVALUATION = ("eval_value", "eval_value_min", "eval_value_max", "eval_value_std", "last_eval_iter", "last_eval_value")
+_EVALUATION = ("last_eval_iter", "last_eval_value")
 
 
 News = dict[str, Any]
@@ -70,7 +70,7 @@ class ContextExchanger:
     episodes
     env_step, env_episode               collectors    others than collectors, which add what was counted
     train_iter                          the learner   the others
-    eval_value, last_eval_value, ...    evaluators    the learner
+    last_eval_iter, last_eval_value     evaluators    the learner
     ==================================  ============  ==================================================
 
     The learner waits for data of a collector, the others for any news, from iteration ``skip_n_iter`` on. A learner
@@ -159,7 +159,8 @@ class ContextExchanger:
         if role is Role.LEARNER:
             return {"train_iter": ctx.train_iter}
         if role is Role.EVALUATOR:
-            return {key: getattr(ctx, key) for key in _EVALUATION if hasattr(ctx, key)} if _is_evaluated(ctx) else {}
+            is_evaluated = ctx.eval_value is not None and ctx.eval_value != -float("inf")
+            return {key: getattr(ctx, key) for key in _EVALUATION} if is_evaluated else {}
         if role is not Role.COLLECTOR:
             return {}
         data = {key: _sendable(getattr(ctx, key)) for key in _DATA if getattr(ctx, key, None)}
@@ -180,10 +181,6 @@ def _event_of(role: str) -> str:
 
 def _has_data(news: Mapping[str, Any]) -> bool:
     return any(key in news for key in _DATA)
-
-
-def _is_evaluated(ctx: Any) -> bool:
-    return bool(getattr(ctx, "eval_value", None) is not None and ctx.eval_value != -float("inf"))
 
 
 def _sendable(data: Any) -> Any:

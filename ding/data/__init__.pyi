@@ -22,6 +22,7 @@ from ding.data.storage.file import FileStorage as FileStorage
 from ding.data.storage.file import Storage as Storage
 from ding.data.storage_loader import FileStorageLoader as FileStorageLoader
 from ding.data.storage_loader import StorageLoader as StorageLoader
+from ding.data.transition_batch import Row as Row
 from ding.data.transition_batch import TransitionBatch as TransitionBatch
 from ding.utils.data import create_dataset as create_dataset
 from ding.utils.data import offline_data_save_type as offline_data_save_type

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
-from easydict import EasyDict
 
-from ding.data import EnvBatch
+from ding.data import EnvBatch, Row
 from ding.data.columns import map_leaves, num_rows, row_list
 from ding.data.roles import ByEnv, Transition
 from ding.torch_utils import to_tensor
@@ -48,7 +47,7 @@ class TreeMode:
     def process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> Transition:
         """Return the transition of one environment."""
         values = to_tensor({"obs": timestep.obs, "reward": timestep.reward, "done": timestep.done})
-        step = EasyDict(values, info=timestep.info)
+        step = Row(values, info=timestep.info)
         return as_dict(self._policy.process_transition(as_tree(to_tensor(obs)), policy_output, step))
 
     def get_train_sample(self, transitions: Any) -> Any:
@@ -62,7 +61,7 @@ class TreeMode:
 
 def as_tree(value: Any) -> Any:
     """A dict with attribute access; anything else as it is."""
-    return EasyDict(value) if isinstance(value, dict) else value
+    return Row(value) if isinstance(value, dict) else value
 
 
 def as_dict(tree: Any) -> Any:

@@ -9,7 +9,7 @@ from ding.data.roles import CollectMode, EnvManager
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware._trees import TreeMode, TreePolicy
-from ding.framework.middleware.functional.collector import CountedRollout, end_positions
+from ding.framework.middleware.functional.collector import CountedRollout, end_positions, readable
 from ding.framework.task import Role
 from ding.policy import get_random_policy
 
@@ -55,7 +55,8 @@ def _collect_steps(rollout: CountedRollout, ctx: OnlineRLContext, num_steps: int
     enough = ctx.env_step + num_steps
     while ctx.env_step < enough:
         rollout.step(ctx)
-    ctx.trajectories, counts, _ = rollout.segments.take_all()
+    transitions, counts, _ = rollout.segments.take_all()
+    ctx.trajectories = readable(transitions)
     ctx.trajectory_end_idx = end_positions(counts)
 
 
@@ -100,7 +101,7 @@ class EpisodeCollector:
             enough = ctx.env_episode + target
             while ctx.env_episode < enough:
                 self._rollout.step(ctx)
-        ctx.episodes = self._rollout.segments.take_segments()
+        ctx.episodes = list(map(readable, self._rollout.rollout.take_segments()))
 
 
 @for_roles(Role.COLLECTOR)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ding.data import EnvBatch, is_batched
-from ding.data.roles import CollectMode, EnvManager, Transition
+from ding.data import EnvBatch, Row, TransitionBatch, is_batched
+from ding.data.roles import CollectMode, EnvManager, Samples, Transition
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._trees import as_tree
 from ding.rollout import EpisodeRecord, Rollout, Segments, Sent, VectorStepper, v1_interface
@@ -82,8 +82,9 @@ class CountedRollout:
         self._print_freq = print_freq
         self._last_print_iter = 0
         self._episodes = EpisodeRecord(env.env_num)
+        self._seen_steps = self._seen_episodes = 0
         self._first_ids = np.arange(env.env_num).reshape(-1, 1)
-        self._extra = {"collect_train_iter": np.zeros_like(self._first_ids), "env_data_id": self._first_ids.copy()}
+        self._extra = {"collect_train_iter": np.zeros_like(self._first_ids), "env_data_id": self._first_ids}
         self.rollout = self._rollout_of(policy)
 
     def _rollout_of(self, policy: CollectMode) -> Rollout:
@@ -122,10 +123,14 @@ class CountedRollout:
             self.env.launch()
         for _ in self.rollout.play(n_episode, [ctx.collect_kwargs], [self.extra(ctx)]):
             self.count(ctx)
+            self.extra(ctx)
 
     def extra(self, ctx: OnlineRLContext) -> dict[str, np.ndarray]:
-        """The fields that each transition of the next step gets, by env id."""
-        self._extra["collect_train_iter"][:] = ctx.train_iter
+        """The fields that each transition of the next step gets, by env id; always the same dict."""
+        # Rows share memory with these arrays, so they are replaced and not changed.
+        if self._extra["collect_train_iter"][0, 0] != ctx.train_iter:
+            self._extra["collect_train_iter"] = np.full_like(self._first_ids, ctx.train_iter)
+        self._extra["env_data_id"] = self._first_ids + len(self._first_ids) * self._episodes.numbers[:, None]
         return self._extra
 
     def count(self, ctx: OnlineRLContext) -> None:
@@ -136,13 +141,9 @@ class CountedRollout:
         if episodes.episode_count != self._seen_episodes:
             ctx.env_episode += episodes.episode_count - self._seen_episodes
             self._seen_episodes = episodes.episode_count
-            self._extra["env_data_id"][:, 0] = self._first_ids[:, 0] + len(self._first_ids) * episodes.numbers
         if ctx.train_iter - self._last_print_iter >= self._print_freq and episodes.finished:
             self._last_print_iter = ctx.train_iter
             output_log(episodes)
-
-    _seen_steps = 0
-    _seen_episodes = 0
 
 
 def output_log(episodes: EpisodeRecord) -> None:
@@ -210,6 +211,11 @@ def rolloutor(
         counted.count(ctx)
 
     return roll
+
+
+def readable(transitions: Samples) -> Samples:
+    """The transitions with attributes."""
+    return transitions if isinstance(transitions, TransitionBatch) else list(map(Row, transitions))
 
 
 def end_positions(counts: Sequence[int] | np.ndarray) -> list[int]:

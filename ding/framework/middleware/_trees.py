@@ -1,13 +1,14 @@
 """Trees, which are dicts with attribute access, and policies that work on them."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 
-from ding.data import EnvBatch, Row
+from ding.data import EnvBatch, Row, TransitionBatch
 from ding.data.columns import map_leaves, num_rows, row_list
-from ding.data.roles import ByEnv, Transition
+from ding.data.roles import ByEnv, Samples, Transition
 from ding.torch_utils import to_tensor
 
 
@@ -69,3 +70,11 @@ def as_dict(tree: Any) -> Any:
     if not isinstance(tree, Mapping) and hasattr(tree, "json"):
         tree = tree.json()
     return {key: as_dict(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """All transitions in one sequence: a ``TransitionBatch`` where all parts are."""
+    batches = [part for part in parts if isinstance(part, TransitionBatch)]
+    if batches and len(batches) == len(parts):
+        return TransitionBatch.concat(batches)
+    return list(itertools.chain.from_iterable(parts))

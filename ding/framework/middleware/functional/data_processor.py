@@ -1,7 +1,5 @@
 """Data on its way: from collectors into buffers, and from buffers and data sets to the training."""
 
-import functools
-import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +14,7 @@ from ding.data.buffer.errors import NotEnoughDataError
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware._trees import joined
 from ding.framework.task import Role, current_task
 from ding.utils import one_time_warning
 from ding.utils.data.dataset import offline_data_save_type
@@ -181,7 +180,7 @@ def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tup
         return lambda: ({name: _data_of(one.sample(batch_size)) for name, one in buffer_.items()}, None)
     if isinstance(buffer_, Sequence):
         parts = [(one, int(batch_size * fraction)) for one, fraction in buffer_]
-        return lambda: (functools.reduce(operator.add, [_data_of(one.sample(size)) for one, size in parts]), None)
+        return lambda: (joined([_data_of(one.sample(size)) for one, size in parts]), None)
     raise TypeError(f"buffer_ is a buffer, a list of (buffer, fraction) or a dict of buffers, got {type(buffer_)}")
 
 

@@ -1,6 +1,5 @@
 """Data changed between collecting and training: rewards, goals, n-step returns, priorities."""
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -11,10 +10,10 @@ from ding.data import Buffer, TransitionBatch
 from ding.data.buffer.errors import NotEnoughDataError
 from ding.framework.context import Context, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware._trees import joined
 from ding.framework.task import Role
 from ding.rl_utils import get_nstep_return_data
-
-logger = logging.getLogger(__name__)
+from ding.utils import one_time_warning
 
 
 class RewardModel(Protocol):
@@ -66,11 +65,10 @@ def her_data_enhancer(
         try:
             episodes = [record.data for record in buffer_.sample(size)]
         except NotEnoughDataError as error:
-            logger.warning("her_data_enhancer: %s", error)
+            one_time_warning(f"there are too few episodes yet to relabel {size}: {error}")
             ctx.train_data = None
             return
-        relabelled = [made for episode in episodes for made in her_reward_model.estimate(episode)]
-        ctx.train_data = [transition for episode in relabelled for transition in episode]
+        ctx.train_data = joined([made for episode in episodes for made in her_reward_model.estimate(episode)])
 
     return relabel
 

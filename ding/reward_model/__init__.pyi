@@ -1,0 +1,1 @@
+from ding.reward_model.her_reward_model import HerRewardModel as HerRewardModel

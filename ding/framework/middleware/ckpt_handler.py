@@ -1,13 +1,22 @@
 """Checkpoints of a task."""
 
 import os
+from typing import Protocol, runtime_checkable
 
 from ding.data.roles import LearnMode
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles, plays
 from ding.framework.task import Role, current_task
-from ding.policy.base_policy import Policy
 from ding.utils import save_file
+
+
+@runtime_checkable
+class HasLearnMode(Protocol):
+    """A policy."""
+
+    @property
+    def learn_mode(self) -> LearnMode:
+        """How it learns."""
 
 
 @for_roles(Role.LEARNER, Role.EVALUATOR)
@@ -25,9 +34,9 @@ class CkptSaver:
     """
 
     def __init__(
-        self, policy: Policy | LearnMode, save_dir: str, train_freq: int | None = None, save_finish: bool = True
+        self, policy: HasLearnMode | LearnMode, save_dir: str, train_freq: int | None = None, save_finish: bool = True
     ) -> None:
-        self.policy = policy.learn_mode if isinstance(policy, Policy) else policy
+        self.policy = policy.learn_mode if isinstance(policy, HasLearnMode) else policy
         self.train_freq = train_freq
         self.save_finish = save_finish
         is_ckpt_dir = os.path.basename(os.path.normpath(save_dir)) == "ckpt"

@@ -19,6 +19,28 @@ def scalar(reward: object) -> float:
     return float(reward) if isinstance(reward, (int, float)) else float(np.asarray(reward).item())
 
 
+def step_after_reset(env: AnyEnv, action: object) -> Reset:
+    """A step that belongs to the reset: an episode that ends by it begins anew."""
+    obs, _, terminated, truncated, info = env.step(action)
+    return env.reset() if terminated or truncated else (obs, info)
+
+
+def repeat_action(env: AnyEnv, action: object, times: int) -> tuple[Any, Step]:
+    """Do an action up to ``times`` times, fewer at the end of the episode.
+
+    Returns:
+        The observation before the last one (``None`` after a single step), and one step with the sum of the rewards.
+    """
+    total, previous, obs = 0.0, None, None
+    for _ in range(times):
+        previous = obs
+        obs, reward, terminated, truncated, info = env.step(action)
+        total += scalar(reward)
+        if terminated or truncated:
+            break
+    return previous, (obs, total, terminated, truncated, info)
+
+
 def box_of(env: AnyEnv) -> gymnasium.spaces.Box:
     """The observation space of an env whose observations are arrays."""
     return cast(gymnasium.spaces.Box, env.observation_space)
@@ -37,9 +59,7 @@ class NoopResetWrapper(AnyWrapper):
         """Reset and wait."""
         obs, info = self.env.reset(seed=seed, options=options)
         for _ in range(int(self.np_random.integers(1, self.noop_max + 1))):
-            obs, _, terminated, truncated, info = self.env.step(self.noop_action)
-            if terminated or truncated:
-                obs, info = self.env.reset()
+            obs, info = step_after_reset(self.env, self.noop_action)
         return obs, info
 
 
@@ -55,17 +75,8 @@ class MaxAndSkipWrapper(AnyWrapper):
 
     def step(self, action: object) -> Step:
         """Step up to ``skip`` times, fewer at the end of the episode."""
-        total = 0.0
-        previous: Any = None
-        obs: Any = None
-        for _ in range(self.skip):
-            previous = obs
-            obs, reward, terminated, truncated, info = self.env.step(action)
-            total += scalar(reward)
-            if terminated or truncated:
-                break
-        merged = obs if previous is None else np.maximum(obs, previous)
-        return merged, total, terminated, truncated, info
+        previous, (obs, *rest) = repeat_action(self.env, action, self.skip)
+        return (obs if previous is None else np.maximum(obs, previous), *rest)
 
 
 @ENV_WRAPPER_REGISTRY.register("action_repeat")
@@ -78,13 +89,7 @@ class ActionRepeatWrapper(AnyWrapper):
 
     def step(self, action: object) -> Step:
         """Step up to ``action_repeat`` times."""
-        total = 0.0
-        for _ in range(self.action_repeat):
-            obs, reward, terminated, truncated, info = self.env.step(action)
-            total += scalar(reward)
-            if terminated or truncated:
-                break
-        return obs, total, terminated, truncated, info
+        return repeat_action(self.env, action, self.action_repeat)[1]
 
 
 @ENV_WRAPPER_REGISTRY.register("delay_reward")
@@ -179,9 +184,7 @@ class EpisodicLifeWrapper(AnyWrapper):
         if self.was_real_done or seed is not None or options is not None:
             obs, info = self.env.reset(seed=seed, options=options)
         else:
-            obs, _, terminated, truncated, info = self.env.step(0)
-            if terminated or truncated:
-                obs, info = self.env.reset()
+            obs, info = step_after_reset(self.env, 0)
         self.was_real_done = False
         self.lives = self._lives()
         return obs, info
@@ -197,10 +200,7 @@ class FireResetWrapper(AnyWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
         """Reset and fire."""
         self.env.reset(seed=seed, options=options)
-        obs, _, terminated, truncated, info = self.env.step(1)
-        if terminated or truncated:
-            obs, info = self.env.reset()
-        return obs, info
+        return step_after_reset(self.env, 1)
 
 
 class TimeLimitWrapper(AnyWrapper):

@@ -14,7 +14,7 @@ WARM_UP_STEPS = 30
 CLIP_RANGE = (-3.0, 3.0)
 
 
-class RunningMeanStd:
+class RunningMeanStd(default_helper.RunningMeanStd):
     """Running mean and standard deviation over batches, in double precision.
 
     Args:
@@ -22,27 +22,15 @@ class RunningMeanStd:
         shape: shape of one value.
     """
 
-    def __init__(self, epsilon: float = 1e-4, shape: tuple[int, ...] = ()) -> None:
-        self._epsilon = epsilon
-        self._statistics = default_helper.RunningMeanStd(epsilon, shape)
-
-    def reset(self) -> None:
-        """Forget everything."""
-        self._statistics.reset()
-
-    def update(self, x: npt.ArrayLike) -> None:
-        """Take in a batch ``[B, *shape]``."""
-        self._statistics.update(x)
-
     @property
     def mean(self) -> np.ndarray:
         """Running mean, float64 ``[*shape]``."""
-        return self._statistics.moments()[0]
+        return self.moments()[0]
 
     @property
     def std(self) -> np.ndarray:
         """Running standard deviation plus ``epsilon``, float64 ``[*shape]``."""
-        return np.sqrt(self._statistics.moments()[1]) + self._epsilon
+        return np.sqrt(self.moments()[1]) + self._epsilon
 
 
 class _Float32Obs(gymnasium.ObservationWrapper[Any, Any, Any]):

@@ -236,7 +236,7 @@ def to_ddp_config(cfg: C) -> C:
     world_size = get_world_size()
     cfg = copy.deepcopy(cfg)
     policy = cfg["policy"]
-    learn, collect = policy.get("learn", {}), policy.get("collect", {})
+    learn, collect = policy.get("learn") or {}, policy.get("collect") or {}
     for section, key in ((policy, "batch_size"), (learn, "batch_size"), (collect, "n_sample"), (collect, "n_episode")):
         if section.get(key) is not None:
             section[key] = math.ceil(section[key] / world_size)

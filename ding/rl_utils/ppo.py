@@ -95,27 +95,7 @@ def ppo_value_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = 
     return clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
 
 
-def _split(data: Data) -> tuple[Data, Data]:
-    """What the policy loss and what the value loss takes of ``ppo_data`` or ``ppo_data_continuous``."""
-    new, old, action, value_new, value_old, adv, return_, weight, pretrained = data
-    return (new, old, action, adv, weight, pretrained), (value_new, value_old, return_, weight)
-
-
 def ppo_error(
-    data: Data,
-    clip_ratio: float = 0.2,
-    use_value_clip: bool = True,
-    dual_clip: float | None = None,
-    kl_type: str = "k1",
-) -> tuple[ppo_loss, ppo_info]:
-    """:func:`ppo_policy_error` and :func:`ppo_value_error` together. ``data``: ``ppo_data``."""
-    policy_data, value_data = _split(data)
-    policy, info = ppo_policy_error(policy_data, clip_ratio, dual_clip, kl_type=kl_type)
-    value = ppo_value_error(value_data, clip_ratio, use_value_clip)
-    return ppo_loss(policy.policy_loss, value, policy.entropy_loss, policy.kl_div), info
-
-
-def ppo_error_continuous(
     data: Data,
     clip_ratio: float = 0.2,
     use_value_clip: bool = True,
@@ -123,8 +103,18 @@ def ppo_error_continuous(
     kl_type: str = "k1",
     reference_numerics: bool = False,
 ) -> tuple[ppo_loss, ppo_info]:
-    """:func:`ppo_policy_error_continuous` and :func:`ppo_value_error` together. ``data``: ``ppo_data_continuous``."""
-    policy_data, value_data = _split(data)
-    policy, info = ppo_policy_error_continuous(policy_data, clip_ratio, dual_clip, kl_type, reference_numerics)
-    value = ppo_value_error(value_data, clip_ratio, use_value_clip)
+    """The policy loss and :func:`ppo_value_error` together.
+
+    ``data``: ``ppo_data``, as :func:`ppo_policy_error` has it, or ``ppo_data_continuous``, as
+    :func:`ppo_policy_error_continuous` has it; ``reference_numerics`` is that of the latter.
+    """
+    new, old, action, value_new, value_old, adv, return_, weight, pretrained = data
+    terms = (new, old, action, adv, weight, pretrained)
+    found = ppo_policy_terms(terms, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics)
+    policy, info = _read(found)
+    value = clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
     return ppo_loss(policy.policy_loss, value, policy.entropy_loss, policy.kl_div), info
+
+
+#: The outputs say which kind of policy it is.
+ppo_error_continuous = ppo_error

@@ -64,8 +64,8 @@ def her_data_enhancer(
     def relabel(ctx: OnlineRLContext) -> None:
         try:
             episodes = [record.data for record in buffer_.sample(size)]
-        except NotEnoughDataError as error:
-            one_time_warning(f"there are too few episodes yet to relabel {size}: {error}")
+        except NotEnoughDataError:
+            one_time_warning(f"her_data_enhancer waits until there are {size} episodes")
             ctx.train_data = None
             return
         ctx.train_data = joined([made for episode in episodes for made in her_reward_model.estimate(episode)])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from easydict import EasyDict
 
+from ding.data import TransitionBatch
 from ding.data.roles import LearnMode
 from ding.framework.context import Context, OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
@@ -64,7 +65,7 @@ def multistep_trainer(policy: LearnMode, log_freq: int = 100) -> Train:
         _check_context(ctx)
         if ctx.train_data is None:
             return
-        output = policy.forward(to_device(ctx.train_data, device))
+        output = policy.forward(_on(device, ctx.train_data))
         if not isinstance(output, list):
             raise TypeError(f"multistep_trainer needs a policy that returns a list, got {type(output).__name__}")
         if ctx.train_iter - last_log_iter >= log_freq:
@@ -74,6 +75,12 @@ def multistep_trainer(policy: LearnMode, log_freq: int = 100) -> Train:
         ctx.train_output = output
 
     return train
+
+
+def _on(device: Any, data: Any) -> Any:
+    if isinstance(data, TransitionBatch):
+        return TransitionBatch(to_device(data.columns, device), data.lengths)
+    return to_device(data, device)
 
 
 def _check_context(ctx: Any) -> None:

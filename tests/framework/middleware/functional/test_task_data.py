@@ -456,8 +456,9 @@ def test_a_trainer_counts_updates() -> None:
     assert len(policy.learned) == 1
 
 
-def test_a_trainer_of_several_updates() -> None:
-    ctx = OnlineRLContext(train_data=rows(2), train_iter=5)
+@FORMS
+def test_a_trainer_of_several_updates(form) -> None:
+    ctx = OnlineRLContext(train_data=form(rows(2)), train_iter=5)
     multistep_trainer(ScriptedPolicy(learn_output=[{"total_loss": 1.0}, {"total_loss": 3.0}]).learn_mode)(ctx)
     assert (ctx.train_iter, [one["total_loss"] for one in ctx.train_output]) == (7, [1.0, 3.0])
     with pytest.raises(TypeError, match="returns a list, got dict"):

@@ -1,0 +1,46 @@
+"""The examples of tasks: a few iterations of each, and (slow) each to its result within the budget of env steps."""
+
+import importlib.util
+import logging
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# 1.5 times the env steps that the original needs on its first seed.
+BUDGETS = {"dqn": 1524, "dqn_nstep": 1716, "dqn_per": 1344, "dqn_her": 10200, "ppo": 9984}
+SOLVED = {"dqn_her": 0.9}
+
+
+def run(name: str, seed: int, max_env_step: int):
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main(seed=seed, max_env_step=max_env_step)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yield
+    logging.getLogger().handlers.clear()
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_a_few_iterations(name, tmp_path) -> None:
+    ctx = run(name, seed=0, max_env_step=300)
+    assert ctx.env_step > 300
+    assert ctx.train_iter > 0
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    names = {path.name for path in (folder / "ckpt").iterdir()}
+    assert {"eval.pth.tar", "final.pth.tar"} <= names
+    assert any(path.name.startswith("events.out") for path in folder.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", BUDGETS)
+def test_the_result(name, seed) -> None:
+    ctx = run(name, seed, BUDGETS[name])
+    assert ctx.last_eval_value >= SOLVED.get(name, 195)
+    assert ctx.env_step <= BUDGETS[name]

@@ -18,7 +18,7 @@ Device: TypeAlias = torch.device | str
 
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs"})
-_ALWAYS_FLAT = frozenset({"value", "adv", "done"})
+_ALWAYS_FLAT = frozenset({"value", "adv", "done", "priority_IS", "IS"})
 
 
 def default_preprocess_learn(
@@ -56,14 +56,17 @@ def default_preprocess_learn(
     columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
     batch = {key: _to_tensor(value, device) for key, value in columns.items()}
     discrete = getattr(batch.get("action"), "dtype", None) is torch.int64
-    for key in batch.keys() - _KEEP_FEATURE_AXIS if discrete else batch.keys() & _ALWAYS_FLAT:
-        batch[key] = _drop_last(batch[key])
+    flat = batch.keys() - _KEEP_FEATURE_AXIS if discrete else batch.keys() & _ALWAYS_FLAT
+    for key in flat if use_nstep else flat | (batch.keys() & {"reward"}):
+        value = batch[key]
+        if isinstance(value, torch.Tensor) and value.ndim == 2 and value.shape[1] == 1:
+            batch[key] = value.squeeze(1)
     if "done" in batch:
         done = batch["done"]
         batch["done"] = torch.zeros_like(done, dtype=torch.float32) if ignore_done else done.float()
     batch["weight"] = _importance_weight(batch) if use_priority_IS_weight else batch.get("weight")
-    if "reward" in batch:
-        batch["reward"] = _nstep_reward(batch["reward"]) if use_nstep else _drop_last(batch["reward"])
+    if use_nstep and "reward" in batch:
+        batch["reward"] = _nstep_reward(batch["reward"])
     return batch
 
 
@@ -90,13 +93,6 @@ def _is_numeric(item: object) -> bool:
     while isinstance(item, (list, tuple)) and item:
         item = item[0]
     return isinstance(item, (torch.Tensor, np.ndarray, np.number, int, float, Mapping))
-
-
-def _drop_last(value: object) -> Any:
-    """``[B, 1]`` -> ``[B]``, anything else unchanged."""
-    if isinstance(value, torch.Tensor) and value.ndim == 2 and value.shape[1] == 1:
-        return value.squeeze(1)
-    return value
 
 
 def float_columns(columns: object, device: Device) -> Any:
@@ -162,7 +158,7 @@ def read_out(values: Mapping[str, torch.Tensor]) -> dict[str, Any]:
 def _importance_weight(batch: Mapping[str, Any]) -> torch.Tensor:
     for key in ("priority_IS", "IS"):
         if key in batch:
-            return _drop_last(batch[key])
+            return batch[key]
     raise PolicyDataError(
         f"priority_IS_weight=True needs the field 'IS' (or 'priority_IS') in each sample, found {sorted(batch)}; "
         "a buffer adds it when it samples by priority"

@@ -48,16 +48,18 @@ def dqn_loss(
             ``action_mask`` of ``next_obs``, where that is a dict.
         gamma: discount of a step.
     """
-    q_heads = _heads(network(batch["obs"])["logit"])
-    next_obs = batch["next_obs"]
+    obs, next_obs = batch["obs"], batch["next_obs"]
+    q_heads: Any = network(obs)["logit"]
     with torch.no_grad():
-        target_heads = _heads(target_network(next_obs)["logit"])
-        next_heads = _heads(network(next_obs)["logit"])
+        target_heads: Any = target_network(next_obs)["logit"]
+        next_heads: Any = network(next_obs)["logit"]
         masks = batch.get("next_action_mask")
         if masks is None and isinstance(next_obs, Mapping):
             masks = next_obs.get("action_mask")
     actions = batch["action"]
-    if isinstance(actions, torch.Tensor):
+    if isinstance(q_heads, torch.Tensor):
+        q_heads, target_heads, next_heads, actions = [q_heads], [target_heads], [next_heads], [actions]
+    elif isinstance(actions, torch.Tensor):
         actions = [actions] if len(q_heads) == 1 else actions.unbind(-1)
     losses, errors = [], []
     for head, (q, target_q, next_q, action) in enumerate(zip(q_heads, target_heads, next_heads, actions)):
@@ -71,10 +73,6 @@ def dqn_loss(
         return DQNLoss(losses[0], errors[0], q_heads[0].detach().mean(), target_heads[0].mean())
     values = torch.cat(q_heads, dim=-1).detach().mean(), torch.cat(target_heads, dim=-1).mean()
     return DQNLoss(torch.stack(losses).mean(), torch.stack(errors).mean(0), *values)
-
-
-def _heads(logit: torch.Tensor | list[torch.Tensor]) -> list[torch.Tensor]:
-    return [logit] if isinstance(logit, torch.Tensor) else logit
 
 
 @POLICY_REGISTRY.register("dqn")
@@ -163,7 +161,8 @@ class DQNPolicy(Policy):
         batch = self._preprocess_learn(data, use_nstep=True)
         if not self._model.training:
             self._model.train()
-        self._renew_noise()
+        if self._cfg.noisy_net:
+            self._renew_noise()
         result = dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
         self._optimize(result.loss, self._optimizer, self._model)
         self._target_model.update(self._model)
@@ -193,16 +192,16 @@ class DQNPolicy(Policy):
         batch = self._preprocess_learn(data, use_nstep=True, weighted=False)
         self._model.eval()
         self._target_model.eval()
-        self._renew_noise()
+        if self._cfg.noisy_net:
+            self._renew_noise()
         with torch.no_grad():
             result = dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
         self._target_model.train()
         return {"priority": self._priorities(result).tolist()}
 
     def _renew_noise(self) -> None:
-        if self._cfg.noisy_net:
-            renew_noise(self._model)
-            renew_noise(self._target_model)
+        renew_noise(self._model)
+        renew_noise(self._target_model)
 
     def _priorities(self, result: DQNLoss) -> torch.Tensor:
         # The exponent of prioritised replay is meant for |Q - R|, while the original API takes the square.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ding.rl_utils._td_common import MSE, align, bootstrap, elementwise, select, td_target
+from ding.rl_utils._td_values import MSE, align, bootstrap, select, td_loss, td_target
 from ding.rl_utils._types import Data, Gamma, ValueGamma
 from ding.rl_utils.value_rescale import value_inv_transform, value_transform
 
@@ -93,8 +93,8 @@ def dqfd_nstep_td_error_with_rescale(
         one_step_target = trans_fn(
             bootstrap(first_reward, inv_trans_fn(select(next_q, next_action)), done_one_step, first_gamma)
         )
-    n_step = elementwise(criterion, taken, target)
-    one_step = elementwise(criterion, taken, one_step_target)
+    n_step_loss, n_step = td_loss(taken, target, None, criterion)
+    one_step_loss, one_step = td_loss(taken, one_step_target, None, criterion)
     supervised = _supervised_margin(q, action, is_expert, margin_function)
     scales = (lambda_n_step_td, lambda_one_step_td, lambda_supervised_loss)
     parts = [scale * part for scale, part in zip(scales, (n_step, one_step, supervised))]
@@ -102,4 +102,4 @@ def dqfd_nstep_td_error_with_rescale(
     if weight is not None:
         loss = loss * align(weight, loss.dim())
     priority = sum((part.abs() for part in parts[1:]), parts[0].abs())
-    return loss.mean(), priority, (n_step.mean(), one_step.mean(), supervised.mean())
+    return loss.mean(), priority, (n_step_loss, one_step_loss, supervised.mean())

@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._td_common import td_target, weighted_mean
+from ding.rl_utils._td_values import td_target, weighted_mean
 from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
 
 dist_1step_td_data = namedtuple("dist_1step_td_data", "dist next_dist act next_act reward done weight")

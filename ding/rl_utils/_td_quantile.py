@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._td_common import td_target, weighted_mean
+from ding.rl_utils._td_values import td_target, weighted_mean
 from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
 
 qrdqn_nstep_td_data = namedtuple("qrdqn_nstep_td_data", "q next_n_q action next_n_action reward done tau weight")

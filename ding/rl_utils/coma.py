@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from ding.rl_utils._policy_dist import Categorical, weighted
-from ding.rl_utils._td_common import select
-from ding.rl_utils._td_value import generalized_lambda_returns
+from ding.rl_utils._td_values import generalized_lambda_returns, select
 from ding.rl_utils._types import Data
 
 coma_data = namedtuple("coma_data", "logit action q_value target_q_value reward weight")

@@ -3,7 +3,7 @@
 import torch
 
 from ding.rl_utils._policy_dist import Categorical
-from ding.rl_utils._td_value import multistep_forward_view
+from ding.rl_utils._td_values import multistep_forward_view
 
 
 def upgo_returns(rewards: torch.Tensor, bootstrap_values: torch.Tensor) -> torch.Tensor:

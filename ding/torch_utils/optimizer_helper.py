@@ -50,6 +50,8 @@ class _GuardedOptimizer(Optimizer):
     state_dict = inspect.unwrap(Optimizer.state_dict)
     load_state_dict = inspect.unwrap(Optimizer.load_state_dict)
 
+    _decoupled = False
+    """Whether the weights decay by themselves, not by the gradient."""
     _clip: Guard | None
     _ignore: Guard | None
     _grad_norm_type: float | None
@@ -86,14 +88,25 @@ class _GuardedOptimizer(Optimizer):
             if not keep:
                 torch.set_flush_denormal(True)
             try:
-                self._update()
+                (self._decoupled_step if self._decoupled else self._torch_step)()
             finally:
                 if not keep:
                     torch.set_flush_denormal(False)
         return loss
 
-    def _update(self) -> None:
-        self._torch_step()
+    def _decoupled_step(self) -> None:
+        decays = [group["weight_decay"] for group in self.param_groups]
+        try:
+            for group, decay in zip(self.param_groups, decays):
+                for param in group["params"]:
+                    if decay and param.grad is not None:
+                        param.mul_(1 - group["lr"] * decay)
+                # The decay is done: torch must not add it to the gradient as well.
+                group["weight_decay"] = 0
+            self._torch_step()
+        finally:
+            for group, decay in zip(self.param_groups, decays):
+                group["weight_decay"] = decay
 
     def get_grad(self) -> float:
         """The ``grad_norm_type``-norm (2 by default) of the present gradients of all parameters."""
@@ -151,23 +164,6 @@ class Adam(_GuardedOptimizer, torch.optim.Adam):
         super().__init__(
             groups, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, fused=self._fused
         )
-
-    def _update(self) -> None:
-        if not self._decoupled:
-            self._torch_step()
-            return
-        decays = [group["weight_decay"] for group in self.param_groups]
-        try:
-            for group, decay in zip(self.param_groups, decays):
-                for param in group["params"]:
-                    if decay and param.grad is not None:
-                        param.mul_(1 - group["lr"] * decay)
-                # The decay is done: torch must not add it to the gradient as well.
-                group["weight_decay"] = 0
-            self._torch_step()
-        finally:
-            for group, decay in zip(self.param_groups, decays):
-                group["weight_decay"] = decay
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the state of any ``torch.optim.Adam``; this optimizer keeps its own choice of kernel."""

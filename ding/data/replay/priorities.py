@@ -99,7 +99,7 @@ class Priorities:
         size: number of slots.
         alpha: exponent of the priorities.
         beta: exponent of the importance weights at first.
-        anneal_step: number of :meth:`anneal` until beta is 1; 0: beta stays.
+        anneal_step: number of samples until beta is 1; 0: beta stays.
     """
 
     def __init__(self, size: int, alpha: float, beta: float, anneal_step: float) -> None:
@@ -188,20 +188,21 @@ class Priorities:
         picked = np.minimum(ends.searchsorted(points * (ends[-1] / parts), "right"), len(ends) - 1)
         return among.take(picked), weights.take(picked)
 
-    def importance(self, weights: np.ndarray, beta: "np.ndarray | None" = None) -> np.ndarray:
+    def importance(self, weights: np.ndarray, samples: int = 1) -> np.ndarray:
         """``(N * P(i)) ** -beta`` of rows with these weights, divided by the largest such value: float64 ``[N]``.
 
-        ``beta``, float64 ``[N]``, are the exponents, where these are not all the present one.
+        Beta is a step closer to 1 after each of the ``samples`` of one size that the rows are.
         """
+        betas = []
+        for _ in range(samples):
+            betas.append(self.beta)
+            self.beta = min(1.0, self.beta + self._beta_step)
         # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
         if self._ones is not None:
             return weights  # all 1, and so are the results
-        return (self.tree.smallest() / weights) ** (self.beta if beta is None else beta)
-
-    def anneal(self) -> None:
-        """Bring beta a step closer to 1."""
-        if self.anneal_step:
-            self.beta = min(1.0, self.beta + self._beta_step)
+        return (self.tree.smallest() / weights) ** (
+            betas[0] if samples == 1 else np.repeat(betas, len(weights) // samples)
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of the priorities and of the tree of weights."""

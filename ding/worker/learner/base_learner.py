@@ -206,18 +206,14 @@ class BaseLearner(Configurable):
             self.collector_envstep = envstep
         train_time = time.perf_counter() - start
         for item in log_vars:
-            self._fill_log_buffer(item, train_time)
+            for key in [key for key in item if "[" in key]:
+                for mark, name in (("[scalars]", "scalars"), ("[histogram]", "histogram")):
+                    if mark in key:
+                        self.log_buffer[name][key.split("]")[-1]] = item.pop(key)
+            self.log_buffer["scalar"].update(item, train_time=train_time)
             self.call_hook("after_iter")
             self.last_iter.val += 1
         return log_vars
-
-    def _fill_log_buffer(self, log_vars: dict[str, Any], train_time: float) -> None:
-        marked = [key for key in log_vars if "[" in key]
-        for key in marked:
-            for mark, name in (("[scalars]", "scalars"), ("[histogram]", "histogram")):
-                if mark in key:
-                    self.log_buffer[name][key.split("]")[-1]] = log_vars.pop(key)
-        self.log_buffer["scalar"].update(log_vars, train_time=train_time)
 
     def setup_dataloader(self, loader: Loader | None = None) -> None:
         """Build the data loader over ``self.get_data(batch_size)``, which the communication layer sets.

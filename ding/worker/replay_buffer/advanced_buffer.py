@@ -259,7 +259,6 @@ class AdvancedReplayBuffer(RingBuffer):
             slots, weights = priorities.draw(engine.draws.stratified(size), size, among)
             np.add.at(self.table.use_count, slots, 1)
             importance = priorities.importance(weights)
-            priorities.anneal()
             sampled = self._annotated(slots, [cur_learner_iter], self.table.use_count.take(slots), importance)
             if self.controller is not None:
                 self.controller.add(sampled=size)
@@ -306,13 +305,11 @@ class AdvancedReplayBuffer(RingBuffer):
         priorities, draws = self.priorities, self.engine.draws
         points = np.concatenate([draws.stratified(size) for _ in iters])
         slots, weights = priorities.draw(points, size)
-        uses, betas = [], []
+        uses = []
         for drawn in slots.reshape(-1, size):
             np.add.at(self.table.use_count, drawn, 1)
             uses.append(self.table.use_count[drawn])
-            betas.append(priorities.beta)
-            priorities.anneal()
-        importance = priorities.importance(weights, np.repeat(betas, size))
+        importance = priorities.importance(weights, len(iters))
         sampled = self._annotated(slots, iters, np.concatenate(uses), importance)
         return sampled if isinstance(sampled, TransitionBatch) else TransitionBatch.from_rows(sampled)
 

@@ -177,8 +177,6 @@ class PriorityExperienceReplay:
         priorities = self._priorities.values[drawn]
         weights = self._priorities.importance(self.sum_tree.leaves[drawn]) if self.IS_weight else None
         sampled = chain(**kwargs)
-        if self.IS_weight:
-            self._priorities.anneal()
         if len(sampled) != len(drawn):
             # A middleware within has left some out.
             places = [list(kwargs["indices"]).index(record.index) for record in sampled]

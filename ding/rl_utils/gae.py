@@ -19,15 +19,8 @@ def backward_sums(delta: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
     if delta.device.type == "cpu" and delta.dtype in (torch.float32, torch.float64) and not needs_grad:
         sums = delta.numpy().copy()
         factors = factor.numpy()
-        if delta.dim() == 1:
-            carried = 0.0
-            # Plain floats are faster than numpy scalars; the sums are carried in double precision.
-            for step, (value, scale) in enumerate(zip(sums[::-1].tolist(), factors[::-1].tolist())):
-                carried = value + scale * carried
-                sums[steps - 1 - step] = carried
-        else:
-            for step in range(steps - 2, -1, -1):
-                sums[step] += factors[step] * sums[step + 1]
+        for step in range(steps - 2, -1, -1):
+            sums[step] += factors[step] * sums[step + 1]
         return torch.from_numpy(sums)
     rows = [delta[-1]] if steps else []
     for step in range(steps - 2, -1, -1):

@@ -1,3 +1,7 @@
+from ding.bonus.actor_critic import A2CAgent as A2CAgent
+from ding.bonus.actor_critic import PGAgent as PGAgent
+from ding.bonus.actor_critic import PPOAgent as PPOAgent
+from ding.bonus.actor_critic import PPOOffPolicyAgent as PPOOffPolicyAgent
 from ding.bonus.agent import Agent as Agent
 from ding.bonus.common import AgentConfigError as AgentConfigError
 from ding.bonus.common import AgentError as AgentError

@@ -23,8 +23,16 @@ def wrappers_for(space: "spaces.Space[Any]") -> list[dict[str, Any]]:
     return [] if _is_input(space) else [{"type": "flatten_obs"}]
 
 
-def model_for(env: BaseEnv, kinds: tuple[str, ...], algorithm: str) -> dict[str, Any]:
-    """Return section ``policy.model`` for the spaces of an env, whose observations are vectors, images or dicts.
+def fitted_config(
+    env: BaseEnv, kinds: tuple[str, ...], algorithm: str, names_action_space: bool = False
+) -> dict[str, Any]:
+    """Return the sections ``env`` and ``policy`` for an env, whose observations are vectors, images or dicts of them.
+
+    Args:
+        env: the env.
+        kinds: kinds of action spaces that the algorithm works with.
+        algorithm: its name, for messages.
+        names_action_space: whether policy and model have a key ``action_space``.
 
     Raises:
         AgentConfigError: the algorithm does not work with the action space.
@@ -38,7 +46,13 @@ def model_for(env: BaseEnv, kinds: tuple[str, ...], algorithm: str) -> dict[str,
     model: dict[str, Any] = {"obs_shape": obs_shape_of(obs), "action_shape": action_shape}
     if isinstance(obs, spaces.Box):
         model["encoder_hidden_size_list"] = list(IMAGE_SIZES if len(obs.shape) == 3 else VECTOR_SIZES)
-    return model
+    section: dict[str, Any] = {"collector_env_num": 8, "evaluator_env_num": 5, "n_evaluator_episode": 5}
+    policy: dict[str, Any] = {"model": model}
+    if names_action_space:
+        model["action_space"] = policy["action_space"] = kind
+    if kind == "continuous":
+        section["act_scale"] = True
+    return {"env": {**section, **stop_value_of(env)}, "policy": policy}
 
 
 def obs_shape_of(space: "spaces.Space[Any]") -> Any:

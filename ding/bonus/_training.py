@@ -25,9 +25,12 @@ from ding.framework.middleware import (
     StepCollector,
     data_pusher,
     eps_greedy_handler,
+    gae_estimator,
     interaction_evaluator,
+    montecarlo_return_estimator,
     nstep_reward_enhancer,
     termination_checker,
+    trainer,
 )
 from ding.policy import Policy
 from ding.utils._tb_writer import LazyWriter
@@ -101,15 +104,23 @@ class Trainer:
 def learning_steps(agent: Trained, env: EnvManager) -> Iterator[Middleware]:
     """Yield the middleware from the envs to the update of the networks, as the config of the policy asks for them."""
     cfg, policy = agent.cfg, agent.policy
+    with_critic = "gae_lambda" in cfg.policy.collect
     if "eps" in cfg.policy.other:
         yield eps_greedy_handler(cfg)
     if cfg.policy.collect.get("n_episode"):
         yield EpisodeCollector(cfg, policy.collect_mode, env)
     else:
         yield StepCollector(cfg, policy.collect_mode, env, random_collect_size=cfg.policy.get("random_collect_size", 0))
-    if cfg.policy.get("nstep", 1) > 1:
-        yield nstep_reward_enhancer(cfg)
-    yield data_pusher(cfg, agent.buffer_)
+    if cfg.policy.on_policy:
+        yield gae_estimator(cfg, policy.collect_mode) if with_critic else montecarlo_return_estimator(policy)
+        yield trainer(cfg, policy.learn_mode)
+        return
+    if with_critic:
+        yield gae_estimator(cfg, policy.collect_mode, agent.buffer_)
+    else:
+        if cfg.policy.get("nstep", 1) > 1:
+            yield nstep_reward_enhancer(cfg)
+        yield data_pusher(cfg, agent.buffer_)
     yield OffPolicyLearner(cfg, policy.learn_mode, agent.buffer_)
 
 

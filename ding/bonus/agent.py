@@ -15,7 +15,7 @@ import torch
 from easydict import EasyDict
 
 from ding.bonus._env_pattern import AnyEnv, EnvPattern
-from ding.bonus._fit import DEFAULT_WRAPPERS, model_for, stop_value_of, wrappers_for
+from ding.bonus._fit import DEFAULT_WRAPPERS, fitted_config, wrappers_for
 from ding.bonus._joined_video import join_videos
 from ding.bonus._observations import batch_of
 from ding.bonus._training import Trainer
@@ -74,6 +74,10 @@ class Agent:
     policy_type: ClassVar[str | None] = None
     #: Kinds of action spaces that the algorithm works with.
     action_kinds: ClassVar[tuple[str, ...]] = ("discrete", "continuous", "hybrid")
+    #: Whether policy and model have a key ``action_space``.
+    names_action_space: ClassVar[bool] = False
+    #: Section ``policy`` for envs without a config of their own.
+    policy_defaults: ClassVar[Mapping[str, Any]] = {}
     #: Ids of the envs for which there is a config.
     supported_env_list: ClassVar[Sequence[str]] = ()
 
@@ -89,14 +93,14 @@ class Agent:
     ) -> None:
         own = EasyDict(deepcopy(dict(cfg or {})))
         pattern, base = self._pattern_and_base(env_id, env, own)
-        user = EasyDict(deep_merge_dicts(base, own))
+        user = EasyDict({**own, "env": deep_merge_dicts(base.get("env", {}), own.env)})
         if exp_name is not None:
             user.exp_name = exp_name
         policy_type = self.policy_type or user.get("policy", {}).get("type", "").removesuffix("_command")
         if not policy_type:
             raise AgentConfigError("cfg.policy.type is missing: it names the policy of an Agent, such as 'dqn'")
         self.seed = seed
-        self.cfg, self._pattern = self._compiled(user, pattern, policy_type)
+        self.cfg, self._pattern = self._compiled(user, base, pattern, policy_type)
         self.env: BaseEnv = self._pattern.clone("evaluator")
         self.exp_name: str = self.cfg.exp_name
         set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
@@ -137,7 +141,9 @@ class Agent:
             base = {}
         return pattern, base
 
-    def _compiled(self, user: EasyDict, pattern: EnvPattern, policy_type: str) -> tuple[EasyDict, EnvPattern]:
+    def _compiled(
+        self, user: EasyDict, base: Mapping[str, Any], pattern: EnvPattern, policy_type: str
+    ) -> tuple[EasyDict, EnvPattern]:
         """The whole config, and the pattern of the envs under it."""
         env = pattern.with_cfg(user.env).clone("evaluator")
         try:
@@ -146,13 +152,11 @@ class Agent:
                 user.env.env_wrapper = [*wrappers, *DEFAULT_WRAPPERS]
                 env.close()
                 env = pattern.with_cfg(user.env).clone("evaluator")
-            fitted = {
-                "env": {"collector_env_num": 8, "evaluator_env_num": 5, "n_evaluator_episode": 5, **stop_value_of(env)},
-                "policy": {"model": model_for(env, self.action_kinds, self.algorithm)},
-            }
+            fitted = fitted_config(env, self.action_kinds, self.algorithm, self.names_action_space)
         finally:
             env.close()
-        main = deep_merge_dicts(fitted, user)
+        defaults = {} if "policy" in base else {"policy": self.policy_defaults}
+        main = deep_merge_dicts(deep_merge_dicts(fitted, defaults), deep_merge_dicts(base, user))
         main["policy"].pop("type", None)
         create = {
             "env": {"type": user.env.type, "import_names": user.env.get("import_names", ["ding.envs"])},

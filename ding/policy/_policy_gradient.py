@@ -30,6 +30,10 @@ class EpisodePolicy(StochasticPolicy):
         # A time limit ends the sum of rewards as well: nothing here estimates what would follow.
         return timestep.done
 
+    def _get_gamma(self) -> float:
+        """Attribute ``gamma``: the discount of a step."""
+        return float(self._cfg.collect.discount_factor)
+
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """The transitions of whole episodes with ``return`` (float32).

@@ -9,13 +9,18 @@ import pytest
 import torch
 from gymnasium import spaces
 
+import ding
 from ding.bonus import (
+    A2CAgent,
     Agent,
     AgentConfigError,
     CheckpointError,
     DQNAgent,
     EvalReturn,
     ExperimentNotFoundError,
+    PGAgent,
+    PPOAgent,
+    PPOOffPolicyAgent,
     TrainingReturn,
 )
 from ding.entry.view.plot import learning_curves
@@ -198,6 +203,35 @@ def test_data_of_the_policy_is_saved(data_type, trained) -> None:
         trained.collect_data(n_episode=3)
 
 
+# Other algorithms.
+
+AGENTS = {agent.algorithm: agent for agent in (A2CAgent, PGAgent, PPOAgent, PPOOffPolicyAgent)}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_agents_of_policy_gradients_train_on_discrete_actions(name) -> None:
+    agent = AGENTS[name]("CartPole-v1", exp_name="run", cfg={"env": SMALL["env"]})
+    before = weights(agent)
+    agent.train(step=100)
+    assert agent.train_iter > 0
+    assert not equal(before, weights(agent))
+    loaded = ding.load("run")
+    assert type(loaded) is AGENTS[name]
+    assert loaded.deploy() == agent.best.deploy()
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_actions_are_within_the_bounds_of_the_env(name) -> None:
+    agent = AGENTS[name]("Pendulum-v1", exp_name="run", cfg={"env": SMALL["env"]})
+    assert agent.cfg.policy.action_space == agent.cfg.policy.model.action_space == "continuous"
+    agent.train(step=30)
+    obs = np.zeros((5, 3), np.float32)
+    actions = agent.predict(obs)
+    assert actions.shape == (5, 1)
+    assert all(agent.env.action_space.contains(action) for action in actions)
+    assert agent.env.action_space.contains(agent.predict(obs[0]))
+
+
 # Envs.
 
 
@@ -313,8 +347,9 @@ def test_states_and_checkpoints(trained) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_cartpole_is_solved_in_one_line(seed) -> None:
-    agent = DQNAgent("CartPole-v1", exp_name="run", seed=seed)
-    agent.train(step=20000)
+@pytest.mark.parametrize("agent_type", [DQNAgent, PPOAgent, PPOOffPolicyAgent, PGAgent])
+def test_cartpole_is_solved_in_one_line(agent_type, seed) -> None:
+    agent = agent_type("CartPole-v1", exp_name="run", seed=seed, cfg={"env": {"stop_value": 195}})
+    agent.train(step=30000)
     assert json.loads(Path("run/result.json").read_text())["stop"]
     assert agent.best.batch_evaluate(env_num=5, n_evaluator_episode=5).eval_value >= 195

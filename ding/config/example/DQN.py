@@ -4,12 +4,7 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.config.example.envs import EnvFactory, factories
-
-
-def _config(env: dict[str, Any], model: dict[str, Any], learn: dict[str, Any], **policy: Any) -> EasyDict:
-    env = {"collector_env_num": 8, "evaluator_env_num": 8, "n_evaluator_episode": 8, **env}
-    return EasyDict(exp_name=f"{env['env_id']}-DQN", env=env, policy={"model": model, "learn": learn, **policy})
+from ding.config.example.envs import EnvFactory, example, factories
 
 
 def _other(start: float, end: float, decay: int, size: int) -> dict[str, Any]:
@@ -18,7 +13,8 @@ def _other(start: float, end: float, decay: int, size: int) -> dict[str, Any]:
 
 
 def _atari(env_id: str, stop_value: float, other: dict[str, Any], n_sample: int) -> EasyDict:
-    return _config(
+    return example(
+        "DQN",
         {"env_id": env_id, "stop_value": stop_value, "env_wrapper": "atari_default"},
         {"obs_shape": [4, 84, 84], "action_shape": 6, "encoder_hidden_size_list": [128, 128, 512]},
         {"update_per_collect": 10, "batch_size": 32, "learning_rate": 0.0001, "target_update_freq": 500},
@@ -33,7 +29,8 @@ def _atari(env_id: str, stop_value: float, other: dict[str, Any], n_sample: int)
 
 supported_env_cfg: dict[str, EasyDict] = {
     # As in configs/cartpole, with the stop value of that config.
-    "CartPole-v1": _config(
+    "CartPole-v1": example(
+        "DQN",
         {"env_id": "CartPole-v1", "evaluator_env_num": 5, "n_evaluator_episode": 5, "stop_value": 195},
         {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [128, 128, 64], "dueling": True},
         {"update_per_collect": 5, "batch_size": 64, "learning_rate": 0.001},
@@ -43,7 +40,8 @@ supported_env_cfg: dict[str, EasyDict] = {
         eval={"evaluator": {"eval_freq": 40}},
         other=_other(0.95, 0.1, 10000, 20000),
     ),
-    "LunarLander-v3": _config(
+    "LunarLander-v3": example(
+        "DQN",
         {"env_id": "LunarLander-v3", "stop_value": 260},
         {"obs_shape": 8, "action_shape": 4, "encoder_hidden_size_list": [512, 64], "dueling": True},
         {"update_per_collect": 10, "batch_size": 64, "learning_rate": 0.001, "target_update_freq": 100},

@@ -1,8 +1,10 @@
-"""Envs of the example configs, made where they are asked for: envs lie above configs."""
+"""What the example configs share. Envs are made where they are asked for, as they lie above configs."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+
+from easydict import EasyDict
 
 from ding.config.resolve import import_by_name
 
@@ -17,3 +19,14 @@ def gym_env(cfg: Mapping[str, Any], seed_api: bool = True, caller: str = "collec
 def factories(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, EnvFactory]:
     """Return the factory of each env: called with section ``env`` of its config."""
     return {env_id: partial(gym_env, **cfg["env"].get("env_kwargs", {})) for env_id, cfg in configs.items()}
+
+
+def example(
+    algorithm: str, env: Mapping[str, Any], model: Mapping[str, Any], learn: Mapping[str, Any], **policy: Any
+) -> EasyDict:
+    """Return a config with 8 envs for collecting and 8 for evaluating, where ``env`` says nothing else."""
+    nums = {"collector_env_num": 8, "evaluator_env_num": 8}
+    section = {**nums, "n_evaluator_episode": env.get("evaluator_env_num", 8), **env}
+    return EasyDict(
+        exp_name=f"{env['env_id']}-{algorithm}", env=section, policy={"model": model, "learn": learn, **policy}
+    )

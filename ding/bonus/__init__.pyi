@@ -11,6 +11,7 @@ from ding.bonus.common import ExperimentNotFoundError as ExperimentNotFoundError
 from ding.bonus.common import TrainingReturn as TrainingReturn
 from ding.bonus.dqn import DQNAgent as DQNAgent
 from ding.bonus.experiment import load as load
+from ding.bonus.ppof import PPOF as PPOF
 from ding.bonus.support import algo_supported as algo_supported
 from ding.bonus.support import env_supported as env_supported
 from ding.bonus.support import is_supported as is_supported

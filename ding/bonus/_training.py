@@ -14,7 +14,7 @@ from ding.config import save_config
 from ding.config.experiment_dir import create_experiment_dir
 from ding.config.source import save_leniently
 from ding.data import DequeBuffer
-from ding.data.roles import EnvManager, Writer
+from ding.data.roles import EnvManager, EvalMode, Writer
 from ding.entry.view.status import RunStatus, write_result
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.framework import OnlineRLContext, Task
@@ -52,6 +52,13 @@ class Trained(Protocol):
     env_step: int
     train_iter: int
 
+    @property
+    def eval_mode(self) -> EvalMode:
+        """How the policy acts without exploration."""
+
+    def learning_steps(self, env: EnvManager) -> Iterator[Middleware]:
+        """Yield the middleware from the envs to the update of the networks."""
+
 
 class Trainer:
     """One or several runs of an agent in one experiment folder.
@@ -78,9 +85,9 @@ class Trainer:
         writer = LazyWriter(str(Path(agent.exp_name) / "log" / "serial"))
         with console_lines(), Task().start(ctx=ctx) as task:
             monitor = Monitor(agent, limit, make_view(), writer, self._log_freq)
-            task.use(interaction_evaluator(agent.cfg, agent.policy.eval_mode, evaluator_env))
+            task.use(interaction_evaluator(agent.cfg, agent.eval_mode, evaluator_env))
             task.use(CkptSaver(agent.policy, agent.exp_name, train_freq=self._save_freq, save_finish=False))
-            for middleware in learning_steps(agent, collector_env):
+            for middleware in agent.learning_steps(collector_env):
                 task.use(middleware)
             task.use(termination_checker(max_env_step=limit - 1))
             task.use(monitor)

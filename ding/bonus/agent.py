@@ -5,7 +5,7 @@ env step            one step of one collector env
 train iter          one optimisation step
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,19 +18,19 @@ from ding.bonus._env_pattern import AnyEnv, EnvPattern
 from ding.bonus._fit import DEFAULT_WRAPPERS, fitted_config, wrappers_for
 from ding.bonus._joined_video import join_videos
 from ding.bonus._observations import batch_of
-from ding.bonus._training import Trainer
+from ding.bonus._training import Middleware, Trainer, learning_steps
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
 from ding.bonus.config import get_instance_config, successor_of
 from ding.config import compile_config
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
-from ding.data.roles import EnvManager, StateDict
+from ding.data.roles import EnvManager, EvalMode, StateDict
 from ding.entry.serial.shape_check import check_model_shapes
 from ding.envs import BaseEnv, setup_ding_env_manager
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
-from ding.policy import Policy, create_policy, get_policy_cls
+from ding.policy import Policy, create_policy
 from ding.utils import deep_merge_dicts, set_pkg_seed
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
@@ -91,7 +91,7 @@ class Agent:
         cfg: Mapping[str, Any] | None = None,
         policy_state_dict: StateDict | str | None = None,
     ) -> None:
-        own = EasyDict(deepcopy(dict(cfg or {})))
+        own = EasyDict(deepcopy(self._sections(cfg or {})))
         pattern, base = self._pattern_and_base(env_id, env, own)
         user = EasyDict({**own, "env": deep_merge_dicts(base.get("env", {}), own.env)})
         if exp_name is not None:
@@ -104,7 +104,7 @@ class Agent:
         self.env: BaseEnv = self._pattern.clone("evaluator")
         self.exp_name: str = self.cfg.exp_name
         set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
-        self.policy: Policy = create_policy(self.cfg.policy, model=model, enable_field=["learn", "collect", "eval"])
+        self.policy = self._make_policy(model)
         if model is None:
             check_model_shapes(type(self.policy), self.cfg.policy.model, self.env)
         self.buffer_ = self._new_buffer()
@@ -113,7 +113,37 @@ class Agent:
         if policy_state_dict is not None:
             self.load(policy_state_dict)
 
-    # How it is set up.
+    # How it is set up. Agents of policies with a config or modes of their own kind override what follows.
+
+    def _sections(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
+        """The config of the user as one with the sections ``env`` and ``policy``."""
+        return dict(cfg)
+
+    def _compile(self, main: dict[str, Any], policy_type: str) -> EasyDict:
+        """The config with all defaults."""
+        main["policy"].pop("type", None)
+        create = {
+            "env": {"type": main["env"]["type"], "import_names": main["env"].get("import_names", ["ding.envs"])},
+            "env_manager": {"type": "base"},
+            "policy": {"type": policy_type},
+        }
+        return compile_config(main, seed=self.seed, auto=True, create_cfg=create, save_cfg=False)
+
+    def _make_policy(self, model: torch.nn.Module | None) -> Policy:
+        return create_policy(self.cfg.policy, model=model, enable_field=["learn", "collect", "eval"])
+
+    @property
+    def eval_mode(self) -> EvalMode:
+        """How the policy acts without exploration."""
+        return self.policy.eval_mode
+
+    def collector(self, cfg: EasyDict, env: EnvManager) -> Middleware:
+        """Return the middleware that collects ``policy.collect.n_sample`` transitions."""
+        return StepCollector(cfg, self.policy.collect_mode, env, random_collect_size=0)
+
+    def learning_steps(self, env: EnvManager) -> Iterator[Middleware]:
+        """Yield the middleware from the envs to the update of the networks."""
+        return learning_steps(self, env)
 
     def _pattern_and_base(
         self, env_id: str | None, env: AnyEnv | None, cfg: EasyDict
@@ -136,7 +166,7 @@ class Agent:
         section.setdefault("type", "gymnasium")
         cfg.setdefault("exp_name", f"{(env_id or pattern.env_id or 'env').replace('/', '-')}-{self.algorithm}")
         try:
-            base = get_instance_config(env_id or "", self.algorithm) if env is None else {}
+            base = self._sections(get_instance_config(env_id or "", self.algorithm)) if env is None else {}
         except KeyError:
             base = {}
         return pattern, base
@@ -157,13 +187,7 @@ class Agent:
             env.close()
         defaults = {} if "policy" in base else {"policy": self.policy_defaults}
         main = deep_merge_dicts(deep_merge_dicts(fitted, defaults), deep_merge_dicts(base, user))
-        main["policy"].pop("type", None)
-        create = {
-            "env": {"type": user.env.type, "import_names": user.env.get("import_names", ["ding.envs"])},
-            "env_manager": {"type": "base"},
-            "policy": {"type": policy_type},
-        }
-        compiled = compile_config(main, seed=self.seed, auto=True, create_cfg=create, save_cfg=False)
+        compiled = self._compile(main, policy_type)
         return compiled, pattern.with_cfg(compiled.env)
 
     def _new_buffer(self) -> DequeBuffer:
@@ -277,7 +301,7 @@ class Agent:
             env.close()
 
     def _play(self, env: EnvManager, num_episodes: int) -> EvalReturn:
-        monitor, _ = play_episodes(env, self.policy.eval_mode, num_episodes, False, {})
+        monitor, _ = play_episodes(env, self.eval_mode, num_episodes, False, {})
         returns = monitor.get_episode_return()
         return EvalReturn(np.float32(np.mean(returns)), np.float32(np.std(returns)))
 
@@ -314,7 +338,7 @@ class Agent:
         try:
             ctx = OnlineRLContext(collect_kwargs=self._greedy())
             with Task().start(ctx=ctx):
-                StepCollector(cfg, self.policy.collect_mode, env)(ctx)
+                self.collector(cfg, env)(ctx)
         finally:
             env.close()
         offline_data_save_type(ctx.trajectories, str(path), data_type)
@@ -335,8 +359,8 @@ class Agent:
             AgentConfigError: the shape of ``obs`` is neither.
         """
         batch, is_single = batch_of(obs, self.env.observation_space)
-        outputs = self.policy.eval_mode.forward(batch)
-        self.policy.eval_mode.reset(None)
+        outputs = self.eval_mode.forward(batch)
+        self.eval_mode.reset(None)
         to_env = getattr(self.env, "env_action", lambda action: action)
         actions = [to_env(outputs[number]["action"]) for number in range(len(batch))]
         if is_single:
@@ -381,7 +405,7 @@ class Agent:
         return self
 
     def __repr__(self) -> str:
-        policy = get_policy_cls(self.cfg.policy).__name__
+        policy = type(self.policy).__name__
         return f"{type(self).__name__}({self.cfg.env.get('env_id')!r}, {policy}, exp_name={self.exp_name!r})"
 
 

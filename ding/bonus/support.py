@@ -3,10 +3,11 @@
 from ding.bonus.actor_critic import A2CAgent, PGAgent, PPOAgent, PPOOffPolicyAgent
 from ding.bonus.agent import Agent
 from ding.bonus.dqn import DQNAgent
+from ding.bonus.ppof import PPOF
 from ding.utils import did_you_mean
 
 supported_algo: dict[str, type[Agent]] = {
-    agent.algorithm: agent for agent in (A2CAgent, DQNAgent, PGAgent, PPOAgent, PPOOffPolicyAgent)
+    agent.algorithm: agent for agent in (A2CAgent, DQNAgent, PGAgent, PPOAgent, PPOF, PPOOffPolicyAgent)
 }
 supported_algo_list = list(supported_algo)
 supported_env = sorted({env_id for agent in supported_algo.values() for env_id in agent.supported_env_list})

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 import ding
 from ding.bonus import (
+    PPOF,
     A2CAgent,
     Agent,
     AgentConfigError,
@@ -205,7 +206,7 @@ def test_data_of_the_policy_is_saved(data_type, trained) -> None:
 
 # Other algorithms.
 
-AGENTS = {agent.algorithm: agent for agent in (A2CAgent, PGAgent, PPOAgent, PPOOffPolicyAgent)}
+AGENTS = {agent.algorithm: agent for agent in (A2CAgent, PGAgent, PPOAgent, PPOF, PPOOffPolicyAgent)}
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -230,6 +231,16 @@ def test_actions_are_within_the_bounds_of_the_env(name) -> None:
     assert actions.shape == (5, 1)
     assert all(agent.env.action_space.contains(action) for action in actions)
     assert agent.env.action_space.contains(agent.predict(obs[0]))
+
+
+def test_the_config_of_ppof_is_flat() -> None:
+    agent = PPOF(cfg={"env_id": "CartPole-v1", "exp_name": "flat", "n_sample": 64, "value_norm": "popart"})
+    assert (agent.cfg.policy.n_sample, agent.exp_name, agent.cfg.env.env_id) == (64, "flat", "CartPole-v1")
+    assert PPOF("Pendulum-v1").cfg.policy.n_sample == 400
+    agent.collect_data(env_num=2, n_sample=20, data_type="naive")
+    assert len(NaiveRLDataset("flat/demo_data")) == 20
+    with pytest.raises(AgentConfigError, match=r"PPOF has no setting 'n_smaple'\. Did you mean 'n_sample'"):
+        PPOF("CartPole-v1", cfg={"n_smaple": 64})
 
 
 # Envs.
@@ -347,7 +358,7 @@ def test_states_and_checkpoints(trained) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("agent_type", [DQNAgent, PPOAgent, PPOOffPolicyAgent, PGAgent])
+@pytest.mark.parametrize("agent_type", [DQNAgent, PPOAgent, PPOF, PPOOffPolicyAgent, PGAgent])
 def test_cartpole_is_solved_in_one_line(agent_type, seed) -> None:
     agent = agent_type("CartPole-v1", exp_name="run", seed=seed, cfg={"env": {"stop_value": 195}})
     agent.train(step=30000)

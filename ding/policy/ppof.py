@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from easydict import EasyDict
 
+from ding.data import TransitionBatch
 from ding.data.roles import StateDict
 from ding.model import PPOFModel
 from ding.policy._ppo_learning import init_ppo_parameters, linear_schedule, logged
@@ -142,19 +143,20 @@ class PPOFPolicy:
             reference_numerics=self._reference_numerics,
         )
 
-    def forward(self, data: Mapping[str, Any]) -> list[dict[str, float]]:
+    def forward(self, data: Mapping[str, Any] | TransitionBatch) -> list[dict[str, float]]:
         """Learn from the samples of a collection, in the order in which they were collected.
 
         Args:
-            data: tree of ``obs, next_obs, action, logit, value, reward, done, traj_flag``, ``[B, ...]``; what is left
-                over beyond whole minibatches is not looked at.
+            data: ``TransitionBatch`` or tree of ``obs, next_obs, action, logit, value, reward, done, traj_flag``,
+                ``[B, ...]``; what is left over beyond whole minibatches is not looked at.
 
         Returns:
             Per minibatch ``cur_lr`` and the fields of ``PPOLoss``, as floats.
         """
         cfg = self._cfg
         size = cfg.n_sample // cfg.batch_size * cfg.batch_size
-        batch = {key: _first(value, size, self._device) for key, value in data.items()}
+        columns = data.columns if isinstance(data, TransitionBatch) else data
+        batch = {key: _first(value, size, self._device) for key, value in columns.items()}
         self._model.train()
         results = []
         for _ in range(cfg.epoch_per_collect):

@@ -25,11 +25,13 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 
 
-def test_the_script_of_the_readme_runs(tmp_path) -> None:
-    (script,) = blocks("python")
-    assert len(script.strip().splitlines()) <= 20
-    run(script, tmp_path)
+def test_the_scripts_of_the_readme_run(tmp_path) -> None:
+    pipeline, agent = blocks("python")
+    assert len(pipeline.strip().splitlines()) <= 20
+    run(pipeline, tmp_path)
     assert (tmp_path / "my_cartpole_dqn" / "result.json").is_file()
+    assert "EvalReturn(eval_value=" in run(agent, tmp_path)
+    assert (tmp_path / "my_cartpole_ppo" / "result.json").is_file()
 
 
 def test_the_files_that_the_readme_links_to_exist() -> None:

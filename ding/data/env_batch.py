@@ -85,15 +85,6 @@ class EnvBatch(Mapping[int, Any]):
             self._columns = columns
         return columns
 
-    def field(self, name: str) -> "EnvBatch":
-        """The batch of one field of dict-valued rows, e.g. ``output.field('action')``."""
-        columns = self.columns
-        if not isinstance(columns, dict):
-            raise SchemaError(f"no field {name!r}: the rows are not dicts")
-        if name not in columns:
-            raise SchemaError(f"no field {name!r}; fields are {sorted(map(str, columns))}")
-        return EnvBatch.unchecked(self.env_ids, columns[name])
-
     def take(self, positions: np.ndarray) -> "EnvBatch":
         """The batch of the environments at these positions (not ids)."""
         if self._columns is None and self._rows is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, is_batched
+from ding.data import BaseEnvTimestep, EnvBatch, SchemaError, TimestepBatch, is_batched
 from ding.data.columns import Columns, concat, map_leaves, take
 from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples
 from ding.rollout.players import Game, VectorStep, episode_return, own_return, scalar, select
@@ -282,7 +282,10 @@ class VectorStepper:
             return self._game.actions(outputs)
         if not isinstance(output, EnvBatch):
             return {env_id: to_ndarray(row["action"]) for env_id, row in output.items()}
-        action = output.field("action").columns
+        columns = output.columns
+        if not isinstance(columns, dict) or "action" not in columns:
+            raise SchemaError("policy.forward gave outputs without the field 'action'")
+        action = columns["action"]
         arrays = action.numpy(force=True) if isinstance(action, torch.Tensor) else map_leaves(to_ndarray, action)
         batch = EnvBatch.unchecked(output.env_ids, arrays)
         return batch if isinstance(obs, EnvBatch) else batch.to_dict()

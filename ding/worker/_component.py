@@ -1,10 +1,11 @@
-"""What worker classes share: being built by the ``type`` of a config, and their logs."""
+"""What worker classes share: being built by the ``type`` of a config, their logs, and their env manager."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from ding.data.roles import Writer
-from ding.utils import Registry, build_logger, get_rank, import_module, nearest, write_scalars
+from ding.data.roles import EnvManager, Writer
+from ding.rollout import v1_interface
+from ding.utils import Configurable, Registry, build_logger, get_rank, import_module, nearest, write_scalars
 
 
 class InstanceLog:
@@ -36,6 +37,56 @@ class InstanceLog:
             self.writer.flush()
         if self._own_writer is not None:
             self._own_writer.close()
+
+
+class EnvWorker(Configurable):
+    """The env manager and the log of a collector or evaluator, and their end.
+
+    Args:
+        cfg: config of the worker.
+        tb_logger: a tensorboard writer to share. Without one the worker makes its own, and closes it.
+        exp_name: folder of the experiment.
+        instance_name: name of the log files and of the tensorboard tags.
+    """
+
+    _end_flag = False
+    _env: EnvManager | None = None
+    _log: InstanceLog | None = None
+
+    def __init__(self, cfg: Mapping[str, Any], tb_logger: Writer | None, exp_name: str, instance_name: str) -> None:
+        self._cfg: Any = cfg
+        self._instance_name = instance_name
+        self._log = InstanceLog(exp_name, instance_name, tb_logger)
+
+    def reset_env(self, _env: EnvManager | None = None) -> None:
+        """Reset the env manager, or store and launch a new one.
+
+        Raises:
+            AssertionError: there is no env manager to reset.
+            TypeError: this is no env manager.
+        """
+        if _env is not None:
+            self._env = v1_interface(_env)
+            self._env.launch()
+        elif self._env is None:
+            raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")
+        else:
+            self._env.reset()
+
+    def close(self) -> None:
+        """Close the env manager, and the tensorboard writer if it is the worker's own. A second call does nothing."""
+        if self._end_flag or self._log is None:
+            return
+        self._end_flag = True
+        self._close_env()
+        self._log.close()
+
+    def _close_env(self) -> None:
+        if self._env is not None:
+            self._env.close()
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def class_by_type(registry: Registry, cfg: Mapping[str, Any]) -> type:

@@ -24,7 +24,6 @@ def test_dict_rows_win() -> None:
     assert batch[1]["action"].tolist() == [2]
     batch[1]["action"] = torch.tensor([7])
     assert batch.columns["action"].tolist() == [[1], [7]]
-    assert batch.field("action")[1].tolist() == [7]
 
 
 def test_from_dict_and_back() -> None:
@@ -38,13 +37,9 @@ def test_from_dict_and_back() -> None:
         _ = EnvBatch.from_dict({}).columns
 
 
-def test_fields_and_take() -> None:
+def test_take() -> None:
     batch = EnvBatch([5, 6, 7], {"x": np.arange(3)})
     assert batch.take(np.array([2, 0])).to_dict() == {7: {"x": 2}, 5: {"x": 0}}
-    with pytest.raises(SchemaError, match=r"no field 'y'; fields are \['x'\]"):
-        batch.field("y")
-    with pytest.raises(SchemaError, match="not dicts"):
-        EnvBatch([0], np.zeros((1, 2))).field("x")
     with pytest.raises(SchemaError, match="has 2 rows, expected 1"):
         EnvBatch([0], np.zeros(2))
 

@@ -9,9 +9,9 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.data.roles import CollectMode, EnvManager, StateDict, Writer
-from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, to_tensor_transitions, v1_interface
+from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, to_tensor_transitions
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable
-from ding.worker._component import InstanceLog, build_by_type, class_by_type, required_key
+from ding.worker._component import EnvWorker, build_by_type, class_by_type, required_key
 
 __all__ = [
     "INF",
@@ -61,7 +61,7 @@ class ISerialCollector(Configurable, ABC):
         """Total number of env steps so far."""
 
 
-class SerialCollector(ISerialCollector):
+class SerialCollector(EnvWorker, ISerialCollector):
     """Env manager, policies, counters and logs of a serial collector. A :class:`~ding.rollout.Rollout` makes the steps.
 
     Args:
@@ -78,7 +78,6 @@ class SerialCollector(ISerialCollector):
         TypeError: what should be an env manager or a policy is something else.
     """
 
-    _log: InstanceLog | None = None
     # Logs are about train samples (else about times).
     _logs_samples = False
 
@@ -91,34 +90,22 @@ class SerialCollector(ISerialCollector):
         exp_name: str = "default_experiment",
         instance_name: str = "collector",
     ) -> None:
-        self._end_flag = False
-        self._env: EnvManager | None = None
         self._policies: list[CollectMode] = []
         self._rollout: Rollout | None = None
-        self._cfg = cfg
-        self._instance_name = instance_name
         self._print_freq = required_key(cfg, "collect_print_freq", "collector")
         self._copy_obs = required_key(cfg, "deepcopy_obs", "collector")
         self._transform_obs = required_key(cfg, "transform_obs", "collector")
         self._episodes = EpisodeRecord()
-        self._log = InstanceLog(exp_name, instance_name, tb_logger)
+        super().__init__(cfg, tb_logger, exp_name, instance_name)
         self.reset(policy, env)
 
     # ------------------------------------------------------------------ life cycle
 
     def reset_env(self, _env: EnvManager | None = None) -> None:
-        """Reset the env manager, or store and launch a new one. What the old one had begun is forgotten then.
-
-        Raises:
-            AssertionError: there is no env manager to reset.
-        """
+        """Reset the env manager, or store and launch a new one. What the old one had begun is forgotten then."""
+        super().reset_env(_env)
         if _env is None:
-            if self._env is None:
-                raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")
-            self._env.reset()
             return
-        self._env = v1_interface(_env)
-        self._env.launch()
         self._rollout = None
         if self._policies:
             self._start()
@@ -181,21 +168,6 @@ class SerialCollector(ISerialCollector):
         """Take up the counters of a :meth:`state_dict`."""
         self._episodes.load_state_dict(state_dict)
         self._last_train_iter = state_dict["last_train_iter"]
-
-    def close(self) -> None:
-        """Close the env manager, and the tensorboard writer if it is the collector's own.
-
-        A second call does nothing.
-        """
-        if self._end_flag or self._log is None:
-            return
-        self._end_flag = True
-        if self._env is not None:
-            self._env.close()
-        self._log.close()
-
-    def __del__(self) -> None:
-        self.close()
 
     @property
     def envstep(self) -> int:

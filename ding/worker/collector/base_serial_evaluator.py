@@ -8,10 +8,10 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data.roles import EnvManager, EvalMode, StateDict, Writer
-from ding.rollout import VectorEvalMonitor, as_policies, v1_interface
+from ding.rollout import VectorEvalMonitor, as_policies
 from ding.rollout.record import ratio, spread
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, Configurable, broadcast_object_list, get_world_size
-from ding.worker._component import InstanceLog, build_by_type, class_by_type, required_key
+from ding.worker._component import EnvWorker, build_by_type, class_by_type, required_key
 
 __all__ = [
     "ISerialEvaluator",
@@ -62,7 +62,7 @@ class ISerialEvaluator(Configurable, ABC):
         """Measure the policy: ``(whether training may stop, what was measured)``."""
 
 
-class SerialEvaluator(ISerialEvaluator):
+class SerialEvaluator(EnvWorker, ISerialEvaluator):
     """Env manager, policies, schedule and logs of an evaluator. Only rank 0 logs.
 
     Args:
@@ -77,8 +77,6 @@ class SerialEvaluator(ISerialEvaluator):
         KeyError: a required config key is missing.
     """
 
-    _log: InstanceLog | None = None
-
     def __init__(
         self,
         cfg: EasyDict,
@@ -88,13 +86,9 @@ class SerialEvaluator(ISerialEvaluator):
         exp_name: str = "default_experiment",
         instance_name: str = "evaluator",
     ) -> None:
-        self._end_flag = False
-        self._env: EnvManager | None = None
         self._policy: Policies | None = None
-        self._cfg = cfg
-        self._instance_name = instance_name
         self._stop_value = required_key(cfg, "stop_value", "evaluator")
-        self._log = InstanceLog(exp_name, instance_name, tb_logger)
+        super().__init__(cfg, tb_logger, exp_name, instance_name)
         self.reset(policy, env)
 
     @property
@@ -108,20 +102,6 @@ class SerialEvaluator(ISerialEvaluator):
         return self._policy
 
     # ------------------------------------------------------------------ life cycle
-
-    def reset_env(self, _env: EnvManager | None = None) -> None:
-        """Reset the env manager, or store and launch a new one.
-
-        Raises:
-            AssertionError: there is none to reset.
-        """
-        if _env is not None:
-            self._env = v1_interface(_env)
-            self._env.launch()
-        elif self._env is None:
-            raise AssertionError(f"{self._instance_name}: there is no env manager to reset; pass one")
-        else:
-            self._env.reset()
 
     def reset_policy(self, _policy: Policies | None = None) -> None:
         """Reset the policy, or store a new one and reset it.
@@ -163,21 +143,6 @@ class SerialEvaluator(ISerialEvaluator):
         """Take up a :meth:`state_dict`."""
         self._last_eval_iter = state_dict["last_eval_iter"]
         self._max_episode_return = state_dict["max_episode_return"]
-
-    def close(self) -> None:
-        """Close the env manager, and the writer if it is the evaluator's own. A second call does nothing."""
-        if self._end_flag or self._log is None:
-            return
-        self._end_flag = True
-        self._close_env()
-        self._log.close()
-
-    def _close_env(self) -> None:
-        if self._env is not None:
-            self._env.close()
-
-    def __del__(self) -> None:
-        self.close()
 
     def should_eval(self, train_iter: int) -> bool:
         """Whether ``eval_freq`` train iterations have passed since the last True (always True once at iteration 0)."""

@@ -193,8 +193,7 @@ class Segments:
         """The segments of a batch; their columns are slices of its columns."""
         if not len(batch):
             return []
-        ends = np.cumsum(batch.segment_lengths()).tolist()
-        bounds = list(zip([0, *ends[:-1]], ends))
+        bounds = itertools.pairwise([0, *np.cumsum(batch.segment_lengths()).tolist()])
         if not self._in_columns:
             transitions = batch.columns[_ROW]
             return [

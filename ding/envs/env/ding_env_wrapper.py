@@ -9,9 +9,8 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
-from ding.envs.env._actions import from_sample, scale_action, to_env_action
 from ding.envs.env._making import apply_wrappers, as_gymnasium, make_gym_env
-from ding.envs.env._obs import cast_obs, float32_space
+from ding.envs.env._spaces import cast_obs, float32_space, from_sample, scale_action, to_env_action
 from ding.envs.env._stepping import FastStep, RawStep
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper

@@ -11,8 +11,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import Columns, map_leaves, take
-from ding.envs.env._actions import scale_action
-from ding.envs.env._obs import float32_space
+from ding.envs.env._spaces import float32_space, scale_action
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import first_nan

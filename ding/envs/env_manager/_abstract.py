@@ -1,16 +1,22 @@
 """What all env managers have in common, wherever their envs run."""
 
+import logging
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import gymnasium
 
+from ding.envs.env_manager._errors import describe, reset_failed, traceback_text
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
 from ding.utils import Configurable
 
+logger = logging.getLogger(__name__)
+
+Obs = TypeVar("Obs")
 EnvFn: TypeAlias = Callable[[], Any]
 """Makes an env."""
 
@@ -135,6 +141,25 @@ class AbstractEnvManager(Configurable, ABC):
         if len(paths) != self.env_num:
             raise ValueError(f"{len(paths)} replay paths for {self.env_num} envs; give one per env")
         self._replay_paths = dict(enumerate(paths))
+
+    def _retried_reset(self, env_id: int, reset: Callable[[int], Obs]) -> Obs:
+        """``reset(attempt)`` for 1, 2, ... until one attempt succeeds; after the last one the manager closes.
+
+        Raises:
+            EnvResetError: all ``max_retry + 1`` attempts failed.
+        """
+        attempt = 1
+        while True:
+            try:
+                return reset(attempt)
+            except Exception as error:
+                if attempt > self._max_retry:
+                    self.close()
+                    seed = self._life.last_seeds[env_id]
+                    raise reset_failed(env_id, attempt, describe(error), seed, traceback_text(error)) from error
+                logger.warning("env %d: reset failed (%r), trying again", env_id, error)
+            time.sleep(self._retry_waiting_time)
+            attempt += 1
 
     def _check_open(self) -> None:
         if self.closed:

@@ -1,7 +1,6 @@
 """The env managers of the own process, and the factories of all env managers."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
@@ -18,8 +17,6 @@ from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
 from ding.envs.env_manager._errors import (
     EnvDataError,
     EnvTimeoutError,
-    describe,
-    reset_failed,
     step_failed,
     traceback_text,
 )
@@ -121,26 +118,14 @@ class BaseEnvManager(AbstractEnvManager):
             self._life.mark(env_id, EnvState.RUN)
 
     def _reset_env(self, env_id: int) -> None:
-        for attempt in range(1, self._max_retry + 2):
-            try:
-                if attempt > 1:
-                    time.sleep(self._retry_waiting_time)
-                if self._retry_type == "renew" and (attempt > 1 or env_id in self._broken):
-                    self._renew(env_id)
-                self._obs[env_id] = self._try_reset(env_id)
-            except Exception as error:
-                if attempt > self._max_retry:
-                    self.close()
-                    seed = self._life.last_seeds[env_id]
-                    raise reset_failed(env_id, attempt, describe(error), seed, traceback_text(error)) from error
-                logger.warning("env %d: reset failed (%r), trying again", env_id, error)
-            else:
-                break
+        self._obs[env_id] = self._retried_reset(env_id, partial(self._try_reset, env_id))
         self._ready = None
         self._broken.discard(env_id)
         self._returns[env_id] = 0.0
 
-    def _try_reset(self, env_id: int) -> Any:
+    def _try_reset(self, env_id: int, attempt: int) -> Any:
+        if self._retry_type == "renew" and (attempt > 1 or env_id in self._broken):
+            self._renew(env_id)
         env = self._envs[env_id]
         seed = self._life.take_seed(env_id)
         if seed is not None:

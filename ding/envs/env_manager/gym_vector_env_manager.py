@@ -20,7 +20,6 @@ from ding.envs.env_manager._errors import (
     EnvStepError,
     EnvTimeoutError,
     describe,
-    reset_failed,
     traceback_text,
 )
 from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState, ResetParam
@@ -143,7 +142,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             raise ValueError("env manager 'gym_vector' takes no reset arguments for single envs")
         env_ids = self._life.remember_reset(reset_param)
         if len(env_ids) == self.env_num:
-            self._obs = self._whole_reset()
+            self._obs = self._retried_reset(0, self._whole_reset)
             self._life.mark_all(EnvState.RUN)
             self._returns[:] = 0.0
         else:
@@ -155,21 +154,12 @@ class GymVectorEnvManager(AbstractEnvManager):
             self._returns[mask] = 0.0
         self._ready = None
 
-    def _whole_reset(self) -> Columns:
-        for attempt in range(self._max_retry + 1):
-            try:
-                if attempt and self._retry_type == "renew":
-                    self._venv.close()
-                    self._open()
-                with time_limit(self._reset_timeout, lambda: self._timeout("reset", self._reset_timeout)):
-                    return self._cast(self._seeded_reset())
-            except Exception as error:
-                if attempt == self._max_retry:
-                    self.close()
-                    raise reset_failed(
-                        0, attempt + 1, describe(error), self._life.last_seeds[0], traceback_text(error)
-                    ) from error
-        raise AssertionError("unreachable")
+    def _whole_reset(self, attempt: int) -> Columns:
+        if attempt > 1 and self._retry_type == "renew":
+            self._venv.close()
+            self._open()
+        with time_limit(self._reset_timeout, lambda: self._timeout("reset", self._reset_timeout)):
+            return self._cast(self._seeded_reset())
 
     def _seeded_reset(self) -> Any:
         waiting = [self._life.take_seed(env_id) for env_id in range(self.env_num)]

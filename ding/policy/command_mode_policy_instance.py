@@ -4,9 +4,16 @@ from typing import Any
 
 from ding.policy.a2c import A2CPolicy
 from ding.policy.base_policy import CommandModePolicy
+from ding.policy.c51 import C51Policy
 from ding.policy.dqn import DQNPolicy
+from ding.policy.fqf import FQFPolicy
+from ding.policy.iqn import IQNPolicy
+from ding.policy.mdqn import MDQNPolicy
 from ding.policy.pg import PGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy
+from ding.policy.qrdqn import QRDQNPolicy
+from ding.policy.rainbow import RainbowDQNPolicy
+from ding.policy.sql import SQLPolicy
 from ding.rl_utils import get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY
 
@@ -73,3 +80,38 @@ class PPOPGCommandModePolicy(PPOPGPolicy, DummyCommandModePolicy):
 @POLICY_REGISTRY.register("ppo_offpolicy_command")
 class PPOOffCommandModePolicy(PPOOffPolicy, DummyCommandModePolicy):
     """PPO with a replay buffer; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("c51_command")
+class C51CommandModePolicy(C51Policy, EpsCommandModePolicy):
+    """C51 with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("qrdqn_command")
+class QRDQNCommandModePolicy(QRDQNPolicy, EpsCommandModePolicy):
+    """QR-DQN with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("iqn_command")
+class IQNCommandModePolicy(IQNPolicy, EpsCommandModePolicy):
+    """IQN with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("fqf_command")
+class FQFCommandModePolicy(FQFPolicy, EpsCommandModePolicy):
+    """FQF with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("rainbow_command")
+class RainbowDQNCommandModePolicy(RainbowDQNPolicy, EpsCommandModePolicy):
+    """Rainbow with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("sql_command")
+class SQLCommandModePolicy(SQLPolicy, EpsCommandModePolicy):
+    """Soft Q-learning with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("mdqn_command")
+class MDQNCommandModePolicy(MDQNPolicy, EpsCommandModePolicy):
+    """Munchausen DQN with an annealed epsilon."""

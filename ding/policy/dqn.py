@@ -1,14 +1,15 @@
 """DQN: Q-learning with a replay buffer and a target network."""
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._q_loss import Network, QLoss, greedy, next_action_mask
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, renew_noise, set_noise_mode, transition_done
@@ -19,25 +20,9 @@ from ding.utils import POLICY_REGISTRY
 log = logging.getLogger(__name__)
 
 
-class DQNLoss(NamedTuple):
-    """What :func:`dqn_loss` returns; only ``loss`` carries gradients."""
-
-    #: 0-d.
-    loss: torch.Tensor
-    #: ``(Q - R)^2`` per sample, ``[B]``; with several heads their mean.
-    squared_error: torch.Tensor
-    #: Mean of all values of the network and of the target network, 0-d.
-    q_value: torch.Tensor
-    target_q_value: torch.Tensor
-
-
 def dqn_loss(
-    network: Callable[[Any], Mapping[str, Any]],
-    target_network: Callable[[Any], Mapping[str, Any]],
-    batch: Mapping[str, Any],
-    gamma: float,
-    nstep: int = 1,
-) -> DQNLoss:
+    network: Network, target_network: Network, batch: Mapping[str, Any], gamma: float, nstep: int = 1
+) -> QLoss:
     """The loss of double Q-learning with n-step returns; the mean over the heads of a network with several.
 
     Args:
@@ -47,15 +32,17 @@ def dqn_loss(
             discount of the bootstrap value; optional ``next_action_mask`` ``[B, actions]`` (1: allowed), by default the
             ``action_mask`` of ``next_obs``, where that is a dict.
         gamma: discount of a step.
+
+    Returns:
+        The loss, ``(Q - R)^2`` per sample (with several heads their mean), and the means of all values of the network
+        and of the target network.
     """
     obs, next_obs = batch["obs"], batch["next_obs"]
     q_heads: Any = network(obs)["logit"]
     with torch.no_grad():
         target_heads: Any = target_network(next_obs)["logit"]
         next_heads: Any = network(next_obs)["logit"]
-        masks = batch.get("next_action_mask")
-        if masks is None and isinstance(next_obs, Mapping):
-            masks = next_obs.get("action_mask")
+    masks = next_action_mask(batch)
     actions = batch["action"]
     if isinstance(q_heads, torch.Tensor):
         q_heads, target_heads, next_heads, actions = [q_heads], [target_heads], [next_heads], [actions]
@@ -64,15 +51,20 @@ def dqn_loss(
     losses, errors = [], []
     for head, (q, target_q, next_q, action) in enumerate(zip(q_heads, target_heads, next_heads, actions)):
         mask = masks[head] if isinstance(masks, list) else masks
-        next_action = (next_q if mask is None else next_q.masked_fill(mask <= 0, -torch.inf)).argmax(-1)
-        data = q_nstep_td_data(q, target_q, action, next_action, batch["reward"], batch["done"], batch["weight"])
+        data = q_nstep_td_data(
+            q, target_q, action, greedy(next_q, mask), batch["reward"], batch["done"], batch["weight"]
+        )
         loss, error = q_nstep_td_error(data, gamma, nstep=nstep, value_gamma=batch.get("value_gamma"))
         losses.append(loss)
         errors.append(error.detach())
     if len(losses) == 1:
-        return DQNLoss(losses[0], errors[0], q_heads[0].detach().mean(), target_heads[0].mean())
-    values = torch.cat(q_heads, dim=-1).detach().mean(), torch.cat(target_heads, dim=-1).mean()
-    return DQNLoss(torch.stack(losses).mean(), torch.stack(errors).mean(0), *values)
+        return QLoss(losses[0], errors[0], _means(q_heads[0], target_heads[0]))
+    means = _means(torch.cat(q_heads, dim=-1), torch.cat(target_heads, dim=-1))
+    return QLoss(torch.stack(losses).mean(), torch.stack(errors).mean(0), means)
+
+
+def _means(q: torch.Tensor, target_q: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"q_value": q.detach().mean(), "target_q_value": target_q.mean()}
 
 
 @POLICY_REGISTRY.register("dqn")
@@ -163,17 +155,10 @@ class DQNPolicy(Policy):
             self._model.train()
         if self._cfg.noisy_net:
             self._renew_noise()
-        result = dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
+        result = self._loss(batch)
         self._optimize(result.loss, self._optimizer, self._model)
         self._target_model.update(self._model)
-        numbers = read_out(
-            {
-                "total_loss": result.loss,
-                "q_value": result.q_value,
-                "target_q_value": result.target_q_value,
-                "priority": self._priorities(result),
-            }
-        )
+        numbers = read_out({"total_loss": result.loss, **result.numbers, "priority": self._priorities(result.error)})
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
 
     def calculate_priority(self, data: Samples, update_target_model: bool = False) -> dict[str, Any]:
@@ -195,17 +180,21 @@ class DQNPolicy(Policy):
         if self._cfg.noisy_net:
             self._renew_noise()
         with torch.no_grad():
-            result = dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
+            result = self._loss(batch)
         self._target_model.train()
-        return {"priority": self._priorities(result).tolist()}
+        return {"priority": self._priorities(result.error).tolist()}
+
+    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        """The loss of a batch as :meth:`_preprocess_learn` makes it; what an algorithm of this family replaces."""
+        return dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
 
     def _renew_noise(self) -> None:
         renew_noise(self._model)
         renew_noise(self._target_model)
 
-    def _priorities(self, result: DQNLoss) -> torch.Tensor:
+    def _priorities(self, error: torch.Tensor) -> torch.Tensor:
         # The exponent of prioritised replay is meant for |Q - R|, while the original API takes the square.
-        return result.squared_error if self._reference_numerics else result.squared_error.sqrt()
+        return error if self._reference_numerics else error.sqrt()
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "q_value", "target_q_value"]

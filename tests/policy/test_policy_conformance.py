@@ -7,7 +7,21 @@ import pytest
 import torch
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch, is_batched
-from ding.policy import A2CPolicy, DQNPolicy, PGPolicy, PPOOffPolicy, PPOPGPolicy, PPOPolicy
+from ding.policy import (
+    A2CPolicy,
+    C51Policy,
+    DQNPolicy,
+    FQFPolicy,
+    IQNPolicy,
+    MDQNPolicy,
+    PGPolicy,
+    PPOOffPolicy,
+    PPOPGPolicy,
+    PPOPolicy,
+    QRDQNPolicy,
+    RainbowDQNPolicy,
+    SQLPolicy,
+)
 from ding.utils import deep_merge_dicts
 
 _ENVS, _STEPS = 3, 7
@@ -23,6 +37,13 @@ CASES = {
     "dqn-nstep": (DQNPolicy, {"nstep": 3}, {"eps": 0.4}),
     "dqn-reference": (DQNPolicy, {"nstep": 3, "reference_numerics": True}, {"eps": 0.4}),
     "dqn-noisy": (DQNPolicy, {"noisy_net": True, "model": {"noise": True}}, {"eps": 0.0}),
+    "c51": (C51Policy, {"nstep": 3}, {"eps": 0.4}),
+    "qrdqn": (QRDQNPolicy, {"nstep": 3}, {"eps": 0.4}),
+    "iqn": (IQNPolicy, {}, {"eps": 0.4}),
+    "fqf": (FQFPolicy, {}, {"eps": 0.4}),
+    "rainbow": (RainbowDQNPolicy, {"priority": False, "priority_IS_weight": False}, {"eps": 0.4}),
+    "sql": (SQLPolicy, {}, {"eps": 0.4}),
+    "mdqn": (MDQNPolicy, {}, {"eps": 0.4}),
     "ppo": (PPOPolicy, {"learn": {"epoch_per_collect": 2, "batch_size": 7}}, {}),
     "ppo-stored-adv": (PPOPolicy, {"recompute_adv": False, "learn": {"epoch_per_collect": 1}}, {}),
     "ppo-continuous": (PPOPolicy, {"learn": {"epoch_per_collect": 2}, **CONTINUOUS}, {}),

@@ -227,8 +227,8 @@ class NoiseLinearLayer(nn.Module):
         """Draw new ``eps``: the outer product of one noise vector per side."""
         in_noise = self._draw(self.in_channels)
         out_noise = self._draw(self.out_channels)
-        self.weight_eps.copy_(torch.outer(out_noise, in_noise))
-        self.bias_eps.copy_(out_noise)
+        # New tensors: a backward pass may still need the old ones.
+        self.weight_eps, self.bias_eps = torch.outer(out_noise, in_noise), out_noise
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

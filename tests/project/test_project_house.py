@@ -38,18 +38,12 @@ LATER = tuple(
         *("policy/c51", "policy/fqf", "policy/iqn", "policy/mdqn", "policy/qrdqn", "policy/rainbow", "policy/sql"),
         *("policy/a2c", "policy/pg", "policy/ppo", "policy/_policy", "policy/_ppo", "policy/_segments"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
-        *("model/template/ppof", "model/template/mavac"),
+        *("model/template/ppof", "model/template/mavac", "entry/serial_entry_onpolicy"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
-        *(
-            "data/model_loader",
-            "data/storage_loader",
-            "data/shm_buffer",
-            "data/_expiring_files",
-            "utils/data/dataset",
-            "config/example/",
-        ),
+        *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "data/storage/file"),
+        *("utils/data/dataset", "config/example/", "envs/zoo/"),
     )
 )
 # Folders that list one kind of thing may hold any number of modules.

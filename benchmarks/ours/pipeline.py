@@ -54,12 +54,16 @@ def config(args: argparse.Namespace) -> tuple[EasyDict, EasyDict]:
     return EasyDict(main), EasyDict(create)
 
 
-def build() -> Side:
-    parser = argparse.ArgumentParser(description=__doc__)
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--env-steps", type=int, default=3000)
     parser.add_argument("--eval-freq", type=int, default=NEVER, help="in train iterations")
     parser.add_argument("--buffer", default="deque")
-    args = parser.parse_args()
+    return parser
+
+
+def build() -> Side:
+    args = argument_parser(__doc__).parse_args()
     check_import()
     from ding.entry import serial_pipeline
 

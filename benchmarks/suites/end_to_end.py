@@ -11,7 +11,7 @@ UPDATE_RATES = (3, 10, 50)
 
 def measurements() -> list[Measurement]:
     """All measurements of the suite."""
-    return [pipeline(), pipeline_with_evaluation(), *(dqn(updates) for updates in UPDATE_RATES)]
+    return [pipeline(), pipeline_with_evaluation(), task_pipeline(), *(dqn(updates) for updates in UPDATE_RATES)]
 
 
 def pipeline() -> Measurement:
@@ -56,6 +56,33 @@ def pipeline_with_evaluation() -> Measurement:
         modes=MODES[:1],
         persistent=False,
         remark="Evaluation episodes are as long as the policy is good, so that this is no equal work; no target.",
+    )
+
+
+def task_pipeline() -> Measurement:
+    """The work of `serial_pipeline` as a task: `StepCollector`, `data_pusher`, `OffPolicyLearner`."""
+    script, steps = "ours/task.py", ("--env-steps", PIPELINE_STEPS)
+    return Measurement(
+        "task_pipeline",
+        f"DQN as a task of middleware, default CartPole config, {PIPELINE_STEPS} env steps",
+        (
+            own(script, *steps),
+            own(script, *steps, "--form", "serial", "--buffer", "advanced", label="ding serial_pipeline"),
+            peer("ding_ref", "DI-engine", script, *steps),
+        ),
+        (
+            OpSpec(
+                "run",
+                "wall time of the whole run",
+                "env_steps",
+                seconds=None,
+                exact=("env_steps",),
+                targets=(Target(13, "ding serial_pipeline", 0.95), Target(13, "DI-engine", 2.5)),
+            ),
+        ),
+        modes=MODES[:1],
+        persistent=False,
+        remark="No evaluations but one at the start of serial_pipeline.",
     )
 
 

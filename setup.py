@@ -28,8 +28,17 @@ EXTRAS = {
     "box2d": ["gymnasium[box2d]>=1.0"],
     "mujoco": ["gymnasium[mujoco]>=1.0"],
     "hdf5": ["h5py>=3.10"],
+    "redis": ["redis>=5.0"],
 }
-EXTRAS["test"] = ["pytest>=8.0", "hypothesis>=6.100", "psutil>=5.9", *EXTRAS["plot"], *EXTRAS["video"], *EXTRAS["hdf5"]]
+EXTRAS["test"] = [
+    "pytest>=8.0",
+    "hypothesis>=6.100",
+    "psutil>=5.9",
+    *EXTRAS["plot"],
+    *EXTRAS["video"],
+    *EXTRAS["hdf5"],
+    *EXTRAS["redis"],
+]
 EXTRAS["dev"] = [*EXTRAS["test"], "ruff>=0.6", "mypy>=1.10", "import-linter>=2.0", "coverage>=7.5", "py-spy>=0.3"]
 
 version: dict[str, str] = {}

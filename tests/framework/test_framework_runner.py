@@ -1,29 +1,23 @@
 """``Parallel.runner`` with real processes: they find each other, end together, and outlive a kill."""
 
-import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
 import runner_toys as toys
+from runner_notes import is_gone, notes
 
 from ding.framework import Parallel
 from ding.parallel.launch import PermanentRoleError
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
-HERE = Path(__file__).parent
 
 
-def notes(folder: Path, what: str) -> dict[int, object]:
-    return {int(path.name.split(".")[1]): json.loads(path.read_text()) for path in folder.glob(f"{what}.*.json")}
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return True
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize(
@@ -41,19 +35,9 @@ def test_the_first_message_of_a_process_reaches_its_neighbours(tmp_path, topolog
 
 
 def test_the_first_that_finishes_ends_all_over_tcp(tmp_path) -> None:
-    Parallel.runner(2, protocol="tcp", ports=[_free_port(), _free_port()], node_ids=[4, 7])(
-        toys.counts, str(tmp_path), 3
-    )
+    Parallel.runner(2, protocol="tcp", ports=[free_port(), free_port()], node_ids=[4, 7])(toys.counts, str(tmp_path), 3)
     ended = notes(tmp_path, "ended")
     assert set(ended) == {4, 7}
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize("in_backward", [False, True])

@@ -306,7 +306,8 @@ class VectorStepper:
             per_player = [timesteps if isinstance(timesteps, TimestepBatch) else TimestepBatch.from_dict(timesteps)]
         sent, self.sent = self.sent, _NOTHING
         env_ids = per_player[0].env_ids
-        if not self._pending and _are_of(sent.obs + sent.outputs, env_ids):
+        sent_ids = [part.env_ids if isinstance(part, EnvBatch) else list(part) for part in sent.obs + sent.outputs]
+        if not self._pending and all(ids is env_ids or np.array_equal(ids, env_ids) for ids in sent_ids):
             return [VectorStep(*parts) for parts in zip(sent.obs, sent.outputs, per_player)]
         self._wait_for(sent)
         senders = [self._pending.pop(env_id) for env_id in env_ids.tolist()]
@@ -373,15 +374,6 @@ def _float_tensors(obs: ByEnv) -> ByEnv:
     if isinstance(obs, EnvBatch):
         return EnvBatch.unchecked(obs.env_ids, to_tensor(obs.columns, dtype=torch.float32))
     return to_tensor(obs, dtype=torch.float32)
-
-
-def _are_of(mappings: Sequence[ByEnv], env_ids: np.ndarray) -> bool:
-    """Whether each mapping has just these environments, in this order."""
-    for mapping in mappings:
-        ids = mapping.env_ids if isinstance(mapping, EnvBatch) else list(mapping)
-        if ids is not env_ids and not np.array_equal(ids, env_ids):
-            return False
-    return True
 
 
 def _gather(env_ids: np.ndarray, sources: Sequence[ByEnv]) -> ByEnv:

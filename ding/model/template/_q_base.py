@@ -109,7 +109,11 @@ class QModel(nn.Module):
         form = _array_forms.get(self)
         if form is None or not form.holds():
             form = _array_forms[self] = _ArrayForm(self)
-        return form.logit(obs)
+        if not form.streams or obs.shape[1] != len(form.streams[0][0].matrix) or len(obs) > form.max_rows:
+            return None
+        features = _run_arrays(form.streams[0], obs)
+        q = _run_arrays(form.streams[1], features)
+        return q if len(form.streams) == 2 else np.dot(q, form.centre) + _run_arrays(form.streams[2], features)
 
     def split_observation(self, x: Observation) -> tuple[Any, torch.Tensor | None]:
         """:func:`split_observation` for this model."""
@@ -175,6 +179,11 @@ class _ArrayForm:
     updates per pass. What changes the parameters in place (an optimiser, ``load_state_dict``) is seen at once; what
     else could make a difference is looked for by :meth:`holds`. Values differ from the module's by the rounding of
     float32 sums. Hooks for all modules of the process are not called.
+
+    Attributes:
+        streams: the layers of the encoder and of each stream of the head; without them there is no array form.
+        max_rows: the most observations at once.
+        centre: takes the mean off the advantages of a row, float32 ``[actions, actions]``.
     """
 
     def __init__(self, model: QModel) -> None:
@@ -184,8 +193,7 @@ class _ArrayForm:
         self._found: list[object] = []
         self._hooks: list[dict[int, Any]] = []
         self._tensors: list[torch.Tensor] = []
-        # The layers of the encoder and of each stream of the head; without them there is no array form.
-        self._streams: list[list[_ArrayLayer]] = []
+        self.streams: list[list[_ArrayLayer]] = []
         kind, encoder, head = type(model), model.encoder, model.head
         own_forward = kind.forward is not QModel.forward or kind.encode is not QModel.encode
         if own_forward or type(encoder) is not FCEncoder or type(head) not in _STREAMS:
@@ -202,15 +210,15 @@ class _ArrayForm:
         if any(self._hooks):
             return
         self._pointers = [tensor.data_ptr() for tensor in self._tensors]
-        self._max_rows = _MAX_MACS // max(tensor.numel() for tensor in self._tensors)
-        # Taking off the mean of the advantages as one product: numpy's mean costs four times as much.
+        self.max_rows = _MAX_MACS // max(tensor.numel() for tensor in self._tensors)
+        # One product: numpy's mean costs four times as much.
         actions = streams[1][-1].matrix.shape[1]
-        self._centre = np.eye(actions, dtype=np.float32) - np.float32(1 / actions)
-        self._streams = streams
+        self.centre = np.eye(actions, dtype=np.float32) - np.float32(1 / actions)
+        self.streams = streams
 
     def holds(self) -> bool:
         """Whether the model is still what this was made from."""
-        if not self._streams:
+        if not self.streams:
             self._calls_left -= 1
             return self._calls_left > 0
         found = list(chain.from_iterable(map(dict.values, self._places)))
@@ -220,13 +228,6 @@ class _ArrayForm:
             and [tensor.data_ptr() for tensor in self._tensors] == self._pointers
             and not any(self._hooks)
         )
-
-    def logit(self, obs: np.ndarray) -> np.ndarray | None:
-        if not self._streams or obs.shape[1] != len(self._streams[0][0].matrix) or len(obs) > self._max_rows:
-            return None
-        features = _run_arrays(self._streams[0], obs)
-        q = _run_arrays(self._streams[1], features)
-        return q if len(self._streams) == 2 else np.dot(q, self._centre) + _run_arrays(self._streams[2], features)
 
     def _watch(self, module: nn.Module) -> None:
         state = vars(module)

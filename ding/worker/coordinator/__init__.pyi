@@ -5,8 +5,8 @@ from ding.worker.coordinator.base_parallel_commander import get_parallel_command
 from ding.worker.coordinator.base_serial_commander import BaseSerialCommander as BaseSerialCommander
 from ding.worker.coordinator.comm_coordinator import CommCoordinator as CommCoordinator
 from ding.worker.coordinator.coordinator import Coordinator as Coordinator
-from ding.worker.coordinator.coordinator import TaskState as TaskState
 from ding.worker.coordinator.one_vs_one_parallel_commander import OneVsOneCommander as OneVsOneCommander
 from ding.worker.coordinator.operator_server import OperatorServer as OperatorServer
 from ding.worker.coordinator.resource_manager import NaiveResourceManager as NaiveResourceManager
 from ding.worker.coordinator.solo_parallel_commander import SoloCommander as SoloCommander
+from ding.worker.coordinator.tasks.dispatcher import TaskState as TaskState

@@ -1,10 +1,9 @@
 """The coordinator of the parallel mode: it decides who does what, and knows which data there is."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from ding.parallel.planes import DataPlane, open_planes
 from ding.utils import Configurable, build_logger, get_task_uid, import_module
@@ -13,36 +12,23 @@ from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.comm_coordinator import CommCoordinator
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.protocols import WorkerHub
+from ding.worker.coordinator.tasks.command import Command
+from ding.worker.coordinator.tasks.dispatcher import Dispatcher
+from ding.worker.coordinator.tasks.dispatcher import TaskState as TaskState
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
-from ding.worker.coordinator.tasks.records import TaskPhase
 
 log = logging.getLogger(__name__)
-
-_LOOK_EVERY_S = 1.0
-_SNAPSHOT_EVERY_S = 5.0
-_JOIN_S = 5.0
-
-
-class TaskState(NamedTuple):
-    """A task that a worker has.
-
-    Attributes:
-        task_id: its id.
-        start_time: seconds of the monotonic clock.
-    """
-
-    task_id: str
-    start_time: float
 
 
 class Coordinator(Configurable):
     """Gets tasks from a commander, gives them to workers, keeps the replay buffers, and ends the run.
 
-    Concurrency: one thread produces and hands out tasks; per task, a thread of the
-    :class:`~ding.worker.coordinator.comm_coordinator.CommCoordinator` talks to its worker and calls the ``deal_with_*``
-    methods. Calls of the commander are under one lock. Nothing polls: threads wait on conditions, and look at the time
-    once a second.
+    Its parts: the :class:`~ding.worker.coordinator.tasks.dispatcher.Dispatcher` (one thread produces and hands out
+    tasks), the :class:`~ding.worker.coordinator.comm_coordinator.CommCoordinator` (per task, a thread talks to its
+    worker and calls the ``deal_with_*`` methods), the
+    :class:`~ding.worker.coordinator.buffer_manager.BufferManager`, and, written to the journal, the
+    :class:`~ding.worker.coordinator.tasks.ledger.TaskLedger` and the commander, which is called under one lock.
 
     Args:
         cfg: compiled parallel config: ``main`` and ``system.coordinator``.
@@ -92,9 +78,9 @@ class Coordinator(Configurable):
         self._coordinator_uid = get_task_uid()
         self._logger: logging.Logger = build_logger(f"./{self._exp_name}/log", "coordinator", need_tb=False)[0] or log
         import_module(cfg["main"]["policy"]["other"]["commander"].get("import_names", []))
-        self._commander = create_parallel_commander(cfg["main"]) if commander is None else commander
-        self._commander_lock = threading.RLock()
+        commander = create_parallel_commander(cfg["main"]) if commander is None else commander
         self._journal = journal or Journal(own["journal"] or ":memory:")
+        self._command = Command(commander, self._journal)
         self._ledger = TaskLedger(
             self._journal,
             lease_s=float(own["lease_s"]),
@@ -106,18 +92,11 @@ class Coordinator(Configurable):
             data_plane = open_planes(own["planes"], own["path_data"], "").data()
         self._buffers = BufferManager(self._journal, self._ledger, data_plane, self._exp_name)
         self._interaction = CommCoordinator(own, self, self._logger, self._ledger, hub)
-        self._dirty = threading.Condition()
-        self._changes = 1
-        self._task_state: dict[str, TaskState] = {}
-        self._policy_versions: dict[str, int] = {}
-        self._learner_step = 0
-        self._end_flag = True
+        self._dispatcher = Dispatcher(
+            self._command, self._ledger, self._buffers, self._interaction, self.info, self.error, self.broken
+        )
         self._closed = False
-        self._system_shutdown_flag = False
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._dispatch, name="dispatch", daemon=True)
-
-    # ------------------------------------------------------------------ life
 
     def start(self) -> None:
         """Go on where the journal ends, connect to the workers, and hand out tasks.
@@ -127,20 +106,17 @@ class Coordinator(Configurable):
             JournalError: the journal is damaged.
         """
         self._restore()
-        self._end_flag = False
         self._interaction.start()
-        self._thread.start()
+        self._dispatcher.start()
         self.info("the coordinator runs")
 
     def close(self) -> None:
         """End all tasks, close all buffers, stop listening. May be called again; returns after about 10 s at most."""
         if self._closed:
             return
-        self._closed = self._end_flag = True
+        self._closed = True
         self._journal.stop_waiting()
-        self.workers_changed()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_S)
+        self._dispatcher.close()
         try:
             self._buffers.snapshot()
         except JournalError as error:
@@ -148,8 +124,7 @@ class Coordinator(Configurable):
         self._interaction.close()
         self._buffers.close()
         self._journal.close()
-        if hasattr(self._commander, "close"):
-            self._commander.close()
+        self._command.commander.close()
         self.info("the coordinator is closed")
 
     def drop_worker(self, name: str, role: str, reason: str) -> None:
@@ -157,7 +132,7 @@ class Coordinator(Configurable):
         self._interaction.drop_worker(name, role, reason)
 
     def __del__(self) -> None:
-        if "_thread" in self.__dict__:  # else the constructor failed
+        if "_closed" in self.__dict__:  # else the constructor failed
             self.close()
 
     def _restore(self) -> None:
@@ -166,169 +141,68 @@ class Coordinator(Configurable):
             return
         self._ledger.restore(state)
         self._buffers.restore(state)
-        saved = state.values.get("coordinator", {})
-        self._policy_versions = dict(saved.get("policy_versions", {}))
-        self._learner_step = int(saved.get("learner_step", 0))
-        self._system_shutdown_flag = bool(saved.get("shutdown", False))
-        now = time.monotonic()
         live = [record for record in state.tasks if not record.phase.final]
         # The one before was killed after it ended a learner's task and before it closed the buffer.
         for buffer_id in set(state.buffers) - {one.body["buffer_id"] for one in live if one.kind == "learner"}:
             self._buffers.shut(buffer_id)
         for record in live:
-            self._task_state[record.task_id] = TaskState(record.task_id, now)
-        if hasattr(self._commander, "load_state_dict"):
-            with self._commander_lock:
-                self._commander.load_state_dict(
-                    state.values.get("commander", {}),
-                    collectors=sum(record.kind == "collector" for record in live),
-                    learners=sum(record.kind == "learner" for record in live),
-                )
+            self._dispatcher.enter(record.task_id)
+        self._command.restore(state, live)
         self.info(f"goes on with {len(live)} tasks and {len(state.chunks)} chunks of an earlier coordinator")
-
-    def _save(self) -> None:
-        """Write down what is not a task and not data."""
-        values = {
-            "policy_versions": self._policy_versions,
-            "learner_step": self._learner_step,
-            "shutdown": self._system_shutdown_flag,
-        }
-        saved: dict[str, Any] = {"coordinator": values}
-        if hasattr(self._commander, "state_dict"):
-            saved["commander"] = self._commander.state_dict()
-        self._journal.save_values(saved)
-
-    # ------------------------------------------------------------------ tasks
 
     def workers_changed(self) -> None:
         """Look again at what there is to hand out; workers or tasks have changed."""
-        with self._dirty:
-            self._changes += 1
-            self._dirty.notify_all()
-
-    def _dispatch(self) -> None:
-        seen, next_snapshot = 0, time.monotonic() + _SNAPSHOT_EVERY_S
-        while not self._end_flag:
-            with self._dirty:
-                if self._changes == seen and not self._end_flag:
-                    self._dirty.wait(_LOOK_EVERY_S)
-                seen = self._changes
-            if self._end_flag:
-                return
-            try:
-                self._settle_expired()
-                self._produce()
-                self._assign()
-                self._sweep()
-                if time.monotonic() >= next_snapshot:
-                    next_snapshot = time.monotonic() + _SNAPSHOT_EVERY_S
-                    self._buffers.snapshot()
-            except Exception as error:  # noqa: BLE001 - told to the owner of the run, who ends it
-                self.broken(error)
-                return
-
-    def _settle_expired(self) -> None:
-        self._ledger.expire()
-        for task_id in list(self._task_state):
-            record = self._ledger.record(task_id)
-            if record is None or not record.phase.final:
-                continue
-            self._ledger.drop(task_id)
-            self._task_state.pop(task_id, None)
-            with self._commander_lock:
-                getattr(self._commander, f"notify_fail_{record.kind}_task")(record.body)
-                if record.kind == "learner":
-                    self._buffers.shut(record.body["buffer_id"])
-            if record.phase is TaskPhase.FAILED:
-                self.broken(TaskGaveUp(task_id, record.failures, record.error))
-            else:
-                self.error(f"no {record.kind} took task {task_id} in time; it is dropped")
-
-    def _produce(self) -> None:
-        for kind in ("learner", "collector"):
-            while not self._end_flag and not self._system_shutdown_flag:
-                # One lock for a task and its buffer: the task before may have had a buffer of the same name, which is
-                # closed when that task ends.
-                with self._commander_lock:
-                    task = getattr(self._commander, f"get_{kind}_task")()
-                    if task is None:
-                        break
-                    task = without_imports(task)
-                    if kind == "learner":
-                        buffer_cfg = task.pop("replay_buffer_cfg", None)
-                        self._buffers.open(task["buffer_id"], buffer_cfg or {})
-                        task["replay_buffer_size"] = self._buffers.size_of(task["buffer_id"])
-                self._task_state[task["task_id"]] = TaskState(task["task_id"], time.monotonic())
-                self._ledger.submit(kind, task)
-                with self._commander_lock:
-                    self._save()
-
-    def _assign(self) -> None:
-        for kind, send in (
-            ("learner", self._interaction.send_learner_task),
-            ("collector", self._interaction.send_collector_task),
-        ):
-            for task in self._ledger.queued(kind):
-                if task["buffer_id"] in self._buffers.buffers and not send(task):
-                    break
-
-    def _sweep(self) -> None:
-        """Delete what dead collectors have stored and nobody took."""
-        over = self._ledger.unswept(self._interaction.is_present)
-        swept = self._buffers.sweep({holder.process for holder in over})
-        self._ledger.swept(over)
-        if swept:
-            self.info(f"{swept} chunks of {sorted(holder.worker for holder in over)} that nobody took are deleted")
+        self._dispatcher.wake()
 
     def broken(self, error: Exception) -> None:
         """Stop the run: what failed here, no worker can mend."""
         log.error("the run is stopped: %s", error, exc_info=not isinstance(error, TaskGaveUp))
         self.error(f"the run is stopped: {error}")
         self._error = error
-        self._system_shutdown_flag = True
+        self._command.over = True
 
     # ------------------------------------------------------------------ what collectors say
 
     def deal_with_collector_send_data(self, task_id: str, buffer_id: str, data_id: str, data: dict[str, Any]) -> None:
         """Take one meta dict (the classic form). Of an unknown task or buffer it is logged and dropped."""
-        if task_id not in self._task_state or not self._buffers.push(buffer_id, data):
+        if task_id not in self._dispatcher.open or not self._buffers.push(buffer_id, data):
             self.error(f"data {data_id} is for task {task_id} and buffer {buffer_id}, which are not both open; dropped")
 
     def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
         """Whether a collector is done; False for an unknown task."""
-        if task_id not in self._task_state:
+        if task_id not in self._dispatcher.open:
             self.error(f"a collector reports for task {task_id}, which is not open")
             return False
-        with self._commander_lock:
-            return bool(self._commander.judge_collector_finish(task_id, data))
+        with self._command.lock:
+            return bool(self._command.commander.judge_collector_finish(task_id, data))
 
     def deal_with_collector_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
         """A collector ended its task."""
         if not self._leave(task_id):
             return
-        with self._commander_lock:
-            converged = bool(self._commander.finish_collector_task(task_id, finished_task))
-            self._system_shutdown_flag = self._system_shutdown_flag or converged
-            self._save()
+        with self._command.lock:
+            converged = bool(self._command.commander.finish_collector_task(task_id, finished_task))
+            self._command.over = self._command.over or converged
+            self._command.save()
         if converged:
             self.info("the stop value is reached")
         self.workers_changed()
 
     def deal_with_increase_collector(self) -> None:
         """One collector more than the config says."""
-        with self._commander_lock:
-            self._commander.increase_collector_task_space()
+        with self._command.lock:
+            self._command.commander.increase_collector_task_space()
         self.workers_changed()
 
     def deal_with_decrease_collector(self) -> None:
         """One collector less."""
-        with self._commander_lock:
-            self._commander.decrease_collector_task_space()
+        with self._command.lock:
+            self._command.commander.decrease_collector_task_space()
 
     # ------------------------------------------------------------------ what learners say
 
     def _check_task(self, task_id: str) -> None:
-        if task_id not in self._task_state:
+        if task_id not in self._dispatcher.open:
             raise RuntimeError(f"a learner speaks of task {task_id!r}, which is not open")
 
     def deal_with_learner_get_data(self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int) -> Any:
@@ -357,10 +231,10 @@ class Coordinator(Configurable):
             buffer.update(info["priority_info"])
         if info.get("learner_done"):
             return
-        self._learner_step = int(info.get("learner_step", self._learner_step))
-        with self._commander_lock:
-            if self._commander.update_learner_info(task_id, info):
-                self._save()
+        self._command.learner_step = int(info.get("learner_step", self._command.learner_step))
+        with self._command.lock:
+            if self._command.commander.update_learner_info(task_id, info):
+                self._command.save()
 
     def deal_with_learner_judge_finish(self, task_id: str, info: dict[str, Any]) -> bool:
         """Whether a learner is done.
@@ -369,33 +243,33 @@ class Coordinator(Configurable):
             RuntimeError: unknown task.
         """
         self._check_task(task_id)
-        with self._commander_lock:
-            return bool(self._commander.judge_learner_finish(task_id, info))
+        with self._command.lock:
+            return bool(self._command.commander.judge_learner_finish(task_id, info))
 
     def deal_with_learner_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
         """A learner ended its task: the buffer that the commander names is closed."""
         if not self._leave(task_id):
             return
-        with self._commander_lock:
-            buffer_id = self._commander.finish_learner_task(task_id, finished_task)
-            self._save()
+        with self._command.lock:
+            buffer_id = self._command.commander.finish_learner_task(task_id, finished_task)
+            self._command.save()
             if buffer_id is not None:
                 self._buffers.shut(buffer_id)
         self.workers_changed()
 
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
         """A learner published a version of its policy."""
-        self._policy_versions[task["policy_id"]] = version
+        self._command.policy_versions[task["policy_id"]] = version
 
     def newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
         """Newest versions of the policies that a collector plays."""
         paths = (task.get("collector_cfg") or {}).get("policy_update_path") or []
         paths = [paths] if isinstance(paths, str) else paths
-        return {path: self._policy_versions[path] for path in paths if path in self._policy_versions}
+        return {path: self._command.policy_versions[path] for path in paths if path in self._command.policy_versions}
 
     def _leave(self, task_id: str) -> bool:
         """Strike a finished task off; False when it is not open."""
-        known = self._task_state.pop(task_id, None) is not None
+        known = self._dispatcher.open.pop(task_id, None) is not None
         if not known:
             self.error(f"task {task_id} was reported as finished, but is not open")
         return known
@@ -405,7 +279,7 @@ class Coordinator(Configurable):
     @property
     def system_shutdown_flag(self) -> bool:
         """Whether the run is over: converged, or failed (then :attr:`exception` says why)."""
-        return self._system_shutdown_flag
+        return self._command.over
 
     @property
     def exception(self) -> Exception | None:
@@ -420,23 +294,20 @@ class Coordinator(Configurable):
     @property
     def open_tasks(self) -> list[str]:
         """Ids of the tasks that are not over."""
-        return list(self._task_state)
+        return list(self._dispatcher.open)
 
     def status(self) -> dict[str, Any]:
         """A snapshot that JSON can hold: workers, tasks, buffers, counters."""
         buffers = self._buffers.status()
-        commander = self._commander.status() if hasattr(self._commander, "status") else {}
         return {
             "exp_name": self._exp_name,
-            "shutdown": self._system_shutdown_flag,
+            "shutdown": self._command.over,
             "error": None if self._error is None else str(self._error),
             "workers": self._interaction.workers(),
             "tasks": {**vars(self._ledger.counters), "now": self._ledger.phases()},
             "buffers": buffers,
             "duplicates": buffers.get("duplicates", 0),
-            "policy_versions": dict(self._policy_versions),
-            "train_iter": self._learner_step,
-            **commander,
+            **self._command.status(),
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -453,12 +324,3 @@ class Coordinator(Configurable):
     def error(self, s: str) -> None:
         """Log an error."""
         self._logger.error("[Coordinator(%s)]: %s", self._coordinator_uid, s)
-
-
-def without_imports(task: object) -> Any:
-    """A copy of nested dicts and lists without the key ``import_names``: workers import what their own config names."""
-    if isinstance(task, Mapping):
-        return {key: without_imports(value) for key, value in task.items() if key != "import_names"}
-    if isinstance(task, (list, tuple)):
-        return [without_imports(value) for value in task]
-    return task

@@ -18,6 +18,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.config.utils import Hosts
 from ding.entry.distributed.config import (
+    WorkerOptions,
     auto_folders,
     coordinator_of,
     env_number,
@@ -26,7 +27,6 @@ from ding.entry.distributed.config import (
     section_of,
     write_prepared,
 )
-from ding.entry.distributed.group import PATIENCE_S
 from ding.entry.distributed.group import dist_launch_learner_aggregator as dist_launch_learner_aggregator
 from ding.entry.distributed.group import dist_launch_spawn_learner as dist_launch_spawn_learner
 from ding.entry.distributed.replicas import dist_add_replicas as dist_add_replicas
@@ -137,7 +137,7 @@ def dist_launch_learner(
     **options: Any,
 ) -> None:
     """Run a learner here; see `dist_launch_collector`."""
-    _launch_worker("learner", learn, filename, seed, learner_port, name, **options)
+    _launch_worker("learner", learn, filename, seed, learner_port, name, WorkerOptions(**options))
 
 
 def dist_launch_collector(
@@ -154,13 +154,12 @@ def dist_launch_collector(
     Args:
         collector_port: Port to listen on; any free one when neither this nor the config names one.
         name: Unique in the run; ``collector0`` when not given.
-        options: ``coordinator_host``, ``coordinator_port`` (where the coordinator is), ``collector_host`` or
-            ``learner_host`` (address to listen on, which the coordinator must reach), ``token_file``.
+        options: See `WorkerOptions`.
 
     Raises:
         ConfigError: The config is wrong, or nothing says where the coordinator is.
     """
-    _launch_worker("collector", collect, filename, seed, collector_port, name, **options)
+    _launch_worker("collector", collect, filename, seed, collector_port, name, WorkerOptions(**options))
 
 
 def _launch_worker(
@@ -170,13 +169,9 @@ def _launch_worker(
     seed: int,
     port: int | None,
     name: str | None,
-    coordinator_host: str | None = None,
-    coordinator_port: int | None = None,
-    host: str | None = None,
-    token_file: str | None = None,
-    patience_s: float = PATIENCE_S,
+    own: WorkerOptions,
 ) -> None:
-    cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False)
+    cfg = own.load_config(filename, seed)
     # With platform='k8s' the operator names the workers to the coordinator: they need not announce themselves.
     address = {"address": None} if kind in cfg.system else coordinator_of(cfg)
     name = name or f"{kind}0"
@@ -186,9 +181,9 @@ def _launch_worker(
             f"{name} has {section.gpu_num} processes (system_config.learner_gpu_num): start -M learner_aggregator, and "
             "the processes with -M spawn_learner"
         )
-    section.host = host or section.host
+    section.host = own.host or section.host
     section.port = port if port is not None else env_number(f"{kind.upper()}_PORT") or section.port
     cfg.system[name] = section
-    payload = {"cfg": cfg, "limits": {}, "patience_s": patience_s}
+    payload = {"cfg": cfg, "limits": {}, "patience_s": own.patience_s}
     with console_lines():
-        run_here(Role(name, target, payload), run_token(token_file), {COORDINATOR: address})
+        run_here(Role(name, target, payload), run_token(own.token_file), {COORDINATOR: address})

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,32 @@ from ding.parallel.launch import TOKEN_VARIABLE
 from ding.utils.file_helper import write_text
 
 PREPARED_SUFFIX = ".dist.json"
+PATIENCE_S = 60.0
 _ADDRESS_KEYS = ("coordinator_host", "learner_host", "collector_host")
 _PORT_KEYS = ("coordinator_port", "learner_port", "collector_port")
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What all workers of a run over several machines may be given beside the config.
+
+    Attributes:
+        coordinator_host, coordinator_port: where the coordinator is; else the config says it.
+        host: address to listen on, which the others must reach.
+        token_file: file with the run's token; None: environment ``DING_RUN_TOKEN``.
+        patience_s: seconds that the one to which the worker reports may be away.
+    """
+
+    coordinator_host: str | None = None
+    coordinator_port: int | None = None
+    host: str | None = None
+    token_file: str | None = None
+    patience_s: float = PATIENCE_S
+
+    def load_config(self, filename: str, seed: int) -> EasyDict:
+        """Compile the config; raises as :func:`load_config`."""
+        address = {"coordinator_host": self.coordinator_host, "coordinator_port": self.coordinator_port}
+        return load_config(filename, seed, save=False, **address)
 
 
 def write_prepared(filename: str, settings: dict[str, Any]) -> str:

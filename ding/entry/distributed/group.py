@@ -8,14 +8,12 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.config.utils import AGGREGATOR_PORT
-from ding.entry.distributed.config import coordinator_of, env_number, load_config, run_token
+from ding.entry.distributed.config import WorkerOptions, coordinator_of, env_number, run_token
 from ding.entry.parallel.learner_group import CONNECT_TIMEOUT_S, aggregate, aggregator_config, make_ranks
 from ding.entry.parallel.roles import PRELOAD
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.views import console_lines
 from ding.parallel.launch import Launcher, Role, RunInterrupted, run_here, shared_run_dir
-
-PATIENCE_S = 60.0
 
 
 def dist_launch_learner_aggregator(
@@ -26,11 +24,7 @@ def dist_launch_learner_aggregator(
     name: str | None = None,
     disable_flask_log: bool = True,
     enable_total_log: bool = False,
-    *,
-    coordinator_host: str | None = None,
-    coordinator_port: int | None = None,
-    token_file: str | None = None,
-    patience_s: float = PATIENCE_S,
+    **options: Any,
 ) -> None:
     """Run the aggregator of a learner here until the coordinator has been away for a minute, or a signal comes.
 
@@ -43,31 +37,29 @@ def dist_launch_learner_aggregator(
         aggregator_port: Port for the coordinator, and the next one for the learners; else ``AGGREGATOR_PORT`` of the
             environment, else that of the config, else 22272.
         name: Which learner it stands for; ``learner0`` when not given.
-        token_file: File with the run's token; None: environment ``DING_RUN_TOKEN``.
+        options: See `WorkerOptions`.
 
     Raises:
         ConfigError: The config is wrong, or nothing says where the coordinator is.
         WorkersMissing: Not all learners came.
     """
-    learner = _learner_name(name)
+    learner, own = _learner_name(name), WorkerOptions(**options)
     if filename is None:
         fixed = aggregator_addresses(None, learner, aggregator_host, aggregator_port)
         in_pod = "KUBERNETES_SERVER_URL" in os.environ
         config = EasyDict(fixed, connect_timeout_s=CONNECT_TIMEOUT_S)
         config.slave.name, config.learner_num = learner, 0 if in_pod else env_number("WORLD_SIZE") or 1
-        port = coordinator_port if coordinator_port is not None else env_number("COORDINATOR_PORT")
-        address = f"http://{coordinator_host}:{port}" if coordinator_host and port else None
-        payload: dict[str, Any] = {"aggregator": config, "patience_s": None if address is None else patience_s}
+        port = own.coordinator_port if own.coordinator_port is not None else env_number("COORDINATOR_PORT")
+        address = f"http://{own.coordinator_host}:{port}" if own.coordinator_host and port else None
+        payload: dict[str, Any] = {"aggregator": config, "patience_s": None if address is None else own.patience_s}
     else:
-        cfg = load_config(
-            filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False
-        )
+        cfg = own.load_config(filename, seed)
         fixed = aggregator_addresses(cfg, learner, aggregator_host, aggregator_port)
         _require_several(cfg, learner)
         address = coordinator_of(cfg)["address"]
-        payload = {"cfg": cfg, "aggregator": aggregator_config(cfg, learner, **fixed), "patience_s": patience_s}
+        payload = {"cfg": cfg, "aggregator": aggregator_config(cfg, learner, **fixed), "patience_s": own.patience_s}
     with console_lines():
-        run_here(Role(learner, aggregate, payload), run_token(token_file), {COORDINATOR: {"address": address}})
+        run_here(Role(learner, aggregate, payload), run_token(own.token_file), {COORDINATOR: {"address": address}})
 
 
 def dist_launch_spawn_learner(
@@ -80,11 +72,7 @@ def dist_launch_spawn_learner(
     *,
     aggregator_host: str | None = None,
     aggregator_port: int | None = None,
-    host: str | None = None,
-    token_file: str | None = None,
-    patience_s: float = PATIENCE_S,
-    coordinator_host: str | None = None,
-    coordinator_port: int | None = None,
+    **options: Any,
 ) -> None:
     """Run the processes of a learner that belong on this machine, until their aggregator has been away for a minute,
     or a signal comes. When one of them ends, all of this machine are started again; three failures in a row end them.
@@ -98,26 +86,25 @@ def dist_launch_spawn_learner(
             names one.
         name: Which learner; ``learner0`` when not given.
         aggregator_host, aggregator_port: Those of `dist_launch_learner_aggregator`.
-        host: Address to listen on, which the aggregator must reach.
-        token_file: File with the run's token; None: environment ``DING_RUN_TOKEN``.
+        options: See `WorkerOptions`; ``host`` is for the aggregator.
 
     Raises:
         ConfigError: The config or the environment is wrong.
         RoleFailed: A process failed too often in a row; the message has its traceback.
         RunInterrupted: A signal stopped it (a `SystemExit`).
     """
-    learner = _learner_name(name)
-    cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=False)
+    learner, own = _learner_name(name), WorkerOptions(**options)
+    cfg = own.load_config(filename, seed)
     world_size = _require_several(cfg, learner)
     ranks = _local_ranks(world_size)
-    _place(cfg.system[learner], host, learner_port if learner_port is not None else env_number("LEARNER_PORT"))
+    _place(cfg.system[learner], own.host, learner_port if learner_port is not None else env_number("LEARNER_PORT"))
     fixed = aggregator_addresses(cfg, learner, aggregator_host, aggregator_port)["master"]
     scheme = "https" if cfg.system.get("tls") else "http"
     peers = {learner: {"address": f"{scheme}://{fixed['host']}:{fixed['port']}"}}
-    payload = {"cfg": cfg, "limits": {}, "patience_s": patience_s}
+    payload = {"cfg": cfg, "limits": {}, "patience_s": own.patience_s}
     payload["rendezvous_by_env"] = "MASTER_ADDR" in os.environ or len(ranks) < world_size
     roles = make_ranks(learner, payload, ranks, world_size, ends_run=True)
-    exp_name, token = cfg.main.exp_name, run_token(token_file)
+    exp_name, token = cfg.main.exp_name, run_token(own.token_file)
     with console_lines(), shared_run_dir(os.path.join(exp_name, "run")) as run_dir:
         log_dir = os.path.join(exp_name, "log")
         outcome = Launcher(roles, str(run_dir), log_dir, token, peers=peers, preload=PRELOAD).run()

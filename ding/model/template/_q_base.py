@@ -244,7 +244,8 @@ class _ArrayForm:
             self._watch(module)
             kind = type(module)
             if kind is nn.Sequential:
-                layers += self._layers(module.children())
+                # Not ``children()``, which skips an activation that stands twice.
+                layers += self._layers(module)  # type: ignore[arg-type]
             elif kind is nn.Linear:
                 matrix, bias = self._array(module.weight), self._array(module.bias)  # type: ignore[arg-type]
                 assert matrix is not None

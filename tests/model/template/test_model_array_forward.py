@@ -34,6 +34,12 @@ def test_values_are_those_of_the_module(dueling: bool, activation: nn.Module) ->
     np.testing.assert_array_equal(obs, OBS)
 
 
+@pytest.mark.parametrize("sizes", [[8], [16, 12, 8], [16, 12, 12, 8]])
+def test_an_activation_that_stands_behind_several_layers_is_run_behind_each(sizes: list[int]) -> None:
+    torch.manual_seed(0)
+    agrees(DQN(4, 3, encoder_hidden_size_list=sizes, head_layer_num=3))
+
+
 def test_read_only_and_strided_observations() -> None:
     obs = np.repeat(OBS, 2, axis=1)[:, ::2]
     obs.flags.writeable = False

@@ -1,5 +1,7 @@
 """``ding.load``: agents from the folders of runs."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,12 @@ import torch
 import ding
 from ding.bonus import AgentConfigError, DQNAgent, ExperimentNotFoundError
 from ding.bonus import load as load_agent
-from ding.config import ConfigError
+from ding.config import ConfigError, compile_config
 from ding.entry import serial_pipeline
+from ding.envs import BaseEnvManagerV2, DingEnvWrapper
+from ding.framework import OnlineRLContext, task
+from ding.framework.middleware import CkptSaver, interaction_evaluator
+from ding.policy import DQNPolicy
 from ding.utils.file_helper import read_file, save_file
 
 ENV = {"env_id": "CartPole-v1", "collector_env_num": 2, "evaluator_env_num": 2, "n_evaluator_episode": 2}
@@ -60,6 +66,34 @@ def test_an_agents_run_comes_back() -> None:
     assert agent.cfg.policy.model == before.cfg.policy.model
     for checkpoint in ("final.pth.tar", "run/ckpt/final.pth.tar"):
         assert_same_state(load_agent("run", checkpoint=checkpoint), "run/ckpt/final.pth.tar")
+
+
+def test_a_task_comes_back_as_an_agent() -> None:
+    model = {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [8, 8]}
+    main = {"exp_name": "by_hand", "env": ENV, "policy": {"model": model, "cuda": False}}
+    create = {"env": {"type": "gymnasium"}, "env_manager": {"type": "base"}, "policy": {"type": "dqn"}}
+    cfg = compile_config(main, create_cfg=create, auto=True)
+    policy = DQNPolicy(cfg.policy, enable_field=["learn", "collect", "eval"])
+    envs = BaseEnvManagerV2([lambda: DingEnvWrapper(cfg={"env_id": "CartPole-v1"})] * 2, cfg=cfg.env.manager)
+    with task.start(ctx=OnlineRLContext()):
+        task.use(interaction_evaluator(cfg, policy.eval_mode, envs))
+        task.use(CkptSaver(policy, cfg.exp_name))
+        task.run(max_step=1)
+    envs.close()
+    agent = ding.load("by_hand")
+    assert isinstance(agent, DQNAgent)
+    assert_same_state(agent, "by_hand/ckpt/eval.pth.tar")
+    assert agent.deploy().eval_value > 0
+
+
+@pytest.mark.slow
+def test_a_parallel_run_comes_back_as_an_agent() -> None:
+    config = Path(__file__).parents[2] / "configs" / "cartpole" / "parallel" / "cartpole_dqn_config.py"
+    subprocess.run(
+        [sys.executable, "-m", "ding", "-m", "parallel", "-c", str(config), "-s", "0"], check=True, timeout=300
+    )
+    agent = ding.load("cartpole_dqn_parallel_seed0")
+    assert agent.batch_evaluate(env_num=5, n_evaluator_episode=5).eval_value >= 150
 
 
 def test_a_run_of_older_files_gives_its_newest_checkpoint() -> None:

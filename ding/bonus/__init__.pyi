@@ -9,7 +9,9 @@ from ding.bonus.common import CheckpointError as CheckpointError
 from ding.bonus.common import EvalReturn as EvalReturn
 from ding.bonus.common import ExperimentNotFoundError as ExperimentNotFoundError
 from ding.bonus.common import TrainingReturn as TrainingReturn
+from ding.bonus.dqn import C51Agent as C51Agent
 from ding.bonus.dqn import DQNAgent as DQNAgent
+from ding.bonus.dqn import SQLAgent as SQLAgent
 from ding.bonus.experiment import load as load
 from ding.bonus.ppof import PPOF as PPOF
 from ding.bonus.support import algo_supported as algo_supported

@@ -2,12 +2,13 @@
 
 from ding.bonus.actor_critic import A2CAgent, PGAgent, PPOAgent, PPOOffPolicyAgent
 from ding.bonus.agent import Agent
-from ding.bonus.dqn import DQNAgent
+from ding.bonus.dqn import C51Agent, DQNAgent, SQLAgent
 from ding.bonus.ppof import PPOF
 from ding.utils import did_you_mean
 
 supported_algo: dict[str, type[Agent]] = {
-    agent.algorithm: agent for agent in (A2CAgent, DQNAgent, PGAgent, PPOAgent, PPOF, PPOOffPolicyAgent)
+    agent.algorithm: agent
+    for agent in (A2CAgent, C51Agent, DQNAgent, PGAgent, PPOAgent, PPOF, PPOOffPolicyAgent, SQLAgent)
 }
 supported_algo_list = list(supported_algo)
 supported_env = sorted({env_id for agent in supported_algo.values() for env_id in agent.supported_env_list})

@@ -15,6 +15,7 @@ from ding.bonus import (
     A2CAgent,
     Agent,
     AgentConfigError,
+    C51Agent,
     CheckpointError,
     DQNAgent,
     EvalReturn,
@@ -22,6 +23,7 @@ from ding.bonus import (
     PGAgent,
     PPOAgent,
     PPOOffPolicyAgent,
+    SQLAgent,
     TrainingReturn,
 )
 from ding.entry.view.plot import learning_curves
@@ -206,11 +208,12 @@ def test_data_of_the_policy_is_saved(data_type, trained) -> None:
 
 # Other algorithms.
 
-AGENTS = {agent.algorithm: agent for agent in (A2CAgent, PGAgent, PPOAgent, PPOF, PPOOffPolicyAgent)}
+GRADIENTS = {agent.algorithm: agent for agent in (A2CAgent, PGAgent, PPOAgent, PPOF, PPOOffPolicyAgent)}
+AGENTS = {**GRADIENTS, "C51": C51Agent, "SQL": SQLAgent}
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_agents_of_policy_gradients_train_on_discrete_actions(name) -> None:
+def test_agents_train_on_discrete_actions_and_come_back(name) -> None:
     agent = AGENTS[name]("CartPole-v1", exp_name="run", cfg={"env": SMALL["env"]})
     before = weights(agent)
     agent.train(step=100)
@@ -221,9 +224,9 @@ def test_agents_of_policy_gradients_train_on_discrete_actions(name) -> None:
     assert loaded.deploy() == agent.best.deploy()
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", GRADIENTS)
 def test_actions_are_within_the_bounds_of_the_env(name) -> None:
-    agent = AGENTS[name]("Pendulum-v1", exp_name="run", cfg={"env": SMALL["env"]})
+    agent = GRADIENTS[name]("Pendulum-v1", exp_name="run", cfg={"env": SMALL["env"]})
     assert agent.cfg.policy.action_space == agent.cfg.policy.model.action_space == "continuous"
     agent.train(step=30)
     obs = np.zeros((5, 3), np.float32)
@@ -358,7 +361,7 @@ def test_states_and_checkpoints(trained) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("agent_type", [DQNAgent, PPOAgent, PPOF, PPOOffPolicyAgent, PGAgent])
+@pytest.mark.parametrize("agent_type", [DQNAgent, C51Agent, SQLAgent, PPOAgent, PPOF, PPOOffPolicyAgent, PGAgent])
 def test_cartpole_is_solved_in_one_line(agent_type, seed) -> None:
     agent = agent_type("CartPole-v1", exp_name="run", seed=seed, cfg={"env": {"stop_value": 195}})
     agent.train(step=30000)

@@ -4,12 +4,7 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.config.example.envs import EnvFactory, example, factories
-
-
-def _other(start: float, end: float, decay: int, size: int) -> dict[str, Any]:
-    eps = {"type": "exp", "start": start, "end": end, "decay": decay}
-    return {"eps": eps, "replay_buffer": {"replay_buffer_size": size}}
+from ding.config.example.envs import EnvFactory, example, factories, replay
 
 
 def _atari(env_id: str, stop_value: float, other: dict[str, Any], n_sample: int) -> EasyDict:
@@ -38,7 +33,7 @@ supported_env_cfg: dict[str, EasyDict] = {
         discount_factor=0.97,
         collect={"n_sample": 8},
         eval={"evaluator": {"eval_freq": 40}},
-        other=_other(0.95, 0.1, 10000, 20000),
+        other=replay(0.95, 0.1, 10000, 20000),
     ),
     "LunarLander-v3": example(
         "DQN",
@@ -50,11 +45,11 @@ supported_env_cfg: dict[str, EasyDict] = {
         random_collect_size=25000,
         collect={"n_sample": 64},
         eval={"evaluator": {"eval_freq": 1000}},
-        other=_other(0.95, 0.1, 50000, 100000),
+        other=replay(0.95, 0.1, 50000, 100000),
     ),
-    "PongNoFrameskip-v4": _atari("PongNoFrameskip-v4", 20, _other(1, 0.05, 250000, 100000), 96),
-    "QbertNoFrameskip-v4": _atari("QbertNoFrameskip-v4", 30000, _other(1, 0.05, 1000000, 400000), 100),
-    "SpaceInvadersNoFrameskip-v4": _atari("SpaceInvadersNoFrameskip-v4", 2000, _other(1, 0.05, 1000000, 400000), 100),
+    "PongNoFrameskip-v4": _atari("PongNoFrameskip-v4", 20, replay(1, 0.05, 250000, 100000), 96),
+    "QbertNoFrameskip-v4": _atari("QbertNoFrameskip-v4", 30000, replay(1, 0.05, 1000000, 400000), 100),
+    "SpaceInvadersNoFrameskip-v4": _atari("SpaceInvadersNoFrameskip-v4", 2000, replay(1, 0.05, 1000000, 400000), 100),
 }
 
 supported_env: dict[str, EnvFactory] = factories(supported_env_cfg)

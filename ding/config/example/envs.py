@@ -30,3 +30,9 @@ def example(
     return EasyDict(
         exp_name=f"{env['env_id']}-{algorithm}", env=section, policy={"model": model, "learn": learn, **policy}
     )
+
+
+def replay(start: float, end: float, decay: int, size: int) -> dict[str, Any]:
+    """Return section ``policy.other``: exponential epsilon over env steps, and rows in the buffer."""
+    eps = {"type": "exp", "start": start, "end": end, "decay": decay}
+    return {"eps": eps, "replay_buffer": {"replay_buffer_size": size}}

@@ -23,6 +23,7 @@ CORE = [
 
 EXTRAS = {
     "plot": ["matplotlib>=3.8"],
+    "wandb": ["wandb>=0.17"],
     "video": ["imageio>=2.34", "imageio-ffmpeg>=0.5", "gymnasium[classic-control]>=1.0"],
     "atari": ["ale-py>=0.10", "opencv-python-headless>=4.9"],
     "box2d": ["gymnasium[box2d]>=1.0"],

@@ -8,6 +8,10 @@ import ding.framework.middleware as middleware
 import ding.framework.middleware.functional as functional
 from ding.framework import Parallel, VoidMiddleware, task
 
+WANDB = (
+    "record_path=None, cfg=None, exp_config=None, metric_list=None, env=None, model=None, anonymous=False, "
+    "project_name='default-project', run_name=None, wandb_sweep=False"
+)
 SIGNATURES = {
     # The 22 names of the API page.
     "multistep_trainer": "policy, log_freq=100",
@@ -25,6 +29,8 @@ SIGNATURES = {
     ),
     "online_logger": "record_train_iter=False, train_show_freq=100",
     "offline_logger": "train_show_freq=100",
+    "wandb_online_logger": WANDB,
+    "wandb_offline_logger": WANDB,
     "eps_greedy_handler": "cfg",
     "eps_greedy_masker": "",
     "gae_estimator": "cfg, policy, buffer_=None",

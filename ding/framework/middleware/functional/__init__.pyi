@@ -32,3 +32,5 @@ from ding.framework.middleware.functional.termination_checker import termination
 from ding.framework.middleware.functional.timer import epoch_timer as epoch_timer
 from ding.framework.middleware.functional.trainer import multistep_trainer as multistep_trainer
 from ding.framework.middleware.functional.trainer import trainer as trainer
+from ding.framework.middleware.functional.wandb_logger import wandb_offline_logger as wandb_offline_logger
+from ding.framework.middleware.functional.wandb_logger import wandb_online_logger as wandb_online_logger

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ding.model.template._q_base import QModel
+from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 
 _OPTIONS = {"assign": "freq", "momentum": "theta"}
@@ -78,6 +79,10 @@ class BaseModelWrapper(IModelWrapper):
     def array_logit(self, obs: object) -> np.ndarray | None:
         """The logits by :meth:`QModel.array_logit`; ``None`` for another model."""
         return self._model.array_logit(obs) if isinstance(self._model, QModel) else None
+
+    def array_actor_critic(self, obs: object) -> dict[str, np.ndarray] | None:
+        """The outputs by :meth:`VAC.array_actor_critic`; ``None`` for another model."""
+        return self._model.array_actor_critic(obs) if isinstance(self._model, VAC) else None
 
 
 class TeacherNetwork(IModelWrapper):

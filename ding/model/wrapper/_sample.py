@@ -112,6 +112,21 @@ class MultinomialSampleWrapper(IModelWrapper):
         output["action"] = per_head(output, partial(softmax_action, alpha=alpha))
         return output
 
+    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The same over arrays, for an actor-critic network: the same actions from the same state of torch's generator
+        (but for the rounding of the chances).
+        """
+        if kwargs != {"mode": "compute_actor_critic"} or not isinstance(self._model, BaseModelWrapper):
+            return None
+        output = self._model.array_actor_critic(obs)
+        if output is None:
+            return None
+        logit = output["logit"]
+        weight = np.exp(logit - logit.max(1, keepdims=True))
+        # As torch.multinomial draws: the largest of the chances, each divided by an exponential number.
+        waits = torch.empty(logit.shape).exponential_().numpy()
+        return {**output, "action": (weight / waits).argmax(1)}
+
 
 class EpsGreedySampleWrapper(IModelWrapper):
     """``eps_greedy_sample``: adds ``action``, the best allowed one, or with chance ``eps`` a random allowed one.

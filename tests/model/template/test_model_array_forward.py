@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from ding.model import DQN, model_wrap
+from ding.model import DQN, VAC, model_wrap
 
 OBS = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
 
@@ -150,3 +150,27 @@ def test_wrappers_without_an_array_form_draw_nothing() -> None:
     assert model_wrap(model, "eps_greedy_sample", reference_numerics=True).array_forward(OBS, eps=0.1) is None
     assert model_wrap(wrapped, "hidden_state", state_num=1).array_forward(OBS, eps=0.1) is None
     assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("share_encoder", [True, False])
+def test_actor_critic_over_arrays(share_encoder):
+    torch.manual_seed(0)
+    model = VAC(4, 3, share_encoder=share_encoder, encoder_hidden_size_list=[16, 8], actor_head_hidden_size=8,
+                critic_head_hidden_size=8)  # fmt: skip
+    arrays = model.array_actor_critic(OBS)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(OBS), mode="compute_actor_critic")
+    np.testing.assert_allclose(arrays["logit"], expected["logit"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(arrays["value"], expected["value"], rtol=1e-4, atol=1e-6)
+    wrapped = model_wrap(model, wrapper_name="multinomial_sample")
+    torch.manual_seed(1)
+    drawn = [wrapped.array_forward(OBS, mode="compute_actor_critic")["action"] for _ in range(20)]
+    torch.manual_seed(1)
+    by_torch = [wrapped.forward(torch.from_numpy(OBS), mode="compute_actor_critic")["action"] for _ in range(20)]
+    assert np.array_equal(np.stack(drawn), torch.stack(by_torch).numpy())
+
+
+def test_no_array_form_of_other_actor_critics():
+    sizes = {"encoder_hidden_size_list": [16, 8], "actor_head_hidden_size": 8, "critic_head_hidden_size": 8}
+    assert VAC(4, 3, action_space="continuous", **sizes).array_actor_critic(OBS) is None
+    assert VAC(4, 3, **sizes).array_actor_critic(OBS.astype(np.float64)) is None

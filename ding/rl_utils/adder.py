@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ding.rl_utils.gae import gae, gae_data
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 
 Transition = dict[str, Any]
 Column = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
@@ -160,8 +160,7 @@ def get_train_sample(
     ``lengths`` of that are the numbers of sequences of the segments (None when a segment gave none).
     Raises ``ValueError`` for ``unroll_len < 1`` and for another ``last_fn_type``.
     """
-    if last_fn_type not in _LAST_FN_TYPES:
-        raise ValueError(f"last_fn_type={last_fn_type!r} is unknown.{did_you_mean(last_fn_type, _LAST_FN_TYPES)}")
+    check_choice("last_fn_type", last_fn_type, _LAST_FN_TYPES)
     if unroll_len < 1:
         raise ValueError(f"unroll_len must be at least 1, got {unroll_len}")
     if unroll_len == 1:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 
 _DECAYS = ("exp", "linear")
 
@@ -17,8 +17,7 @@ def get_epsilon_greedy_fn(start: float, end: float, decay: int, type_: str = "ex
     ``'exp'``: ``(start - end) exp(-x / decay) + end``; ``'linear'``: from ``start`` to ``end`` in ``decay`` steps, then
     constant. Raises ``AssertionError`` for another type.
     """
-    if type_ not in _DECAYS:
-        raise AssertionError(f"type_={type_!r} is unknown.{did_you_mean(type_, _DECAYS)}")
+    check_choice("type_", type_, _DECAYS, AssertionError)
 
     def exponential(x: int) -> float:
         return (start - end) * math.exp(-1 * x / decay) + end
@@ -120,6 +119,5 @@ noise_mapping: dict[str, Callable[..., BaseNoise]] = {"gauss": GaussianNoise, "o
 
 def create_noise_generator(noise_type: str, noise_kwargs: dict[str, Any]) -> BaseNoise:
     """The noise named ``'gauss'`` or ``'ou'`` with its arguments. Raises ``KeyError`` for another name."""
-    if noise_type not in noise_mapping:
-        raise KeyError(f"noise_type={noise_type!r} is unknown.{did_you_mean(noise_type, noise_mapping)}")
+    check_choice("noise_type", noise_type, noise_mapping, KeyError)
     return noise_mapping[noise_type](**noise_kwargs)

@@ -4,7 +4,7 @@ import torch
 
 from ding.rl_utils._policy_dist import policy_of
 from ding.rl_utils._types import PolicyOutput
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 
 _SPACES = ("discrete", "continuous")
 
@@ -26,8 +26,6 @@ def compute_importance_weights(
 
     Raises ``AssertionError`` for another ``action_space_type``.
     """
-    if action_space_type not in _SPACES:
-        hint = did_you_mean(action_space_type, _SPACES)
-        raise AssertionError(f"action_space_type={action_space_type!r} is unknown.{hint}")
+    check_choice("action_space_type", action_space_type, _SPACES, AssertionError)
     with torch.set_grad_enabled(requires_grad and torch.is_grad_enabled()):
         return torch.exp(policy_of(target_output).log_prob(action) - policy_of(behaviour_output).log_prob(action))

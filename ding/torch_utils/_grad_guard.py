@@ -6,17 +6,11 @@ from typing import Any
 
 import torch
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 
 CLIP_TYPES = ("clip_value", "clip_norm", "clip_momentum", "clip_momentum_norm")
 IGNORE_TYPES = ("ignore_value", "ignore_norm", "ignore_momentum", "ignore_momentum_norm")
 _EPS = 1e-6
-
-
-def check_choice(key: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise ``ValueError`` naming the key, the choices and the nearest one."""
-    if value not in choices:
-        raise ValueError(f"{key}={value!r} is unknown, expected None or a name.{did_you_mean(value, choices)}")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from ding.torch_utils._grad_guard import Guard, check_choice, clip_gradients, grads_of, ignore_gradients, total_norm
+from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore_gradients, total_norm
+from ding.utils.default_helper import check_choice
 
 _OPTIM_TYPES = ("adam", "adamw")
 _SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_fused")

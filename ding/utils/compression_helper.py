@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ding.utils import _plain_data
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 from ding.utils.import_helper import require_extra
 
 T = TypeVar("T")
@@ -98,8 +98,7 @@ _COMPRESSORS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 def _pair(name: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    if name not in _COMPRESSORS:
-        raise KeyError(f"unknown compressor {name!r}.{did_you_mean(name, _COMPRESSORS)}")
+    check_choice("compressor", name, _COMPRESSORS, KeyError)
     return _COMPRESSORS[name]
 
 

@@ -7,7 +7,7 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +36,12 @@ def did_you_mean(name: object, candidates: Iterable[object]) -> str:
     hint = f" Did you mean {close!r}?" if close is not None else ""
     more = f", ... ({len(known)} in all)" if len(known) > _MAX_LISTED else ""
     return f"{hint} Known names: {', '.join(known[:_MAX_LISTED])}{more}."
+
+
+def check_choice(key: str, value: object, choices: Collection[object], error: type[Exception] = ValueError) -> None:
+    """Raise ``error``, which names the choices and the nearest one, unless ``value`` is one of them."""
+    if value not in choices:
+        raise error(f"{key}={value!r} is unknown.{did_you_mean(value, choices)}")
 
 
 def override(cls: type) -> Callable[[F], F]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 
 _MIN_SPREAD = 1e-8
 
@@ -121,8 +121,7 @@ class DatasetNormalizer:
         path_lengths: Sequence[int] | None = None,
     ) -> None:
         if isinstance(normalizer, str):
-            if normalizer not in _NORMALIZERS:
-                raise KeyError(f"unknown normalizer {normalizer!r}.{did_you_mean(normalizer, _NORMALIZERS)}")
+            check_choice("normalizer", normalizer, _NORMALIZERS, KeyError)
             normalizer = _NORMALIZERS[normalizer]
         rows = flatten(dataset, path_lengths) if path_lengths is not None else dataset
         self.normalizers = {key: normalizer(value) for key, value in rows.items() if np.ndim(value) == 2}
@@ -130,8 +129,7 @@ class DatasetNormalizer:
         self.action_dim = rows["actions"].shape[1] if "actions" in self.normalizers else None
 
     def _of(self, key: str) -> Normalizer:
-        if key not in self.normalizers:
-            raise KeyError(f"no normalizer for the field {key!r}.{did_you_mean(key, self.normalizers)}")
+        check_choice("the field", key, self.normalizers, KeyError)
         return self.normalizers[key]
 
     def __call__(self, x: np.ndarray, key: str) -> np.ndarray:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ding.utils.default_helper import deep_merge_dicts, did_you_mean
+from ding.utils.default_helper import check_choice, deep_merge_dicts, did_you_mean
 from ding.utils.design_helper import Configurable
 
 _MODES: dict[str, Callable[[float, float], float]] = {
@@ -58,10 +58,8 @@ class Scheduler(Configurable):
 
     @staticmethod
     def _check(cfg: Mapping[str, Any]) -> None:
-        if cfg["schedule_mode"] not in _MODES:
-            raise ValueError(f"schedule_mode must be one of {list(_MODES)}, got {cfg['schedule_mode']!r}")
-        if cfg["optimize_mode"] not in ("min", "max"):
-            raise ValueError(f"optimize_mode must be 'min' or 'max', got {cfg['optimize_mode']!r}")
+        check_choice("schedule_mode", cfg["schedule_mode"], _MODES)
+        check_choice("optimize_mode", cfg["optimize_mode"], ("min", "max"))
         needs_positive = cfg["schedule_mode"] in ("multi", "div")
         if cfg["factor"] < 0 or (needs_positive and cfg["factor"] == 0):
             raise ValueError(f"factor must be {'> 0' if needs_positive else '>= 0'}, got {cfg['factor']}")

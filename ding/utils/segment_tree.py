@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 
 _OPERATIONS: dict[str, tuple[np.ufunc, float]] = {
     "sum": (np.add, 0.0),
@@ -38,8 +38,7 @@ class SegmentTree:
         if capacity < 1 or capacity & (capacity - 1):
             raise AssertionError(f"capacity must be a power of two, got {capacity}")
         name = operation if isinstance(operation, str) else getattr(operation, "__name__", str(operation))
-        if name not in _OPERATIONS:
-            raise KeyError(f"unknown operation {name!r}.{did_you_mean(name, _OPERATIONS)}")
+        check_choice("operation", name, _OPERATIONS, KeyError)
         self.capacity = capacity
         self.operation = name
         self._combine, default = _OPERATIONS[name]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 
 
 class GLU(nn.Module):
@@ -81,6 +81,5 @@ def build_activation(activation: str, inplace: bool | None = None) -> nn.Module 
         return nn.ReLU(inplace=bool(inplace))
     if activation == "glu":
         return GLU
-    if activation not in _MAKERS:
-        raise KeyError(f"unknown activation {activation!r}.{did_you_mean(activation, [*_MAKERS, 'glu'])}")
+    check_choice("activation", activation, [*_MAKERS, "glu"], KeyError)
     return _MAKERS[activation]()

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.default_helper import check_choice
 from ding.utils.file_helper import atomic_write, read_file, save_file
 from ding.utils.import_helper import import_module, require_extra
 from ding.utils.registry_factory import DATASET_REGISTRY
@@ -371,8 +371,7 @@ def offline_data_save_type(exp_data: Sequence[Any], expert_data_path: str, data_
     Raises:
         KeyError: no such format.
     """
-    if data_type not in _SAVERS:
-        raise KeyError(f"unknown data_type {data_type!r}.{did_you_mean(data_type, _SAVERS)}")
+    check_choice("data_type", data_type, _SAVERS, KeyError)
     _SAVERS[data_type](exp_data, expert_data_path)
 
 

@@ -361,7 +361,7 @@ def test_states_and_checkpoints(trained) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("agent_type", [DQNAgent, C51Agent, SQLAgent, PPOAgent, PPOF, PPOOffPolicyAgent, PGAgent])
+@pytest.mark.parametrize("agent_type", [DQNAgent, C51Agent, PPOAgent, PPOF, PPOOffPolicyAgent, PGAgent])
 def test_cartpole_is_solved_in_one_line(agent_type, seed) -> None:
     agent = agent_type("CartPole-v1", exp_name="run", seed=seed, cfg={"env": {"stop_value": 195}})
     agent.train(step=30000)

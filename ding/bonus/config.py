@@ -6,8 +6,8 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.bonus._fit import get_hybrid_shape
 from ding.bonus.common import AgentConfigError
+from ding.bonus.core.fit import get_hybrid_shape
 from ding.envs.gym_env import env
 from ding.utils import did_you_mean
 

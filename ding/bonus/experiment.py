@@ -8,9 +8,9 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.bonus._env_pattern import AnyEnv
-from ding.bonus.agent import Agent, best_checkpoint
 from ding.bonus.common import AgentConfigError, ExperimentNotFoundError
+from ding.bonus.core.agent import Agent, best_checkpoint
+from ding.bonus.core.env_pattern import AnyEnv
 from ding.bonus.support import supported_algo
 from ding.config import read_config
 from ding.utils import nearest

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from easydict import EasyDict
 
-from ding.bonus.agent import Agent
 from ding.bonus.common import AgentConfigError
+from ding.bonus.core.agent import Agent
 from ding.config.example.PPOF import supported_env_cfg
 from ding.data.roles import EnvManager, EvalMode
 from ding.envs import DingEnvWrapper

@@ -1,9 +1,14 @@
 """Which agents there are, and the envs for which they carry a config. They work on other envs, too."""
 
-from ding.bonus.actor_critic import A2CAgent, PGAgent, PPOAgent, PPOOffPolicyAgent
-from ding.bonus.agent import Agent
-from ding.bonus.dqn import C51Agent, DQNAgent, SQLAgent
+from ding.bonus.a2c import A2CAgent
+from ding.bonus.c51 import C51Agent
+from ding.bonus.core.agent import Agent
+from ding.bonus.dqn import DQNAgent
+from ding.bonus.pg import PGAgent
+from ding.bonus.ppo import PPOAgent
+from ding.bonus.ppo_offpolicy import PPOOffPolicyAgent
 from ding.bonus.ppof import PPOF
+from ding.bonus.sql import SQLAgent
 from ding.utils import did_you_mean
 
 supported_algo: dict[str, type[Agent]] = {

@@ -328,6 +328,12 @@ def test_arguments_that_contradict(kwargs, message) -> None:
         DQNAgent(**kwargs)
 
 
+def test_no_steps() -> None:
+    with pytest.raises(AgentConfigError, match="step must be at least 1 env step, got 0"):
+        DQNAgent("CartPole-v1").train(step=0)
+    assert list(Path().iterdir()) == []
+
+
 def test_an_unknown_env_is_named_with_the_nearest() -> None:
     with pytest.raises(ValueError, match="did you mean CartPole-v1"):
         DQNAgent("CartPol-v1")

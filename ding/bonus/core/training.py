@@ -43,7 +43,7 @@ Middleware = Callable[[Any], Any]
 
 
 class Trained(Protocol):
-    """What is trained: an :class:`~ding.bonus.agent.Agent`, as far as the training sees it."""
+    """What is trained: an :class:`~ding.bonus.core.agent.Agent`, as far as the training sees it."""
 
     cfg: EasyDict
     policy: Policy

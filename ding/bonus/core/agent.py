@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.bonus._env_pattern import AnyEnv, EnvPattern
-from ding.bonus._fit import DEFAULT_WRAPPERS, fitted_config, wrappers_for
-from ding.bonus._joined_video import join_videos
-from ding.bonus._observations import batch_of
-from ding.bonus._training import Middleware, Trainer, learning_steps
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
 from ding.bonus.config import get_instance_config, successor_of
+from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
+from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, wrappers_for
+from ding.bonus.core.joined_video import join_videos
+from ding.bonus.core.observations import batch_of
+from ding.bonus.core.training import Middleware, Trainer, learning_steps
 from ding.config import compile_config
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
@@ -238,7 +238,12 @@ class Agent:
             context: start method of processes for the envs; see :meth:`make_envs`.
             debug: run the envs in this process.
             wandb_sweep: whether the run is part of a sweep of Weights & Biases.
+
+        Raises:
+            AgentConfigError: ``step`` is not positive.
         """
+        if step < 1:
+            raise AgentConfigError(f"step must be at least 1 env step, got {step}")
         trainer = Trainer(self, n_iter_log_show, n_iter_save_ckpt, wandb_sweep)
         collector_env = self.make_envs("collector", collector_env_num, context, debug)
         evaluator_env = self.make_envs("evaluator", evaluator_env_num, context, debug)

@@ -1,0 +1,1 @@
+"""What all agents share: their env, their config, their training."""

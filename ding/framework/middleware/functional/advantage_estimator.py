@@ -12,6 +12,7 @@ from ding.data.columns import map_leaves
 from ding.data.roles import CollectMode
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware._trees import joined
 from ding.framework.middleware.functional.data_processor import push_rows
 from ding.framework.task import Role
 from ding.policy.base_policy import Policy
@@ -26,7 +27,7 @@ def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = N
     """Return a middleware that adds ``value``, ``traj_flag`` and ``adv`` to ``ctx.trajectories``, and releases them.
 
     GAE, Schulman et al. 2016, https://arxiv.org/abs/1506.02438. The result becomes ``ctx.train_data`` (columns of B
-    rows), or goes into the buffer, row by row.
+    rows), or goes into the buffer, row by row. Without trajectories there is no train data.
 
     Args:
         cfg: ``policy.collect.discount_factor`` and ``policy.collect.gae_lambda``.
@@ -37,6 +38,8 @@ def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = N
     gamma, gae_lambda = cfg.policy.collect.discount_factor, cfg.policy.collect.gae_lambda
 
     def estimate(ctx: OnlineRLContext) -> None:
+        if not ctx.trajectories:
+            return
         columns = train_columns(ctx.trajectories)
         device = next(model.parameters()).device
         with torch.no_grad():
@@ -71,6 +74,8 @@ def ppof_adv_estimator(policy: object) -> Estimator:
     """
 
     def estimate(ctx: OnlineRLContext) -> None:
+        if not ctx.trajectories:
+            return
         columns = train_columns(ctx.trajectories)
         columns["traj_flag"] = columns["done"].clone().bool()
         columns["traj_flag"][[position for position in ctx.trajectory_end_idx if position >= 0]] = True
@@ -101,8 +106,8 @@ def montecarlo_return_estimator(policy: Policy) -> Estimator:
             if not bool(columns["done"][-1]):
                 raise ValueError("montecarlo_return_estimator: an episode does not end with done=True")
             parts.append(TransitionBatch({**columns, "return": discounted_returns(columns["reward"], gamma)}))
-        samples = [collect_mode.get_train_sample(part) for part in parts]
-        ctx.train_data = TransitionBatch.concat(samples)
+        if parts:
+            ctx.train_data = joined([collect_mode.get_train_sample(part) for part in parts])
         ctx.episodes = None
 
     return estimate

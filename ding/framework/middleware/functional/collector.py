@@ -10,6 +10,7 @@ from ding.data import EnvBatch, Row, TransitionBatch, is_batched
 from ding.data.roles import CollectMode, EnvManager, Samples, Transition
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._trees import as_tree
+from ding.framework.task import current_task
 from ding.rollout import EpisodeRecord, Rollout, Segments, Sent, VectorStepper, v1_interface
 from ding.torch_utils import to_ndarray, to_tensor
 
@@ -83,7 +84,8 @@ class CountedRollout:
         self._last_print_iter = 0
         self._episodes = EpisodeRecord(env.env_num)
         self._seen_steps = self._seen_episodes = 0
-        self._first_ids = np.arange(env.env_num).reshape(-1, 1)
+        # Numbers of episodes differ between the processes of a run, too.
+        self._first_ids = np.arange(env.env_num).reshape(-1, 1) + ((current_task().router.node_id or 0) << 32)
         self._extra = {"collect_train_iter": np.zeros_like(self._first_ids), "env_data_id": self._first_ids}
         self.rollout = self._rollout_of(policy)
 

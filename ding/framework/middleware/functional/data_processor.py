@@ -15,7 +15,7 @@ from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware._trees import joined
-from ding.framework.task import Role, current_task
+from ding.framework.task import Role
 from ding.utils import one_time_warning
 from ding.utils.data.dataset import offline_data_save_type
 
@@ -219,7 +219,7 @@ def offline_data_fetcher(
 
 
 def offline_data_saver(data_path: str, data_type: str = "hdf5") -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that collects ``ctx.trajectories``, releases them, and writes them all when the task ends.
+    """Return a middleware that writes ``ctx.trajectories``, with those of all iterations before, and releases them.
 
     Args:
         data_path: the file, usually ``expert.pkl``; for ``hdf5`` ``<path without .pkl>_demos.hdf5``.
@@ -230,7 +230,6 @@ def offline_data_saver(data_path: str, data_type: str = "hdf5") -> Callable[[Onl
     def save(ctx: OnlineRLContext) -> None:
         collected.extend(ctx.trajectories or ())
         ctx.trajectories = None
-        if current_task().finish:
-            offline_data_save_type(collected, data_path, data_type)
+        offline_data_save_type(collected, data_path, data_type)
 
     return save

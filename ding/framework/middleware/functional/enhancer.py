@@ -31,7 +31,7 @@ class HindsightModel(RewardModel, Protocol):
 
 @for_roles(Role.LEARNER)
 def reward_estimator(cfg: EasyDict, reward_model: RewardModel) -> Callable[[Context], None]:
-    """Return a middleware that has a reward model estimate the rewards of ``ctx.train_data``.
+    """Return a middleware that lets a reward model estimate the rewards of ``ctx.train_data``, if there is any.
 
     Args:
         cfg: not read.
@@ -39,6 +39,8 @@ def reward_estimator(cfg: EasyDict, reward_model: RewardModel) -> Callable[[Cont
     """
 
     def estimate(ctx: Any) -> None:
+        if ctx.train_data is None:
+            return
         estimated = reward_model.estimate(ctx.train_data)
         if estimated is not None:
             ctx.train_data = estimated

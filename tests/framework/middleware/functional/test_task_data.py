@@ -205,14 +205,14 @@ def test_a_data_set_in_memory(make) -> None:
 
 
 @FORMS
-def test_what_an_expert_does_is_saved_when_the_task_ends(form, tmp_path) -> None:
-    save = offline_data_saver(str(tmp_path / "expert.pkl"), data_type="naive")
-    for last in (False, True):
-        task.finish = last
+def test_what_an_expert_does_is_saved(form, tmp_path) -> None:
+    path = str(tmp_path / "expert.pkl")
+    save = offline_data_saver(path, data_type="naive")
+    for rewards in ([1, 2, 3], [1, 2, 3, 1, 2, 3]):
         ctx = OnlineRLContext(trajectories=form(rows(3)))
         save(ctx)
         assert ctx.trajectories is None
-    assert [float(row["reward"]) for row in read_file(str(tmp_path / "expert.pkl"))] == [1, 2, 3, 1, 2, 3]
+        assert [float(row["reward"]) for row in read_file(path)] == rewards
 
 
 # Enhancers
@@ -416,6 +416,17 @@ def test_monte_carlo_returns(form) -> None:
     assert ctx.episodes is None
     with pytest.raises(ValueError, match="does not end with done"):
         montecarlo_return_estimator(EpisodePolicy())(OnlineRLContext(episodes=[form(rows(2))]))
+
+
+def test_without_data_there_is_nothing_to_estimate() -> None:
+    """A learner whose task ends may get empty lists."""
+    cfg = EasyDict(policy=dict(collect=dict(discount_factor=0.5, gae_lambda=0.5)))
+    critic = ScriptedPolicy(attributes={"model": Critic()}).collect_mode
+    estimators = [gae_estimator(cfg, critic), ppof_adv_estimator(None), montecarlo_return_estimator(EpisodePolicy())]
+    for estimate in [*estimators, reward_estimator(cfg, None), nstep_reward_enhancer(config())]:
+        ctx = OnlineRLContext(trajectories=[], episodes=[])
+        estimate(ctx)
+        assert ctx.train_data is None
 
 
 # Exploration

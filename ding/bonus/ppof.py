@@ -19,7 +19,8 @@ from ding.utils import deep_merge_dicts, did_you_mean
 # Sections of other policies, which a config of this one has for those who read any config.
 _SECTIONS = ("learn", "collect", "eval", "other")
 # Keys of a flat config that are not the policy's.
-_FLAT = ("env", "env_id", "exp_name", "seed")
+_TOP = ("exp_name", "wandb_logger")
+_FLAT = ("env", "env_id", "seed", *_TOP)
 
 
 class PPOF(Agent):
@@ -39,7 +40,7 @@ class PPOF(Agent):
         if "policy" in cfg:
             return {**cfg, "policy": {key: value for key, value in cfg["policy"].items() if key not in _SECTIONS}}
         sections: dict[str, Any] = {"policy": {key: value for key, value in cfg.items() if key not in _FLAT}}
-        sections |= {key: cfg[key] for key in ("exp_name",) if key in cfg}
+        sections |= {key: cfg[key] for key in _TOP if key in cfg}
         env = dict(cfg.get("env", {}))
         if "env_id" in cfg:
             env["env_id"] = cfg["env_id"]
@@ -60,7 +61,8 @@ class PPOF(Agent):
             "other": {"replay_buffer": {"replay_buffer_size": 1}},
         }
         env = deep_merge_dicts({**DingEnvWrapper.default_config(), "stop_value": 1e10}, main["env"])
-        return EasyDict(env=env, policy=policy, exp_name=main["exp_name"], seed=self.seed)
+        top = {key: main[key] for key in _TOP if key in main}
+        return EasyDict(env=env, policy=policy, seed=self.seed, **top)
 
     def _make_policy(self, model: torch.nn.Module | None) -> Any:
         cfg = self.cfg.policy

@@ -1,7 +1,9 @@
 """``DQNAgent``: training, evaluation, acting, data and checkpoints."""
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -244,6 +246,20 @@ def test_the_config_of_ppof_is_flat() -> None:
     assert len(NaiveRLDataset("flat/demo_data")) == 20
     with pytest.raises(AgentConfigError, match=r"PPOF has no setting 'n_smaple'\. Did you mean 'n_sample'"):
         PPOF("CartPole-v1", cfg={"n_smaple": 64})
+
+
+@pytest.mark.parametrize("agent_type", [DQNAgent, PPOF])
+def test_a_run_goes_to_wandb_where_the_config_asks_for_it(agent_type, monkeypatch) -> None:
+    sent: list[dict] = []
+    wandb = ModuleType("wandb")
+    wandb.run = SimpleNamespace(url="https://wandb/run")
+    wandb.init = lambda *args, **kwargs: None
+    wandb.log = lambda data, step=None: sent.append(data)
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    switches = {"plot_logger": True}
+    agent = agent_type("CartPole-v1", exp_name="run", cfg={"env": SMALL["env"], "wandb_logger": switches})
+    assert agent.train(step=100) == TrainingReturn(wandb_url="https://wandb/run")
+    assert any("total_loss" in data for data in sent)
 
 
 # Envs.

@@ -228,7 +228,7 @@ class Agent:
 
         A second call goes on, with the next ``step`` env steps. The folder has the files of a serial run:
         ``total_config.py``, ``ckpt/eval.pth.tar`` (the best), ``ckpt/final.pth.tar``, ``log/serial`` with the curves
-        (``ding plot``), ``result.json``.
+        (``ding plot``), ``result.json``. With ``cfg.wandb_logger`` the run goes to Weights & Biases, too.
 
         Args:
             step: env steps.

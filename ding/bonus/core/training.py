@@ -31,6 +31,7 @@ from ding.framework.middleware import (
     nstep_reward_enhancer,
     termination_checker,
     trainer,
+    wandb_online_logger,
 )
 from ding.policy import Policy
 from ding.utils._tb_writer import LazyWriter
@@ -90,6 +91,8 @@ class Trainer:
             for middleware in agent.learning_steps(collector_env):
                 task.use(middleware)
             task.use(termination_checker(max_env_step=limit - 1))
+            for middleware in self._wandb_steps(evaluator_env):
+                task.use(middleware)
             task.use(monitor)
             with monitor.shown():
                 task.run()
@@ -97,6 +100,25 @@ class Trainer:
             agent.env_step, agent.train_iter = last.env_step, last.train_iter
             save_file(str(Path(agent.exp_name) / "ckpt" / "final.pth.tar"), agent.policy.learn_mode.state_dict())
             return str(last.wandb_url)
+
+    def _wandb_steps(self, evaluator_env: EnvManager) -> Iterator[Middleware]:
+        """Yield the logger for Weights & Biases, where the config or a sweep asks for it."""
+        agent = self._agent
+        switches = agent.cfg.get("wandb_logger")
+        if not switches and not self._wandb_sweep:
+            return
+        learn: Any = agent.policy.learn_mode
+        yield wandb_online_logger(
+            record_path=str(Path(agent.exp_name) / "videos"),
+            cfg=switches,
+            exp_config=agent.cfg,
+            metric_list=learn.monitor_vars(),
+            env=evaluator_env,
+            model=learn.get_attribute("model") if hasattr(learn, "get_attribute") else None,
+            anonymous=True,
+            project_name=Path(agent.exp_name).name,
+            wandb_sweep=self._wandb_sweep,
+        )
 
     def _open_folder(self) -> None:
         """Make the experiment folder at the first training, and write the config into it."""

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = {
-    "code lines of the first slice": 32_850,
+    "code lines of the first slice": 32_750,
     "folders with more than 15 modules": 0,
     "files of more than 500 lines": 0,
     "functions of more than 60 lines": 0,
@@ -175,6 +175,8 @@ def code_lines(module: Module) -> int:
 
 
 def test_code_lines() -> None:
+    paths = [module.path for module in modules().values()]
+    assert [name for name in LATER if not any(path.startswith(name) for path in paths)] == [], "no such modules"
     first = [module for module in modules().values() if not module.path.startswith(LATER)]
     counts = {module.path: code_lines(module) for module in first}
     check("code lines of the first slice", [f"{path}: {count}" for path, count in counts.items()], sum(counts.values()))

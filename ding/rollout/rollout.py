@@ -259,7 +259,7 @@ class VectorStepper:
             policy_kwargs: per player the keyword arguments of the forward.
 
         Raises:
-            ValueError: a policy returns no output for an environment of ``obs``.
+            ValueError: a policy returns no output for an environment of ``obs``, or outputs without ``action``.
         """
         if self._copy_obs:
             obs = copy.deepcopy(obs)
@@ -280,6 +280,7 @@ class VectorStepper:
         self.sent = Sent(seen, outputs)
         if self._game is not None:
             return self._game.actions(outputs)
+        output = outputs[0]
         if not isinstance(output, EnvBatch):
             return {env_id: to_ndarray(row["action"]) for env_id, row in output.items()}
         columns = output.columns

@@ -46,6 +46,16 @@ def test_answers_to_several_calls(policy) -> None:
     assert not stepper.is_waiting
 
 
+def test_an_output_without_an_action() -> None:
+    class Mute:
+        @batched
+        def forward(self, data):
+            return EnvBatch(data.env_ids, {"logit": data.columns})
+
+    with pytest.raises(ValueError, match="without the field 'action'"):
+        VectorStepper(None, [Mute()]).act(sees(0, 0, 1), [{}])
+
+
 @pytest.mark.parametrize("policy", [Echo(), BatchedEcho()])
 def test_an_answer_that_comes_after_a_change_of_policy(policy) -> None:
     first, second = VectorStepper(None, [policy]), VectorStepper(None, [policy])

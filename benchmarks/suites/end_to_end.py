@@ -77,7 +77,6 @@ def task_pipeline() -> Measurement:
                 "env_steps",
                 seconds=None,
                 exact=("env_steps",),
-                targets=(Target(13, "ding serial_pipeline", 0.95), Target(13, "DI-engine", 2.5)),
             ),
         ),
         modes=MODES[:1],

@@ -1,6 +1,8 @@
 """``DQNAgent``: training, evaluation, acting, data and checkpoints."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -28,6 +30,7 @@ from ding.bonus import (
     SQLAgent,
     TrainingReturn,
 )
+from ding.entry import RunInterrupted
 from ding.entry.view.plot import learning_curves
 from ding.envs import DingEnvWrapper
 from ding.utils.data import NaiveRLDataset
@@ -71,6 +74,19 @@ class LockedEnv(GridEnv):
         raise TypeError("a handle of a simulator")
 
 
+class AskingEnv(GridEnv):
+    """Sends a signal to the process at the 30th step of all such envs."""
+
+    signum = signal.SIGINT
+    num_steps = 0
+
+    def step(self, action):
+        AskingEnv.num_steps += 1
+        if AskingEnv.num_steps == 30:
+            os.kill(os.getpid(), self.signum)
+        return super().step(action)
+
+
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -112,6 +128,23 @@ def test_a_second_call_goes_on(trained) -> None:
     assert step + 50 <= trained.env_step < step + 60
     assert not equal(before, weights(trained))
     assert [path.name for path in Path().iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize(("signum", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RunInterrupted)])
+def test_a_signal_ends_the_iteration_and_training_goes_on_later(signum, raised, monkeypatch) -> None:
+    monkeypatch.setattr(AskingEnv, "signum", signum)
+    monkeypatch.setattr(AskingEnv, "num_steps", 0)
+    agent = DQNAgent(env=AskingEnv, exp_name="run", cfg=SMALL)
+    before = signal.getsignal(signum)
+    with pytest.raises(raised):
+        agent.train(step=500)
+    assert signal.getsignal(signum) is before
+    assert 0 < agent.env_step < 100
+    assert json.loads(Path("run/result.json").read_text())["env_step"] == agent.env_step
+    step, state = agent.env_step, weights(agent)
+    assert equal(weights(agent.load("run/ckpt/final.pth.tar")), state)
+    agent.train(step=20)
+    assert agent.env_step >= step + 20
 
 
 def test_the_best_checkpoint_is_found_by_a_second_agent_of_the_same_name(trained) -> None:

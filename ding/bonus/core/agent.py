@@ -239,8 +239,12 @@ class Agent:
             debug: run the envs in this process.
             wandb_sweep: whether the run is part of a sweep of Weights & Biases.
 
+        A first Ctrl-C ends the training after the iteration, with the checkpoint ``final``; another call goes on.
+
         Raises:
             AgentConfigError: ``step`` is not positive.
+            KeyboardInterrupt: after Ctrl-C.
+            RunInterrupted: after SIGTERM (a ``SystemExit``).
         """
         if step < 1:
             raise AgentConfigError(f"step must be at least 1 env step, got {step}")

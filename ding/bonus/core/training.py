@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from ding.config.experiment_dir import create_experiment_dir
 from ding.config.source import save_leniently
 from ding.data import DequeBuffer
 from ding.data.roles import EnvManager, EvalMode, Writer
+from ding.entry.serial.loop import StopSignals
 from ding.entry.view.status import RunStatus, write_result
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.framework import OnlineRLContext, Task
@@ -33,6 +35,7 @@ from ding.framework.middleware import (
     trainer,
     wandb_online_logger,
 )
+from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
 from ding.utils._tb_writer import LazyWriter
 from ding.utils.file_helper import save_file
@@ -78,14 +81,22 @@ class Trainer:
         self._wandb_sweep = wandb_sweep
 
     def run(self, step: int, collector_env: EnvManager, evaluator_env: EnvManager) -> str:
-        """Train for ``step`` env steps; returns the page of the run at Weights & Biases, empty without it."""
+        """Train for ``step`` env steps; returns the page of the run at Weights & Biases, empty without it.
+
+        A first Ctrl-C or SIGTERM ends it after the iteration, with a checkpoint.
+
+        Raises:
+            KeyboardInterrupt: after Ctrl-C.
+            RunInterrupted: after SIGTERM.
+        """
         agent = self._agent
         self._open_folder()
         limit = agent.env_step + step
         ctx = OnlineRLContext(env_step=agent.env_step, train_iter=agent.train_iter)
         writer = LazyWriter(str(Path(agent.exp_name) / "log" / "serial"))
-        with console_lines(), Task().start(ctx=ctx) as task:
-            monitor = Monitor(agent, limit, make_view(), writer, self._log_freq)
+        view = make_view()
+        with console_lines(), StopSignals(view.stopping) as signals, Task().start(ctx=ctx) as task:
+            monitor = Monitor(agent, limit, view, writer, self._log_freq)
             task.use(interaction_evaluator(agent.cfg, agent.eval_mode, evaluator_env))
             task.use(CkptSaver(agent.policy, agent.exp_name, train_freq=self._save_freq, save_finish=False))
             for middleware in agent.learning_steps(collector_env):
@@ -94,12 +105,18 @@ class Trainer:
             for middleware in self._wandb_steps(evaluator_env):
                 task.use(middleware)
             task.use(monitor)
-            with monitor.shown():
+            task.use(_finish_on(signals, task))
+            with monitor.shown(signals):
                 task.run()
             last: Any = task.ctx
             agent.env_step, agent.train_iter = last.env_step, last.train_iter
-            save_file(str(Path(agent.exp_name) / "ckpt" / "final.pth.tar"), agent.policy.learn_mode.state_dict())
-            return str(last.wandb_url)
+            checkpoint = str(Path(agent.exp_name) / "ckpt" / "final.pth.tar")
+            save_file(checkpoint, agent.policy.learn_mode.state_dict())
+        if signals.requested == signal.SIGINT:
+            raise KeyboardInterrupt(f"the training was stopped; train() goes on, and the policy is in {checkpoint}")
+        if signals.requested is not None:
+            raise RunInterrupted(signals.requested, checkpoint)
+        return str(last.wandb_url)
 
     def _wandb_steps(self, evaluator_env: EnvManager) -> Iterator[Middleware]:
         """Yield the logger for Weights & Biases, where the config or a sweep asks for it."""
@@ -217,7 +234,7 @@ class Monitor:
         )
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[None]:
+    def shown(self, signals: StopSignals) -> Iterator[None]:
         """While the run lasts: the view is open; at the end ``result.json`` is written and the curves are closed."""
         self._view.start(self.status())
         sentence, ok = "ended by an error", False
@@ -236,12 +253,21 @@ class Monitor:
                 },
             )
             sentence, ok = status.describe_end(), True
-        except KeyboardInterrupt:
-            sentence = "interrupted"
-            raise
+            if signals.requested is not None:
+                sentence = f"stopped after {status.env_step} env steps and {status.train_iter} train iterations"
         finally:
             self._writer.close()
             self._view.finish(sentence, ok)
+
+
+def _finish_on(signals: StopSignals, task: Task) -> Middleware:
+    """A middleware that ends the task when a signal asked for it."""
+
+    def finish_when_asked(ctx: OnlineRLContext) -> None:
+        if signals.requested is not None:
+            task.finish = True
+
+    return finish_when_asked
 
 
 @contextlib.contextmanager

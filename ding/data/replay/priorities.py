@@ -24,9 +24,6 @@ class Draws:
     """
 
     def __init__(self) -> None:
-        # For each position the number of the draw that gave it last; what was there before does not matter.
-        self._stamps = np.zeros(0, dtype=np.int32)
-        self._numbers = np.zeros(0, dtype=np.int32)
         self._strata = np.zeros(0)
 
     @functools.cached_property
@@ -40,28 +37,7 @@ class Draws:
 
         Without replacement it is a uniformly distributed sequence of distinct numbers.
         """
-        if replace:
-            return self._integers(count, size)
-        if 4 * size >= count:
-            return self.generator.permutation(count)[:size]
-        if len(self._stamps) < count:
-            self._stamps = np.empty(2 * count, dtype=np.int32)
-        # About size^2 / 2 count of them are repeats.
-        drawn = self._integers(count, size + size * size // count)
-        while True:
-            if len(self._numbers) != len(drawn):
-                self._numbers = np.arange(len(drawn), dtype=np.int32)
-            # Of what is written to one place the last stays: seen from the end, these are the first distinct ones.
-            self._stamps[drawn] = self._numbers
-            first = self._stamps.take(drawn) == self._numbers
-            distinct = drawn if first.all() else drawn[first]
-            if len(distinct) >= size:
-                return distinct[-size:]
-            drawn = np.concatenate([self._integers(count, size), drawn])
-
-    def _integers(self, count: int, size: int) -> np.ndarray:
-        """Independent ones. A 53-bit fraction is several times cheaper than ``integers``; its bias is below 1e-8."""
-        return (self.generator.random(size) * count).astype(np.int64)
+        return self.generator.integers(count, size=size) if replace else self.generator.choice(count, size, False)
 
     def stratified(self, size: int) -> np.ndarray:
         """float64 ``[size]``: point i is uniform in ``[i, i + 1)``."""

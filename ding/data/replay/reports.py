@@ -39,12 +39,24 @@ class ThruputCounters:
         return self.pushed, self.sampled, self.removed
 
 
+def _since_last_report(name: str, doc: str) -> Any:
+    """A property of a monitor: how much a counter grew since the last report."""
+
+    def get(monitor: "PeriodicThruputMonitor") -> int:
+        return int(getattr(monitor.counters, name)) - monitor.reported[name]
+
+    def put(monitor: "PeriodicThruputMonitor", count: int) -> None:
+        setattr(monitor.counters, name, monitor.reported[name] + count)
+
+    return property(get, put, doc=doc)
+
+
 class PeriodicThruputMonitor:
     """Reports every ``cfg.seconds`` how much was pushed, sampled and removed, and how much there is.
 
     The report is a table in the log and the scalars ``<name>_sec/pushed_in``, ``sampled_out``, ``removed`` and
-    ``current_have`` over the number of the report. The thread holds no reference to the monitor: when nobody closes
-    it, it is collected all the same, and the thread ends.
+    ``current_have`` over the number of the report. The thread holds no reference to the monitor while it waits: when
+    nobody closes it, it is collected all the same, and the thread ends.
 
     Args:
         name: of the buffer.
@@ -53,6 +65,10 @@ class PeriodicThruputMonitor:
         tb_logger: tensorboard writer, or None.
         counters: what to report; ``None``: counters of its own, for use through the properties.
     """
+
+    push_data_count = _since_last_report("pushed", "Elements pushed since the last report.")
+    sample_data_count = _since_last_report("sampled", "Elements sampled since the last report.")
+    remove_data_count = _since_last_report("removed", "Elements removed since the last report.")
 
     def __init__(
         self,
@@ -65,17 +81,29 @@ class PeriodicThruputMonitor:
         seconds = float(cfg["seconds"])
         if not seconds > 0:
             raise ValueError(f"the period of throughput reports must be positive, got {seconds}")
-        self._report = _Report(name, seconds, logger, tb_logger, counters or ThruputCounters())
+        self.counters = counters or ThruputCounters()
+        self.reported = {"pushed": 0, "sampled": 0, "removed": 0}
+        self._name, self._seconds, self._logger, self._tb_logger, self._number = name, seconds, logger, tb_logger, 0
         self._stop = threading.Event()
         self._thread = threading.Thread(
-            target=self._report.run, args=(self._stop,), name=f"{name} throughput", daemon=True
-        )
+            target=_report_periodically, args=(weakref.ref(self), self._stop, seconds), name=f"{name} throughput",
+            daemon=True,
+        )  # fmt: skip
         weakref.finalize(self, self._stop.set)
         self._thread.start()
 
     def report(self) -> None:
         """Report now."""
-        self._report.write()
+        now = {name: int(getattr(self.counters, name)) for name in self.reported}
+        grown = [float(now[name] - count) for name, count in self.reported.items()]
+        self.reported = now
+        table = dict(zip(_NAMES, [*grown, float(self.counters.have)]))
+        self._logger.info(
+            "throughput of %s in %g s:%s", self._name, self._seconds, LoggerFactory.get_tabulate_vars_hor(table)
+        )
+        if self._tb_logger is not None:
+            write_scalars(self._tb_logger, f"{self._name}_sec/", table, self._number)
+        self._number += 1
 
     def close(self) -> None:
         """Stop the thread and wait for its end. May be called again."""
@@ -84,73 +112,21 @@ class PeriodicThruputMonitor:
             self._thread.join()
 
     @property
-    def push_data_count(self) -> int:
-        """Elements pushed since the last report."""
-        return self._report.since_last()[0]
-
-    @push_data_count.setter
-    def push_data_count(self, count: int) -> None:
-        self._report.counters.pushed = self._report.last[0] + count
-
-    @property
-    def sample_data_count(self) -> int:
-        """Elements sampled since the last report."""
-        return self._report.since_last()[1]
-
-    @sample_data_count.setter
-    def sample_data_count(self, count: int) -> None:
-        self._report.counters.sampled = self._report.last[1] + count
-
-    @property
-    def remove_data_count(self) -> int:
-        """Elements removed since the last report."""
-        return self._report.since_last()[2]
-
-    @remove_data_count.setter
-    def remove_data_count(self, count: int) -> None:
-        self._report.counters.removed = self._report.last[2] + count
-
-    @property
     def valid_count(self) -> int:
         """Elements that the buffer holds."""
-        return self._report.counters.have
+        return self.counters.have
 
     @valid_count.setter
     def valid_count(self, count: int) -> None:
-        self._report.counters.have = count
+        self.counters.have = count
 
 
-class _Report:
-    """What the reporting thread needs, and nothing that keeps the monitor alive."""
-
-    def __init__(
-        self, name: str, seconds: float, logger: logging.Logger, tb_logger: "Writer | None", counters: ThruputCounters
-    ) -> None:
-        self.counters = counters
-        self.last = (0, 0, 0)
-        self._name, self._seconds, self._logger, self._tb_logger = name, seconds, logger, tb_logger
-        self._number = 0
-
-    def since_last(self) -> tuple[int, int, int]:
-        now, last = self.counters.snapshot(), self.last
-        return now[0] - last[0], now[1] - last[1], now[2] - last[2]
-
-    def run(self, stop: threading.Event) -> None:
-        while not stop.wait(self._seconds):
-            self.write()
-
-    def write(self) -> None:
-        """One report."""
-        now = self.counters.snapshot()
-        values = [*(a - b for a, b in zip(now, self.last)), self.counters.have]
-        self.last = now
-        table = dict(zip(_NAMES, map(float, values)))
-        self._logger.info(
-            "throughput of %s in %g s:%s", self._name, self._seconds, LoggerFactory.get_tabulate_vars_hor(table)
-        )
-        if self._tb_logger is not None:
-            write_scalars(self._tb_logger, f"{self._name}_sec/", table, self._number)
-        self._number += 1
+def _report_periodically(monitor: "weakref.ref[PeriodicThruputMonitor]", stop: threading.Event, seconds: float) -> None:
+    while not stop.wait(seconds):
+        held = monitor()
+        if held is not None:
+            held.report()
+        del held
 
 
 class SampledDataAttrMonitor:

@@ -66,7 +66,12 @@ def default_preprocess_learn(
         batch["done"] = torch.zeros_like(done, dtype=torch.float32) if ignore_done else done.float()
     batch["weight"] = _importance_weight(batch) if use_priority_IS_weight else batch.get("weight")
     if use_nstep and "reward" in batch:
-        batch["reward"] = _nstep_reward(batch["reward"])
+        reward = batch["reward"]
+        if not 1 <= reward.ndim <= 3:
+            raise PolicyDataError(
+                f"an n-step reward must be [B], [B, n] or [B, agents, n], found shape {tuple(reward.shape)}"
+            )
+        batch["reward"] = reward.unsqueeze(0) if reward.ndim == 1 else reward.movedim(-1, 0).contiguous()
     return batch
 
 
@@ -163,16 +168,6 @@ def _importance_weight(batch: Mapping[str, Any]) -> torch.Tensor:
         f"priority_IS_weight=True needs the field 'IS' (or 'priority_IS') in each sample, found {sorted(batch)}; "
         "a buffer adds it when it samples by priority"
     )
-
-
-def _nstep_reward(reward: torch.Tensor) -> torch.Tensor:
-    if reward.ndim == 1:
-        return reward.unsqueeze(0)
-    if reward.ndim == 2:
-        return reward.t().contiguous()
-    if reward.ndim == 3:
-        return reward.permute(2, 0, 1).contiguous()
-    raise PolicyDataError(f"an n-step reward must be [B], [B, n] or [B, agents, n], found shape {tuple(reward.shape)}")
 
 
 def transition_done(timestep: BaseEnvTimestep | TimestepBatch, reference_numerics: bool = False) -> Any:

@@ -804,8 +804,6 @@ def test_names_of_the_package():
     assert ding.data.create_dataset is not None
     assert ding.data.DataLoader is torch.utils.data.DataLoader
     assert ding.data.DequeBuffer is DequeBuffer
-    with pytest.raises(ImportError, match=r"FileStorageLoader.*in this version"):
-        from ding.data import FileStorageLoader  # noqa: F401
     with pytest.raises(AttributeError, match="DequeBufer"):
         ding.data.DequeBufer
     assert set(ding.data.__all__) <= set(dir(ding.data))

@@ -91,7 +91,7 @@ class Task:
     def __init__(self) -> None:
         self.router = Parallel()
         self.running = False
-        self._finish = False
+        self._finish = self._asked_to_finish = False
 
     def start(
         self,
@@ -109,7 +109,8 @@ class Task:
             labels: further labels of this process.
         """
         self.running = True
-        self._finish = self.router.is_active and self.router.is_stopping
+        self._finish = False
+        self._asked_to_finish = self.router.is_active and self.router.is_stopping
         self.ctx = ctx or Context()
         self.async_mode = async_mode
         self.n_async_workers = n_async_workers
@@ -227,6 +228,8 @@ class Task:
     def run(self, max_step: int = int(1e12)) -> None:
         """Do iterations until :attr:`finish`, which ends the run after the iteration in which it is set.
 
+        When another process has set it in the middle of an iteration, one more follows: each middleware sees it.
+
         Args:
             max_step: the most iterations.
 
@@ -236,6 +239,7 @@ class Task:
         self._check_running()
         if not self._middleware:
             return
+        is_last = False
         for step in range(max_step):
             for place, middleware in enumerate(self._middleware):
                 self._phases.set_place(place)
@@ -243,11 +247,14 @@ class Task:
                     self._submit_in_turn(place, middleware)
                 else:
                     middleware(self.ctx)
+                if place == 0:
+                    # All others see it, as the one that saves the last checkpoint.
+                    is_last = self._asked_to_finish
             self.sync().backward()
             self.sync()
             if step == max_step - 1:
                 self.finish = True
-            if self._finish:
+            if self._finish or is_last:
                 return
             self.renew()
 
@@ -374,7 +381,7 @@ class Task:
         """
         self._check_running()
         try:
-            return self._events.wait_for(event, timeout, lambda: self._finish or self._failed)
+            return self._events.wait_for(event, timeout, lambda: self.finish or self._failed)
         except TimeoutError:
             if ignore_timeout_exception:
                 return None
@@ -390,7 +397,7 @@ class Task:
         Returns:
             Whether the condition holds.
         """
-        self._events.wait_until(lambda: self._finish or self._failed or condition(), timeout)
+        self._events.wait_until(lambda: self.finish or self._failed or condition(), timeout)
         return condition()
 
     def wake(self) -> None:
@@ -401,12 +408,12 @@ class Task:
 
     @property
     def finish(self) -> bool:
-        """Whether the run ends after this iteration."""
-        return self._finish
+        """Whether the run ends, as a rule after this iteration."""
+        return self._finish or self._asked_to_finish
 
     @finish.setter
     def finish(self, value: bool) -> None:
-        self._finish = value
+        self._finish, self._asked_to_finish = value, False
         if self.running:
             self._events.wake()
 
@@ -456,7 +463,8 @@ class Task:
             raise AssertionError("the task is not running: call task.start() first, best in a `with` statement")
 
     def _set_finish(self, value: bool) -> None:
-        self.finish = value
+        self._asked_to_finish = value
+        self._events.wake()
 
     def _fail(self) -> None:
         self._failed = True

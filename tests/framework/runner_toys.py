@@ -53,6 +53,29 @@ def counts(folder: str, max_step: int) -> None:
     note(folder, "ended", task.ctx.total_step)
 
 
+def sees_the_end(folder: str) -> None:
+    """Node 1 is in the middle of an iteration when node 0 finishes."""
+    seen: list[tuple[str, bool]] = []
+
+    def first(ctx) -> None:
+        seen.append(("first", task.finish))
+
+    def waits_for_the_end(ctx) -> None:
+        task.emit("in the middle", True)
+        task.wait_until(lambda: False, 30)
+
+    def last(ctx) -> None:
+        seen.append(("last", task.finish))
+
+    with task.start():
+        if task.router.node_id == 0:
+            task.wait_for("in the middle", timeout=30)
+            task.use(wait_a_little).run(max_step=1)
+        else:
+            task.use(first).use(waits_for_the_end).use(last).run()
+    note(folder, "seen", seen)
+
+
 def breaks(folder: str, in_backward: bool) -> None:
     """A middleware of node 1 raises; node 2 is in the middle of something long."""
 

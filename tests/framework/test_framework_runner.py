@@ -40,6 +40,11 @@ def test_the_first_that_finishes_ends_all_over_tcp(tmp_path) -> None:
     assert set(ended) == {4, 7}
 
 
+def test_each_middleware_sees_the_end_that_another_process_has_asked_for(tmp_path) -> None:
+    Parallel.runner(2)(toys.sees_the_end, str(tmp_path))
+    assert notes(tmp_path, "seen")[1] == [["first", False], ["last", True], ["first", True], ["last", True]]
+
+
 @pytest.mark.parametrize("in_backward", [False, True])
 def test_an_exception_names_the_middleware_and_ends_all_processes(tmp_path, in_backward: bool) -> None:
     with pytest.raises(KeyError, match="no such thing") as caught:

@@ -100,6 +100,8 @@ def montecarlo_return_estimator(policy: Policy) -> Estimator:
     gamma, collect_mode = policy.collect_mode.get_attribute("gamma"), policy.collect_mode
 
     def estimate(ctx: OnlineRLContext) -> None:
+        if not ctx.episodes:
+            return
         parts = []
         for episode in ctx.episodes:
             columns = train_columns(episode)

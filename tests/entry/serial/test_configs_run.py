@@ -1,0 +1,45 @@
+"""The configs of the algorithms: each makes some passes; the slow ones reach their stop value."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ding
+from ding.config import read_config
+from ding.entry import serial_pipeline, serial_pipeline_onpolicy
+from ding.policy import get_policy_cls
+
+FOLDER = Path(ding.__file__).parents[1] / "configs"
+CARTPOLE = ("a2c", "c51", "fqf", "iqn", "mdqn", "pg", "ppo", "ppo_offpolicy", "ppo_pg", "qrdqn", "rainbow", "sql")
+NAMES = [f"cartpole_{name}" for name in CARTPOLE]
+OTHERS = ["acrobot_ppo", "pendulum_ppo"]
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(name: str, **limits: int) -> dict:
+    main, create = read_config(FOLDER / name.partition("_")[0] / f"{name}_config.py")
+    main.exp_name = "e"
+    on_policy = get_policy_cls(create.policy).default_config().on_policy
+    pipeline = serial_pipeline_onpolicy if on_policy else serial_pipeline
+    pipeline((main, create), seed=0, strict=True, **limits)
+    return json.loads(Path("e/result.json").read_text())
+
+
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:1]])
+def test_some_passes(name):
+    result = run(name, max_env_step=200)
+    assert result["env_step"] >= 200
+    assert result["train_iter"] >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS, "lunarlander_ppo"])
+def test_the_stop_value_is_reached(name):
+    if name.startswith("lunarlander"):
+        pytest.importorskip("Box2D")
+    assert run(name, max_env_step=200_000)["stop"]

@@ -72,6 +72,11 @@ def as_dict(tree: Any) -> Any:
     return {key: as_dict(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree
 
 
+def as_batch(rows: Samples) -> TransitionBatch:
+    """Transitions (dicts, trees, or a batch) as columns."""
+    return rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(map(as_dict, rows))
+
+
 def joined(parts: Sequence[Samples]) -> Samples:
     """All transitions in one sequence: a ``TransitionBatch`` where all parts are."""
     batches = [part for part in parts if isinstance(part, TransitionBatch)]

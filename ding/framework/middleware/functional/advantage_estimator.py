@@ -12,7 +12,7 @@ from ding.data.columns import map_leaves
 from ding.data.roles import CollectMode
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import joined
+from ding.framework.middleware._trees import as_batch, joined
 from ding.framework.middleware.functional.data_processor import push_rows
 from ding.framework.task import Role
 from ding.policy.base_policy import Policy
@@ -126,7 +126,7 @@ def discounted_returns(reward: torch.Tensor, gamma: float) -> torch.Tensor:
 
 def train_columns(rows: Any) -> dict[str, Any]:
     """Return L transitions as columns of tensors: leaves ``[L, 1]`` become ``[L]``, but actions of one number stay."""
-    batch = rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(list(rows))
+    batch = as_batch(rows)
     columns = {key: _tensor_column(key, column) for key, column in batch.columns.items()}
     action = columns.get("action")
     if isinstance(action, torch.Tensor) and action.is_floating_point() and action.dim() == 1:

@@ -14,7 +14,7 @@ from ding.data.buffer.errors import NotEnoughDataError
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import joined
+from ding.framework.middleware._trees import as_batch, joined
 from ding.framework.task import Role
 from ding.utils import one_time_warning
 from ding.utils.data.dataset import offline_data_save_type
@@ -75,15 +75,11 @@ def sqil_data_pusher(cfg: EasyDict, buffer_: Buffer, expert: bool) -> Callable[[
     def push(ctx: OnlineRLContext) -> None:
         if ctx.trajectories is None:
             raise RuntimeError("sqil_data_pusher: the context has no trajectories; is there a collector before it?")
-        rows = _as_batch(ctx.trajectories)
+        rows = as_batch(ctx.trajectories)
         push_rows(buffer_, rows.with_columns(reward=rows.columns["reward"] * 0 + float(expert)))
         ctx.trajectories = None
 
     return push
-
-
-def _as_batch(rows: Sequence[Any]) -> TransitionBatch:
-    return rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(list(rows))
 
 
 @for_roles(Role.LEARNER)

@@ -10,7 +10,7 @@ from ding.data import Buffer, TransitionBatch
 from ding.data.buffer.errors import NotEnoughDataError
 from ding.framework.context import Context, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import joined
+from ding.framework.middleware._trees import as_batch, joined
 from ding.framework.task import Role
 from ding.rl_utils import get_nstep_return_data
 from ding.utils import one_time_warning
@@ -100,7 +100,7 @@ def split_into_segments(rows: Sequence[Any], end_idx: Sequence[int]) -> Transiti
     """Return L consecutive transitions as a batch whose segments end with their episodes, and at the positions
     ``end_idx``, after which another environment begins.
     """
-    batch = rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(list(rows))
+    batch = as_batch(rows)
     ends = np.array(batch.columns["done"]).reshape(-1).astype(bool)
     ends[[position for position in end_idx if position >= 0]] = True
     ends[-1] = True

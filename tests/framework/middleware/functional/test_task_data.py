@@ -55,7 +55,29 @@ def rows(count: int, **extra) -> list[dict]:
     ]
 
 
-FORMS = pytest.mark.parametrize("form", [list, lambda given: TransitionBatch(TransitionBatch.from_rows(given).columns)])
+class Tree:
+    """A transition as ``treetensor`` has it: its fields are attributes and items, and ``json`` makes a dict of it."""
+
+    def __init__(self, fields: dict) -> None:
+        self._fields = fields
+
+    def __getitem__(self, name):
+        return self._fields[name]
+
+    def json(self) -> dict:
+        return self._fields
+
+
+def as_columns(given: list[dict]) -> TransitionBatch:
+    return TransitionBatch(TransitionBatch.from_rows(given).columns)
+
+
+def as_trees(given: list[dict]) -> list[Tree]:
+    return [Tree(row) for row in given]
+
+
+FORMS = pytest.mark.parametrize("form", [list, as_columns])
+ALL_FORMS = pytest.mark.parametrize("form", [list, as_columns, as_trees])
 
 
 def config(**learn) -> EasyDict:
@@ -80,7 +102,7 @@ def _started(tmp_path, monkeypatch):
 # Pushers
 
 
-@FORMS
+@ALL_FORMS
 def test_transitions_are_records(form) -> None:
     buffer, ctx = DequeBuffer(10), OnlineRLContext(trajectories=form(rows(5)))
     data_pusher(config(), buffer, group_by_env=True)(ctx)
@@ -101,7 +123,7 @@ def test_episodes_are_records_as_a_whole() -> None:
     assert buffer.count() == 2, "an empty list of trajectories hides episodes"
 
 
-@FORMS
+@ALL_FORMS
 @pytest.mark.parametrize("expert", [True, False])
 def test_rewards_of_an_expert(form, expert) -> None:
     buffer, given = DequeBuffer(10), form(rows(3))
@@ -126,7 +148,7 @@ def test_a_buffer_is_saved_at_first_and_every_so_many_env_steps(tmp_path) -> Non
 # Fetchers
 
 
-@FORMS
+@ALL_FORMS
 def test_a_batch_of_one_buffer(form) -> None:
     buffer, ctx = DequeBuffer(10), OnlineRLContext()
     fetch = offpolicy_data_fetcher(config(), buffer)
@@ -230,7 +252,7 @@ def nstep(count: int, dones=(), ends=(), gamma: float = 0.9, form=list):
     return rewards, [pytest.approx(float(row["value_gamma"])) for row in ctx.trajectories], ctx.trajectories
 
 
-@FORMS
+@ALL_FORMS
 def test_nstep_rewards(form) -> None:
     rewards, discounts, made = nstep(5, form=form)
     assert rewards == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 0], [5, 0, 0]]
@@ -238,7 +260,7 @@ def test_nstep_rewards(form) -> None:
     assert [float(row["next_obs"][0]) for row in made] == [3, 4, 5, 5, 5]
 
 
-@FORMS
+@ALL_FORMS
 def test_nstep_rewards_end_with_the_episode(form) -> None:
     rewards, discounts, made = nstep(5, dones=[2], gamma=0.5, form=form)
     assert rewards == [[1, 2, 3], [2, 3, 0], [3, 0, 0], [4, 5, 0], [5, 0, 0]]
@@ -358,7 +380,7 @@ def estimate_gae(action, form, buffer=None):
     return ctx.train_data
 
 
-@FORMS
+@ALL_FORMS
 def test_advantages(form) -> None:
     data = estimate_gae(torch.tensor([1]), form)
     assert data.adv.tolist() == [1.5, 0.0, -1.375, -1.5]
@@ -389,7 +411,7 @@ def test_advantages_of_single_records(action, shape) -> None:
     assert tuple(record["action"].shape) == shape
 
 
-@FORMS
+@ALL_FORMS
 def test_data_for_a_policy_that_estimates_itself(form) -> None:
     ctx = OnlineRLContext(trajectories=form(gae_rows(torch.tensor([0.5]))), trajectory_end_idx=[-1, 3])
     ppof_adv_estimator(None)(ctx)
@@ -405,7 +427,7 @@ class EpisodePolicy(ScriptedPolicy):
         super().__init__(attributes={"gamma": 0.5, "unroll_len": 1})
 
 
-@FORMS
+@ALL_FORMS
 def test_monte_carlo_returns(form) -> None:
     def episode() -> list[dict]:
         return [{**row, "reward": torch.tensor([1.0]), "done": i == 1} for i, row in enumerate(rows(2))]

@@ -16,6 +16,15 @@ ROLES = (Role.LEARNER, Role.EVALUATOR, Role.COLLECTOR, Role.COLLECTOR)
 EXAMPLES = str(Path(__file__).parents[2] / "examples")
 
 
+def trains_a_little(folder: str) -> None:
+    """The example, for some env steps."""
+    sys.path.append(EXAMPLES)
+    import dqn_ditask
+
+    dqn_ditask.main(max_env_step=200, exp_name=os.path.join(folder, "exp"))
+    note(folder, "ended", [task.ctx.env_step, task.ctx.train_iter])
+
+
 def trains() -> None:
     """The example; the collector of node 3 is killed in its fifth iteration."""
     folder = os.environ["DITASK_FOLDER"]

@@ -78,6 +78,16 @@ def end_when_refused(stranger: "subprocess.Popen[str]") -> None:
     stranger.communicate()
 
 
+def test_the_example_runs_in_three_processes(tmp_path) -> None:
+    Parallel.runner(3)(toys.trains_a_little, str(tmp_path))
+    ended = notes(tmp_path, "ended")
+    assert set(ended) == {0, 1, 2}
+    assert ended[0][0] > 200 or ended[2][0] > 200
+    assert ended[0][1] > 0
+    assert (tmp_path / "exp" / "ckpt" / "final.pth.tar").exists()
+    assert len(read_scalars(tmp_path / "exp", "basic/eval_episode_return_mean")[0]) >= 1
+
+
 OWN = [["forward", 1], ["backward", 2], ["forward", 3], ["backward", 6], ["forward", 7], ["backward", 14]]
 
 

@@ -45,6 +45,21 @@ NAMES = {
         "get_train_sample gae gae_data q_nstep_td_data q_nstep_td_error dist_nstep_td_data dist_nstep_td_error"
     ),
     "ding.data": "DequeBuffer create_dataset TransitionBatch EnvBatch batched",
+    "ding.data.model_loader": "FileModelLoader ModelLoader",
+    "ding.data.storage_loader": "FileStorageLoader StorageLoader",
+    "ding.data.storage": "FileModelStorage FileStorage Storage",
+    "ding.data.shm_buffer": "ShmBuffer ShmBufferContainer",
+    "ding.utils.data.dataset": (
+        "NaiveRLDataset HDF5Dataset D4RLDataset D4RLTrajectoryDataset BCODataset PCDataset DatasetStatistics "
+        "create_dataset naive_save hdf5_save offline_data_save_type"
+    ),
+    "ding.bonus": (
+        "A2CAgent C51Agent DQNAgent PGAgent PPOF PPOOffPolicyAgent SQLAgent supported_algo supported_algo_list "
+        "supported_env env_supported algo_supported is_supported"
+    ),
+    "ding.bonus.common": "TrainingReturn EvalReturn",
+    "ding.bonus.config": "get_instance_config get_instance_env get_hybrid_shape",
+    "ding": "load",
     "ding.data.buffer": "DequeBuffer DequeBufferWrapper",
     "ding.data.buffer.deque_buffer_wrapper": "DequeBufferWrapper",
     "ding.utils.data": "default_collate default_decollate create_dataset NaiveRLDataset",

@@ -11,24 +11,12 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from ding.policy._ppo_loss import PPOSettings
 from ding.policy.errors import PolicyConfigError
-from ding.torch_utils import Adam
 
 
 def ppo_settings(cfg: Mapping[str, Any]) -> PPOSettings:
     """The constants of the loss from the ``policy`` section of a config."""
     known = {key: cfg["learn"][key] for key in PPOSettings._fields if key in cfg["learn"]}
     return PPOSettings(**known, reference_numerics=bool(cfg.get("reference_numerics", False)))
-
-
-def ppo_optimizer(model: nn.Module, learn_cfg: Mapping[str, Any]) -> Adam:
-    """Adam with the clipping that ``learn.grad_clip_type`` and ``learn.grad_clip_value`` ask for."""
-    return Adam(
-        model.parameters(),
-        lr=learn_cfg["learning_rate"],
-        weight_decay=learn_cfg.get("weight_decay") or 0.0,
-        grad_clip_type=learn_cfg["grad_clip_type"],
-        clip_value=learn_cfg["grad_clip_value"],
-    )
 
 
 def linear_schedule(optimizer: torch.optim.Optimizer, setting: Any) -> LambdaLR | None:

@@ -5,10 +5,11 @@ from typing import Any
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_optimizer, ppo_settings
+from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_settings
 from ding.policy._ppo_loss import policy_terms, ppo_loss
 from ding.policy._segments import as_given, columns_of, with_advantages
 from ding.policy._value_norm import ValueNormPolicy
+from ding.policy.common_utils import clipping_adam
 from ding.rl_utils import get_nstep_return_data, get_train_sample, v_nstep_td_data, v_nstep_td_error
 from ding.utils import POLICY_REGISTRY
 
@@ -68,7 +69,7 @@ class PPOOffPolicy(ValueNormPolicy):
         if cfg.learn.ppo_param_init:
             init_ppo_parameters(self._model, log_sigma=-2.0, reference_numerics=self._reference_numerics)
         self._settings = ppo_settings(cfg)
-        self._optimizer = ppo_optimizer(self._model, cfg.learn)
+        self._optimizer = clipping_adam(self._model.parameters(), cfg.learn)
         self._init_value_norm()
         self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._learn_model.reset()

@@ -5,9 +5,10 @@ from typing import Any
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._policy_gradient import EpisodePolicy
-from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_optimizer, ppo_settings
+from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_settings
 from ding.policy._ppo_loss import policy_terms
 from ding.policy._segments import minibatches
+from ding.policy.common_utils import clipping_adam
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "logit", "return", "weight")
@@ -48,7 +49,7 @@ class PPOPGPolicy(EpisodePolicy):
         if self._cfg.learn.ppo_param_init:
             init_ppo_parameters(self._model)
         self._settings = ppo_settings(self._cfg)
-        self._optimizer = ppo_optimizer(self._model, self._cfg.learn)
+        self._optimizer = clipping_adam(self._model.parameters(), self._cfg.learn)
         self._learn_model = self._model
 
     @batched

@@ -38,3 +38,8 @@ def next_values(network: Network, target_network: Network, batch: Mapping[str, A
     with torch.no_grad():
         target = target_network(batch["next_obs"])
         return target, greedy(network(batch["next_obs"])["logit"], next_action_mask(batch))
+
+
+def mean_values(logit: torch.Tensor, target_logit: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The means of all values of the network and of the target network, to log."""
+    return {"q_value": logit.detach().mean(), "target_q_value": target_logit.mean()}

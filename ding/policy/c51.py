@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, next_values
+from ding.policy._q_loss import Network, QLoss, mean_values, next_values
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import dist_nstep_td_data, dist_nstep_td_error
 from ding.utils import POLICY_REGISTRY
@@ -36,8 +36,7 @@ def c51_loss(
         batch["weight"],
     )  # fmt: skip
     loss, error = dist_nstep_td_error(data, gamma, v_min, v_max, n_atom, nstep, batch.get("value_gamma"))
-    values = {"q_value": output["logit"].detach().mean(), "target_q_value": target["logit"].mean()}
-    return QLoss(loss, error.detach(), values)
+    return QLoss(loss, error.detach(), mean_values(output["logit"], target["logit"]))
 
 
 @POLICY_REGISTRY.register("c51")

@@ -9,12 +9,11 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.policy._q_loss import Network, QLoss, greedy, next_action_mask
+from ding.policy._q_loss import Network, QLoss, greedy, mean_values, next_action_mask
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out, renew_noise, set_noise_mode, transition_done
+from ding.policy.common_utils import clipping_adam, read_out, renew_noise, set_noise_mode, transition_done
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
-from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 log = logging.getLogger(__name__)
@@ -58,13 +57,9 @@ def dqn_loss(
         losses.append(loss)
         errors.append(error.detach())
     if len(losses) == 1:
-        return QLoss(losses[0], errors[0], _means(q_heads[0], target_heads[0]))
-    means = _means(torch.cat(q_heads, dim=-1), torch.cat(target_heads, dim=-1))
+        return QLoss(losses[0], errors[0], mean_values(q_heads[0], target_heads[0]))
+    means = mean_values(torch.cat(q_heads, dim=-1), torch.cat(target_heads, dim=-1))
     return QLoss(torch.stack(losses).mean(), torch.stack(errors).mean(0), means)
-
-
-def _means(q: torch.Tensor, target_q: torch.Tensor) -> dict[str, torch.Tensor]:
-    return {"q_value": q.detach().mean(), "target_q_value": target_q.mean()}
 
 
 @POLICY_REGISTRY.register("dqn")
@@ -100,6 +95,9 @@ class DQNPolicy(Policy):
             "update_per_collect": 3,
             "batch_size": 64,
             "learning_rate": 0.001,
+            # (str or None) How gradients are clipped, e.g. 'clip_norm' or 'clip_value', and the limit.
+            "grad_clip_type": None,
+            "grad_clip_value": None,
             # (str or None) 'assign', 'momentum', or None to tell by the two keys below: momentum when
             # target_update_freq is None, or when only target_theta was changed; else assign.
             "target_update_type": None,
@@ -133,7 +131,7 @@ class DQNPolicy(Policy):
     def _init_learn(self) -> None:
         cfg = self._cfg
         self._gamma, self._nstep = float(cfg.discount_factor), cfg.nstep
-        self._optimizer = Adam(self._model.parameters(), lr=cfg.learn.learning_rate)
+        self._optimizer = clipping_adam(self._model.parameters(), cfg.learn)
         self._target_model = target_network(self._model, cfg.learn, DQNPolicy.config["learn"], self._reference_numerics)
         # For subclasses with a ``_forward_learn`` of their own, which take ``action`` from its output; the one below
         # needs logits only.

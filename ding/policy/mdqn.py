@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss
+from ding.policy._q_loss import Network, QLoss, mean_values
+from ding.policy.common_utils import clipping_adam
 from ding.policy.dqn import DQNPolicy
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import m_q_1step_td_data, m_q_1step_td_error
-from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 
@@ -31,8 +31,9 @@ def mdqn_loss(
         q, target_q, next_q, batch["action"], batch["reward"].squeeze(0), batch["done"], batch["weight"]
     )
     loss, error, action_gap, clipped = m_q_1step_td_error(data, gamma, tau, alpha)
-    values = {"q_value": q.detach().mean(), "target_q_value": next_q.mean()}
-    return QLoss(loss, error.detach(), {**values, "action_gap": action_gap, "clip_frac": clipped.mean()})
+    return QLoss(
+        loss, error.detach(), {**mean_values(q, next_q), "action_gap": action_gap, "clip_frac": clipped.mean()}
+    )
 
 
 @POLICY_REGISTRY.register("mdqn")
@@ -51,7 +52,7 @@ class MDQNPolicy(DQNPolicy):
         super()._init_learn()
         if self._nstep != 1:
             raise PolicyUsageError(f"policy.nstep: Munchausen DQN learns one-step returns, found {self._nstep}")
-        self._optimizer = Adam(self._model.parameters(), lr=self._cfg.learn.learning_rate, eps=0.0003125)
+        self._optimizer = clipping_adam(self._model.parameters(), self._cfg.learn, eps=0.0003125)
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         tau, alpha = self._cfg.entropy_tau, self._cfg.m_alpha

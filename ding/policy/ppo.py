@@ -11,7 +11,6 @@ from ding.policy._ppo_learning import (
     init_ppo_parameters,
     linear_schedule,
     logged,
-    ppo_optimizer,
     ppo_settings,
     pretrained_copy,
 )
@@ -20,6 +19,7 @@ from ding.policy._ppo_offpolicy import PPOOffPolicy
 from ding.policy._ppo_pg import PPOPGPolicy
 from ding.policy._segments import as_given, columns_of, minibatches, with_advantages
 from ding.policy._value_norm import ValueNormPolicy
+from ding.policy.common_utils import clipping_adam
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_train_sample
 from ding.utils import POLICY_REGISTRY
@@ -98,7 +98,7 @@ class PPOPolicy(ValueNormPolicy):
         if cfg.learn.ppo_param_init:
             init_ppo_parameters(self._model, reference_numerics=self._reference_numerics)
         self._settings = ppo_settings(cfg)
-        self._optimizer = ppo_optimizer(self._model, cfg.learn)
+        self._optimizer = clipping_adam(self._model.parameters(), cfg.learn)
         self._lr_scheduler = linear_schedule(self._optimizer, cfg.learn.lr_scheduler)
         self._pretrained_model = pretrained_copy(self._model, cfg.learn.pretrained_model_path)
         self._init_value_norm()

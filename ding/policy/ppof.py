@@ -179,8 +179,7 @@ class PPOFPolicy:
         cfg, kind, rewards = self._cfg, self._cfg.value_norm, _flat(batch["reward"])
         with torch.no_grad():
             value, next_value = (self._model.compute_critic(batch[key])["pred"] for key in ("obs", "next_obs"))
-        reward, scale = rewards, 1.0
-        raw, raw_next = value, next_value
+        reward, scale, raw, raw_next = rewards, 1.0, value, next_value
         if kind in _TRANSFORMS:
             raw, raw_next = (_TRANSFORMS[kind][0](one) for one in (value, next_value))
         elif kind == "popart":

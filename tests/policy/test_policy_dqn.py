@@ -682,3 +682,17 @@ def test_several_discrete_actions_at_once():
     # The loss is the mean over the heads, whose squared errors the priority averages.
     assert learned["total_loss"] == pytest.approx(np.mean(np.square(learned["priority"])), rel=1e-4)
     assert sum_abs(net(policy)) != before
+
+
+def test_gradients_are_clipped_as_the_config_says():
+    def step(**learn: Any) -> float:
+        torch.manual_seed(0)
+        policy = make_policy(learn={"batch_size": 4, **learn})
+        before = [p.detach().clone() for p in net(policy).parameters()]
+        policy.learn_mode.get_attribute("optimizer").param_groups[0]["eps"] = 1.0
+        policy.learn_mode.forward(golden_batch())
+        return sum(float((p.detach() - old).abs().sum()) for p, old in zip(net(policy).parameters(), before))
+
+    assert step(grad_clip_type="clip_norm", grad_clip_value=1e-3) < 0.1 * step()
+    with pytest.raises(PolicyConfigError, match=r"policy\.learn\.grad_clip_type='clip_nrom'"):
+        make_policy(learn={"grad_clip_type": "clip_nrom", "grad_clip_value": 1.0})

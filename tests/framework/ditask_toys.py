@@ -101,7 +101,7 @@ def own_middleware(folder: str, async_mode: bool = False) -> None:
 
 
 def exchanges(folder: str, through_files: bool) -> None:
-    """A learner, an evaluator and two collectors with made-up data; the learner ends the run after 5 iterations."""
+    """A learner, an evaluator and two collectors with made-up data; the learner ends the run after some iterations."""
     node = task.router.node_id
     torch.manual_seed(node)
     model = torch.nn.Linear(2, 2)
@@ -132,6 +132,7 @@ def exchanges(folder: str, through_files: bool) -> None:
         ctx.train_iter += 10
         with torch.no_grad():
             model.weight.fill_(ctx.train_iter)
+        task.finish = len(seen) >= 12 and ctx.last_eval_value == 7.0
 
     def evaluates(ctx) -> None:
         seen.append({"train_iter": ctx.train_iter, "weight": float(model.weight[0, 0]), "env_step": ctx.env_step})
@@ -144,7 +145,7 @@ def exchanges(folder: str, through_files: bool) -> None:
         task.use(ModelExchanger(model, model_loader))
         note(folder, "first_weight", float(model.weight.abs().sum()))
         task.use((learns, evaluates, collects, collects)[node])
-        task.run(max_step=12 if node == 0 else 10**9)
+        task.run()
         note(folder, "seen", seen)
 
 

@@ -108,7 +108,7 @@ def test_contexts_and_models_are_exchanged(tmp_path, through_files: bool) -> Non
     Parallel.runner(4)(toys.exchanges, str(tmp_path), through_files)
     seen = notes(tmp_path, "seen")
     learned = [one for one in seen[0] if one["num"]]
-    assert len(learned) == 12
+    assert len(learned) >= 12
     assert {node for one in learned for node in one["nodes"]} == {2, 3}
     for one in learned:
         assert one["num"] % 3 == 0

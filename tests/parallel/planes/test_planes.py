@@ -295,11 +295,3 @@ class TestSharing:
         one.publish({"w": torch.ones(2)}, 0)
         thread.join(10)
         assert found[0].version == 0
-
-    def test_a_forgotten_root_is_empty(self, tmp_path):
-        root = str(tmp_path)
-        InprocDataPlane(root).put(batch_of(0, 1))
-        InprocWeightPlane(root, "p").publish({"w": torch.ones(1)}, 0)
-        forget_inproc_planes(root)
-        assert InprocDataPlane(root).chunks() == []
-        assert InprocWeightPlane(root, "p").newest() is None

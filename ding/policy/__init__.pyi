@@ -17,6 +17,7 @@ from ding.policy.command_mode_policy_instance import PPOCommandModePolicy as PPO
 from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as PPOOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import QRDQNCommandModePolicy as QRDQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2D2CommandModePolicy
 from ding.policy.command_mode_policy_instance import RainbowDQNCommandModePolicy as RainbowDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
@@ -41,5 +42,6 @@ from ding.policy.ppo import PPOPGPolicy as PPOPGPolicy
 from ding.policy.ppo import PPOPolicy as PPOPolicy
 from ding.policy.ppof import PPOFPolicy as PPOFPolicy
 from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy
+from ding.policy.r2d2 import R2D2Policy as R2D2Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy
 from ding.policy.sql import SQLPolicy as SQLPolicy

@@ -12,6 +12,7 @@ from ding.policy.mdqn import MDQNPolicy
 from ding.policy.pg import PGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy
 from ding.policy.qrdqn import QRDQNPolicy
+from ding.policy.r2d2 import R2D2Policy
 from ding.policy.rainbow import RainbowDQNPolicy
 from ding.policy.sql import SQLPolicy
 from ding.rl_utils import get_epsilon_greedy_fn
@@ -115,3 +116,8 @@ class SQLCommandModePolicy(SQLPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("mdqn_command")
 class MDQNCommandModePolicy(MDQNPolicy, EpsCommandModePolicy):
     """Munchausen DQN with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("r2d2_command")
+class R2D2CommandModePolicy(R2D2Policy, EpsCommandModePolicy):
+    """R2D2 with an annealed epsilon."""

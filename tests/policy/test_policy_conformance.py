@@ -19,6 +19,7 @@ from ding.policy import (
     PPOPGPolicy,
     PPOPolicy,
     QRDQNPolicy,
+    R2D2Policy,
     RainbowDQNPolicy,
     SQLPolicy,
 )
@@ -32,6 +33,16 @@ HYBRID = {
     "action_space": "hybrid",
     "model": {"action_space": "hybrid", "action_shape": {"action_type_shape": 3, "action_args_shape": 2}},
 }
+# Sequences of 5 steps of segments of 7: the second overlaps the first.
+R2D2 = {
+    "priority": False,
+    "priority_IS_weight": False,
+    "nstep": 2,
+    "burnin_step": 1,
+    "learn_unroll_len": 4,
+    "collect": {"env_num": _ENVS},
+    "eval": {"env_num": _ENVS},
+}
 CASES = {
     "dqn": (DQNPolicy, {}, {"eps": 0.4}),
     "dqn-nstep": (DQNPolicy, {"nstep": 3}, {"eps": 0.4}),
@@ -44,6 +55,8 @@ CASES = {
     "rainbow": (RainbowDQNPolicy, {"priority": False, "priority_IS_weight": False}, {"eps": 0.4}),
     "sql": (SQLPolicy, {}, {"eps": 0.4}),
     "mdqn": (MDQNPolicy, {}, {"eps": 0.4}),
+    "r2d2": (R2D2Policy, R2D2, {"eps": 0.4}),
+    "r2d2-reference": (R2D2Policy, {**R2D2, "reference_numerics": True}, {"eps": 0.4}),
     "ppo": (PPOPolicy, {"learn": {"epoch_per_collect": 2, "batch_size": 7}}, {}),
     "ppo-stored-adv": (PPOPolicy, {"recompute_adv": False, "learn": {"epoch_per_collect": 1}}, {}),
     "ppo-continuous": (PPOPolicy, {"learn": {"epoch_per_collect": 2}, **CONTINUOUS}, {}),

@@ -1,0 +1,88 @@
+"""The loss of R2D2 (Kapturowski et al. 2019, openreview r1lyTjAqYX)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ding.policy._q_loss import Network, QLoss, greedy
+from ding.rl_utils import q_nstep_td_data, q_nstep_td_error, q_nstep_td_error_with_rescale
+from ding.utils.default_helper import map_nested
+
+
+def r2d2_loss(
+    network: Network,
+    target_network: Network,
+    batch: Mapping[str, Any],
+    gamma: float,
+    nstep: int,
+    burnin: int,
+    value_rescale: bool,
+) -> QLoss:
+    """The loss of recurrent double Q-learning over sequences of T steps.
+
+    The first ``burnin`` steps only bring the recurrent state up to date. Steps from there to ``T - nstep`` are learned;
+    both networks bootstrap from states that they computed themselves up to step ``burnin + nstep``.
+
+    Args:
+        network, target_network: ``{'obs', 'prev_state'}`` to ``logit`` ``[T, B, actions]`` and ``next_state``.
+        batch: time first: ``obs`` ``[T, B, ...]``; ``action`` int64, ``done``, optional ``value_gamma`` and ``null``
+            (1: a step that only fills the sequence up) ``[T, B]``; ``reward`` ``[nstep, T, B]``; ``weight`` ``[B]`` or
+            None; ``prev_state``: the stored state before the first step, ``{'h', 'c'}`` of ``[layers, B, H]``.
+        gamma: discount of a step.
+        value_rescale: learn ``h(Q)`` of Pohlen et al. 2018 (arXiv:1805.11593).
+
+    Returns:
+        The loss, the squared errors ``[T - burnin - nstep, B]`` (0 where a step does not count), and the means of the
+        values at the first learned step.
+    """
+    obs, state, done = batch["obs"], batch["prev_state"], batch["done"]
+    learned, ahead = slice(burnin, len(done) - nstep), slice(burnin + nstep, len(done))
+    with torch.no_grad():
+        start = _advance(network, obs, state, slice(0, burnin))
+        ahead_start = _advance(network, obs, start, slice(burnin, burnin + nstep))
+        target_start = _advance(target_network, obs, state, slice(0, burnin + nstep))
+        ahead_obs = map_nested(lambda x: x[ahead], obs)
+        target_q = target_network({"obs": ahead_obs, "prev_state": target_start})["logit"]
+        mask = ahead_obs.get("action_mask") if isinstance(ahead_obs, Mapping) else None
+        next_action = greedy(network({"obs": ahead_obs, "prev_state": ahead_start})["logit"], mask)
+    q = network({"obs": map_nested(lambda x: x[learned], obs), "prev_state": start})["logit"]
+    action, valid = batch["action"][learned], _valid_steps(batch, learned, ahead)
+    weight = valid if batch["weight"] is None else valid * batch["weight"]
+    value_gamma = batch.get("value_gamma")
+    data = q_nstep_td_data(
+        q.flatten(0, 1),
+        target_q.flatten(0, 1),
+        action.flatten(),
+        next_action.flatten(),
+        batch["reward"][:, learned].flatten(1, 2),
+        done[learned].flatten(),
+        weight.flatten(),
+    )
+    td_error = q_nstep_td_error_with_rescale if value_rescale else q_nstep_td_error
+    loss, error = td_error(
+        data, gamma, nstep, value_gamma=None if value_gamma is None else value_gamma[learned].flatten()
+    )
+    numbers = {
+        "q_s_taken-a_t0": q[0].detach().gather(-1, action[:1].movedim(0, -1)).mean(),
+        "target_q_s_max-a_t0": target_q[0].max(-1).values.mean(),
+        "q_s_a-mean_t0": q[0].detach().mean(),
+    }
+    share = valid.mean().clamp(min=1 / valid.numel())
+    return QLoss(loss / share, error.detach().view_as(valid) * valid, numbers)
+
+
+def _advance(network: Network, obs: Any, state: Any, steps: slice) -> Any:
+    """The recurrent state after these steps."""
+    if steps.start == steps.stop:
+        return state
+    return network({"obs": map_nested(lambda x: x[steps], obs), "prev_state": state})["next_state"]
+
+
+def _valid_steps(batch: Mapping[str, Any], learned: slice, ahead: slice) -> torch.Tensor:
+    """1.0 for each learned step that is no filling, and whose bootstrap value, if it has one, is of a real step."""
+    done, null = batch["done"][learned], batch.get("null")
+    if null is None:
+        return torch.ones_like(done)
+    null = null.float()
+    return (1 - null[learned]) * (1 - null[ahead] * (1 - done))

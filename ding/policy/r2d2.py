@@ -1,0 +1,225 @@
+"""R2D2: recurrent Q-learning from sequences with burn-in (Kapturowski et al. 2019, openreview r1lyTjAqYX)."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ding.data import EnvBatch, TransitionBatch, batched
+from ding.data.columns import stack_rows
+from ding.data.roles import Samples
+from ding.model import model_wrap
+from ding.policy._r2d2_loss import r2d2_loss
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import clipping_adam, read_out, transition_done
+from ding.policy.errors import PolicyConfigError
+from ding.rl_utils import get_nstep_return_data, get_train_sample
+from ding.utils import POLICY_REGISTRY
+from ding.utils.default_helper import map_nested
+
+
+@POLICY_REGISTRY.register("r2d2")
+class R2D2Policy(Policy):
+    """Recurrent double Q-learning with n-step returns, stored states, burn-in, priorities and rescaled values.
+
+    Each environment has its own recurrent state, which starts anew with every episode. A train sample is a sequence of
+    ``burnin_step + learn_unroll_len`` steps of one episode. What a short episode lacks is filled up and not learned;
+    ``reference_numerics=True`` learns it, and takes squared errors as priorities, as the original API does.
+    """
+
+    config = {
+        "type": "r2d2",
+        "cuda": False,
+        "on_policy": False,
+        "priority": True,
+        "priority_IS_weight": True,
+        "discount_factor": 0.997,
+        # (int) Number of rewards before the bootstrap value.
+        "nstep": 5,
+        # (int) Steps that only bring the recurrent state up to date, and steps after them; the last nstep of these
+        # give bootstrap values only.
+        "burnin_step": 20,
+        "learn_unroll_len": 80,
+        "learn": {
+            "update_per_collect": 1,
+            "batch_size": 64,
+            "learning_rate": 0.0001,
+            "grad_clip_type": None,
+            "grad_clip_value": None,
+            # (float) The share by which the target network moves to the learner at each update.
+            "target_update_theta": 0.001,
+            # (bool) Whether values are learned on a compressed scale.
+            "value_rescale": True,
+            "ignore_done": False,
+        },
+        "collect": {
+            # (int) Sequences per collection.
+            "n_sample": 32,
+            # (bool) Kept for configs of the original API: ``policy.traj_len_inf`` is what collectors read.
+            "traj_len_inf": True,
+            # (int) Number of environments; has to be given.
+            "env_num": None,
+        },
+        # (int) Number of environments; has to be given.
+        "eval": {"env_num": None},
+        "other": {
+            "eps": {"type": "exp", "start": 0.95, "end": 0.05, "decay": 10000},
+            "replay_buffer": {"replay_buffer_size": 10000},
+        },
+    }
+
+    learn_state = {"model": "_learn_model", "target_model": "_target_model", "optimizer": "_optimizer"}
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``drqn`` of :mod:`ding.model.template.q_learning`."""
+        return "drqn", ["ding.model.template.q_learning"]
+
+    def _init_learn(self) -> None:
+        learn = self._cfg.learn
+        self._gamma, self._nstep, self._burnin_step = self._lengths()
+        self._optimizer = clipping_adam(self._model.parameters(), learn)
+        self._learn_model = model_wrap(self._model, wrapper_name="base")
+        self._target_model = model_wrap(
+            copy.deepcopy(self._model),
+            wrapper_name="target",
+            update_type="momentum",
+            update_kwargs={"theta": learn.target_update_theta},
+        )
+
+    def _lengths(self) -> tuple[float, int, int]:
+        cfg = self._cfg
+        if cfg.learn_unroll_len <= cfg.nstep:
+            raise PolicyConfigError(
+                f"policy.learn_unroll_len must exceed policy.nstep={cfg.nstep}, found {cfg.learn_unroll_len}"
+            )
+        return float(cfg.discount_factor), cfg.nstep, cfg.burnin_step
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update on B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field).
+
+        Returns:
+            ``cur_lr, total_loss, q_s_taken-a_t0, target_q_s_max-a_t0, q_s_a-mean_t0`` (floats) and ``priority`` (B
+            floats).
+        """
+        batch = self._time_first(data)
+        if not self._model.training:
+            self._model.train()
+        result = r2d2_loss(
+            self._model,
+            self._target_model.forward,
+            batch,
+            self._gamma,
+            self._nstep,
+            self._burnin_step,
+            self._cfg.learn.value_rescale,
+        )
+        self._optimize(result.loss, self._optimizer, self._model)
+        self._target_model.update(self._model)
+        error = result.error if self._reference_numerics else result.error.sqrt()
+        priority = 0.9 * error.max(0).values + 0.1 * error.mean(0)
+        numbers = read_out({"total_loss": result.loss, **result.numbers, "priority": priority})
+        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+
+    def _time_first(self, data: Samples) -> dict[str, Any]:
+        """The batch of :func:`r2d2_loss`."""
+        if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
+            data = TransitionBatch.from_rows([_stacked(row) for row in data])
+        batch = self._preprocess_learn(data)
+        rows, steps = batch["done"].shape[:2]
+        batch["reward"] = batch["reward"].float().reshape(rows, steps, -1).permute(2, 1, 0)
+        batch["prev_state"] = map_nested(lambda x: x.squeeze(2).transpose(0, 1).contiguous(), batch["prev_state"])
+        batch["obs"] = map_nested(lambda x: x.transpose(0, 1).contiguous(), batch["obs"])
+        if self._reference_numerics:
+            batch.pop("null", None)
+        for key in ("action", "done", "value_gamma", "null"):
+            if key in batch:
+                batch[key] = batch[key].reshape(rows, steps).transpose(0, 1)
+        return batch
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", "total_loss", "priority", "q_s_taken-a_t0", "target_q_s_max-a_t0", "q_s_a-mean_t0"]
+
+    def _init_collect(self) -> None:
+        self._gamma, self._nstep, self._burnin_step = self._lengths()
+        self._unroll_len = self._burnin_step + self._cfg.learn_unroll_len
+        remembering = model_wrap(
+            self._model, wrapper_name="hidden_state", state_num=self._env_num("collect"), save_prev_state=True
+        )
+        self._collect_model = model_wrap(
+            remembering, wrapper_name="eps_greedy_sample", reference_numerics=self._reference_numerics
+        )
+
+    def _env_num(self, mode: str) -> int:
+        env_num = self._cfg[mode].env_num
+        if env_num is None:
+            raise PolicyConfigError(f"policy.{mode}.env_num is missing: the number of environments of this mode")
+        return env_num
+
+    @batched
+    def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
+        """Epsilon-greedy actions: ``logit`` float32 ``[N, actions]``, ``action`` int64 ``[N, 1]``, and ``prev_state``:
+        the states before this step, ``{'h', 'c'}`` of ``[N, layers, 1, H]``.
+        """
+        columns: Any = self._remember(self._collect_model, data, eps=eps).columns
+        states = map_nested(lambda x: x.cpu(), stack_rows(columns["prev_state"]))
+        return EnvBatch.unchecked(data.env_ids, {**columns, "prev_state": states})
+
+    def _remember(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
+        """Act from the states of these environments, and keep the states after it."""
+        inputs = EnvBatch.unchecked(data.env_ids, {"obs": data.columns})
+        return self._act(model, inputs, data_id=np.asarray(data.env_ids).tolist(), inference=True, **kwargs)
+
+    def _reset_collect(self, data_id: list[int] | None = None) -> None:
+        self._collect_model.reset(data_id=data_id)
+
+    @batched
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        """``obs, action, prev_state, reward, done``, for one environment or for columns of N."""
+        return {
+            "obs": obs,
+            "action": policy_output["action"],
+            "prev_state": policy_output["prev_state"],
+            "reward": timestep.reward,
+            "done": transition_done(timestep, self._reference_numerics),
+        }
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """Sequences of ``burnin_step + learn_unroll_len`` steps with n-step returns: each field ``[T, ...]``,
+        ``prev_state`` that before the first step, ``null``: whether a step only fills the sequence up.
+        """
+        if isinstance(transitions, TransitionBatch):
+            marked: Samples = transitions.with_columns(null=np.zeros(len(transitions), dtype=np.bool_))
+        else:
+            marked = [{**transition, "null": False} for transition in transitions]
+        steps = get_nstep_return_data(marked, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics)
+        samples = get_train_sample(steps, self._unroll_len)
+        rows = [_stacked(sample) for sample in samples]
+        return TransitionBatch.from_rows(rows, samples.lengths) if isinstance(samples, TransitionBatch) else rows
+
+    def _init_eval(self) -> None:
+        remembering = model_wrap(self._model, wrapper_name="hidden_state", state_num=self._env_num("eval"))
+        self._eval_model = model_wrap(remembering, wrapper_name="argmax_sample")
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """Greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
+        return self._remember(self._eval_model, data)
+
+    def _reset_eval(self, data_id: list[int] | None = None) -> None:
+        self._eval_model.reset(data_id=data_id)
+
+
+def _stacked(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sequence with one tensor or array per field instead of a list of T entries."""
+    result: dict[str, Any] = {}
+    for key, value in sample.items():
+        if key == "prev_state":
+            result[key] = value[0] if isinstance(value, list) else value
+        elif isinstance(value, dict):
+            result[key] = _stacked(value)
+        else:
+            result[key] = stack_rows(value) if isinstance(value, list) else value
+    return result

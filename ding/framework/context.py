@@ -57,7 +57,7 @@ class OnlineRLContext(Context):
     inference_output: Any = None
     trajectories: Any = None
     episodes: Any = None
-    trajectory_end_idx: list[int] = dataclasses.field(default_factory=list)
+    trajectory_end_idx: list[Any] = dataclasses.field(default_factory=list)
     # Evaluation.
     eval_value: float = -float("inf")
     last_eval_iter: int = -1

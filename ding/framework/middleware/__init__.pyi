@@ -1,5 +1,7 @@
 from ding.framework.middleware.barrier import Barrier as Barrier
 from ding.framework.middleware.barrier import BarrierRuntime as BarrierRuntime
+from ding.framework.middleware.battle_collector import BattleEpisodeCollector as BattleEpisodeCollector
+from ding.framework.middleware.battle_collector import BattleStepCollector as BattleStepCollector
 from ding.framework.middleware.ckpt_handler import CkptSaver as CkptSaver
 from ding.framework.middleware.collector import EpisodeCollector as EpisodeCollector
 from ding.framework.middleware.collector import PPOFStepCollector as PPOFStepCollector

@@ -9,7 +9,7 @@ from ding.data.roles import CollectMode, EnvManager
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware._trees import TreeMode, TreePolicy
-from ding.framework.middleware.functional.collector import CountedRollout, end_positions, readable
+from ding.framework.middleware.functional.collector import CountedRollout, readable
 from ding.framework.task import Role
 from ding.policy import get_random_policy
 
@@ -55,9 +55,7 @@ def _collect_steps(rollout: CountedRollout, ctx: OnlineRLContext, num_steps: int
     enough = ctx.env_step + num_steps
     while ctx.env_step < enough:
         rollout.step(ctx)
-    transitions, counts, _ = rollout.segments.take_all()
-    ctx.trajectories = readable(transitions)
-    ctx.trajectory_end_idx = end_positions(counts)
+    ctx.trajectories, ctx.trajectory_end_idx = rollout.take_transitions()
 
 
 @for_roles(Role.COLLECTOR)

@@ -11,7 +11,7 @@ from ding.data.roles import CollectMode, EnvManager, Samples, Transition
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._trees import as_tree
 from ding.framework.task import current_task
-from ding.rollout import EpisodeRecord, Rollout, Segments, Sent, VectorStepper, v1_interface
+from ding.rollout import EpisodeRecord, Game, Rollout, Segments, Sent, VectorStepper, as_policies, v1_interface
 from ding.torch_utils import to_ndarray, to_tensor
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,8 @@ class CountedRollout:
     episode, both int64 ``[1]``. Once per ``print_freq`` train iterations a summary of the finished episodes is logged.
 
     Args:
-        policy: the collect mode of a policy; one that does not work on columns gets float32 tensors.
+        policy: the collect mode of a policy, or one per player; where one does not work on columns all get float32
+            tensors. The steps of a policy with ``collect_data = False`` are not recorded.
         env: an env manager; launched at the first step.
         length: of the segments, see :class:`~ding.rollout.Segments`.
         print_freq: train iterations between two summaries.
@@ -73,7 +74,7 @@ class CountedRollout:
 
     def __init__(
         self,
-        policy: CollectMode,
+        policy: CollectMode | Sequence[CollectMode],
         env: EnvManager,
         length: float | None,
         print_freq: int = 100,
@@ -87,43 +88,49 @@ class CountedRollout:
         # Numbers of episodes differ between the processes of a run, too.
         self._first_ids = np.arange(env.env_num).reshape(-1, 1) + ((current_task().router.node_id or 0) << 32)
         self._extra = {"collect_train_iter": np.zeros_like(self._first_ids), "env_data_id": self._first_ids}
-        self.rollout = self._rollout_of(policy)
+        self.rollout = self._rollout_of(as_policies(policy))
 
-    def _rollout_of(self, policy: CollectMode) -> Rollout:
+    def _rollout_of(self, policies: Sequence[CollectMode]) -> Rollout:
         return Rollout(
             self.env,
-            [policy],
-            [Segments(self.env.env_num, policy, self._length)],
+            policies,
+            [
+                Segments(self.env.env_num, policy, self._length) if getattr(policy, "collect_data", True) else None
+                for policy in policies
+            ],
             self._episodes,
-            transform_obs=not is_batched(policy.forward),
+            Game(len(policies)) if len(policies) > 1 else None,
+            transform_obs=not all(is_batched(policy.forward) for policy in policies),
             log=logger.info,
         )
 
     def use(self, policy: CollectMode) -> None:
         """Go on with another policy."""
         if policy is not self.rollout.stepper.policies[0]:
-            previous, self.rollout = self.rollout, self._rollout_of(policy)
+            previous, self.rollout = self.rollout, self._rollout_of([policy])
             self.rollout.take_over(previous)
 
-    @property
-    def segments(self) -> Segments:
-        """Where the transitions are."""
-        (segments,) = self.rollout.segments
+    def take_transitions(self, player: int = 0) -> tuple[Samples, list[int]]:
+        """Take out a player's transitions, environment by environment, and the position of each environment's last."""
+        segments = self.rollout.segments[player]
         assert segments is not None
-        return segments
+        transitions, counts, _ = segments.take_all()
+        return readable(transitions), (np.cumsum(counts) - 1).tolist()
 
     def step(self, ctx: OnlineRLContext) -> None:
         """Make one vector step."""
         if self.env.closed:
             self.env.launch()
-        self.rollout.step([ctx.collect_kwargs], [self.extra(ctx)])
+        num_players = len(self.rollout.segments)
+        self.rollout.step([ctx.collect_kwargs] * num_players, [self.extra(ctx)] * num_players)
         self.count(ctx)
 
     def play(self, ctx: OnlineRLContext, n_episode: int) -> None:
         """Begin and finish so many episodes."""
         if self.env.closed:
             self.env.launch()
-        for _ in self.rollout.play(n_episode, [ctx.collect_kwargs], [self.extra(ctx)]):
+        num_players = len(self.rollout.segments)
+        for _ in self.rollout.play(n_episode, [ctx.collect_kwargs] * num_players, [self.extra(ctx)] * num_players):
             self.count(ctx)
             self.extra(ctx)
 
@@ -218,8 +225,3 @@ def rolloutor(
 def readable(transitions: Samples) -> Samples:
     """The transitions with attributes."""
     return transitions if isinstance(transitions, TransitionBatch) else list(map(Row, transitions))
-
-
-def end_positions(counts: Sequence[int] | np.ndarray) -> list[int]:
-    """The position of the last transition of each environment, of so many transitions per environment."""
-    return (np.cumsum(counts) - 1).tolist()

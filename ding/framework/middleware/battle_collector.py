@@ -1,0 +1,87 @@
+"""Collectors of tasks in which two or more policies play in one environment. The original library has none in 0.5."""
+
+import math
+from collections.abc import Sequence
+
+from easydict import EasyDict
+
+from ding.data.roles import CollectMode, EnvManager
+from ding.framework.context import OnlineRLContext
+from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware.functional.collector import CountedRollout, readable
+from ding.framework.task import Role
+
+
+@for_roles(Role.COLLECTOR)
+class BattleStepCollector:
+    """Makes ``n_sample * unroll_len`` env steps with one policy per player, or more by the last vector step.
+
+    Writes, with one entry per player, ``ctx.trajectories`` (its transitions, environment by environment) and
+    ``ctx.trajectory_end_idx`` (the position of each environment's last one), and adds to ``ctx.env_step`` and
+    ``ctx.env_episode``. A policy with ``collect_data = False`` plays along: its entries are empty lists.
+
+    An observation is indexable by player, an action is a list with one array per player, ``timestep.info`` is a list
+    with one dict per player, and ``done`` is shared, as in :class:`~ding.worker.BattleSampleSerialCollector`.
+
+    Args:
+        cfg: ``seed`` and ``policy.collect.n_sample``, ``policy.collect.unroll_len``.
+        policies: the collect mode of each player's policy.
+        env: env manager; seeded here, and launched at the first call.
+
+    Raises:
+        ValueError: there are fewer than two policies.
+    """
+
+    def __init__(self, cfg: EasyDict, policies: Sequence[CollectMode], env: EnvManager) -> None:
+        self.cfg = cfg
+        self.env = env
+        self._rollout = _battle(cfg, policies, env, None)
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        collect = self.cfg.policy.collect
+        enough = ctx.env_step + collect.n_sample * collect.get("unroll_len", 1)
+        while ctx.env_step < enough:
+            self._rollout.step(ctx)
+        players = [
+            ([], []) if segments is None else self._rollout.take_transitions(player)
+            for player, segments in enumerate(self._rollout.rollout.segments)
+        ]
+        ctx.trajectories = [transitions for transitions, _ in players]
+        ctx.trajectory_end_idx = [ends for _, ends in players]
+
+
+@for_roles(Role.COLLECTOR)
+class BattleEpisodeCollector:
+    """Begins and finishes ``n_episode`` episodes with one policy per player.
+
+    Writes ``ctx.episodes``: per player a list of episodes, each a list of transitions (of a policy with
+    ``collect_data = False`` an empty list). Adds to ``ctx.env_step`` and ``ctx.env_episode``.
+
+    Args:
+        cfg: ``seed`` and ``policy.collect.n_episode``.
+        policies: the collect mode of each player's policy.
+        env: env manager, as :class:`BattleStepCollector` has it; seeded here, and launched at the first call.
+
+    Raises:
+        ValueError: there are fewer than two policies.
+    """
+
+    def __init__(self, cfg: EasyDict, policies: Sequence[CollectMode], env: EnvManager) -> None:
+        self.cfg = cfg
+        self.env = env
+        self._rollout = _battle(cfg, policies, env, math.inf)
+
+    def __call__(self, ctx: OnlineRLContext) -> None:
+        self._rollout.play(ctx, self.cfg.policy.collect.n_episode)
+        rollout = self._rollout.rollout
+        ctx.episodes = [
+            [] if segments is None else [readable(episode) for episode in rollout.take_segments(player)]
+            for player, segments in enumerate(rollout.segments)
+        ]
+
+
+def _battle(cfg: EasyDict, policies: Sequence[CollectMode], env: EnvManager, length: float | None) -> CountedRollout:
+    if len(policies) < 2:
+        raise ValueError(f"policies: {len(policies)}, but a battle needs one per player, at least two")
+    env.seed(cfg.seed)
+    return CountedRollout(policies, env, length)

@@ -4,6 +4,7 @@ from typing import Any
 
 from ding.policy.a2c import A2CPolicy
 from ding.policy.base_policy import CommandModePolicy
+from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
 from ding.policy.dqn import DQNPolicy
 from ding.policy.fqf import FQFPolicy
@@ -121,3 +122,8 @@ class MDQNCommandModePolicy(MDQNPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("r2d2_command")
 class R2D2CommandModePolicy(R2D2Policy, EpsCommandModePolicy):
     """R2D2 with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("bdq_command")
+class BDQCommandModePolicy(BDQPolicy, EpsCommandModePolicy):
+    """BDQ with an annealed epsilon."""

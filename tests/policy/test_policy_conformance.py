@@ -9,6 +9,7 @@ import torch
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch, is_batched
 from ding.policy import (
     A2CPolicy,
+    BDQPolicy,
     C51Policy,
     DQNPolicy,
     FQFPolicy,
@@ -48,6 +49,7 @@ CASES = {
     "dqn-nstep": (DQNPolicy, {"nstep": 3}, {"eps": 0.4}),
     "dqn-reference": (DQNPolicy, {"nstep": 3, "reference_numerics": True}, {"eps": 0.4}),
     "dqn-noisy": (DQNPolicy, {"noisy_net": True, "model": {"noise": True}}, {"eps": 0.0}),
+    "bdq": (BDQPolicy, {"nstep": 3, "model": {"num_branches": 2, "action_bins_per_branch": 3}}, {"eps": 0.4}),
     "c51": (C51Policy, {"nstep": 3}, {"eps": 0.4}),
     "qrdqn": (QRDQNPolicy, {"nstep": 3}, {"eps": 0.4}),
     "iqn": (IQNPolicy, {}, {"eps": 0.4}),
@@ -89,7 +91,8 @@ def _unmarked(cls: type) -> type:
 
 def _make(cls: type, overrides: dict) -> Any:
     torch.manual_seed(0)
-    cfg = deep_merge_dicts(cls.default_config(), {"model": {"obs_shape": 4, "action_shape": 2}})
+    shapes = {"obs_shape": 4} if cls.__name__.endswith("BDQPolicy") else {"obs_shape": 4, "action_shape": 2}
+    cfg = deep_merge_dicts(cls.default_config(), {"model": shapes})
     return cls(deep_merge_dicts(cfg, overrides))
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ding.data import TransitionBatch
-from ding.policy import C51Policy, FQFPolicy, IQNPolicy, MDQNPolicy, QRDQNPolicy, RainbowDQNPolicy, SQLPolicy
+from ding.policy import BDQPolicy, C51Policy, FQFPolicy, IQNPolicy, MDQNPolicy, QRDQNPolicy, RainbowDQNPolicy, SQLPolicy
 from ding.utils import deep_merge_dicts
 
 
@@ -19,22 +19,43 @@ def wave(shape: tuple[int, ...], phase: float) -> torch.Tensor:
     return torch.sin(0.7 * steps + phase).float().reshape(shape)
 
 
-def samples(nstep: int) -> list[dict[str, Any]]:
+def samples(nstep: int, gamma: float, num_branches: int | None = None) -> list[dict[str, Any]]:
     made = []
     for i in range(4):
         sample = {
             "obs": wave((4,), 0.3 * i),
             "next_obs": wave((4,), 0.3 * i + 0.2),
-            "action": torch.tensor(i % 2),
+            "action": torch.tensor(i % 2 if num_branches is None else [(i + b) % 3 for b in range(num_branches)]),
             "reward": wave((nstep,), 0.5 + i),
             "done": i == 3,
             "IS": 1.0,
         }
-        made.append(sample if nstep == 1 else {**sample, "value_gamma": 0.99**nstep})
+        made.append(sample if nstep == 1 else {**sample, "value_gamma": gamma**nstep})
     return made
 
 
+BRANCHES = {"model": {"obs_shape": 4, "num_branches": 2, "action_bins_per_branch": 3}}
 CASES: dict[str, Any] = {
+    "bdq": (
+        BDQPolicy, BRANCHES,
+        [
+            {"total_loss": 81.4144, "q_value": 7.31472, "target_q_value": 7.28131, "q_value_b_0": 7.31472,
+             "q_value_b_1": 7.31472, "priority": [145.001, 35.4886, 116.38, 28.7885]},
+            {"total_loss": 71.7304, "q_value": 8.22229, "priority": [124.14, 27.2184, 99.6712, 35.8919]},
+            {"total_loss": 63.1097, "q_value": 9.2219, "priority": [103.013, 20.0859, 83.6115, 45.7284]},
+        ],
+        3176.2,
+    ),
+    "bdq-nstep": (
+        BDQPolicy, {**BRANCHES, "nstep": 3},
+        [
+            {"total_loss": 86.3136, "q_value": 7.31472, "target_q_value": 7.28131, "q_value_b_0": 7.31472,
+             "priority": [167.55, 36.6969, 95.3262, 45.681]},
+            {"total_loss": 77.6784, "q_value": 8.22229, "priority": [144.967, 28.1908, 81.5223, 56.0337]},
+            {"total_loss": 70.1976, "q_value": 9.20119, "priority": [122.112, 20.9046, 68.6121, 69.1623]},
+        ],
+        3175.33,
+    ),
     "c51": (
         C51Policy, {},
         [
@@ -108,7 +129,8 @@ CASES: dict[str, Any] = {
 @pytest.mark.parametrize("case", list(CASES))
 def test_first_learn_steps(case, as_columns):
     cls, overrides, steps, total = CASES[case]
-    base = {"model": {"obs_shape": 4, "action_shape": 2}, "learn": {"batch_size": 4}, "reference_numerics": True}
+    shapes = {} if cls is BDQPolicy else {"obs_shape": 4, "action_shape": 2}
+    base = {"model": shapes, "learn": {"batch_size": 4}, "reference_numerics": True}
     cfg = deep_merge_dicts(deep_merge_dicts(cls.default_config(), base), overrides)
     policy = cls(cfg, enable_field=["learn", "collect"])
     for name in ("model", "target_model"):
@@ -118,7 +140,7 @@ def test_first_learn_steps(case, as_columns):
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
-    data = samples(cfg.nstep)
+    data = samples(cfg.nstep, cfg.discount_factor, cfg.model.get("num_branches"))
     for expected in steps:
         given = TransitionBatch(TransitionBatch.from_rows(data).columns) if as_columns else copy.deepcopy(data)
         result = policy.learn_mode.forward(given)

@@ -12,6 +12,7 @@ from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQN
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
 from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as EpsCommandModePolicy
 from ding.policy.command_mode_policy_instance import FQFCommandModePolicy as FQFCommandModePolicy
+from ding.policy.command_mode_policy_instance import IMPALACommandModePolicy as IMPALACommandModePolicy
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import PGCommandModePolicy as PGCommandModePolicy
@@ -34,6 +35,7 @@ from ding.policy.errors import PolicyError as PolicyError
 from ding.policy.errors import PolicyStateError as PolicyStateError
 from ding.policy.errors import PolicyUsageError as PolicyUsageError
 from ding.policy.fqf import FQFPolicy as FQFPolicy
+from ding.policy.impala import IMPALAPolicy as IMPALAPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
 from ding.policy.pg import PGPolicy as PGPolicy

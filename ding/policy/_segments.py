@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ding.data import TransitionBatch
-from ding.data.columns import take
+from ding.data.columns import stack_rows, take
 from ding.data.roles import Samples
 from ding.rl_utils.adder import segment_ends
 from ding.rl_utils.gae import backward_sums, gae, gae_data
@@ -82,3 +82,16 @@ def _flat(column: Any) -> torch.Tensor:
     """``[N, 1]`` -> ``[N]``, as float32 tensor; other shapes stay."""
     tensor = torch.as_tensor(column, dtype=torch.float32)
     return tensor.squeeze(1) if tensor.ndim == 2 and tensor.shape[1] == 1 else tensor
+
+
+def stacked_sequence(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sequence with one tensor or array per field instead of a list of T entries."""
+    result: dict[str, Any] = {}
+    for key, value in sample.items():
+        if key == "prev_state":
+            result[key] = value[0] if isinstance(value, list) else value
+        elif isinstance(value, dict):
+            result[key] = stacked_sequence(value)
+        else:
+            result[key] = stack_rows(value) if isinstance(value, list) else value
+    return result

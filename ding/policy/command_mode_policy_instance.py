@@ -8,6 +8,7 @@ from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
 from ding.policy.dqn import DQNPolicy
 from ding.policy.fqf import FQFPolicy
+from ding.policy.impala import IMPALAPolicy
 from ding.policy.iqn import IQNPolicy
 from ding.policy.mdqn import MDQNPolicy
 from ding.policy.pg import PGPolicy
@@ -127,3 +128,8 @@ class R2D2CommandModePolicy(R2D2Policy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("bdq_command")
 class BDQCommandModePolicy(BDQPolicy, EpsCommandModePolicy):
     """BDQ with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("impala_command")
+class IMPALACommandModePolicy(IMPALAPolicy, DummyCommandModePolicy):
+    """IMPALA; the modes need no settings."""

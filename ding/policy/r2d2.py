@@ -1,7 +1,6 @@
 """R2D2: recurrent Q-learning from sequences with burn-in (Kapturowski et al. 2019, openreview r1lyTjAqYX)."""
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from ding.data.columns import stack_rows
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._r2d2_loss import r2d2_loss
+from ding.policy._segments import stacked_sequence
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import clipping_adam, read_out, transition_done
 from ding.policy.errors import PolicyConfigError
@@ -125,7 +125,7 @@ class R2D2Policy(Policy):
     def _time_first(self, data: Samples) -> dict[str, Any]:
         """The batch of :func:`r2d2_loss`."""
         if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
-            data = TransitionBatch.from_rows([_stacked(row) for row in data])
+            data = TransitionBatch.from_rows([stacked_sequence(row) for row in data])
         batch = self._preprocess_learn(data)
         rows, steps = batch["done"].shape[:2]
         batch["reward"] = batch["reward"].float().reshape(rows, steps, -1).permute(2, 1, 0)
@@ -196,7 +196,7 @@ class R2D2Policy(Policy):
             marked = [{**transition, "null": False} for transition in transitions]
         steps = get_nstep_return_data(marked, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics)
         samples = get_train_sample(steps, self._unroll_len)
-        rows = [_stacked(sample) for sample in samples]
+        rows = [stacked_sequence(sample) for sample in samples]
         return TransitionBatch.from_rows(rows, samples.lengths) if isinstance(samples, TransitionBatch) else rows
 
     def _init_eval(self) -> None:
@@ -210,16 +210,3 @@ class R2D2Policy(Policy):
 
     def _reset_eval(self, data_id: list[int] | None = None) -> None:
         self._eval_model.reset(data_id=data_id)
-
-
-def _stacked(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """A sequence with one tensor or array per field instead of a list of T entries."""
-    result: dict[str, Any] = {}
-    for key, value in sample.items():
-        if key == "prev_state":
-            result[key] = value[0] if isinstance(value, list) else value
-        elif isinstance(value, dict):
-            result[key] = _stacked(value)
-        else:
-            result[key] = stack_rows(value) if isinstance(value, list) else value
-    return result

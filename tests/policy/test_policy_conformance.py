@@ -13,6 +13,7 @@ from ding.policy import (
     C51Policy,
     DQNPolicy,
     FQFPolicy,
+    IMPALAPolicy,
     IQNPolicy,
     MDQNPolicy,
     PGPolicy,
@@ -70,6 +71,8 @@ CASES = {
     "ppo-pg-continuous": (PPOPGPolicy, {"learn": {"epoch_per_collect": 2}, **CONTINUOUS}, {}),
     "pg": (PGPolicy, {}, {}),
     "pg-continuous": (PGPolicy, CONTINUOUS, {}),
+    "impala": (IMPALAPolicy, {"unroll_len": 4}, {}),
+    "impala-continuous": (IMPALAPolicy, {"unroll_len": 4, **CONTINUOUS}, {}),
     "a2c": (A2CPolicy, {}, {}),
     "a2c-continuous": (A2CPolicy, CONTINUOUS, {}),
 }

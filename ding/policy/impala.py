@@ -1,0 +1,199 @@
+"""IMPALA: actor-critic from replayed sequences with V-trace (Espeholt et al. 2018, arXiv:1802.01561)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from ding.data import TransitionBatch, batched
+from ding.data.roles import Samples
+from ding.model import model_wrap
+from ding.policy._policy_parts import action_mask_of, policy_parts
+from ding.policy._segments import as_given, columns_of, stacked_sequence
+from ding.policy._stochastic import StochasticPolicy
+from ding.policy.common_utils import clipping_adam, read_out
+from ding.policy.errors import PolicyConfigError
+from ding.rl_utils import get_train_sample, vtrace_data, vtrace_error_discrete_action
+from ding.torch_utils import RMSprop
+from ding.utils import POLICY_REGISTRY
+from ding.utils.default_helper import did_you_mean, map_nested
+
+
+class ImpalaLoss(NamedTuple):
+    """What :func:`impala_loss` returns, each 0-d; only ``total_loss`` carries gradients that are used."""
+
+    total_loss: torch.Tensor
+    policy_loss: torch.Tensor
+    value_loss: torch.Tensor
+    entropy_loss: torch.Tensor
+
+
+def impala_loss(
+    network: Callable[[Any], Mapping[str, Any]],
+    batch: Mapping[str, Any],
+    settings: Mapping[str, float],
+    reference_numerics: bool = False,
+) -> ImpalaLoss:
+    """V-trace policy gradient, squared error to V-trace targets and entropy bonus over sequences of T steps.
+
+    Args:
+        network: observations ``[N, ...]`` to ``logit`` and ``value`` ``[N]``.
+        batch: time first: ``obs`` ``[T + 1, B, ...]``, whose last entry comes after the last step; ``action``;
+            ``logit`` of the policy that collected; ``reward, done`` and, optional, ``null`` (1: a step that only fills
+            the sequence up) ``[T, B]``.
+        settings: ``discount_factor, lambda_, rho_clip_ratio, c_clip_ratio, rho_pg_clip_ratio, value_weight,
+            entropy_weight``.
+        reference_numerics: leave forbidden actions in the distributions.
+    """
+    gamma, goes_on = settings["discount_factor"], 1 - batch["done"]
+    steps, rows = goes_on.shape
+    output = network(map_nested(lambda x: x.flatten(0, 1), batch["obs"]))
+    value = output["value"].view(steps + 1, rows)
+    value = torch.cat([value[:1], value[1:] * goes_on])
+    weight = torch.cat([torch.ones_like(goes_on[:1]), goes_on[:-1]])
+    reward = batch["reward"] * weight
+    null = batch.get("null")
+    if null is not None:
+        weight = weight * (1 - null)
+        # The reward that V-trace expects: nothing of these steps reaches the targets of those before.
+        reward = torch.where(null > 0, (value[:-1] - gamma * value[1:]).detach(), reward)
+    mask = None if reference_numerics else action_mask_of(map_nested(lambda x: x[:-1], batch["obs"]))
+    logit = map_nested(lambda x: x.view(steps + 1, rows, *x.shape[1:])[:-1], output["logit"])
+    ((target, action),) = policy_parts(logit, batch["action"], mask)
+    ((behaviour, _),) = policy_parts(batch["logit"], batch["action"], mask)
+    ratios = (settings["rho_clip_ratio"], settings["c_clip_ratio"], settings["rho_pg_clip_ratio"])
+    data = vtrace_data(target, behaviour, action, value, reward, weight)
+    loss = vtrace_error_discrete_action(data, gamma, settings["lambda_"], *ratios)
+    total = loss.policy_loss + settings["value_weight"] * loss.value_loss
+    return ImpalaLoss(total - settings["entropy_weight"] * loss.entropy_loss, *loss)
+
+
+@POLICY_REGISTRY.register("impala")
+class IMPALAPolicy(StochasticPolicy):
+    """Actor-critic that learns from sequences of somewhat older policies, for discrete and continuous actions.
+
+    A train sample is a sequence of ``unroll_len`` steps of one episode. What a short rest of an episode lacks is filled
+    up and not learned. The value after a time limit is bootstrapped; with ``reference_numerics=True`` it is zero.
+    """
+
+    config = {
+        "type": "impala",
+        "on_policy": False,
+        # Samples have no priorities here.
+        "priority": False,
+        "priority_IS_weight": False,
+        # (str) 'discrete' or 'continuous'.
+        "action_space": "discrete",
+        # (int) Steps of a train sample.
+        "unroll_len": 32,
+        "transition_with_policy_data": True,
+        "learn": {
+            "update_per_collect": 4,
+            "batch_size": 16,
+            "learning_rate": 0.0005,
+            "value_weight": 0.5,
+            "entropy_weight": 0.0001,
+            "discount_factor": 0.99,
+            # (float) Decay of the corrections by later steps.
+            "lambda_": 0.95,
+            # (float) Upper bounds of the importance weights: of a step, of the trace, of the policy gradient.
+            "rho_clip_ratio": 1.0,
+            "c_clip_ratio": 1.0,
+            "rho_pg_clip_ratio": 1.0,
+            # (str or None) How gradients are clipped, and the limit.
+            "grad_clip_type": None,
+            "clip_value": 0.5,
+            # (str) 'adam' or 'rmsprop'.
+            "optim": "adam",
+            # (bool) Whether to bootstrap at the end of an episode too.
+            "ignore_done": False,
+        },
+        "collect": {},
+        "eval": {},
+        "other": {"replay_buffer": {"replay_buffer_size": 1000, "max_use": 16}},
+    }
+    output_fields = ("logit", "action")
+
+    def _init_learn(self) -> None:
+        learn = self._cfg.learn
+        self._samplers()
+        if self._cfg.action_space == "hybrid":
+            raise PolicyConfigError("policy.action_space: IMPALA takes 'discrete' or 'continuous', found 'hybrid'")
+        if learn.optim not in ("adam", "rmsprop"):
+            raise PolicyConfigError(
+                f"policy.learn.optim: {learn.optim!r} is unknown.{did_you_mean(learn.optim, ('adam', 'rmsprop'))}"
+            )
+        self._optimizer: torch.optim.Optimizer
+        if learn.optim == "adam":
+            self._optimizer = clipping_adam(self._model.parameters(), learn, clip_value=learn.clip_value)
+        else:
+            clipping = {"grad_clip_type": learn.grad_clip_type, "clip_value": learn.clip_value}
+            self._optimizer = RMSprop(self._model.parameters(), lr=learn.learning_rate, **clipping)
+        self._learn_model = model_wrap(self._model, wrapper_name="base")
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update on B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field)."""
+        batch = self._time_first(data)
+        self._model.train()
+        loss = impala_loss(self._actor_critic, batch, self._cfg.learn, self._reference_numerics)
+        self._optimize(loss.total_loss, self._optimizer, self._model)
+        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(loss._asdict())}
+
+    def _actor_critic(self, obs: Any) -> dict[str, Any]:
+        return self._model(obs, mode="compute_actor_critic")
+
+    def _time_first(self, data: Samples) -> dict[str, Any]:
+        """The batch of :func:`impala_loss`."""
+        if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
+            data = TransitionBatch.from_rows([stacked_sequence(row) for row in data])
+        batch = self._preprocess_learn(data)
+        shape = batch["done"].shape
+        discrete = self._cfg.action_space == "discrete"
+        flat = ("reward", "null", "action") if discrete else ("reward", "null")
+        for key in flat:
+            if key in batch:
+                batch[key] = batch[key].reshape(shape)
+        if self._reference_numerics:
+            batch.pop("null", None)
+        elif "null" in batch:
+            batch["null"] = batch["null"].float()
+        batch["obs"] = _joined(batch["obs"], batch.pop("next_obs"))
+        keys = batch.keys() & {"obs", "action", "logit", "reward", "done", "null"}
+        return {key: map_nested(lambda x: x.transpose(0, 1), batch[key]) for key in keys}
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", *ImpalaLoss._fields]
+
+    def _init_collect(self) -> None:
+        self._unroll_len = self._cfg.unroll_len
+        if self._unroll_len < 2:
+            raise PolicyConfigError(f"policy.unroll_len must be at least 2, found {self._unroll_len}")
+        self._collect_model = model_wrap(self._model, wrapper_name=self._samplers()[0])
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """Sequences of ``unroll_len`` steps: each field ``[T, ...]``; ``null``: whether a step only fills it up."""
+        batch = columns_of(transitions)
+        parts, start = [], 0
+        for length in batch.segment_lengths().tolist():
+            parts.append(self._sequences(batch[start : start + length]))
+            start += length
+        counts = [len(part) for part in parts]
+        return as_given(TransitionBatch.from_rows([row for part in parts for row in part], counts), transitions)
+
+    def _sequences(self, segment: TransitionBatch) -> list[dict[str, Any]]:
+        rows = [{**row, "null": False} for row in segment]
+        last = rows[-1]
+        filling = None
+        if not self._reference_numerics:
+            # The first one holds the observation after the last step, whose value is bootstrapped.
+            filling = {**last, "obs": last["next_obs"], "null": True, "done": True}
+        return [stacked_sequence(sample) for sample in get_train_sample(rows, self._unroll_len, "last", filling)]
+
+
+def _joined(obs: Any, next_obs: Any) -> Any:
+    """``[B, T + 1, ...]``: the observations and the last one of ``next_obs``, both ``[B, T, ...]``."""
+    if isinstance(obs, Mapping):
+        return {key: _joined(value, next_obs[key]) for key, value in obs.items()}
+    return torch.cat([obs, next_obs[:, -1:]], dim=1)

@@ -130,3 +130,26 @@ def test_stop_ends_recv_and_removes_the_socket_file(queues, tmp_path) -> None:
 def test_the_socket_file_is_for_the_user_alone(queues, tmp_path) -> None:
     queues("a")
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
+
+
+def test_a_peer_that_came_and_left_was_there(queues) -> None:
+    a = queues("a")
+    b = queues("b", "a")
+    connected(a, b)
+    b.stop()
+    while a.num_peers:
+        threading.Event().wait(0.001)
+    assert a.wait_for_peers(1, 0.0)
+
+
+def test_no_thread_is_left(queues) -> None:
+    before = set(threading.enumerate())
+    a = queues("a")
+    b = queues("b", "a")
+    connected(a, b)
+    started = set(threading.enumerate()) - before
+    for mq in (a, b):
+        mq.stop()
+    for thread in started:
+        thread.join(10.0)
+    assert [thread.name for thread in started if thread.is_alive()] == []

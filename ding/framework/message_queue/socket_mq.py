@@ -72,6 +72,8 @@ class SocketMQ(MQ):
         self._on_peer = on_peer
         self._inbox: queue.Queue[tuple[str, bytes] | None] = queue.Queue(MAX_WAITING)
         self._peers: set[_Peer] = set()
+        # Who has connected and left again was there, too, for the one who waits for peers.
+        self._num_left = 0
         self._lock = threading.Condition()
         self._stopped = threading.Event()
         self._server: socket.socket | None = None
@@ -109,13 +111,16 @@ class SocketMQ(MQ):
 
     def wait_for_peers(self, num_peers: int, timeout_s: float) -> bool:
         with self._lock:
-            return self._lock.wait_for(lambda: len(self._peers) >= num_peers, timeout_s)
+            return self._lock.wait_for(lambda: len(self._peers) + self._num_left >= num_peers, timeout_s)
 
     def stop(self) -> None:
         if self._stopped.is_set():
             return
         self._stopped.set()
         if self._server is not None:
+            # Closing alone does not wake the thread that accepts.
+            with contextlib.suppress(OSError):
+                self._server.shutdown(socket.SHUT_RDWR)
             self._server.close()
             if self.listen_to.startswith("ipc://"):
                 with contextlib.suppress(FileNotFoundError):
@@ -167,6 +172,7 @@ class SocketMQ(MQ):
                 logger.warning("a connection at %s ended: %s", self.listen_to, error)
         finally:
             with self._lock:
+                self._num_left += peer in self._peers
                 self._peers.discard(peer)
             peer.close()
 

@@ -23,6 +23,7 @@ from ding.policy.command_mode_policy_instance import QRDQNCommandModePolicy as Q
 from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2D2CommandModePolicy
 from ding.policy.command_mode_policy_instance import RainbowDQNCommandModePolicy as RainbowDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
+from ding.policy.command_mode_policy_instance import SQNCommandModePolicy as SQNCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
 from ding.policy.common_utils import single_env_forward_wrapper as single_env_forward_wrapper
@@ -49,3 +50,4 @@ from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy
 from ding.policy.r2d2 import R2D2Policy as R2D2Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy
 from ding.policy.sql import SQLPolicy as SQLPolicy
+from ding.policy.sqn import SQNPolicy as SQNPolicy

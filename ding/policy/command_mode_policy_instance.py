@@ -17,6 +17,7 @@ from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.r2d2 import R2D2Policy
 from ding.policy.rainbow import RainbowDQNPolicy
 from ding.policy.sql import SQLPolicy
+from ding.policy.sqn import SQNPolicy
 from ding.rl_utils import get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY
 
@@ -133,3 +134,8 @@ class BDQCommandModePolicy(BDQPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("impala_command")
 class IMPALACommandModePolicy(IMPALAPolicy, DummyCommandModePolicy):
     """IMPALA; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("sqn_command")
+class SQNCommandModePolicy(SQNPolicy, EpsCommandModePolicy):
+    """Soft Q-learning with two Q functions and an annealed epsilon."""

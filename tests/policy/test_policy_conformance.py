@@ -24,6 +24,7 @@ from ding.policy import (
     R2D2Policy,
     RainbowDQNPolicy,
     SQLPolicy,
+    SQNPolicy,
 )
 from ding.utils import deep_merge_dicts
 
@@ -56,6 +57,7 @@ CASES = {
     "iqn": (IQNPolicy, {}, {"eps": 0.4}),
     "fqf": (FQFPolicy, {}, {"eps": 0.4}),
     "rainbow": (RainbowDQNPolicy, {"priority": False, "priority_IS_weight": False}, {"eps": 0.4}),
+    "sqn": (SQNPolicy, {}, {"eps": 0.4}),
     "sql": (SQLPolicy, {}, {"eps": 0.4}),
     "mdqn": (MDQNPolicy, {}, {"eps": 0.4}),
     "r2d2": (R2D2Policy, R2D2, {"eps": 0.4}),

@@ -10,7 +10,17 @@ import pytest
 import torch
 
 from ding.data import TransitionBatch
-from ding.policy import BDQPolicy, C51Policy, FQFPolicy, IQNPolicy, MDQNPolicy, QRDQNPolicy, RainbowDQNPolicy, SQLPolicy
+from ding.policy import (
+    BDQPolicy,
+    C51Policy,
+    FQFPolicy,
+    IQNPolicy,
+    MDQNPolicy,
+    QRDQNPolicy,
+    RainbowDQNPolicy,
+    SQLPolicy,
+    SQNPolicy,
+)
 from ding.utils import deep_merge_dicts
 
 
@@ -92,6 +102,15 @@ CASES: dict[str, Any] = {
             {"total_loss": 105.52, "priority": [131.619, 4.35744, 131.395, 154.71]},
         ],
         1678.55,
+    ),
+    "sqn": (
+        SQNPolicy, {"nstep": 1, "discount_factor": 0.99},
+        [
+            {"q_loss": 249.478, "alpha_loss": 0.321888, "entropy": 2.06093e-23, "alpha": 0.2002, "q_value": 7.69252},
+            {"q_loss": 232.365, "alpha_loss": 0.321688, "entropy": 2.23097e-23, "alpha": 0.2004, "q_value": 7.52554},
+            {"q_loss": 217.783, "alpha_loss": 0.321488, "entropy": 2.47535e-23, "alpha": 0.200601, "q_value": 7.36382},
+        ],
+        3357.19,
     ),
     "rainbow": (
         RainbowDQNPolicy, {},

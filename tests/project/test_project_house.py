@@ -36,7 +36,7 @@ LATER = tuple(
         *("framework/", "bonus/", "reward_model/"),
         # On-policy training, and the relatives of DQN.
         *("policy/c51", "policy/fqf", "policy/iqn", "policy/mdqn", "policy/qrdqn", "policy/rainbow", "policy/sql"),
-        *("policy/_r2d2_loss", "policy/bdq", "policy/impala", "policy/r2d2"),
+        *("policy/_r2d2_loss", "policy/bdq", "policy/impala", "policy/r2d2", "policy/sqn", "model/template/sqn"),
         *("policy/a2c", "policy/pg", "policy/ppo", "policy/_policy", "policy/_ppo", "policy/_segments"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "entry/serial_entry_onpolicy"),

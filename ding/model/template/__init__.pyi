@@ -10,4 +10,5 @@ from ding.model.template.q_learning import FQF as FQF
 from ding.model.template.q_learning import IQN as IQN
 from ding.model.template.q_learning import QRDQN as QRDQN
 from ding.model.template.q_learning import RainbowDQN as RainbowDQN
+from ding.model.template.sqn import SQN as SQN
 from ding.model.template.vac import VAC as VAC

@@ -1,0 +1,203 @@
+"""SQN: soft Q-learning with two Q functions and a learned temperature."""
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from ding.data import EnvBatch, batched
+from ding.data.roles import Samples, StateDict
+from ding.model import model_wrap
+from ding.policy._q_loss import Network, next_action_mask
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import read_out, transition_done
+from ding.rl_utils import get_train_sample
+from ding.torch_utils import Adam
+from ding.utils import POLICY_REGISTRY
+
+
+class SQNLoss(NamedTuple):
+    """What :func:`sqn_loss` returns, each 0-d; ``q_loss`` and ``alpha_loss`` carry gradients that are used."""
+
+    q_loss: torch.Tensor
+    alpha_loss: torch.Tensor
+    entropy: torch.Tensor
+    q_value: torch.Tensor
+
+
+def sqn_loss(
+    network: Network,
+    target_network: Network,
+    log_alpha: torch.Tensor,
+    batch: Mapping[str, Any],
+    gamma: float,
+    target_entropy: float,
+) -> SQNLoss:
+    """Squared errors of both Q functions to ``r + gamma alpha logsumexp(min(Q0', Q1') / alpha)``, and what moves the
+    entropy of ``softmax(min(Q0', Q1') / alpha)`` to ``target_entropy``; means over the heads.
+
+    Args:
+        network, target_network: observations to ``q_value``, two times ``[B, actions]`` or a list of such per head.
+        log_alpha: 0-d, the logarithm of the temperature.
+        batch: ``obs, next_obs``; ``action`` int64 ``[B]`` (``[B, heads]``, or a list, for several heads); ``reward,
+            done`` ``[B]``; optional ``next_action_mask``.
+    """
+    alpha = log_alpha.detach().exp()
+    values = [_heads(q) for q in network(batch["obs"])["q_value"]]
+    with torch.no_grad():
+        targets = [_heads(q) for q in target_network(batch["next_obs"])["q_value"]]
+    num_heads, masks, actions = len(values[0]), next_action_mask(batch), batch["action"]
+    if isinstance(actions, torch.Tensor):
+        actions = actions.reshape(len(actions), num_heads).unbind(-1)
+    q_losses, entropies = [], []
+    for head, action in enumerate(actions):
+        mask = masks[head] if isinstance(masks, list) else masks
+        scaled = torch.minimum(targets[0][head], targets[1][head]) / alpha
+        scaled = scaled if mask is None else scaled.masked_fill(mask <= 0, -torch.inf)
+        goal = batch["reward"] + gamma * (1 - batch["done"]) * alpha * scaled.logsumexp(-1)
+        taken = [q[head].gather(-1, action.unsqueeze(-1)).squeeze(-1) for q in values]
+        q_losses.append(F.mse_loss(taken[0], goal) + F.mse_loss(taken[1], goal))
+        log_pi = scaled.log_softmax(-1).clamp_min(torch.finfo(scaled.dtype).min)
+        entropies.append(-(log_pi.exp() * log_pi).sum(-1).mean())
+    entropy = torch.stack(entropies).mean()
+    q_value = torch.stack([q.detach().mean() for heads in values for q in heads]).mean()
+    return SQNLoss(torch.stack(q_losses).mean(), log_alpha * (entropy - target_entropy), entropy, q_value)
+
+
+def _heads(q: Any) -> list[torch.Tensor]:
+    return [q] if isinstance(q, torch.Tensor) else list(q)
+
+
+@POLICY_REGISTRY.register("sqn")
+class SQNPolicy(Policy):
+    """Soft Q-learning (arXiv:1702.08165) with the smaller of two Q functions (arXiv:1802.09477) and a temperature that
+    keeps the entropy of the policy (arXiv:1812.05905).
+
+    It collects by drawing from ``softmax(Q0 / alpha)``, or with chance ``eps`` at random. A collector in a process of
+    its own, without a learner, uses ``learn.alpha`` throughout.
+    """
+
+    config = {
+        "type": "sqn",
+        "cuda": False,
+        "on_policy": False,
+        # Samples have no priorities here.
+        "priority": False,
+        "priority_IS_weight": False,
+        "learn": {
+            "update_per_collect": 16,
+            "batch_size": 64,
+            "learning_rate_q": 0.001,
+            "learning_rate_alpha": 0.001,
+            # (float) The share by which the target network moves to the learner at each update.
+            "target_theta": 0.005,
+            # (float) The temperature at the start.
+            "alpha": 0.2,
+            "discount_factor": 0.99,
+            # (float) The entropy in nats to which the temperature leads.
+            "target_entropy": 0.2,
+            # (bool) Whether to bootstrap at the end of an episode too.
+            "ignore_done": False,
+        },
+        "collect": {"unroll_len": 1},
+        "eval": {},
+        "other": {
+            "eps": {"type": "exp", "start": 1.0, "end": 0.8, "decay": 2000},
+            "replay_buffer": {"replay_buffer_size": 100000},
+        },
+    }
+
+    learn_state = {
+        "model": "_learn_model",
+        "target_model": "_target_model",
+        "optimizer_q": "_optimizer_q",
+        "optimizer_alpha": "_optimizer_alpha",
+        "alpha": "_temperature",
+    }
+
+    # Its one parameter is the logarithm of the temperature.
+    _temperature: torch.nn.ParameterDict | None = None
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``sqn`` of :mod:`ding.model.template.sqn`."""
+        return "sqn", ["ding.model.template.sqn"]
+
+    def _init_learn(self) -> None:
+        learn = self._cfg.learn
+        start = torch.tensor(math.log(learn.alpha), device=self._device)
+        self._temperature = torch.nn.ParameterDict({"log_alpha": torch.nn.Parameter(start)})
+        self._optimizer_q = Adam(self._model.parameters(), lr=learn.learning_rate_q)
+        self._optimizer_alpha = Adam(self._temperature.parameters(), lr=learn.learning_rate_alpha)
+        self._learn_model = model_wrap(self._model, wrapper_name="base")
+        self._target_model = model_wrap(
+            copy.deepcopy(self._model),
+            wrapper_name="target",
+            update_type="momentum",
+            update_kwargs={"theta": learn.target_theta},
+        )
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update of the networks and of the temperature on B samples; returns floats."""
+        assert self._temperature is not None
+        learn, log_alpha = self._cfg.learn, self._temperature["log_alpha"]
+        batch = self._preprocess_learn(data)
+        self._model.train()
+        loss = sqn_loss(
+            self._model, self._target_model.forward, log_alpha, batch, learn.discount_factor, learn.target_entropy
+        )
+        self._optimize(loss.q_loss, self._optimizer_q, self._model)
+        self._optimize(loss.alpha_loss, self._optimizer_alpha, self._temperature)
+        self._target_model.update(self._model)
+        return read_out({**loss._asdict(), "alpha": log_alpha.exp()})
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return [*SQNLoss._fields, "alpha"]
+
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        """A file of the original API holds no target network, which is the model then, and no temperature, which stays
+        as it is.
+        """
+        absent = {"target_model": state_dict.get("model"), "alpha": self._state_dict_learn()["alpha"]}
+        super()._load_state_dict_learn({**absent, **state_dict})
+
+    def _init_collect(self) -> None:
+        self._unroll_len = self._cfg.collect.unroll_len
+        self._collect_model = model_wrap(
+            self._model,
+            wrapper_name="eps_greedy_multinomial_sample",
+            reference_numerics=self._reference_numerics,
+        )
+
+    @batched
+    def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
+        """Actions drawn from ``softmax(Q0 / alpha)``, or with chance ``eps`` random ones: int64 ``[N, 1]``."""
+        alpha = self._cfg.learn.alpha if self._temperature is None else self._temperature["log_alpha"].exp().item()
+        return self._act(self._collect_model, data, eps=eps, alpha=alpha)
+
+    @batched
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        """``obs, next_obs, action, reward, done``, for one environment or for columns of N."""
+        return {
+            "obs": obs,
+            "next_obs": timestep.obs,
+            "action": policy_output["action"],
+            "reward": timestep.reward,
+            "done": transition_done(timestep, self._reference_numerics),
+        }
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """Sequences of ``collect.unroll_len``."""
+        return get_train_sample(transitions, self._unroll_len)
+
+    def _init_eval(self) -> None:
+        self._eval_model = model_wrap(self._model, wrapper_name="argmax_sample")
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """Greedy actions of the first Q function: int64 ``[N, 1]``."""
+        return self._act(self._eval_model, data)

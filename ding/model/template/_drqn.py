@@ -11,7 +11,7 @@ from torch import nn
 from ding.model.common._shapes import ObsShape
 from ding.model.common.head import DiscreteHead, DuelingHead
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, make_encoder, make_head
-from ding.torch_utils.network.rnn import get_lstm
+from ding.torch_utils.network.rnn import GRU, get_lstm
 from ding.utils import MODEL_REGISTRY
 from ding.utils.default_helper import map_nested
 
@@ -85,20 +85,22 @@ class DRQN(nn.Module):
     def _forward_sequence(self, obs: Any, state: Any, saved_timesteps: Collection[int] | None) -> dict[str, Any]:
         steps, batch_size = _leading_axes(obs)
         features = self.encoder(map_nested(lambda x: x.flatten(0, 1), obs)).reshape(steps, batch_size, -1)
-        outputs, hidden, saved = [], [], []
-        for step in range(steps):
-            out, state = self.rnn(features[step : step + 1], state, list_next_state=False)
+        # In one call where nothing is wanted in between; a GRU takes one step per call.
+        stride = steps if saved_timesteps is None and not isinstance(self.rnn, GRU) else 1
+        outputs, saved = [], []
+        for step in range(0, steps, stride):
+            out, state = self.rnn(features[step : step + stride], state, list_next_state=False)
             outputs.append(out)
-            hidden.append(state["h"])
             if saved_timesteps is not None and step + 1 in saved_timesteps:
                 saved.append(_per_row(state))
+        # Of one layer, the outputs are the hidden states.
         rnn_out = torch.cat(outputs)
         rows = (rnn_out + features if self.res_link else rnn_out).flatten(0, 1)
         output = {
             key: map_nested(lambda x: x.reshape(steps, batch_size, *x.shape[1:]), value)
             for key, value in self.head(rows).items()
         }
-        output.update(next_state=_per_row(state), hidden_state=torch.cat(hidden))
+        output.update(next_state=_per_row(state), hidden_state=rnn_out)
         if saved_timesteps is not None:
             output["saved_state"] = saved
         return output

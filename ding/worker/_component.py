@@ -21,7 +21,7 @@ class InstanceLog:
         self.name = instance_name
         self.is_first_rank = get_rank() == 0
         owns_writer = tb_logger is None and self.is_first_rank
-        logger, self._own_writer = build_logger(f"./{exp_name}/log/{instance_name}", instance_name, need_tb=owns_writer)
+        logger, self._own_writer = build_logger(f"{exp_name}/log/{instance_name}", instance_name, need_tb=owns_writer)
         assert logger is not None
         self.text = logger
         self.writer: Writer | None = (tb_logger or self._own_writer) if self.is_first_rank else None

@@ -95,6 +95,15 @@ def test_what_a_run_leaves_behind(config, tmp_path):
     assert plot(["e"]).is_file()
 
 
+def test_an_absolute_folder_holds_all_of_a_run(config, tmp_path, monkeypatch):
+    config[0].exp_name = str(tmp_path / "far" / "e")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    serial_pipeline(config, max_env_step=STEPS)
+    assert list(Path().iterdir()) == []
+    assert (tmp_path / "far" / "e" / "log" / "learner" / "learner_logger.txt").is_file()
+
+
 def test_a_checkpoint_is_gone_on_from(config):
     policy = serial_pipeline(config, max_env_step=STEPS)
     (last,) = [p for p in Path("e/ckpt").glob("iteration_*") if p.name != "iteration_0.pth.tar"]

@@ -69,7 +69,7 @@ class DequeBufferWrapper(Configurable):
         self._name = instance_name
         self._owns_writer = tb_logger is None
         if tb_logger is None and get_rank() == 0:
-            _, tb_logger = build_logger(f"./{exp_name}/log/{instance_name}", instance_name, need_text=False)
+            _, tb_logger = build_logger(f"{exp_name}/log/{instance_name}", instance_name, need_text=False)
         self._tb_logger = tb_logger if get_rank() == 0 else None
         self._last_log: int | None = None
         self._last_sample: IndexArray | list[str] = []

@@ -172,7 +172,7 @@ class ReplayEngine:
         self._closed = False
         rank0 = get_rank() == 0
         self._owns_writer = rank0 and tb_logger is None
-        logger, writer = build_logger(f"./{exp_name}/log/{name}", name, need_tb=self._owns_writer)
+        logger, writer = build_logger(f"{exp_name}/log/{name}", name, need_tb=self._owns_writer)
         assert logger is not None
         self.logger = logger
         self.writer: Writer | None = (tb_logger or writer) if rank0 else None

@@ -118,7 +118,7 @@ def _build(
     policy = create_policy(cfg.policy, model=model, enable_field=["learn", "collect", "eval", "command"])
     if model is None:
         check_model_shapes(type(policy), cfg.policy.model, collector_env)
-    writer = LazyWriter(os.path.join(f"./{cfg.exp_name}", "log", "serial")) if get_rank() == 0 else None
+    writer = LazyWriter(os.path.join(cfg.exp_name, "log", "serial")) if get_rank() == 0 else None
     if writer is not None:
         ends.callback(writer.close)
     common = {"tb_logger": writer, "exp_name": cfg.exp_name}

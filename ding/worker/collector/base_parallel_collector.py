@@ -50,7 +50,7 @@ class BaseParallelCollector(Configurable, ABC):
         self._eval_flag = bool(cfg.eval_flag)
         self._prefix = "EVALUATOR" if self._eval_flag else "COLLECTOR"
         self._collector_uid = str(cfg.get("collector_uid") or get_task_uid())
-        folder = f"./{cfg.exp_name}/log/{self._prefix.lower()}"
+        folder = f"{cfg.exp_name}/log/{self._prefix.lower()}"
         logger, _ = build_logger(folder, self._collector_uid, need_tb=False)
         assert logger is not None
         self._logger: logging.Logger = logger

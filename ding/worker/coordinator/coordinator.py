@@ -76,7 +76,7 @@ class Coordinator(Configurable):
         own = self._coordinator_cfg
         self._exp_name = cfg["main"].get("exp_name", "default_experiment")
         self._coordinator_uid = get_task_uid()
-        self._logger: logging.Logger = build_logger(f"./{self._exp_name}/log", "coordinator", need_tb=False)[0] or log
+        self._logger: logging.Logger = build_logger(f"{self._exp_name}/log", "coordinator", need_tb=False)[0] or log
         import_module(cfg["main"]["policy"]["other"]["commander"].get("import_names", []))
         commander = create_parallel_commander(cfg["main"]) if commander is None else commander
         self._journal = journal or Journal(own["journal"] or ":memory:")

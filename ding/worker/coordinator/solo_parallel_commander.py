@@ -25,7 +25,7 @@ class CommanderLog:
     """
 
     def __init__(self, exp_name: str) -> None:
-        path = f"./{exp_name}/log/commander"
+        path = f"{exp_name}/log/commander"
         logger, writer = build_logger(path, "commander", need_tb=True)
         self.logger: Any = logger
         self._writer: Any = writer

@@ -127,7 +127,7 @@ class BaseLearner(Configurable):
             self.policy = policy
 
     def _make_loggers(self, tb_logger: Writer | None) -> tuple[Any, Any]:
-        path = f"./{self.exp_name}/log/{self.instance_name}"
+        path = f"{self.exp_name}/log/{self.instance_name}"
         own = self._monitors and tb_logger is None
         logger, writer = build_logger(path, self.instance_name, need_tb=own)
         return logger, (writer if own else tb_logger) if self._monitors else None

@@ -13,9 +13,9 @@ class PPOOffPolicyAgent(Agent):
     names_action_space = True
     supported_env_list = tuple(supported_env_cfg)
     policy_defaults = {
-        "learn": {"update_per_collect": 4, "adv_norm": True},
+        "learn": {"update_per_collect": 16, "learning_rate": 3e-4, "entropy_weight": 0.01, "adv_norm": True},
         "collect": {"n_sample": 128},
         "eval": {"evaluator": {"eval_freq": 200}},
         # A few collections: older samples are too far from the policy.
-        "other": {"replay_buffer": {"replay_buffer_size": 512}},
+        "other": {"replay_buffer": {"replay_buffer_size": 1024}},
     }

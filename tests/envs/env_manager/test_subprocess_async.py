@@ -120,9 +120,11 @@ def test_ready_obs_blocks_while_all_reset(launch):
     manager = launch([None, None], lengths=[1, 1], wait_num=2, episode_num=3)
     for episode in range(3):
         assert manager.ready_obs
-        steps = {}
+        while len(manager.ready_obs) < 2:
+            pass
+        steps = dict(manager.step(act(manager)))
         while len(steps) < 2:
-            steps.update(manager.step({i: np.array([1]) for i in manager.ready_obs if i not in steps}))
+            steps.update(manager.step({}))
         assert [s.obs.tolist() for s in steps.values()] == [[episode, 1]] * 2
     assert manager.done
     assert list(manager.ready_obs) == []

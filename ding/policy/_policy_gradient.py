@@ -1,6 +1,6 @@
 """Policies that learn from the returns of whole episodes."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ding.data import batched
 from ding.data.roles import Samples
@@ -21,14 +21,12 @@ class EpisodePolicy(StochasticPolicy):
     eval_kwargs = {}
     output_fields: ClassVar[tuple[str, ...]] = ("action",)
     keeps_next_obs = False
+    # A time limit ends the sum of rewards as well: nothing here estimates what would follow.
+    time_limit_is_end = True
 
     def default_model(self) -> tuple[str, list[str]]:
         """``pg`` of :mod:`ding.model.template.pg`."""
         return "pg", ["ding.model.template.pg"]
-
-    def _done(self, timestep: Any) -> Any:
-        # A time limit ends the sum of rewards as well: nothing here estimates what would follow.
-        return timestep.done
 
     def _get_gamma(self) -> float:
         """Attribute ``gamma``: the discount of a step."""

@@ -7,7 +7,7 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_settings
 from ding.policy._ppo_loss import policy_terms, ppo_loss
-from ding.policy._segments import as_given, columns_of, with_advantages
+from ding.policy._segments import as_given
 from ding.policy._value_norm import ValueNormPolicy
 from ding.policy.common_utils import clipping_adam
 from ding.rl_utils import get_nstep_return_data, get_train_sample, v_nstep_td_data, v_nstep_td_error
@@ -114,15 +114,7 @@ class PPOOffPolicy(ValueNormPolicy):
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """The transitions of segments with ``adv``; with ``nstep_return`` as n-step data."""
         cfg = self._cfg
-        batch = with_advantages(
-            columns_of(transitions),
-            self._values,
-            cfg.collect.discount_factor,
-            cfg.collect.gae_lambda,
-            cfg.learn.ignore_done,
-            self._value_scale,
-        )
-        samples = as_given(batch, transitions)
+        samples = as_given(self._with_advantages(transitions, self._value_scale), transitions)
         if cfg.nstep_return:
             gamma = 0.99 if self._reference_numerics else cfg.collect.discount_factor
             return get_nstep_return_data(samples, cfg.nstep, gamma=gamma, reference_tail=self._reference_numerics)

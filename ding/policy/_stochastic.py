@@ -4,10 +4,12 @@ from typing import Any, ClassVar
 
 import torch
 
-from ding.data import EnvBatch, batched
+from ding.data import EnvBatch, TransitionBatch, batched
+from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._segments import columns_of, with_advantages
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import float_columns, transition_done
+from ding.policy.common_utils import float_columns, transition_of
 from ding.policy.errors import PolicyConfigError
 from ding.utils.default_helper import did_you_mean
 
@@ -33,6 +35,8 @@ class StochasticPolicy(Policy):
     output_fields: ClassVar[tuple[str, ...]] = ("action", "logit", "value")
     #: Whether it keeps the next observation.
     keeps_next_obs: ClassVar[bool] = True
+    #: Whether nothing is bootstrapped after a time limit.
+    time_limit_is_end: ClassVar[bool] = False
 
     def default_model(self) -> tuple[str, list[str]]:
         """``vac`` of :mod:`ding.model.template.vac`."""
@@ -60,12 +64,9 @@ class StochasticPolicy(Policy):
     @batched
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
         """The transition of one environment, or the columns of N."""
-        next_obs = {"next_obs": timestep.obs} if self.keeps_next_obs else {}
-        outputs = {key: policy_output[key] for key in self.output_fields}
-        return {"obs": obs, **next_obs, **outputs, "reward": timestep.reward, "done": self._done(timestep)}
-
-    def _done(self, timestep: Any) -> Any:
-        return transition_done(timestep, self._reference_numerics)
+        ends = self.time_limit_is_end or self._reference_numerics
+        kept, with_next = self.output_fields, self.keeps_next_obs
+        return transition_of(obs, policy_output, timestep, kept, next_obs=with_next, time_limit_is_end=ends)
 
     def _init_eval(self) -> None:
         self._eval_model = model_wrap(self._model, wrapper_name=self._samplers()[1])
@@ -83,6 +84,16 @@ class StochasticPolicy(Policy):
             # An object and no column: a distribution of torch.
             columns.pop("dist", None)
         return output
+
+    def _actor_critic(self, obs: Any) -> dict[str, Any]:
+        return self._model(obs, mode="compute_actor_critic")
+
+    def _with_advantages(self, transitions: Samples, value_scale: float = 1.0) -> TransitionBatch:
+        """The transitions of segments, as columns, with ``adv`` and ``traj_flag``."""
+        cfg = self._cfg
+        gamma, lambda_ = cfg.collect.discount_factor, cfg.collect.gae_lambda
+        batch = columns_of(transitions)
+        return with_advantages(batch, self._values, gamma, lambda_, cfg.learn.ignore_done, value_scale)
 
     def _values(self, obs: Any) -> torch.Tensor:
         """Values ``[B]`` (``[B, agents]``) of observations by the critic, without gradients."""

@@ -33,9 +33,6 @@ class ValueNormPolicy(StochasticPolicy):
             self._running_mean_std.update(returns)
         return returns / scale
 
-    def _actor_critic(self, obs: Any) -> dict[str, Any]:
-        return self._model(obs, mode="compute_actor_critic")
-
     def _extra_learn_state(self) -> dict[str, Any]:
         """What the learn state has beside network and optimiser; one of the original API lacks it."""
         return {} if self._running_mean_std is None else {"value_norm": self._running_mean_std}

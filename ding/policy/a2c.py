@@ -10,7 +10,7 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import logged
-from ding.policy._segments import as_given, columns_of, minibatches, with_advantages
+from ding.policy._segments import as_given, minibatches
 from ding.policy._stochastic import StochasticPolicy
 from ding.rl_utils import a2c_data, a2c_error, get_train_sample
 from ding.torch_utils import Adam
@@ -114,21 +114,10 @@ class A2CPolicy(StochasticPolicy):
         (last,) = logged(results[-1:], (*A2CLoss._fields, "grad_norm"))
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **last}
 
-    def _actor_critic(self, obs: Any) -> dict[str, Any]:
-        return self._model(obs, mode="compute_actor_critic")
-
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", *A2CLoss._fields, "grad_norm"]
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """The transitions of segments with ``adv``."""
-        cfg = self._cfg
-        batch = with_advantages(
-            columns_of(transitions),
-            self._values,
-            cfg.collect.discount_factor,
-            cfg.collect.gae_lambda,
-            cfg.learn.ignore_done,
-        )
-        return get_train_sample(as_given(batch, transitions), self._unroll_len)
+        return get_train_sample(as_given(self._with_advantages(transitions), transitions), self._unroll_len)

@@ -185,6 +185,29 @@ def transition_done(timestep: BaseEnvTimestep | TimestepBatch, reference_numeric
     return False
 
 
+def transition_of(
+    obs: object,
+    policy_output: Any,
+    timestep: Any,
+    output_fields: Sequence[str] = ("action",),
+    *,
+    next_obs: bool = True,
+    time_limit_is_end: bool = False,
+) -> dict[str, Any]:
+    """The transition of one environment, or the columns of N, as most policies store it: ``obs``, ``next_obs``, the
+    ``output_fields``, ``reward`` and ``done``.
+
+    Args:
+        output_fields: what it keeps of the policy's output.
+        next_obs: whether it keeps the observation after the step.
+        time_limit_is_end: see ``reference_numerics`` of :func:`transition_done`.
+    """
+    following = {"next_obs": timestep.obs} if next_obs else {}
+    outputs = {field: policy_output[field] for field in output_fields}
+    done = transition_done(timestep, time_limit_is_end)
+    return {"obs": obs, **following, **outputs, "reward": timestep.reward, "done": done}
+
+
 def clipping_adam(params: Iterable[torch.nn.Parameter], learn_cfg: Mapping[str, Any], **options: Any) -> Adam:
     """Adam by the keys ``learning_rate``, ``weight_decay``, ``grad_clip_type`` and ``grad_clip_value`` of a ``learn``
     section; ``options`` come first.

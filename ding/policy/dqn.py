@@ -12,7 +12,7 @@ from ding.model import model_wrap
 from ding.policy._q_loss import Network, QLoss, greedy, mean_values, next_action_mask
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import clipping_adam, read_out, renew_noise, set_noise_mode, transition_done
+from ding.policy.common_utils import clipping_adam, read_out, renew_noise, set_noise_mode, transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
 from ding.utils import POLICY_REGISTRY
 
@@ -219,13 +219,7 @@ class DQNPolicy(Policy):
     @batched
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
         """``obs, next_obs, action, reward, done``, for one environment or for columns of N."""
-        return {
-            "obs": obs,
-            "next_obs": timestep.obs,
-            "action": policy_output["action"],
-            "reward": timestep.reward,
-            "done": transition_done(timestep, self._reference_numerics),
-        }
+        return transition_of(obs, policy_output, timestep, time_limit_is_end=self._reference_numerics)
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from ding.data import TransitionBatch, batched
+from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._ppo_learning import (
@@ -17,7 +17,7 @@ from ding.policy._ppo_learning import (
 from ding.policy._ppo_loss import PPOLoss, ppo_loss
 from ding.policy._ppo_offpolicy import PPOOffPolicy
 from ding.policy._ppo_pg import PPOPGPolicy
-from ding.policy._segments import as_given, columns_of, minibatches, with_advantages
+from ding.policy._segments import as_given, minibatches
 from ding.policy._value_norm import ValueNormPolicy
 from ding.policy.common_utils import clipping_adam
 from ding.policy.errors import PolicyUsageError
@@ -154,15 +154,7 @@ class PPOPolicy(ValueNormPolicy):
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """The transitions of segments with ``adv`` and ``traj_flag``."""
-        cfg = self._cfg
-        batch: TransitionBatch = with_advantages(
-            columns_of(transitions),
-            self._values,
-            cfg.collect.discount_factor,
-            cfg.collect.gae_lambda,
-            cfg.learn.ignore_done,
-            self._value_scale,
-        )
-        if not cfg.recompute_adv:
+        batch = self._with_advantages(transitions, self._value_scale)
+        if not self._cfg.recompute_adv:
             batch = batch.without_columns("next_obs")
         return get_train_sample(as_given(batch, transitions), self._unroll_len)

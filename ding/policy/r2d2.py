@@ -12,7 +12,7 @@ from ding.model import model_wrap
 from ding.policy._r2d2_loss import r2d2_loss
 from ding.policy._segments import stacked_sequence
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import clipping_adam, read_out, transition_done
+from ding.policy.common_utils import clipping_adam, read_out, transition_of
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.utils import POLICY_REGISTRY
@@ -177,13 +177,8 @@ class R2D2Policy(Policy):
     @batched
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
         """``obs, action, prev_state, reward, done``, for one environment or for columns of N."""
-        return {
-            "obs": obs,
-            "action": policy_output["action"],
-            "prev_state": policy_output["prev_state"],
-            "reward": timestep.reward,
-            "done": transition_done(timestep, self._reference_numerics),
-        }
+        kept, at_limit = ("action", "prev_state"), self._reference_numerics
+        return transition_of(obs, policy_output, timestep, kept, next_obs=False, time_limit_is_end=at_limit)
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:

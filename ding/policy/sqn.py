@@ -13,7 +13,7 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._q_loss import Network, next_action_mask
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out, transition_done
+from ding.policy.common_utils import read_out, transition_of
 from ding.rl_utils import get_train_sample
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
@@ -181,13 +181,7 @@ class SQNPolicy(Policy):
     @batched
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
         """``obs, next_obs, action, reward, done``, for one environment or for columns of N."""
-        return {
-            "obs": obs,
-            "next_obs": timestep.obs,
-            "action": policy_output["action"],
-            "reward": timestep.reward,
-            "done": transition_done(timestep, self._reference_numerics),
-        }
+        return transition_of(obs, policy_output, timestep, time_limit_is_end=self._reference_numerics)
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:

@@ -84,6 +84,19 @@ def _flat(column: Any) -> torch.Tensor:
     return tensor.squeeze(1) if tensor.ndim == 2 and tensor.shape[1] == 1 else tensor
 
 
+def marked_real(transitions: Samples) -> Samples:
+    """The transitions with ``null`` False: what later fills a short sequence up has it True."""
+    if isinstance(transitions, TransitionBatch):
+        return transitions.with_columns(null=np.zeros(len(transitions), dtype=np.bool_))
+    return [{**transition, "null": False} for transition in transitions]
+
+
+def stacked_sequences(samples: Samples) -> Samples:
+    """Sequences of ``get_train_sample`` with fields ``[T, ...]``, see :func:`stacked_sequence`."""
+    rows = [stacked_sequence(sample) for sample in samples]
+    return TransitionBatch.from_rows(rows, samples.lengths) if isinstance(samples, TransitionBatch) else rows
+
+
 def stacked_sequence(sample: Mapping[str, Any]) -> dict[str, Any]:
     """A sequence with one tensor or array per field instead of a list of T entries."""
     result: dict[str, Any] = {}

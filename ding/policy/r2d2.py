@@ -3,16 +3,13 @@
 import copy
 from typing import Any
 
-import numpy as np
-
-from ding.data import EnvBatch, TransitionBatch, batched
-from ding.data.columns import stack_rows
+from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._r2d2_loss import r2d2_loss
-from ding.policy._segments import stacked_sequence
-from ding.policy.base_policy import Policy
-from ding.policy.common_utils import clipping_adam, read_out, transition_of
+from ding.policy._recurrent import RecurrentQPolicy
+from ding.policy._segments import marked_real, stacked_sequence, stacked_sequences
+from ding.policy.common_utils import clipping_adam, read_out
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.utils import POLICY_REGISTRY
@@ -20,7 +17,7 @@ from ding.utils.default_helper import map_nested
 
 
 @POLICY_REGISTRY.register("r2d2")
-class R2D2Policy(Policy):
+class R2D2Policy(RecurrentQPolicy):
     """Recurrent double Q-learning with n-step returns, stored states, burn-in, priorities and rescaled values.
 
     Each environment has its own recurrent state, which starts anew with every episode. A train sample is a sequence of
@@ -144,64 +141,14 @@ class R2D2Policy(Policy):
     def _init_collect(self) -> None:
         self._gamma, self._nstep, self._burnin_step = self._lengths()
         self._unroll_len = self._burnin_step + self._cfg.learn_unroll_len
-        remembering = model_wrap(
-            self._model, wrapper_name="hidden_state", state_num=self._env_num("collect"), save_prev_state=True
-        )
-        self._collect_model = model_wrap(
-            remembering, wrapper_name="eps_greedy_sample", reference_numerics=self._reference_numerics
-        )
-
-    def _env_num(self, mode: str) -> int:
-        env_num = self._cfg[mode].env_num
-        if env_num is None:
-            raise PolicyConfigError(f"policy.{mode}.env_num is missing: the number of environments of this mode")
-        return env_num
-
-    @batched
-    def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
-        """Epsilon-greedy actions: ``logit`` float32 ``[N, actions]``, ``action`` int64 ``[N, 1]``, and ``prev_state``:
-        the states before this step, ``{'h', 'c'}`` of ``[N, layers, 1, H]``.
-        """
-        columns: Any = self._remember(self._collect_model, data, eps=eps).columns
-        states = map_nested(lambda x: x.cpu(), stack_rows(columns["prev_state"]))
-        return EnvBatch.unchecked(data.env_ids, {**columns, "prev_state": states})
-
-    def _remember(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
-        """Act from the states of these environments, and keep the states after it."""
-        inputs = EnvBatch.unchecked(data.env_ids, {"obs": data.columns})
-        return self._act(model, inputs, data_id=np.asarray(data.env_ids).tolist(), inference=True, **kwargs)
-
-    def _reset_collect(self, data_id: list[int] | None = None) -> None:
-        self._collect_model.reset(data_id=data_id)
-
-    @batched
-    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
-        """``obs, action, prev_state, reward, done``, for one environment or for columns of N."""
-        kept, at_limit = ("action", "prev_state"), self._reference_numerics
-        return transition_of(obs, policy_output, timestep, kept, next_obs=False, time_limit_is_end=at_limit)
+        super()._init_collect()
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """Sequences of ``burnin_step + learn_unroll_len`` steps with n-step returns: each field ``[T, ...]``,
         ``prev_state`` that before the first step, ``null``: whether a step only fills the sequence up.
         """
-        if isinstance(transitions, TransitionBatch):
-            marked: Samples = transitions.with_columns(null=np.zeros(len(transitions), dtype=np.bool_))
-        else:
-            marked = [{**transition, "null": False} for transition in transitions]
-        steps = get_nstep_return_data(marked, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics)
-        samples = get_train_sample(steps, self._unroll_len)
-        rows = [stacked_sequence(sample) for sample in samples]
-        return TransitionBatch.from_rows(rows, samples.lengths) if isinstance(samples, TransitionBatch) else rows
-
-    def _init_eval(self) -> None:
-        remembering = model_wrap(self._model, wrapper_name="hidden_state", state_num=self._env_num("eval"))
-        self._eval_model = model_wrap(remembering, wrapper_name="argmax_sample")
-
-    @batched
-    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
-        """Greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
-        return self._remember(self._eval_model, data)
-
-    def _reset_eval(self, data_id: list[int] | None = None) -> None:
-        self._eval_model.reset(data_id=data_id)
+        steps = get_nstep_return_data(
+            marked_real(transitions), self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics
+        )
+        return stacked_sequences(get_train_sample(steps, self._unroll_len))

@@ -80,18 +80,31 @@ class DRQN(nn.Module):
             output = self.head(out + features if self.res_link else out)
             output["next_state"] = next_state
             return output
-        return self._forward_sequence(inputs["obs"], inputs["prev_state"], saved_state_timesteps)
+        output, state = self.unroll(inputs["obs"], inputs["prev_state"], saved_state_timesteps)
+        output["next_state"] = _per_row(state)
+        return output
 
-    def _forward_sequence(self, obs: Any, state: Any, saved_timesteps: Collection[int] | None) -> dict[str, Any]:
+    def unroll(
+        self, obs: Any, state: Any, saved_state_timesteps: Collection[int] | None = None
+    ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        """Q values of a sequence, and the state after it.
+
+        Arguments:
+            obs: ``[T, B, *obs_shape]``.
+            state: as ``prev_state`` of ``forward``; a dict of the whole batch is the fastest form.
+
+        Returns:
+            The output of ``forward`` for a sequence but for ``next_state``, and ``{'h', 'c'}`` of ``[layers, B, H]``.
+        """
         steps, batch_size = _leading_axes(obs)
         features = self.encoder(map_nested(lambda x: x.flatten(0, 1), obs)).reshape(steps, batch_size, -1)
         # In one call where nothing is wanted in between; a GRU takes one step per call.
-        stride = steps if saved_timesteps is None and not isinstance(self.rnn, GRU) else 1
+        stride = steps if saved_state_timesteps is None and not isinstance(self.rnn, GRU) else 1
         outputs, saved = [], []
         for step in range(0, steps, stride):
             out, state = self.rnn(features[step : step + stride], state, list_next_state=False)
             outputs.append(out)
-            if saved_timesteps is not None and step + 1 in saved_timesteps:
+            if saved_state_timesteps is not None and step + 1 in saved_state_timesteps:
                 saved.append(_per_row(state))
         # Of one layer, the outputs are the hidden states.
         rnn_out = torch.cat(outputs)
@@ -100,10 +113,10 @@ class DRQN(nn.Module):
             key: map_nested(lambda x: x.reshape(steps, batch_size, *x.shape[1:]), value)
             for key, value in self.head(rows).items()
         }
-        output.update(next_state=_per_row(state), hidden_state=rnn_out)
-        if saved_timesteps is not None:
+        output["hidden_state"] = rnn_out
+        if saved_state_timesteps is not None:
             output["saved_state"] = saved
-        return output
+        return output, state
 
 
 def _leading_axes(obs: Any) -> tuple[int, int]:

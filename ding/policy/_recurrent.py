@@ -1,0 +1,77 @@
+"""Acting with a recurrent network, whose state after each step belongs to an environment."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ding.data import EnvBatch, batched
+from ding.data.columns import stack_rows
+from ding.model import model_wrap
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import transition_of
+from ding.policy.errors import PolicyConfigError
+from ding.utils.default_helper import map_nested
+
+
+class RecurrentQPolicy(Policy):
+    """Epsilon-greedy acting over values of histories. Each environment has its own recurrent state, which starts anew
+    with every episode.
+
+    ``collect.env_num`` and ``eval.env_num`` are the numbers of environments of these modes.
+    """
+
+    #: Arguments of the network when it acts.
+    acting_kwargs: ClassVar[dict[str, Any]] = {"inference": True}
+    #: What a transition keeps of the policy's output.
+    output_fields: ClassVar[tuple[str, ...]] = ("action", "prev_state")
+    #: Whether it keeps the next observation.
+    keeps_next_obs: ClassVar[bool] = False
+
+    def _init_collect(self) -> None:
+        remembering = model_wrap(
+            self._model, wrapper_name="hidden_state", state_num=self._env_num("collect"), save_prev_state=True
+        )
+        self._collect_model = model_wrap(
+            remembering, wrapper_name="eps_greedy_sample", reference_numerics=self._reference_numerics
+        )
+
+    def _init_eval(self) -> None:
+        remembering = model_wrap(self._model, wrapper_name="hidden_state", state_num=self._env_num("eval"))
+        self._eval_model = model_wrap(remembering, wrapper_name="argmax_sample")
+
+    def _env_num(self, mode: str) -> int:
+        env_num = self._cfg[mode].env_num
+        if env_num is None:
+            raise PolicyConfigError(f"policy.{mode}.env_num is missing: the number of environments of this mode")
+        return env_num
+
+    @batched
+    def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
+        """Epsilon-greedy actions: ``logit`` float32 ``[N, actions]``, ``action`` int64 ``[N, 1]``, and ``prev_state``:
+        the states before this step, ``{'h', 'c'}`` of ``[N, layers, 1, H]``.
+        """
+        columns: Any = self._remember(self._collect_model, data, eps=eps).columns
+        states = map_nested(lambda x: x.cpu(), stack_rows(columns["prev_state"]))
+        return EnvBatch.unchecked(data.env_ids, {**columns, "prev_state": states})
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """Greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
+        return self._remember(self._eval_model, data)
+
+    def _remember(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
+        """Act from the states of these environments, and keep the states after it."""
+        inputs = EnvBatch.unchecked(data.env_ids, {"obs": data.columns})
+        return self._act(model, inputs, data_id=np.asarray(data.env_ids).tolist(), **self.acting_kwargs, **kwargs)
+
+    def _reset_collect(self, data_id: list[int] | None = None) -> None:
+        self._collect_model.reset(data_id=data_id)
+
+    def _reset_eval(self, data_id: list[int] | None = None) -> None:
+        self._eval_model.reset(data_id=data_id)
+
+    @batched
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        """The transition of one environment, or the columns of N."""
+        kept, with_next, at_limit = self.output_fields, self.keeps_next_obs, self._reference_numerics
+        return transition_of(obs, policy_output, timestep, kept, next_obs=with_next, time_limit_is_end=at_limit)

@@ -1,3 +1,7 @@
+from ding.entry.application_entry import collect_demo_data as collect_demo_data
+from ding.entry.application_entry import collect_episodic_demo_data as collect_episodic_demo_data
+from ding.entry.application_entry import episode_to_transitions as episode_to_transitions
+from ding.entry.application_entry import episode_to_transitions_filter as episode_to_transitions_filter
 from ding.entry.application_entry import eval as eval
 from ding.entry.cli import cli as cli
 from ding.entry.dist_entry import dist_add_replicas as dist_add_replicas

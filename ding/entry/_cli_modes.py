@@ -57,6 +57,8 @@ def run_mode(mode: str, options: Options) -> None:
         "parallel": _parallel,
         "dist": _dist,
         "eval": _eval,
+        "collect_demo_data": _collect_demo_data,
+        "collect_episodic_demo_data": _collect_demo_data,
     }
     if mode in _NOT_BUILT:
         raise ConfigValueError(f"-m {mode}: this version does not have that mode; it has {', '.join(modes)}")
@@ -166,6 +168,20 @@ def _eval(options: Options) -> None:
         options.echo(f"seed {seed}: return {returns[str(seed)]:.2f}")
     if len(returns) > 1:
         options.echo(f"mean over {len(returns)} seeds: {sum(returns.values()) / len(returns):.2f}")
+
+
+def _collect_demo_data(options: Options) -> None:
+    from ding.entry import application_entry
+    from ding.entry.serial_entry import load_input
+    from ding.entry.view.views import console_lines
+
+    if not options.collect_count:
+        raise ConfigValueError(f"-m {options.mode}: give --collect-count, the number of samples or episodes")
+    collect = getattr(application_entry, options.mode)
+    names = "collect_count expert_data_path=data_path state_dict_path=load_path"
+    for seed, configs in _runs(options, load_input, resume=False):
+        with console_lines():
+            collect(configs, seed=seed, **_picked(options, names))
 
 
 def _config_path(options: Options) -> Path:

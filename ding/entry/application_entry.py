@@ -1,6 +1,11 @@
-"""`eval`: the return of a trained policy."""
+"""What to do with a trained policy: evaluate it, and make data sets of what it does.
 
+Data sets are files without pickled code (`ding.utils.data`); the reference's own pickles are not read.
+"""
+
+import contextlib
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +14,14 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config
 from ding.config.experiment_dir import unused_dir_removed
+from ding.data.roles import Samples
+from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, env_managers
 from ding.entry.serial_entry import InputConfig, load_input
 from ding.policy import create_policy
+from ding.rl_utils import get_nstep_return_data
 from ding.utils import set_pkg_seed
+from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
 from ding.worker import create_serial_evaluator
 
@@ -42,15 +51,7 @@ def eval(
         ConfigError: The config is wrong, or no state to evaluate is given, or its file does not exist.
         RuntimeError: The evaluator reports no returns.
     """
-    main, create = load_input(input_cfg)
-    cfg = compile_config(
-        main,
-        seed=seed,
-        env=None if env_setting is None else env_setting[0],
-        auto=True,
-        create_cfg=create,
-        save_path="eval_config.py",
-    )
+    cfg = _compiled(input_cfg, seed, env_setting, "eval_config.py")
     with unused_dir_removed(cfg.exp_name):
         state = state_dict if state_dict is not None else _load_state(cfg, load_path)
         _, env = env_managers(cfg, env_setting, collect=False)
@@ -76,6 +77,121 @@ def eval(
     return float(np.mean(info["eval_episode_return"]))
 
 
+def collect_demo_data(
+    input_cfg: InputConfig,
+    seed: int,
+    collect_count: int,
+    expert_data_path: str | None = None,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    state_dict: dict[str, Any] | None = None,
+    state_dict_path: str | None = None,
+) -> None:
+    """Write a data set of training samples, as the policy collects them without epsilon-greedy exploration.
+
+    The file has the format ``policy.collect.data_type`` (``naive`` when not given, which `NaiveRLDataset` reads).
+
+    Args:
+        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: Seed of everything, the envs included.
+        collect_count: Number of samples.
+        expert_data_path: The file, usually ``expert_data.pkl``; else ``policy.collect.save_path`` of the config.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
+        model: The network; the policy's default when not given.
+        state_dict: The policy's state; read from ``state_dict_path`` when not given.
+        state_dict_path: Checkpoint file.
+
+    Raises:
+        ConfigError: The config is wrong, or there are no weights or no path of the file (an `AssertionError`, too).
+    """
+    cfg = _compiled(input_cfg, seed, env_setting, "collect_demo_data_config.py")
+    path = _data_path(cfg, expert_data_path)
+    with _demonstrator(cfg, env_setting, model, state_dict, state_dict_path, "sample") as expert:
+        _save(cfg, list(expert.collect(n_sample=collect_count)), path)
+
+
+def collect_episodic_demo_data(
+    input_cfg: InputConfig,
+    seed: int,
+    collect_count: int,
+    expert_data_path: str | None = None,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    state_dict: dict[str, Any] | None = None,
+    state_dict_path: str | None = None,
+) -> None:
+    """Write a data set of ``collect_count`` whole episodes, each a list of transitions.
+
+    `episode_to_transitions` makes training samples of it. Arguments and errors are those of `collect_demo_data`.
+
+    Raises:
+        ConfigError: Also for ``policy.collect.data_type='hdf5'``, which cannot store episodes.
+    """
+    cfg = _compiled(input_cfg, seed, env_setting, "collect_demo_data_config.py")
+    path = _data_path(cfg, expert_data_path)
+    with unused_dir_removed(cfg.exp_name):
+        if cfg.policy.collect.get("data_type", "naive") == "hdf5":
+            raise ConfigValueError("policy.collect.data_type: hdf5 cannot store episodes; use naive")
+    with _demonstrator(cfg, env_setting, model, state_dict, state_dict_path, "episode") as expert:
+        _save(cfg, [list(episode) for episode in expert.collect(n_episode=collect_count)], path)
+
+
+def episode_to_transitions(data_path: str, expert_data_path: str, nstep: int) -> None:
+    """Make a data set of transitions that look ``nstep`` steps ahead out of one of episodes.
+
+    Args:
+        data_path: A file of `collect_episodic_demo_data`.
+        expert_data_path: The file to write, in the format ``naive``.
+        nstep: Number of rewards of each transition.
+    """
+    episode_to_transitions_filter(data_path, expert_data_path, nstep, -float("inf"))
+
+
+def episode_to_transitions_filter(data_path: str, expert_data_path: str, nstep: int, min_episode_return: float) -> None:
+    """`episode_to_transitions` of the episodes whose rewards add up to at least ``min_episode_return``."""
+    episodes: list[list[dict[str, Any]]] = read_file(data_path)
+    kept = [one for one in episodes if sum(float(step["reward"]) for step in one) >= min_episode_return]
+    samples = [sample for episode in kept for sample in get_nstep_return_data(episode, nstep)]
+    offline_data_save_type(samples, expert_data_path, "naive")
+
+
+def _compiled(input_cfg: InputConfig, seed: int, env_setting: EnvSetting | None, save_path: str) -> EasyDict:
+    main, create = load_input(input_cfg)
+    env = None if env_setting is None else env_setting[0]
+    return compile_config(main, seed=seed, env=env, auto=True, create_cfg=create, save_path=save_path)
+
+
+@contextlib.contextmanager
+def _demonstrator(
+    cfg: EasyDict,
+    env_setting: EnvSetting | None,
+    model: torch.nn.Module | None,
+    state_dict: dict[str, Any] | None,
+    state_dict_path: str | None,
+    collector: str,
+) -> Iterator[Demonstrator]:
+    with unused_dir_removed(cfg.exp_name):
+        state = state_dict if state_dict is not None else read_state(state_dict_path, "state_dict or state_dict_path")
+        env, _ = env_managers(cfg, env_setting, evaluate=False)
+    env.seed(cfg.seed)
+    set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
+    with demonstrator(cfg, env, state, model, collector, exp_name=cfg.exp_name) as expert:
+        yield expert
+
+
+def _data_path(cfg: EasyDict, given: str | None) -> str:
+    path = given or cfg.policy.collect.get("save_path")
+    with unused_dir_removed(cfg.exp_name):
+        if not path:
+            raise ConfigValueError("where to? give expert_data_path, or policy.collect.save_path in the config")
+    return path
+
+
+def _save(cfg: EasyDict, data: Samples | Sequence[Samples], path: str) -> None:
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    offline_data_save_type(data, path, cfg.policy.collect.get("data_type", "naive"))
+
+
 def _folder_per_env(folder: str, env_num: int) -> list[str]:
     """Make and return ``<folder>/env0``, ...: every env numbers its episodes from 0."""
     folders = [os.path.join(folder, f"env{number}") for number in range(env_num)]
@@ -87,10 +203,4 @@ def _folder_per_env(folder: str, env_num: int) -> list[str]:
 def _load_state(cfg: EasyDict, load_path: str | None) -> dict[str, Any]:
     learner = cfg.policy.learn.learner
     path = load_path or learner.get("load_path") or learner.get("hook", {}).get("load_ckpt_before_run")
-    if not path:
-        raise ConfigValueError(
-            "nothing to evaluate: give load_path (--load-path), or policy.learn.learner.load_path in the config"
-        )
-    if not os.path.isfile(path):
-        raise ConfigValueError(f"load_path: there is no checkpoint {path}")
-    return read_file(path)
+    return read_state(path, "load_path (--load-path, or policy.learn.learner.load_path in the config)")

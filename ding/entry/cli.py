@@ -55,7 +55,8 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option(
     "-m",
     "--mode",
-    help="serial, serial_onpolicy or parallel (train), dist (a role of a run on several machines), eval.",
+    help="serial, serial_onpolicy or parallel (train), dist (a role of a run on several machines), eval, "
+    "collect_demo_data and collect_episodic_demo_data (data sets of a trained policy).",
 )
 @click.option("-c", "--config", metavar="FILE", help="The config file.")
 @click.option("-s", "--seed", type=int, multiple=True, help="Seed; several are run one after another. Default: 0.")
@@ -75,6 +76,8 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 )
 @click.option("--state-freq", metavar="ITERS", default=0, help="Save the whole state every so many train iterations.")
 @click.option("--replay-path", metavar="DIR", help="eval: write videos of the episodes into this folder.")
+@click.option("--collect-count", type=float, callback=_whole, default=0, metavar="N", help="collect_...: how many.")
+@click.option("--data-path", metavar="FILE", help="collect_...: the data set; else policy.collect.save_path.")
 @click.option("--quiet", is_flag=True, help="Plain lines instead of the live view.")
 @click.option("--enable-total-log", is_flag=True, help="parallel: show all lines of all processes here.")
 @click.option("--disable-flask-log/--enable-flask-log", default=True, help="Kept for scripts; there is no such log.")
@@ -131,7 +134,7 @@ def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: 
     from ding.entry._cli_modes import Options, run_mode
 
     try:
-        run_mode(mode, Options(seeds=seed, echo=click.echo, **options))
+        run_mode(mode, Options(mode=mode, seeds=seed, echo=click.echo, **options))
     except ConfigError as error:
         raise _Mistake(str(error)) from error
     except KeyboardInterrupt:

@@ -40,6 +40,8 @@ LATER = tuple(
         *("policy/a2c", "policy/pg", "policy/ppo", "policy/_policy", "policy/_ppo", "policy/_segments"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "entry/serial_entry_onpolicy"),
+        # Data sets of trained policies, and learning from demonstrations.
+        *("entry/application_entry", "entry/serial/demonstrations"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

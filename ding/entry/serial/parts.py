@@ -139,11 +139,13 @@ def _build(
     return SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, collector_env, evaluator_env)
 
 
-def env_managers(cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True) -> tuple[Any, Any]:
-    """Return the collector's and the evaluator's env manager; None for the collector's when nothing is collected."""
-    env_fn, collector_cfgs, evaluator_cfgs = env_setting or get_vec_env_setting(cfg.env, collect=collect)
+def env_managers(
+    cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True, evaluate: bool = True
+) -> tuple[Any, Any]:
+    """Return the collector's and the evaluator's env manager; None for one that is not wanted."""
+    env_fn, collector_cfgs, evaluator_cfgs = env_setting or get_vec_env_setting(cfg.env, collect, evaluate)
 
     def create(cfgs: Sequence[Any] | None) -> Any:
         return create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs or ()])
 
-    return create(collector_cfgs) if collect else None, create(evaluator_cfgs)
+    return create(collector_cfgs) if collect else None, create(evaluator_cfgs) if evaluate else None

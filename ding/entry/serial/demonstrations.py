@@ -1,0 +1,94 @@
+"""A trained policy that plays, for the sake of what it does: data sets and demonstrations."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.data.roles import EnvManager, StateDict
+from ding.entry.serial.parts import Collector
+from ding.policy import CommandModePolicy, Policy, create_policy
+from ding.torch_utils.data_helper import to_device
+from ding.utils.file_helper import read_file
+from ding.worker import create_serial_collector
+
+
+class Demonstrator:
+    """A policy that acts as it does while data is collected, but without epsilon-greedy exploration.
+
+    Args:
+        collector: Plays the policy.
+        settings: Keyword arguments of each ``policy.forward``.
+        on_cpu: Whether the policy leaves its outputs on the CPU.
+    """
+
+    def __init__(self, collector: Collector, settings: dict[str, Any], on_cpu: bool = True) -> None:
+        self._collector, self._settings, self._on_cpu = collector, settings, on_cpu
+
+    def collect(self, **count: int) -> Any:
+        """Return ``n_sample`` training samples, or ``n_episode`` episodes, by the type of the collector."""
+        data = self._collector.collect(policy_kwargs=self._settings, **count)
+        return data if self._on_cpu else to_device(list(data), "cpu")
+
+
+@contextlib.contextmanager
+def demonstrator(
+    cfg: EasyDict,
+    env: EnvManager,
+    state: StateDict,
+    model: torch.nn.Module | None = None,
+    collector: str | None = None,
+    **common: Any,
+) -> Iterator[Demonstrator]:
+    """Build the policy of a config with its weights, and a collector; both end with the block, and so does ``env``.
+
+    Args:
+        cfg: A compiled config; a ``policy.type`` that ends with ``_command`` also has its command mode say how it acts.
+        env: Where it plays; seeded.
+        state: The policy's weights: a checkpoint of a learner will do.
+        model: The network; the policy's default when not given.
+        collector: ``sample`` or ``episode`` (whole ones, step by step); else what the config has.
+        common: Further arguments of the collector: ``exp_name, tb_logger, instance_name``.
+    """
+    commanded = cfg.policy.type.endswith("_command")
+    with contextlib.ExitStack() as ends:
+        ends.callback(env.close)
+        policy = create_policy(cfg.policy, model=model, enable_field=["collect", "command" if commanded else "eval"])
+        policy.collect_mode.load_state_dict(state)
+        collector_cfg = cfg.policy.collect.collector
+        if collector is not None:
+            collector_cfg = EasyDict({**collector_cfg, "type": collector, "get_train_sample": False})
+        made: Any = create_serial_collector(collector_cfg, env=env, policy=policy.collect_mode, **common)
+        ends.callback(made.close)
+        yield Demonstrator(made, _settings(policy, cfg), on_cpu=not cfg.policy.cuda)
+
+
+def _settings(policy: Policy, cfg: EasyDict) -> dict[str, Any]:
+    """How the policy acts at the begin of a run, without epsilon."""
+    if isinstance(policy, CommandModePolicy):
+        settings = dict(policy.command_mode.get_setting_collect({"learner_step": 0, "envstep": 0}))
+    else:
+        settings = {"eps": 0.0} if "eps" in cfg.policy.other else {}
+    return {**settings, "eps": 0.0} if "eps" in settings else settings
+
+
+def read_state(path: str | None, wanted: str) -> StateDict:
+    """Read the checkpoint ``path``.
+
+    Args:
+        wanted: What to give where there is no path, for the error.
+
+    Raises:
+        ConfigValueError: There is no path, or no such file (an `AssertionError`, too).
+    """
+    if not path:
+        raise ConfigValueError(f"no weights of the policy: give {wanted}")
+    if not os.path.isfile(path):
+        raise ConfigValueError(f"{wanted}: there is no checkpoint {path}")
+    return read_file(path)

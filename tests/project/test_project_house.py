@@ -42,6 +42,8 @@ LATER = tuple(
         *("model/template/ppof", "model/template/mavac", "entry/serial_entry_onpolicy"),
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations"),
+        # Continuous control.
+        *("model/template/_qac", "model/template/qac", "model/template/pdqn"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

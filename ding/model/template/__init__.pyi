@@ -1,4 +1,5 @@
 from ding.model.template.mavac import MAVAC as MAVAC
+from ding.model.template.pdqn import PDQN as PDQN
 from ding.model.template.pg import PG as PG
 from ding.model.template.ppof import DiscretePolicyHead as DiscretePolicyHead
 from ding.model.template.ppof import PPOFModel as PPOFModel
@@ -10,5 +11,8 @@ from ding.model.template.q_learning import FQF as FQF
 from ding.model.template.q_learning import IQN as IQN
 from ding.model.template.q_learning import QRDQN as QRDQN
 from ding.model.template.q_learning import RainbowDQN as RainbowDQN
+from ding.model.template.qac import ContinuousQAC as ContinuousQAC
+from ding.model.template.qac import DiscreteQAC as DiscreteQAC
+from ding.model.template.qac_dist import QACDIST as QACDIST
 from ding.model.template.sqn import SQN as SQN
 from ding.model.template.vac import VAC as VAC

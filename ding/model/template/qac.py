@@ -1,0 +1,176 @@
+"""Actors with Q functions: DDPG, TD3, SAC and their relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ding.model.common._shapes import Observation, ObsShape
+from ding.model.common.head import DiscreteHead, RegressionHead
+from ding.model.template._q_base import encode
+from ding.model.template._qac_parts import (
+    RELU,
+    ActionShape,
+    ActorCriticModes,
+    action_width,
+    actor_output,
+    continuous_actor,
+    each_value,
+    hybrid_widths,
+    on_hidden,
+    qac_encoders,
+    run_head,
+    state_action,
+    twins,
+)
+from ding.utils import MODEL_REGISTRY
+
+
+@MODEL_REGISTRY.register("continuous_qac")
+class ContinuousQAC(ActorCriticModes):
+    """A policy over continuous actions in ``[-1, 1]`` and one Q function of state and action, or two.
+
+    State: ``actor_head.*``, ``critic_head.*`` (``critic_head.0.*`` and ``critic_head.1.*`` for two), and for images
+    ``actor_encoder.*``, ``critic_encoder.*``; the same again as ``actor.0.*``, ``actor.1.*``, ``critic.0.*``,
+    ``critic.1.*``.
+
+    Arguments:
+        obs_shape: an int or ``(n,)`` for vectors, ``(C, H, W)`` for images.
+        action_shape: number of dimensions of the action; ``{'action_type_shape', 'action_args_shape'}`` for a hybrid.
+        action_space: ``regression`` (a deterministic action), ``reparameterization`` (mean and deviation of a normal
+            distribution, to be squashed by tanh) or ``hybrid`` (logits of the type, and deterministic arguments).
+        twin_critic: whether there are two Q functions.
+        encoder_hidden_size_list: channels of the convolutions over images.
+        share_encoder: whether actor and critic read the same features of images.
+
+    Raises:
+        ValueError: an unknown action space, or an encoder that does not fit the observations.
+        TypeError: a hybrid ``action_shape`` without its two parts.
+        RuntimeError: ``obs_shape`` has neither one nor three axes.
+    """
+
+    def __init__(
+        self,
+        obs_shape: ObsShape,
+        action_shape: ActionShape,
+        action_space: str,
+        twin_critic: bool = False,
+        actor_head_hidden_size: int = 64,
+        actor_head_layer_num: int = 1,
+        critic_head_hidden_size: int = 64,
+        critic_head_layer_num: int = 1,
+        activation: nn.Module | None = RELU,
+        norm_type: str | None = None,
+        encoder_hidden_size_list: Sequence[int] | None = None,
+        share_encoder: bool = False,
+    ) -> None:
+        super().__init__()
+        self.obs_shape, self.action_shape, self.action_space = obs_shape, action_shape, action_space
+        self.twin_critic, self.share_encoder = twin_critic, share_encoder
+        self.actor_encoder, self.critic_encoder, width = qac_encoders(
+            obs_shape, encoder_hidden_size_list, share_encoder, activation, norm_type
+        )
+        actor_options: Any = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
+        if action_space == "hybrid":
+            types, args = hybrid_widths(action_shape)
+            head = DiscreteHead(actor_head_hidden_size, types, actor_head_layer_num, activation, norm_type)
+            self.actor_head: nn.Module = nn.ModuleList(
+                [
+                    on_hidden(width, actor_head_hidden_size, activation, head),
+                    continuous_actor(width, args, "regression", *actor_options),
+                ]
+            )
+            critic_width = width + types + args
+        else:
+            shape: Any = action_shape
+            self.actor_head = continuous_actor(width, shape, action_space, *actor_options)
+            critic_width = width + action_width(shape)
+
+        def critic() -> nn.Module:
+            head = RegressionHead(
+                critic_head_hidden_size, 1, critic_head_layer_num, activation=activation, norm_type=norm_type
+            )
+            return on_hidden(critic_width, critic_head_hidden_size, activation, head)
+
+        self.critic_head = twins(critic, twin_critic)
+        self.actor = nn.ModuleList([self.actor_encoder, self.actor_head])
+        self.critic = nn.ModuleList([self.critic_encoder, self.critic_head])
+
+    def compute_actor(self, obs: Observation) -> dict[str, Any]:
+        """Observations ``[B, *obs_shape]`` to ``action`` ``[B, N]``; to ``logit``, the list of ``mu`` and ``sigma``
+        ``[B, N]``; or for a hybrid to ``logit`` ``[B, types]`` and ``action_args`` ``[B, M]``.
+        """
+        features = _features(obs, self.actor_encoder)
+        if isinstance(self.actor_head, nn.ModuleList):
+            types, args = self.actor_head
+            return {
+                "logit": run_head(types, features)["logit"],
+                "action_args": actor_output(args, features)["action"],
+            }
+        return actor_output(self.actor_head, features)
+
+    def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """``obs`` and ``action`` (for a hybrid a dict with ``action_args``, and ``logit`` of the types) to ``q_value``
+        ``[B]``, or a list of two.
+        """
+        features, action = _features(inputs["obs"], self.critic_encoder), inputs["action"]
+        if self.action_space == "hybrid":
+            chances = inputs["logit"].softmax(dim=-1)
+            x = torch.cat([features, chances, action["action_args"]], dim=-1)
+        else:
+            x = state_action(features, action)
+        return {"q_value": each_value(self.critic_head, x, "pred")}
+
+
+@MODEL_REGISTRY.register("discrete_qac")
+class DiscreteQAC(ActorCriticModes):
+    """A policy over discrete actions and one Q function with a value per action, or two.
+
+    State and arguments as those of :class:`ContinuousQAC`; ``action_shape`` is the number of actions.
+    """
+
+    def __init__(
+        self,
+        obs_shape: ObsShape,
+        action_shape: int | Sequence[int],
+        twin_critic: bool = False,
+        actor_head_hidden_size: int = 64,
+        actor_head_layer_num: int = 1,
+        critic_head_hidden_size: int = 64,
+        critic_head_layer_num: int = 1,
+        activation: nn.Module | None = RELU,
+        norm_type: str | None = None,
+        encoder_hidden_size_list: Sequence[int] | None = None,
+        share_encoder: bool = False,
+    ) -> None:
+        super().__init__()
+        self.twin_critic, self.share_encoder = twin_critic, share_encoder
+        self.actor_encoder, self.critic_encoder, width = qac_encoders(
+            obs_shape, encoder_hidden_size_list, share_encoder, activation, norm_type
+        )
+        count = action_width(action_shape)
+
+        def make(hidden_size: int, layer_num: int) -> nn.Module:
+            head = DiscreteHead(hidden_size, count, layer_num, activation, norm_type)
+            return on_hidden(width, hidden_size, activation, head)
+
+        self.actor_head = make(actor_head_hidden_size, actor_head_layer_num)
+        self.critic_head = twins(lambda: make(critic_head_hidden_size, critic_head_layer_num), twin_critic)
+        self.actor = nn.ModuleList([self.actor_encoder, self.actor_head])
+        self.critic = nn.ModuleList([self.critic_encoder, self.critic_head])
+
+    def compute_actor(self, obs: Observation) -> dict[str, Any]:
+        """Observations ``[B, *obs_shape]`` to ``logit`` ``[B, N]``."""
+        return {"logit": run_head(self.actor_head, _features(obs, self.actor_encoder))["logit"]}
+
+    def compute_critic(self, obs: Observation) -> dict[str, Any]:
+        """Observations (or a dict that holds them under ``obs``) to ``q_value`` ``[B, N]``, or a list of two."""
+        obs = obs["obs"] if isinstance(obs, Mapping) else obs
+        return {"q_value": each_value(self.critic_head, _features(obs, self.critic_encoder), "logit")}
+
+
+def _features(obs: Any, encoder: nn.Module) -> torch.Tensor:
+    return obs if isinstance(encoder, nn.Identity) else encode(obs, encoder)

@@ -1,4 +1,4 @@
-"""Parts of learning that the PPO family shares: initial parameters, optimiser, schedule, numbers for the log."""
+"""Parts of learning that the PPO family shares: initial parameters, pretrained policy, numbers for the log."""
 
 import copy
 import math
@@ -7,38 +7,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR
 
 from ding.policy._ppo_loss import PPOSettings
-from ding.policy.errors import PolicyConfigError
 
 
 def ppo_settings(cfg: Mapping[str, Any]) -> PPOSettings:
     """The constants of the loss from the ``policy`` section of a config."""
     known = {key: cfg["learn"][key] for key in PPOSettings._fields if key in cfg["learn"]}
     return PPOSettings(**known, reference_numerics=bool(cfg.get("reference_numerics", False)))
-
-
-def linear_schedule(optimizer: torch.optim.Optimizer, setting: Any) -> LambdaLR | None:
-    """``learn.lr_scheduler``: the learning rate falls linearly over ``epoch_num`` steps of the schedule, to
-    ``min_lr_lambda`` of its start.
-
-    Args:
-        setting: None, a dict of the two, or a pair of them.
-
-    Raises:
-        PolicyConfigError: something else.
-    """
-    if setting is None:
-        return None
-    try:
-        pair = (setting["epoch_num"], setting["min_lr_lambda"]) if isinstance(setting, Mapping) else setting
-        epochs, lowest = pair
-        return LambdaLR(optimizer, lambda epoch: max(1.0 - epoch * (1.0 - lowest) / epochs, lowest))
-    except (KeyError, TypeError, ValueError) as error:
-        raise PolicyConfigError(
-            f"policy.learn.lr_scheduler must be None or have epoch_num and min_lr_lambda, found {setting!r}"
-        ) from error
 
 
 def pretrained_copy(model: nn.Module, path: str | None) -> nn.Module | None:

@@ -8,12 +8,12 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import logged
 from ding.policy._segments import as_given, minibatches
 from ding.policy._stochastic import StochasticPolicy
 from ding.rl_utils import a2c_data, a2c_error, get_train_sample
-from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "value", "adv", "weight")
@@ -77,6 +77,9 @@ class A2CPolicy(StochasticPolicy):
             "eps": 1e-8,
             # (float) Limit of the 2-norm of the gradient.
             "grad_norm": 0.5,
+            # (str or None) How gradients are clipped, and the limit.
+            "grad_clip_type": None,
+            "grad_clip_value": None,
             "value_weight": 0.5,
             "entropy_weight": 0.01,
             # (bool) Whether advantages are normalised in each minibatch.
@@ -92,9 +95,7 @@ class A2CPolicy(StochasticPolicy):
     def _init_learn(self) -> None:
         learn = self._cfg.learn
         self._samplers()
-        self._optimizer = Adam(
-            self._model.parameters(), lr=learn.learning_rate, betas=tuple(learn.betas), eps=learn.eps
-        )
+        self._optimizer = clipping_adam(self._model.parameters(), learn, betas=tuple(learn.betas), eps=learn.eps)
         self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._learn_model.reset()
 

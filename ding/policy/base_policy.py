@@ -13,9 +13,11 @@ from ding.data.roles import ByEnv, Samples, StateDict
 from ding.model import IModelWrapper, create_model
 from ding.policy import _modes
 from ding.policy._distributed import average_gradients, broadcast_module
+from ding.policy._optimization import learn_forward
 from ding.policy.common_utils import default_preprocess_learn, float_columns, output_column
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.torch_utils.data_helper import to_dtype
+from ding.torch_utils.device import place_module
 from ding.torch_utils.threads import apply_fitted_num_threads
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts, get_rank, import_module
 from ding.utils.default_helper import did_you_mean
@@ -73,11 +75,11 @@ class Policy(ABC):
     config: ClassVar[dict[str, Any]] = {
         # (bool) Whether only data of the newest policy may be trained on.
         "on_policy": False,
-        # (bool) Whether to use a GPU, where there is one.
+        # (bool or 'auto') Whether to use a GPU: True needs one, 'auto' takes it where there is one.
         "cuda": False,
         # (bool) Whether several processes train replicas of the model and average their gradients.
         "multi_gpu": False,
-        # (bool) Kept for configs of the original API; gradients are averaged after ``backward`` either way.
+        # (bool) Kept for configs of the original API: gradients are averaged after ``backward``.
         "bp_update_sync": True,
         # (bool) Whether collected trajectories are cut at the end of an episode only.
         "traj_len_inf": False,
@@ -89,6 +91,10 @@ class Policy(ABC):
         "learn": {
             # (bool) Whether to go on from the iteration counters of a loaded checkpoint.
             "resume_training": False,
+            # (dict or None) epoch_num, min_lr_lambda: linear decay over that many learn.forward to that share.
+            "lr_scheduler": None,
+            # (str or None) 'bfloat16' learns in mixed precision, on a GPU or a CPU that has it.
+            "amp": None,
         },
     }
 
@@ -144,7 +150,7 @@ class Policy(ABC):
     def learn_mode(self) -> _modes.learn_function:
         """``learn_function``: forward, reset, info, monitor_vars, get_attribute, set_attribute, state_dict, load."""
         return self.learn_function(
-            self._forward_learn,
+            learn_forward(self),
             self._reset_learn,
             self.__repr__,
             self._monitor_vars_learn,
@@ -248,12 +254,8 @@ class Policy(ABC):
         # Replicas exist where learning does: one that only collects or evaluates waits for no other process.
         self._multi_gpu = "learn" in self._enable_field and bool(cfg.multi_gpu)
         self._rank = get_rank() if self._multi_gpu else 0
-        self._cuda = bool(cfg.cuda) and torch.cuda.is_available()
-        if self._cuda:
-            index = self._rank % torch.cuda.device_count()
-            torch.cuda.set_device(index)
-            self._device = f"cuda:{index}"
-            self._model.cuda()
+        self._device = place_module(self._model, cfg.cuda, self._rank)
+        self._cuda = self._device != "cpu"
         if self._multi_gpu:
             self._init_multi_gpu_setting(self._model, bool(cfg.bp_update_sync))
         threads = cfg.get("num_threads")

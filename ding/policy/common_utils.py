@@ -1,6 +1,6 @@
 """What all policies share: samples to tensors, noise switches, forward for a single environment."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,8 +9,7 @@ import torch
 from ding.data import BaseEnvTimestep, TimestepBatch, TransitionBatch
 from ding.data.columns import stack_rows
 from ding.data.env_batch import is_truncated
-from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
-from ding.torch_utils import Adam
+from ding.policy.errors import PolicyDataError, PolicyUsageError
 from ding.torch_utils.data_helper import to_device
 from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils.data import default_collate
@@ -206,22 +205,6 @@ def transition_of(
     outputs = {field: policy_output[field] for field in output_fields}
     done = transition_done(timestep, time_limit_is_end)
     return {"obs": obs, **following, **outputs, "reward": timestep.reward, "done": done}
-
-
-def clipping_adam(params: Iterable[torch.nn.Parameter], learn_cfg: Mapping[str, Any], **options: Any) -> Adam:
-    """Adam by the keys ``learning_rate``, ``weight_decay``, ``grad_clip_type`` and ``grad_clip_value`` of a ``learn``
-    section; ``options`` come first.
-
-    Raises:
-        PolicyConfigError: an unknown way of clipping, or one without a limit (a ``RuntimeError``).
-    """
-    kind, limit = learn_cfg.get("grad_clip_type"), learn_cfg.get("grad_clip_value")
-    decay = learn_cfg.get("weight_decay") or 0.0
-    given = {"lr": learn_cfg["learning_rate"], "weight_decay": decay, "grad_clip_type": kind, "clip_value": limit}
-    try:
-        return Adam(params, **{**given, **options})
-    except ValueError as error:
-        raise PolicyConfigError(f"policy.learn.grad_clip_type={kind!r}, grad_clip_value={limit!r}: {error}") from error
 
 
 def set_noise_mode(module: torch.nn.Module, noise_enabled: bool) -> None:

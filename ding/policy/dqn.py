@@ -9,10 +9,11 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import Network, QLoss, greedy, mean_values, next_action_mask
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import clipping_adam, read_out, renew_noise, set_noise_mode, transition_of
+from ding.policy.common_utils import read_out, renew_noise, set_noise_mode, transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
 from ding.utils import POLICY_REGISTRY
 

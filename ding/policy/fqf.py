@@ -8,11 +8,11 @@ import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
+from ding.policy._optimization import clipping_adam, clipping_rmsprop
 from ding.policy._q_loss import Network, QLoss, next_values
-from ding.policy.common_utils import clipping_adam, read_out
+from ding.policy.common_utils import read_out
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import fqf_calculate_fraction_loss, fqf_nstep_td_data, fqf_nstep_td_error
-from ding.torch_utils import RMSprop
 from ding.utils import POLICY_REGISTRY
 
 
@@ -95,8 +95,13 @@ class FQFPolicy(DQNPolicy):
             "encoder": self._model.encoder,
         }  # fmt: skip
         rest = [part.parameters() for name, part in self._parts.items() if name != "quantiles_proposal"]
-        self._fraction_optimizer = RMSprop(
-            head.quantiles_proposal.parameters(), lr=learn.learning_rate_fraction, alpha=0.95, eps=1e-5
+        self._fraction_optimizer = clipping_rmsprop(
+            head.quantiles_proposal.parameters(),
+            learn,
+            lr=learn.learning_rate_fraction,
+            weight_decay=0.0,
+            alpha=0.95,
+            eps=1e-5,
         )
         self._optimizer = clipping_adam(
             chain(*rest), learn, lr=learn.learning_rate_quantile, eps=0.01 / learn.batch_size

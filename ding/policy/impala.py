@@ -8,13 +8,13 @@ import torch
 from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam, clipping_rmsprop
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._segments import as_given, columns_of, stacked_sequence
 from ding.policy._stochastic import StochasticPolicy
-from ding.policy.common_utils import clipping_adam, read_out
+from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample, vtrace_data, vtrace_error_discrete_action
-from ding.torch_utils import RMSprop
 from ding.utils import POLICY_REGISTRY
 from ding.utils.default_helper import did_you_mean, map_nested
 
@@ -123,12 +123,8 @@ class IMPALAPolicy(StochasticPolicy):
             raise PolicyConfigError(
                 f"policy.learn.optim: {learn.optim!r} is unknown.{did_you_mean(learn.optim, ('adam', 'rmsprop'))}"
             )
-        self._optimizer: torch.optim.Optimizer
-        if learn.optim == "adam":
-            self._optimizer = clipping_adam(self._model.parameters(), learn, clip_value=learn.clip_value)
-        else:
-            clipping = {"grad_clip_type": learn.grad_clip_type, "clip_value": learn.clip_value}
-            self._optimizer = RMSprop(self._model.parameters(), lr=learn.learning_rate, **clipping)
+        build: Callable[..., torch.optim.Optimizer] = clipping_adam if learn.optim == "adam" else clipping_rmsprop
+        self._optimizer = build(self._model.parameters(), learn, clip_value=learn.clip_value)
         self._learn_model = model_wrap(self._model, wrapper_name="base")
 
     @batched

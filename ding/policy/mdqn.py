@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import Network, QLoss, mean_values
-from ding.policy.common_utils import clipping_adam
 from ding.policy.dqn import DQNPolicy
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import m_q_1step_td_data, m_q_1step_td_error

@@ -8,12 +8,12 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam
 from ding.policy._policy_gradient import EpisodePolicy
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import logged
 from ding.policy._segments import minibatches
 from ding.rl_utils._policy_dist import policy_of
-from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "return")
@@ -61,6 +61,9 @@ class PGPolicy(EpisodePolicy):
             "entropy_weight": 0.01,
             # (float) Limit of the 2-norm of the gradient.
             "grad_norm": 5,
+            # (str or None) How gradients are clipped, and the limit.
+            "grad_clip_type": None,
+            "grad_clip_value": None,
             # Not supported: a return needs the end of the episode.
             "ignore_done": False,
         },
@@ -69,7 +72,7 @@ class PGPolicy(EpisodePolicy):
     }
 
     def _init_learn(self) -> None:
-        self._optimizer = Adam(self._model.parameters(), lr=self._cfg.learn.learning_rate)
+        self._optimizer = clipping_adam(self._model.parameters(), self._cfg.learn)
         self._learn_model = self._model
 
     @batched

@@ -7,9 +7,9 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam
 from ding.policy._ppo_learning import (
     init_ppo_parameters,
-    linear_schedule,
     logged,
     ppo_settings,
     pretrained_copy,
@@ -19,7 +19,6 @@ from ding.policy._ppo_offpolicy import PPOOffPolicy
 from ding.policy._ppo_pg import PPOPGPolicy
 from ding.policy._segments import as_given, minibatches
 from ding.policy._value_norm import ValueNormPolicy
-from ding.policy.common_utils import clipping_adam
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_train_sample
 from ding.utils import POLICY_REGISTRY
@@ -59,8 +58,6 @@ class PPOPolicy(ValueNormPolicy):
             "epoch_per_collect": 10,
             "batch_size": 64,
             "learning_rate": 3e-4,
-            # (dict or None) epoch_num, min_lr_lambda: linear decay over that many collections to that share.
-            "lr_scheduler": None,
             "value_weight": 0.5,
             "entropy_weight": 0.0,
             "clip_ratio": 0.2,
@@ -99,7 +96,6 @@ class PPOPolicy(ValueNormPolicy):
             init_ppo_parameters(self._model, reference_numerics=self._reference_numerics)
         self._settings = ppo_settings(cfg)
         self._optimizer = clipping_adam(self._model.parameters(), cfg.learn)
-        self._lr_scheduler = linear_schedule(self._optimizer, cfg.learn.lr_scheduler)
         self._pretrained_model = pretrained_copy(self._model, cfg.learn.pretrained_model_path)
         self._init_value_norm()
         self._learn_model = model_wrap(self._model, wrapper_name="base")
@@ -126,8 +122,6 @@ class PPOPolicy(ValueNormPolicy):
                 self._optimize(result.total_loss, self._optimizer, self._model)
                 results.append(result)
         rate = self._optimizer.param_groups[0]["lr"]
-        if self._lr_scheduler is not None:
-            self._lr_scheduler.step()
         return [{"cur_lr": rate, **numbers} for numbers in logged(results, PPOLoss._fields)]
 
     def _returns(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -146,10 +140,6 @@ class PPOPolicy(ValueNormPolicy):
         kl_div = [] if self._pretrained_model is None else ["kl_div"]
         names = [name for name in PPOLoss._fields if name not in ("kl_div", "act", "mu_mean", "sigma_mean")]
         return ["cur_lr", *names, *kl_div, *continuous]
-
-    def _extra_learn_state(self) -> dict[str, Any]:
-        schedule = {} if self._lr_scheduler is None else {"lr_scheduler": self._lr_scheduler}
-        return {**super()._extra_learn_state(), **schedule}
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:

@@ -10,7 +10,8 @@ from easydict import EasyDict
 from ding.data import TransitionBatch
 from ding.data.roles import StateDict
 from ding.model import PPOFModel
-from ding.policy._ppo_learning import init_ppo_parameters, linear_schedule, logged
+from ding.policy._optimization import clipping_adam
+from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import PPOLoss, PPOSettings, ppo_loss
 from ding.policy._segments import minibatches
 from ding.policy.errors import PolicyConfigError, PolicyUsageError
@@ -25,7 +26,7 @@ from ding.rl_utils import (
     gae_data,
 )
 from ding.rl_utils.value_rescale import inv_symlog, symlog, value_inv_transform, value_transform
-from ding.torch_utils import Adam
+from ding.torch_utils.device import place_module
 from ding.utils import POLICY_REGISTRY, RunningMeanStd
 from ding.utils.default_helper import did_you_mean
 
@@ -63,8 +64,8 @@ class PPOFPolicy:
     config = {
         "type": "ppo",
         "on_policy": True,
-        # (bool) Whether to use a GPU, where there is one.
-        "cuda": True,
+        # (bool or 'auto') Whether to use a GPU: True needs one, 'auto' takes it where there is one.
+        "cuda": "auto",
         # (str) 'discrete', 'continuous' or 'hybrid'.
         "action_space": "discrete",
         "discount_factor": 0.99,
@@ -116,9 +117,9 @@ class PPOFPolicy:
         for name in enable_mode or ():
             if name not in self.mode:
                 raise PolicyUsageError(f"enable_mode: {name!r} is not a mode.{did_you_mean(name, self.mode)}")
-        self._cuda = bool(cfg.cuda) and torch.cuda.is_available()
-        self._device = "cuda" if self._cuda else "cpu"
-        self._model: Any = model.to(self._device)
+        self._model: Any = model
+        self._device = place_module(model, cfg.cuda)
+        self._cuda = self._device != "cpu"
         self._reference_numerics = bool(cfg.get("reference_numerics", False))
         draw, best = _SAMPLERS[cfg.action_space]
         self._collect_sampler, self._eval_sampler = draw(), (best if cfg.deterministic_eval else draw)()
@@ -130,10 +131,7 @@ class PPOFPolicy:
         cfg = self._cfg
         if cfg.ppo_param_init:
             init_ppo_parameters(self._model)
-        self._optimizer = Adam(
-            self._model.parameters(), lr=cfg.learning_rate, weight_decay=cfg.weight_decay, optim_type="adamw"
-        )
-        self._lr_scheduler = linear_schedule(self._optimizer, cfg.lr_scheduler)
+        self._optimizer = clipping_adam(self._model.parameters(), cfg, optim_type="adamw")
         self._running_mean_std = RunningMeanStd(epsilon=1e-4)
         self._settings = PPOSettings(
             clip_ratio=cfg.clip_ratio,
@@ -169,8 +167,8 @@ class PPOFPolicy:
                 self._optimizer.step()
                 results.append(result)
         rate = self._optimizer.param_groups[0]["lr"]
-        if self._lr_scheduler is not None:
-            self._lr_scheduler.step()
+        if self._optimizer.schedule is not None:
+            self._optimizer.schedule.step(self._optimizer)
         names = [{"act": "action"}.get(name, name) for name in PPOLoss._fields]
         return [{"cur_lr": rate, **numbers} for numbers in logged(results, names)]
 

@@ -6,10 +6,11 @@ from typing import Any
 from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam
 from ding.policy._r2d2_loss import r2d2_loss
 from ding.policy._recurrent import RecurrentQPolicy
 from ding.policy._segments import marked_real, stacked_sequence, stacked_sequences
-from ding.policy.common_utils import clipping_adam, read_out
+from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.utils import POLICY_REGISTRY

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import Network, next_action_mask
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, transition_of
 from ding.rl_utils import get_train_sample
-from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 
@@ -92,6 +92,9 @@ class SQNPolicy(Policy):
             "batch_size": 64,
             "learning_rate_q": 0.001,
             "learning_rate_alpha": 0.001,
+            # (str or None) How gradients are clipped, and the limit.
+            "grad_clip_type": None,
+            "grad_clip_value": None,
             # (float) The share by which the target network moves to the learner at each update.
             "target_theta": 0.005,
             # (float) The temperature at the start.
@@ -129,8 +132,10 @@ class SQNPolicy(Policy):
         learn = self._cfg.learn
         start = torch.tensor(math.log(learn.alpha), device=self._device)
         self._temperature = torch.nn.ParameterDict({"log_alpha": torch.nn.Parameter(start)})
-        self._optimizer_q = Adam(self._model.parameters(), lr=learn.learning_rate_q)
-        self._optimizer_alpha = Adam(self._temperature.parameters(), lr=learn.learning_rate_alpha)
+        self._optimizer_q = clipping_adam(self._model.parameters(), learn, lr=learn.learning_rate_q)
+        self._optimizer_alpha = clipping_adam(
+            self._temperature.parameters(), learn, lr=learn.learning_rate_alpha, weight_decay=0.0
+        )
         self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._target_model = model_wrap(
             copy.deepcopy(self._model),

@@ -1,6 +1,7 @@
 """Learning rate schedules."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
@@ -32,3 +33,21 @@ def cos_lr_scheduler(
         return get_lr_ratio(epoch, warmup_epochs, learning_rate, lr_decay_epochs, min_lr)
 
     return LambdaLR(optimizer, ratio)
+
+
+class LinearDecay(NamedTuple):
+    """The learning rates of an optimiser fall linearly over ``epoch_num`` steps to the share ``min_lr_lambda``.
+
+    The number of steps so far is part of the optimiser's parameter groups, so its state dict is that of the schedule.
+    """
+
+    rates: tuple[float, ...]
+    """At the start, of each parameter group."""
+    epoch_num: float
+    min_lr_lambda: float
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Set the learning rates of the next epoch."""
+        for rate, group in zip(self.rates, optimizer.param_groups):
+            group["num_epochs"] = epoch = group.get("num_epochs", 0) + 1
+            group["lr"] = rate * max(1.0 - epoch * (1.0 - self.min_lr_lambda) / self.epoch_num, self.min_lr_lambda)

@@ -12,10 +12,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore_gradients, total_norm
+from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.utils.default_helper import check_choice
 
 _OPTIM_TYPES = ("adam", "adamw")
-_SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_fused")
+_SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_fused", "schedule")
 _TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # Flushed to zero, it equals zero.
 _DENORMAL = 5e-324
@@ -51,6 +52,8 @@ class _GuardedOptimizer(Optimizer):
     state_dict = inspect.unwrap(Optimizer.state_dict)
     load_state_dict = inspect.unwrap(Optimizer.load_state_dict)
 
+    schedule: LinearDecay | None = None
+    """How the learning rate changes; its steps are taken by the policy."""
     _decoupled = False
     """Whether the weights decay by themselves, not by the gradient."""
     _clip: Guard | None

@@ -91,7 +91,9 @@ def test_a_policy_that_does_not_learn_needs_no_keys_of_learning():
 def test_default_config_merges_the_parents():
     cfg = _ToyChild.default_config()
     assert isinstance(cfg, EasyDict)
-    assert cfg.learn == {"resume_training": False, "batch_size": 4, "learning_rate": 0.5}
+    assert cfg.learn == {
+        "resume_training": False, "lr_scheduler": None, "amp": None, "batch_size": 4, "learning_rate": 0.5
+    }  # fmt: skip
     assert (cfg.type, cfg.cfg_type, cfg.on_policy, cfg.traj_len_inf) == ("toy", "_ToyChildDict", False, False)
     assert _ToyCommand.default_config().cfg_type == "_ToyCommandDict"
     assert _ToyCommand.default_config().learn == cfg.learn
@@ -100,7 +102,7 @@ def test_default_config_merges_the_parents():
 def test_default_config_is_a_fresh_copy():
     _Toy.default_config().learn.batch_size = 999
     assert _Toy.default_config().learn.batch_size == 4
-    assert Policy.config["learn"] == {"resume_training": False}
+    assert Policy.config["learn"] == {"resume_training": False, "lr_scheduler": None, "amp": None}
 
 
 def test_default_config_of_the_base_is_an_error():

@@ -17,6 +17,7 @@ from ding.policy import (
     IQNPolicy,
     MDQNPolicy,
     PGPolicy,
+    PolicyConfigError,
     PPOOffPolicy,
     PPOPGPolicy,
     PPOPolicy,
@@ -222,3 +223,59 @@ def test_columns_and_rows_agree(case):
     expected_greedy = classic.eval_mode.forward({i: torch.from_numpy(_observation(0)[i]) for i in range(_ENVS)})
     for i in range(_ENVS):
         _close(greedy[i]["action"], expected_greedy[i]["action"])
+
+
+SETTINGS = ("dqn", "fqf", "sqn", "r2d2", "ppo", "ppo-offpolicy", "ppo-pg", "pg", "impala", "a2c")
+
+
+def _learner(case: str, **learn: Any) -> tuple[Any, TransitionBatch]:
+    """A policy and a batch of it."""
+    cls, overrides, kwargs = CASES[case]
+    policy = _make(cls, deep_merge_dicts(overrides, {"learn": learn}))
+    torch.manual_seed(1)
+    pieces = _finished(_collect_columns(policy, kwargs), cls)
+    return policy, TransitionBatch.concat([policy.collect_mode.get_train_sample(piece) for piece in pieces])
+
+
+def _rates(policy: Any) -> list[float]:
+    state = policy.learn_mode.state_dict()
+    return [group["lr"] for key, part in state.items() if "optimizer" in key for group in part["param_groups"]]
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_learning_rates_follow_the_schedule_also_after_a_restart(case):
+    policy, batch = _learner(case, lr_scheduler={"epoch_num": 2, "min_lr_lambda": 0.25})
+    start = _rates(policy)
+    _learn(policy, batch)
+    other, _ = _learner(case, lr_scheduler={"epoch_num": 2, "min_lr_lambda": 0.25})
+    other.learn_mode.load_state_dict(policy.learn_mode.state_dict())
+    assert _rates(other) == pytest.approx([rate * 0.625 for rate in start])
+    for _ in range(2):
+        _learn(other, batch)
+        assert _rates(other) == pytest.approx([rate * 0.25 for rate in start])
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_gradients_are_clipped_as_the_config_says(case):
+    limit = {"clip_value" if case == "impala" else "grad_clip_value": 1e-14}
+    policy, batch = _learner(case, grad_clip_type="clip_norm", **limit)
+    before = [p.clone() for p in policy.learn_mode.get_attribute("model").parameters()]
+    _learn(policy, batch)
+    after = list(policy.learn_mode.get_attribute("model").parameters())
+    # RMSprop divides by the size of the gradient, but never by less than its eps.
+    assert all(torch.allclose(left, right, rtol=0, atol=1e-7) for left, right in zip(before, after))
+    with pytest.raises(PolicyConfigError, match="grad_clip_type"):
+        _learner(case, grad_clip_type="clip_nrom", **limit)
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_mixed_precision_learns_nearly_the_same(case):
+    (exact, batch), (mixed, _) = _learner(case), _learner(case, amp="bfloat16")
+    assert is_batched(mixed.learn_mode.forward)
+    key = {"fqf": "quantile_loss", "sqn": "q_loss"}.get(case, "total_loss")
+    (left, *_), (right, *_) = _learn(exact, batch), _learn(mixed, batch)
+    assert left[key] != right[key]
+    assert left[key] == pytest.approx(right[key], rel=0.05, abs=0.01)
+    assert all(p.dtype is torch.float32 for p in mixed.learn_mode.get_attribute("model").parameters())
+    with pytest.raises(PolicyConfigError, match="amp"):
+        _ = _learner(case, amp="float61")[0].learn_mode

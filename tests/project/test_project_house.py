@@ -44,6 +44,8 @@ LATER = tuple(
         *("entry/application_entry", "entry/serial/demonstrations"),
         # Continuous control.
         *("model/template/_qac", "model/template/qac", "model/template/pdqn"),
+        # Schedules, clipping and precision of learning, and the choice of the device.
+        *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

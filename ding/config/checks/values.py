@@ -54,6 +54,9 @@ RANGES: dict[str, Range] = {
 }
 """What the keys mean in every config; a key that a config leaves out, or sets to None, is not looked at."""
 
+AUTO_KEYS = {"policy.cuda"}
+"""Switches that may also be 'auto'."""
+
 
 def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     """Refuse values that cannot be meant.
@@ -76,6 +79,8 @@ def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) ->
         default = defaults.get(key)
         if isinstance(value, Mapping) and (default is None or isinstance(default, Mapping)):
             yield from _walk(value, default or {}, path)
+            continue
+        if path in AUTO_KEYS and value == "auto":
             continue
         expected = _expected(value, default, RANGES.get(path))
         if expected is not None:

@@ -17,7 +17,7 @@ def _atari(env_id: str, stop_value: float, decay: int, size: int, **policy: Any)
             "v_min": -10, "v_max": 10, "n_atom": 51,
         },
         {"update_per_collect": 10, "batch_size": 32, "learning_rate": 0.0001, "target_update_freq": 500},
-        cuda=True,
+        cuda="auto",
         nstep=3,
         discount_factor=0.99,
         collect={"n_sample": 100},

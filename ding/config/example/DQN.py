@@ -13,7 +13,7 @@ def _atari(env_id: str, stop_value: float, other: dict[str, Any], n_sample: int)
         {"env_id": env_id, "stop_value": stop_value, "env_wrapper": "atari_default"},
         {"obs_shape": [4, 84, 84], "action_shape": 6, "encoder_hidden_size_list": [128, 128, 512]},
         {"update_per_collect": 10, "batch_size": 32, "learning_rate": 0.0001, "target_update_freq": 500},
-        cuda=True,
+        cuda="auto",
         nstep=3,
         discount_factor=0.99,
         collect={"n_sample": n_sample},

@@ -18,7 +18,7 @@ def _atari(env_id: str, stop_value: float, sizes: list[int], env: dict[str, Any]
         **sections.pop("model", {}),
     }
     env = {"env_id": env_id, "stop_value": stop_value, "env_wrapper": "atari_default", **env}
-    return example("PPOOffPolicy", env, model, sections.pop("learn"), cuda=True, action_space="discrete", **sections)
+    return example("PPOOffPolicy", env, model, sections.pop("learn"), cuda="auto", action_space="discrete", **sections)
 
 
 def _busy_game(env_id: str, num_updates: int, entropy_weight: float) -> EasyDict:

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 from ding.framework.context import OfflineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role
+from ding.torch_utils.device import use_cuda
 from ding.utils import get_rank, get_world_size
 
 
@@ -29,7 +30,7 @@ class OfflineMemoryDataFetcher:
     def __init__(self, cfg: EasyDict, dataset: "Dataset[Any]") -> None:
         self._batch_size = cfg.policy.get("learn", {}).get("batch_size", cfg.policy.get("batch_size"))
         self._dataset: Any = dataset
-        self._device = "cuda" if cfg.policy.get("cuda", False) and torch.cuda.is_available() else "cpu"
+        self._device = "cuda" if use_cuda(cfg.policy.get("cuda", False)) else "cpu"
         self._fields: list[torch.Tensor] = []
         self._epoch = 0
         self._places: Iterator[torch.Tensor] = iter(())

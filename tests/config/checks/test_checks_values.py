@@ -53,6 +53,7 @@ def test_what_cannot_be_meant_is_refused(path, value, expected):
         ("policy.eval.evaluator.eval_freq", float("inf")),
         ("policy.cuda", 1),
         ("policy.cuda", True),
+        ("policy.cuda", "auto"),
         ("policy.learn.learner.hook", False),
         ("policy.other.eps.type", 3),
         ("policy.mine.batch_size", "many"),

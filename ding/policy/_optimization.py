@@ -1,0 +1,112 @@
+"""How a policy's networks are optimised: optimisers by the keys of the config, and one call of learning.
+
+The keys stand in ``policy.learn``:
+
+* ``learning_rate``, ``weight_decay``;
+* ``grad_clip_type``, ``grad_clip_value``: see :class:`ding.torch_utils.Adam`;
+* ``lr_scheduler``: ``{epoch_num, min_lr_lambda}``, or a pair of them: the learning rate falls linearly over that many
+  calls of ``learn.forward`` to that share;
+* ``amp``: ``'bfloat16'`` computes what autocast of torch finds fit for it in that precision.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol
+
+import torch
+
+from ding.policy.errors import PolicyConfigError
+from ding.torch_utils import Adam, RMSprop
+from ding.torch_utils.lr_scheduler import LinearDecay
+from ding.utils.default_helper import did_you_mean
+
+_AMP_TYPES = {"bfloat16": torch.bfloat16}
+_Parameters = Iterable[torch.nn.Parameter] | Iterable[dict[str, Any]]
+
+
+def clipping_adam(params: _Parameters, learn_cfg: Mapping[str, Any], **options: Any) -> Adam:
+    """Adam by the keys of a ``learn`` section; ``options`` come first.
+
+    Raises:
+        PolicyConfigError: an unknown way of clipping, one without a limit, a wrong schedule (a ``RuntimeError``).
+    """
+    return _clipping(Adam, params, learn_cfg, options)
+
+
+def clipping_rmsprop(params: _Parameters, learn_cfg: Mapping[str, Any], **options: Any) -> RMSprop:
+    """RMSprop by the keys of a ``learn`` section, as :func:`clipping_adam`."""
+    return _clipping(RMSprop, params, learn_cfg, options)
+
+
+def _clipping(cls: Callable[..., Any], params: _Parameters, learn_cfg: Mapping[str, Any], options: Any) -> Any:
+    kind, limit = learn_cfg.get("grad_clip_type"), learn_cfg.get("grad_clip_value")
+    decay = learn_cfg.get("weight_decay") or 0.0
+    given = {"weight_decay": decay, "grad_clip_type": kind, "clip_value": limit, **options}
+    given.setdefault("lr", learn_cfg.get("learning_rate"))
+    try:
+        optimizer = cls(params, **given)
+    except ValueError as error:
+        raise PolicyConfigError(f"policy.learn.grad_clip_type={kind!r}, grad_clip_value={limit!r}: {error}") from error
+    optimizer.schedule = _schedule(optimizer, learn_cfg.get("lr_scheduler"))
+    return optimizer
+
+
+def _schedule(optimizer: torch.optim.Optimizer, setting: Any) -> LinearDecay | None:
+    if setting is None:
+        return None
+    try:
+        pair = (setting["epoch_num"], setting["min_lr_lambda"]) if isinstance(setting, Mapping) else setting
+        epochs, lowest = (float(number) for number in pair)
+    except (KeyError, TypeError, ValueError) as error:
+        raise PolicyConfigError(
+            f"policy.learn.lr_scheduler must be None or have epoch_num and min_lr_lambda, found {setting!r}"
+        ) from error
+    return LinearDecay(tuple(group["lr"] for group in optimizer.param_groups), epochs, lowest)
+
+
+class LearningPolicy(Protocol):
+    """What :func:`learn_forward` needs of a policy."""
+
+    learn_state: ClassVar[dict[str, str]]
+
+    def _forward_learn(self, data: Any) -> Any:
+        """One call of learning."""
+
+    def _get_attribute(self, name: str) -> Any:
+        """``cfg``, ``device``."""
+
+
+def learn_forward(policy: LearningPolicy) -> Callable[..., Any]:
+    """``_forward_learn`` in the precision ``learn.amp``, with a step of the schedules after each call.
+
+    It carries the mark of :func:`ding.data.batched` where ``_forward_learn`` does.
+
+    Raises:
+        PolicyConfigError: an unknown ``learn.amp``.
+    """
+    forward = policy._forward_learn
+    parts = [getattr(policy, attribute, None) for attribute in policy.learn_state.values()]
+    scheduled: list[Any] = [part for part in parts if getattr(part, "schedule", None) is not None]
+    amp = policy._get_attribute("cfg").get("learn", {}).get("amp")
+    if not scheduled and not amp:
+        return forward
+    precision = _precision(amp, policy._get_attribute("device"))
+
+    @functools.wraps(forward)
+    def learn(*args: Any, **kwargs: Any) -> Any:
+        with precision():
+            result = forward(*args, **kwargs)
+        for optimizer in scheduled:
+            optimizer.schedule.step(optimizer)
+        return result
+
+    return learn
+
+
+def _precision(amp: Any, device: str) -> Callable[[], AbstractContextManager[Any]]:
+    if amp and amp not in _AMP_TYPES:
+        hint = did_you_mean(str(amp), _AMP_TYPES)
+        raise PolicyConfigError(f"policy.learn.amp must be None or 'bfloat16', found {amp!r}.{hint}")
+    kind = torch.device(device).type
+    return lambda: torch.autocast(kind, dtype=_AMP_TYPES.get(amp), enabled=bool(amp))

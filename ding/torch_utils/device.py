@@ -1,0 +1,40 @@
+"""Where networks live: what ``policy.cuda`` means."""
+
+import torch
+
+
+class DeviceError(RuntimeError):
+    """The device that the config asks for is not there, or the setting is none."""
+
+
+def use_cuda(setting: bool | str) -> bool:
+    """Whether ``policy.cuda`` asks for the GPU: True does, ``'auto'`` does where there is one.
+
+    Raises:
+        DeviceError: True without a CUDA device, or something else.
+    """
+    present = torch.cuda.is_available()
+    if setting == "auto":
+        return present
+    if not isinstance(setting, (bool, int)):
+        raise DeviceError(f"policy.cuda must be True, False or 'auto', found {setting!r}")
+    if setting and not present:
+        raise DeviceError(
+            "policy.cuda=True, but torch finds no CUDA device here: set it to 'auto' (the GPU where there is one) or "
+            "to False (the CPU)"
+        )
+    return bool(setting)
+
+
+def place_module(module: torch.nn.Module, setting: bool | str, rank: int = 0) -> str:
+    """Move ``module`` to where ``policy.cuda`` says, to the GPU of this rank; returns the device.
+
+    Raises:
+        DeviceError: see :func:`use_cuda`.
+    """
+    if not use_cuda(setting):
+        return "cpu"
+    index = rank % torch.cuda.device_count()
+    torch.cuda.set_device(index)
+    module.cuda()
+    return f"cuda:{index}"

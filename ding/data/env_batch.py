@@ -243,6 +243,12 @@ def is_truncated(info: object) -> bool:
     return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
 
 
+def is_abnormal(info: object) -> bool:
+    """Whether the info of a step, of a game the info of any player, says that the env broke and must be reset."""
+    infos = info if isinstance(info, (list, tuple)) else (info,)
+    return any(isinstance(one, Mapping) and one.get("abnormal", False) for one in infos)
+
+
 def _obs_column(observations: list[Any]) -> Columns:
     """Stacked observations; those of different shapes (graphs, sets) stay objects."""
     try:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import row_at
+from ding.data.env_batch import is_abnormal
 from ding.envs.env._stepping import FastStep, RawStep, classic_step
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
@@ -261,7 +262,7 @@ class BaseEnvManager(AbstractEnvManager):
 
     def _end_episodes(self, env_ids: list[int], ends: list[int], infos: dict[int, Any]) -> None:
         for position, info in infos.items():
-            if isinstance(info, dict) and info.get("abnormal", False):
+            if is_abnormal(info):
                 self._life.mark(env_ids[position], EnvState.ERROR)
         for position in ends:
             env_id = env_ids[position]

@@ -21,6 +21,7 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data import EnvBatch, TimestepBatch
+from ding.data.env_batch import is_abnormal
 from ding.envs.env_manager._errors import (
     EnvCrashedError,
     EnvDataError,
@@ -228,8 +229,8 @@ class EnvFleet:
         env_id = event.env_id
         self._stepping.discard(env_id)
         self._answered.add(env_id)
-        done, info = self._store.note_step(env_id, bool(event.flags & Flag.OBJECT), event.payload)
-        if info.get("abnormal", False):
+        done, info = self._store.note_step(env_id, event.flags, event.payload)
+        if is_abnormal(info):
             self._life.mark(env_id, EnvState.ERROR)
         elif done:
             self._end_episode(env_id)

@@ -51,6 +51,8 @@ class Flag(IntEnum):
     OBJECT = 2
     # The command failed; the payload is a Failure.
     FAILED = 4
+    # The payload is ``(infos, reward)``: the rewards of a game, of which the reward space describes one player's.
+    REWARD = 8
 
 
 class Failure(NamedTuple):

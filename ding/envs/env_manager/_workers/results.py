@@ -8,6 +8,7 @@ import numpy as np
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.columns import Columns, iter_leaves, take
 from ding.envs.env_manager._columns import first_nan
+from ding.envs.env_manager._workers.protocol import Flag
 from ding.envs.env_manager._workers.shared_columns import LeafSpec, RowSchema, SharedColumns
 
 
@@ -26,7 +27,9 @@ class ResultStore:
     def __init__(self, env_num: int, copy: bool) -> None:
         self._env_num = env_num
         self._copy = copy
-        self._infos: dict[int, dict[str, Any]] = {}
+        self._infos: dict[int, Any] = {}
+        # Of games whose rewards do not fit into the shared memory.
+        self._rewards: dict[int, np.ndarray] = {}
         self._obs_objects: dict[int, Any] = {}
         self._step_objects: dict[int, BaseEnvTimestep] = {}
         # Envs whose current observation is that of their reset.
@@ -84,18 +87,25 @@ class ResultStore:
         done = self._done.item
         return [env_id for env_id in env_ids if done(env_id)]
 
-    def note_step(self, env_id: int, is_object: bool, payload: Any) -> tuple[bool, dict[str, Any]]:
+    def note_step(self, env_id: int, flags: int, payload: Any) -> tuple[bool, object]:
         """An env was stepped; ``payload`` is its timestep, or the info of the one in shared memory.
 
+        Args:
+            env_id: the env.
+            flags: bits of :class:`Flag`.
+            payload: as they say.
+
         Returns:
-            ``done`` and the info.
+            ``done`` and the info (of a game a list with one per player).
         """
-        if is_object:
+        if flags & Flag.OBJECT:
             timestep = BaseEnvTimestep(*payload)
             self._step_objects[env_id] = timestep
             self._obs_objects[env_id] = timestep.obs
             return bool(timestep.done), timestep.info
         self._fresh.discard(env_id)
+        if flags & Flag.REWARD:
+            payload, self._rewards[env_id] = payload
         if payload:
             self._infos[env_id] = payload
         return bool(self._done[env_id]), payload or {}
@@ -121,8 +131,8 @@ class ResultStore:
 
     def forget(self, env_id: int) -> None:
         """Drop the timestep of an env that nobody will ask for."""
-        self._infos.pop(env_id, None)
-        self._step_objects.pop(env_id, None)
+        for kept in (self._infos, self._rewards, self._step_objects):
+            kept.pop(env_id, None)
 
     # what is handed out
 
@@ -147,9 +157,12 @@ class ResultStore:
             return TimestepBatch.from_dict({env_id: self._object_step(env_id, replaced) for env_id in env_ids})
         obs = self._rows(self._obs, ids) if not replaced else self._mixed(ids, np.isin(ids, list(replaced)))
         done, truncated = self._done[ids], self._truncated[ids]
-        return TimestepBatch.unchecked_timesteps(
-            ids, obs, self._rows(self._reward, ids), done, truncated, self._take_infos(env_ids, truncated)
-        )
+        infos, reward = self._take_infos(env_ids, truncated), self._rows(self._reward, ids)
+        if self._rewards:
+            # A step that failed is without one.
+            taken = [self._rewards.pop(env_id, 0.0) for env_id in env_ids]
+            reward = np.array(np.broadcast_arrays(*taken), dtype=np.float32)
+        return TimestepBatch.unchecked_timesteps(ids, obs, reward, done, truncated, infos)
 
     @staticmethod
     def find_nan(batch: TimestepBatch) -> tuple[int, str] | None:

@@ -282,18 +282,24 @@ class EnvWorker:
         problem = self._obs.write(env_id, obs)
         if problem is not None:
             raise DataProblem(f"the observation of step does not fit: {problem}")
-        self._write_reward(env_id, reward)
         self._done[env_id] = done
         self._truncated[env_id] = cut
+        misfit = self._write_reward(env_id, reward)
+        if misfit and isinstance(info, (list, tuple)):
+            return Flag.PAYLOAD | Flag.REWARD, (info, np.asarray(reward, dtype=np.float32))
+        if misfit:
+            raise DataProblem(misfit)
         # What the truncated flag says already is not sent again.
         return (Flag.PAYLOAD, info) if len(info) > cut else (0, None)
 
-    def _write_reward(self, env_id: int, reward: npt.ArrayLike) -> None:
+    def _write_reward(self, env_id: int, reward: npt.ArrayLike) -> str:
+        """Write a reward to shared memory; returns why it does not fit there, nothing when it does."""
         if not isinstance(reward, (float, int)):
             shape, expected = np.shape(reward), self._reward.shape[1:]
             if shape != expected and (shape or expected != (1,)):
-                raise DataProblem(f"the reward has shape {shape}, expected {expected} as in env.reward_space")
+                return f"the reward has shape {shape}, expected {expected} as in env.reward_space"
         self._reward[env_id] = reward
+        return ""
 
     def _call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> Result:
         if args is None:

@@ -42,6 +42,8 @@ LATER = tuple(
         *("model/template/ppof", "model/template/mavac", "entry/serial_entry_onpolicy"),
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations"),
+        # Games, self-play and levels.
+        "envs/testing_game",
         # Continuous control.
         *("model/template/_qac", "model/template/qac", "model/template/pdqn"),
         # Schedules, clipping and precision of learning, and the choice of the device.

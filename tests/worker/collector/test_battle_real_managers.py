@@ -7,7 +7,7 @@ import pytest
 from easydict import EasyDict
 
 from ding.envs import create_env_manager
-from ding.envs.testing import CountingGame
+from ding.envs.testing_game import CountingGame
 from ding.worker import (
     BattleEpisodeSerialCollector,
     BattleInteractionSerialEvaluator,

@@ -15,7 +15,8 @@ _SCRIPT = """
     import torch.distributed as dist
     from easydict import EasyDict
     from ding.envs import BaseEnvManager
-    from ding.envs.testing import CountingEnv, CountingGame
+    from ding.envs.testing import CountingEnv
+    from ding.envs.testing_game import CountingGame
     from ding.worker import (
         BattleEpisodeSerialCollector, BattleInteractionSerialEvaluator, BattleSampleSerialCollector,
         EpisodeSerialCollector, IMetric, InteractionSerialEvaluator, MetricSerialEvaluator, SampleSerialCollector,

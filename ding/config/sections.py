@@ -137,6 +137,7 @@ def compile_buffer_config(
     for name, section in own.items():
         if isinstance(section, Mapping):
             whole = merged(section, user.get(name, {}))
-            result[name] = component("buffer", f"{where}.{name}", whole, classes.get(name))[0]
+            path, default = f"{where}.{name}", own.get("type", "advanced")
+            result[name] = component("buffer", path, whole, classes.get(name), default_type=default)[0]
             result[name].name = name
     return result

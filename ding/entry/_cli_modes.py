@@ -54,6 +54,7 @@ def run_mode(mode: str, options: Options) -> None:
     modes = {
         "serial": _serial,
         "serial_onpolicy": _serial_onpolicy,
+        "serial_onpolicy_ppg": _serial_onpolicy_ppg,
         "parallel": _parallel,
         "dist": _dist,
         "eval": _eval,
@@ -99,6 +100,12 @@ def _serial_onpolicy(options: Options) -> None:
     from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy
 
     _train(options, serial_pipeline_onpolicy)
+
+
+def _serial_onpolicy_ppg(options: Options) -> None:
+    from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg
+
+    _train(options, serial_pipeline_onpolicy_ppg)
 
 
 def _train(options: Options, pipeline: Callable[..., object]) -> None:

@@ -16,6 +16,8 @@ from ding.policy.command_mode_policy_instance import IMPALACommandModePolicy as 
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import PGCommandModePolicy as PGCommandModePolicy
+from ding.policy.command_mode_policy_instance import PPGCommandModePolicy as PPGCommandModePolicy
+from ding.policy.command_mode_policy_instance import PPGOffCommandModePolicy as PPGOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOCommandModePolicy as PPOCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as PPOOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
@@ -42,6 +44,8 @@ from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
 from ding.policy.pg import PGPolicy as PGPolicy
 from ding.policy.policy_factory import PolicyFactory as PolicyFactory
 from ding.policy.policy_factory import get_random_policy as get_random_policy
+from ding.policy.ppg import PPGOffPolicy as PPGOffPolicy
+from ding.policy.ppg import PPGPolicy as PPGPolicy
 from ding.policy.ppo import PPOOffPolicy as PPOOffPolicy
 from ding.policy.ppo import PPOPGPolicy as PPOPGPolicy
 from ding.policy.ppo import PPOPolicy as PPOPolicy

@@ -59,6 +59,11 @@ class PPOLoss(NamedTuple):
     sigma_mean: torch.Tensor | None = None
 
 
+def normalized(adv: torch.Tensor) -> torch.Tensor:
+    """Advantages with mean 0 and standard deviation 1."""
+    return (adv - adv.mean()) / (adv.std() + 1e-8)
+
+
 def policy_terms(
     logit: Any, batch: Mapping[str, Any], adv: torch.Tensor, settings: PPOSettings, entropy_bonus: bool = True
 ) -> PolicyTerms:
@@ -103,7 +108,7 @@ def ppo_loss(network: Network, batch: Mapping[str, Any], settings: PPOSettings) 
     output = network(batch["obs"])
     adv = batch["adv"]
     if settings.adv_norm:
-        adv = (adv - adv.mean()) / (adv.std() + 1e-8)
+        adv = normalized(adv)
     terms = policy_terms(output["logit"], batch, adv, settings)
     value = output["value"]
     value_loss = ppo_value_error((value, batch["value"], batch["return"], batch.get("weight")), settings.clip_ratio)

@@ -7,7 +7,7 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_settings
-from ding.policy._ppo_loss import policy_terms, ppo_loss
+from ding.policy._ppo_loss import normalized, policy_terms, ppo_loss
 from ding.policy._segments import as_given
 from ding.policy._value_norm import ValueNormPolicy
 from ding.rl_utils import get_nstep_return_data, get_train_sample, v_nstep_td_data, v_nstep_td_error
@@ -95,9 +95,7 @@ class PPOOffPolicy(ValueNormPolicy):
     def _nstep_losses(self, batch: dict[str, Any]) -> dict[str, Any]:
         """The losses with n-step returns for the critic, whose values are in the unit of the rewards then."""
         cfg = self._cfg
-        adv = batch["adv"]
-        if cfg.learn.adv_norm:
-            adv = (adv - adv.mean()) / (adv.std() + 1e-8)
+        adv = normalized(batch["adv"]) if cfg.learn.adv_norm else batch["adv"]
         output, next_value = self._actor_critic(batch["obs"]), self._values(batch["next_obs"])
         terms = policy_terms(output["logit"], batch, adv, self._settings)
         td_data = v_nstep_td_data(

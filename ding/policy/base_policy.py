@@ -260,7 +260,7 @@ class Policy(ABC):
             self._init_multi_gpu_setting(self._model, bool(cfg.bp_update_sync))
         threads = cfg.get("num_threads")
         if threads is None:
-            apply_fitted_num_threads(self._model, self._get_batch_size() or 1)
+            apply_fitted_num_threads(self._model, self._setting("batch_size", "learn") or 1)
         elif isinstance(threads, int) and not isinstance(threads, bool) and threads >= 1:
             torch.set_num_threads(threads)
         else:
@@ -385,7 +385,7 @@ class Policy(ABC):
         """Set ``_<name>``."""
         setattr(self, "_" + name, value)
 
-    def _get_batch_size(self) -> int | None:
+    def _get_batch_size(self) -> Any:
         return self._setting("batch_size", "learn")
 
     def _get_n_sample(self) -> int | None:

@@ -12,6 +12,7 @@ from ding.policy.impala import IMPALAPolicy
 from ding.policy.iqn import IQNPolicy
 from ding.policy.mdqn import MDQNPolicy
 from ding.policy.pg import PGPolicy
+from ding.policy.ppg import PPGOffPolicy, PPGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy
 from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.r2d2 import R2D2Policy
@@ -84,6 +85,16 @@ class PPOPGCommandModePolicy(PPOPGPolicy, DummyCommandModePolicy):
 @POLICY_REGISTRY.register("ppo_offpolicy_command")
 class PPOOffCommandModePolicy(PPOOffPolicy, DummyCommandModePolicy):
     """PPO with a replay buffer; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("ppg_command")
+class PPGCommandModePolicy(PPGPolicy, DummyCommandModePolicy):
+    """PPG; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("ppg_offpolicy_command")
+class PPGOffCommandModePolicy(PPGOffPolicy, DummyCommandModePolicy):
+    """PPG with replay buffers; the modes need no settings."""
 
 
 @POLICY_REGISTRY.register("c51_command")

@@ -25,6 +25,11 @@ class Categorical:
         finite = self.log_p.clamp_min(torch.finfo(self.log_p.dtype).min)
         return -(finite.exp() * finite).sum(-1)
 
+    def kl_to(self, other: "Categorical") -> torch.Tensor:
+        """``KL(self || other)`` ``[*S]``; a class of probability 0 in both adds 0."""
+        probability = self.log_p.exp()
+        return torch.where(probability > 0, probability * (self.log_p - other.log_p), 0.0).sum(-1)
+
 
 class DiagonalNormal:
     """Policy with independent normal action dimensions: ``mu`` and ``sigma`` ``[*S, D]``."""
@@ -40,6 +45,11 @@ class DiagonalNormal:
     def entropy(self) -> torch.Tensor:
         """Differential entropy ``[*S]`` in nats."""
         return (0.5 + _LOG_SQRT_2PI + self.sigma.log()).expand_as(self.mu).sum(-1)
+
+    def kl_to(self, other: "DiagonalNormal") -> torch.Tensor:
+        """``KL(self || other)`` ``[*S]``."""
+        spread = self.sigma.square() + (self.mu - other.mu).square()
+        return (other.sigma.log() - self.sigma.log() + 0.5 * spread / other.sigma.square() - 0.5).sum(-1)
 
 
 Policy = Categorical | DiagonalNormal

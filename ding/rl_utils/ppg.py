@@ -2,9 +2,7 @@
 
 from collections import namedtuple
 
-import torch
-
-from ding.rl_utils._policy_dist import Categorical, weighted
+from ding.rl_utils._policy_dist import policy_of, weighted
 from ding.rl_utils._surrogate import clipped_value_loss
 from ding.rl_utils._types import Data
 
@@ -15,15 +13,11 @@ ppg_joint_loss = namedtuple("ppg_joint_loss", "auxiliary_loss behavioral_cloning
 def ppg_joint_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> ppg_joint_loss:
     """Value loss of the policy network and the divergence that keeps its policy where it was, each 0-d.
 
-    ``data``: ``ppg_data``; logits ``[B, N]``, action ``[B]``, the rest ``[B]``, weight or ``None``. The auxiliary loss
-    is that of :func:`ding.rl_utils.ppo.ppo_value_error`; behavioural cloning is the mean of ``KL(old || new)`` over all
-    actions, so ``action`` is not read.
+    ``data``: ``ppg_data``; logits ``[B, N]`` (or mu and sigma ``[B, D]``), action, the rest ``[B]``, weight or
+    ``None``. The auxiliary loss is that of :func:`ding.rl_utils.ppo.ppo_value_error`; behavioural cloning is the mean
+    of ``KL(old || new)``, so ``action`` is not read. Gradients flow into the new outputs.
     """
     logit_new, logit_old, _, value_new, value_old, return_, weight = data
     auxiliary = clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
-    new, old = Categorical(logit_new), Categorical(logit_old.detach())
-    probability = old.log_p.exp()
-    # A masked action has probability 0 in both policies and adds nothing.
-    terms = torch.where(probability > 0, probability * (old.log_p - new.log_p), 0.0)
-    divergence = terms.sum(-1)
+    divergence = policy_of(logit_old).kl_to(policy_of(logit_new))  # type: ignore[arg-type]
     return ppg_joint_loss(auxiliary, weighted(divergence, weight).mean())

@@ -20,6 +20,7 @@ from ding.worker.replay_buffer import AdvancedReplayBuffer as AdvancedReplayBuff
 from ding.worker.replay_buffer import ElasticReplayBuffer as ElasticReplayBuffer
 from ding.worker.replay_buffer import EpisodeReplayBuffer as EpisodeReplayBuffer
 from ding.worker.replay_buffer import IBuffer as IBuffer
+from ding.worker.replay_buffer import MultiReplayBuffer as MultiReplayBuffer
 from ding.worker.replay_buffer import NaiveReplayBuffer as NaiveReplayBuffer
 from ding.worker.replay_buffer import SampleRatioLimiter as SampleRatioLimiter
 from ding.worker.replay_buffer import SequenceReplayBuffer as SequenceReplayBuffer

@@ -47,7 +47,8 @@ TwoBuffers = configured(
         "replay_buffer": {
             "multi_buffer": True,
             "a": {"type": "naive", "size_a": 1},
-            "b": {"type": "advanced", "max": 2},
+            # That of the create config, if it names one.
+            "b": {"max": 2},
         }
     },
 )

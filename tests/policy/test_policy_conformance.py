@@ -18,6 +18,8 @@ from ding.policy import (
     MDQNPolicy,
     PGPolicy,
     PolicyConfigError,
+    PPGOffPolicy,
+    PPGPolicy,
     PPOOffPolicy,
     PPOPGPolicy,
     PPOPolicy,
@@ -72,6 +74,10 @@ CASES = {
     "ppo-offpolicy-hybrid": (PPOOffPolicy, HYBRID, {}),
     "ppo-pg": (PPOPGPolicy, {"learn": {"epoch_per_collect": 2}}, {}),
     "ppo-pg-continuous": (PPOPGPolicy, {"learn": {"epoch_per_collect": 2}, **CONTINUOUS}, {}),
+    "ppg": (PPGPolicy, {"learn": {"aux_freq": 1, "batch_size": 7}}, {}),
+    "ppg-hybrid": (PPGPolicy, {"learn": {"aux_freq": 1}, **HYBRID}, {}),
+    "ppg-offpolicy": (PPGOffPolicy, {"learn": {"aux_freq": 1}}, {}),
+    "ppg-offpolicy-continuous": (PPGOffPolicy, {"learn": {"aux_freq": 1}, **CONTINUOUS}, {}),
     "pg": (PGPolicy, {}, {}),
     "pg-continuous": (PGPolicy, CONTINUOUS, {}),
     "impala": (IMPALAPolicy, {"unroll_len": 4}, {}),
@@ -127,6 +133,8 @@ def _finished(pieces: list, cls: type) -> list:
 def _learn(policy: Any, samples: Any) -> list[dict]:
     torch.manual_seed(2)
     np.random.seed(2)
+    if isinstance(policy, PPGOffPolicy):
+        samples = {"policy": samples, "value": samples}
     output = policy.learn_mode.forward(samples)
     return output if isinstance(output, list) else [output]
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ding.data import TransitionBatch
-from ding.policy import A2CPolicy, PGPolicy, PPOOffPolicy, PPOPGPolicy, PPOPolicy
+from ding.policy import A2CPolicy, PGPolicy, PPGOffPolicy, PPGPolicy, PPOOffPolicy, PPOPGPolicy, PPOPolicy
 from ding.utils import deep_merge_dicts
 
 
@@ -111,6 +111,39 @@ CASES = {
         ],
         735.89,
     ),
+    "ppg_offpolicy": (
+        PPGOffPolicy,
+        {},
+        [
+            {"policy_loss": -0.618673, "value_loss": 0.193602, "entropy_loss": 0.661602, "clipfrac": 0.0,
+             "policy_adv_abs_max": 0.973848, "approx_kl": -0.0210787, "total_loss": -0.431687},
+            {"policy_loss": -0.619898, "value_loss": 0.177169, "entropy_loss": 0.670247, "approx_kl": -0.0298535},
+            {"policy_loss": -0.620917, "value_loss": 0.160093, "entropy_loss": 0.676369, "total_loss": -0.467588},
+        ],
+        1691.98,
+    ),
+    "ppg": (
+        PPGPolicy,
+        {},
+        [
+            {"policy_loss": -0.618673, "value_loss": 0.193602, "entropy_loss": 0.661602, "clipfrac": 0.0,
+             "policy_adv_abs_max": 0.973848, "approx_kl": -0.0210787},
+            {"policy_loss": -0.619898, "value_loss": 0.177169, "entropy_loss": 0.670247, "approx_kl": -0.0298535},
+            {"policy_loss": -0.620917, "value_loss": 0.160093, "entropy_loss": 0.676369, "approx_kl": -0.0359851},
+        ],
+        1691.98,
+    ),
+    # The numbers of the original but for the divergence, which is NaN there, and without weight here.
+    "ppg_offpolicy with auxiliary phases": (
+        PPGOffPolicy,
+        {"learn": {"aux_freq": 1, "aux_bc_weight": 0}},
+        [
+            {"policy_loss": -0.618673, "value_loss": 0.193602, "aux_value_loss": 0.283077, "auxiliary_loss": 0.334338},
+            {"policy_loss": -0.619055, "value_loss": 0.112719, "entropy_loss": 0.66578, "approx_kl": -0.0255429,
+             "aux_value_loss": 0.244674, "auxiliary_loss": 0.236795},
+        ],
+        1795.09,
+    ),
     "pg": (
         PGPolicy,
         {},
@@ -145,14 +178,18 @@ def test_first_learn_steps(case, as_columns):
     np.random.seed(0)
     results: list[dict] = []
     while len(results) < len(steps):
-        given = TransitionBatch(TransitionBatch.from_rows(data).columns) if as_columns else copy.deepcopy(data)
+        given: Any = TransitionBatch(TransitionBatch.from_rows(data).columns) if as_columns else copy.deepcopy(data)
+        if cls is PPGOffPolicy:
+            given = {"policy": given, "value": given}
         output = policy.learn_mode.forward(given)
         results += output if isinstance(output, list) else [output]
     assert len(results) == len(steps)
     for result, expected in zip(results, steps):
         assert {key: result[key] for key in expected} == pytest.approx(expected, rel=1e-5, abs=1e-7)
         assert all(type(value) is float for value in result.values())
-        assert set(result) >= set(policy.learn_mode.monitor_vars())
+        # PPG reports the numbers of its auxiliary phase when there was one.
+        skipped = {"auxiliary_loss", "behavioral_cloning_loss", "aux_value_loss"} - set(expected)
+        assert set(result) >= set(policy.learn_mode.monitor_vars()) - skipped
     model = policy.learn_mode.get_attribute("model")
     assert sum(float(p.detach().abs().sum()) for p in model.parameters()) == pytest.approx(total, rel=1e-5)
 

@@ -37,9 +37,9 @@ LATER = tuple(
         # On-policy training, and the relatives of DQN.
         *("policy/c51", "policy/fqf", "policy/iqn", "policy/mdqn", "policy/qrdqn", "policy/rainbow", "policy/sql"),
         *("policy/_r2d2_loss", "policy/bdq", "policy/impala", "policy/r2d2", "policy/sqn", "model/template/sqn"),
-        *("policy/a2c", "policy/pg", "policy/ppo", "policy/_policy", "policy/_ppo", "policy/_segments"),
+        *("policy/a2c", "policy/pg", "policy/ppg", "policy/ppo", "policy/_policy", "policy/_pp", "policy/_segments"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
-        *("model/template/ppof", "model/template/mavac", "entry/serial_entry_onpolicy"),
+        *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations"),
         # Games, self-play and levels.
@@ -48,6 +48,7 @@ LATER = tuple(
         *("model/template/_qac", "model/template/qac", "model/template/pdqn"),
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
+        "worker/replay_buffer/multi_buffer",
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from ding.config import ConfigValueError
 from ding.data.roles import Samples
@@ -55,7 +55,8 @@ class ReplayPath:
         self._interruptible = interruptible
         self._trained = False
         self._updates = int(parts.cfg.policy.learn.update_per_collect)
-        self._batch_size = int(parts.learner.policy.get_attribute("batch_size"))
+        #: A number of samples; of a policy with several buffers one for each.
+        self._batch_size: Any = parts.learner.policy.get_attribute("batch_size")
         self._uses_priority = bool(parts.learner.policy.get_attribute("priority"))
 
     def prepare(self) -> None:
@@ -80,7 +81,7 @@ class ReplayPath:
                 # Before the first update the buffer is simply not full enough yet, in a resumed run, too.
                 if self._trained:
                     logger.warning(
-                        "the buffer gave no batch of %d after %d of %d updates of this pass; collecting on",
+                        "the buffer gave no batch of %s after %d of %d updates of this pass; collecting on",
                         self._batch_size, done, self._updates,
                     )  # fmt: skip
                 return

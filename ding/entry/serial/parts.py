@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import torch
 from easydict import EasyDict
 
-from ding.config import ConfigValueError
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Buffer, CollectMode, EnvManager, Samples
 from ding.entry.serial.shape_check import check_model_shapes
@@ -24,6 +23,7 @@ from ding.worker import (
     BaseLearner,
     BaseSerialCommander,
     ISerialEvaluator,
+    MultiReplayBuffer,
     create_buffer,
     create_serial_collector,
     create_serial_evaluator,
@@ -90,8 +90,7 @@ def serial_parts(
         with_buffer: Whether there is a replay buffer.
 
     Raises:
-        ConfigValueError: The policy asks for several buffers, which a serial run does not have, or the shapes of
-            ``policy.model`` do not fit the env.
+        ConfigValueError: The shapes of ``policy.model`` do not fit the env.
     """
     with contextlib.ExitStack() as ends:
         with unused_dir_removed(cfg.exp_name):
@@ -107,8 +106,6 @@ def _build(
     with_buffer: bool,
     ends: contextlib.ExitStack,
 ) -> SerialParts:
-    if with_buffer and cfg.policy.other.replay_buffer.get("multi_buffer", False):
-        raise ConfigValueError("policy.other.replay_buffer.multi_buffer: serial_pipeline works with one buffer")
     collector_env, evaluator_env = env_managers(cfg, env_setting)
     ends.callback(collector_env.close)
     ends.callback(evaluator_env.close)
@@ -130,7 +127,9 @@ def _build(
     ends.callback(collector.close)
     evaluator = create_serial_evaluator(cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common)
     ends.callback(evaluator.close)
-    buffer: Any = create_buffer(cfg.policy.other.replay_buffer, **common) if with_buffer else None
+    buffer_cfg = cfg.policy.other.replay_buffer
+    make_buffer = MultiReplayBuffer if buffer_cfg.get("multi_buffer", False) else create_buffer
+    buffer: Any = make_buffer(buffer_cfg, **common) if with_buffer else None
     if buffer is not None:
         ends.callback(buffer.close)
     commander = BaseSerialCommander(

@@ -1,6 +1,7 @@
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pdqn import PDQN as PDQN
 from ding.model.template.pg import PG as PG
+from ding.model.template.ppg import PPG as PPG
 from ding.model.template.ppof import DiscretePolicyHead as DiscretePolicyHead
 from ding.model.template.ppof import PPOFModel as PPOFModel
 from ding.model.template.q_learning import BDQ as BDQ

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ding.model.template._q_base import QModel
+from ding.model.template.ppg import PPG
 from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 
@@ -82,7 +83,7 @@ class BaseModelWrapper(IModelWrapper):
 
     def array_actor_critic(self, obs: object) -> dict[str, np.ndarray] | None:
         """The outputs by :meth:`VAC.array_actor_critic`; ``None`` for another model."""
-        return self._model.array_actor_critic(obs) if isinstance(self._model, VAC) else None
+        return self._model.array_actor_critic(obs) if isinstance(self._model, (VAC, PPG)) else None
 
 
 class TeacherNetwork(IModelWrapper):

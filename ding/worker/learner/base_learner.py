@@ -170,13 +170,13 @@ class BaseLearner(Configurable):
             hook(self)
 
     def train(
-        self, data: Samples, envstep: int = -1, policy_kwargs: dict[str, Any] | None = None
+        self, data: Samples | Mapping[str, Samples], envstep: int = -1, policy_kwargs: dict[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """Update the policy with one batch.
 
         Args:
-            data: a list of sample dicts or a :class:`~ding.data.TransitionBatch`. Policies whose forward is not marked
-                ``@batched`` always get a list of dicts.
+            data: a list of sample dicts or a :class:`~ding.data.TransitionBatch`, or several by name. Policies whose
+                forward is not marked ``@batched`` always get lists of dicts.
             envstep: env steps of the collector so far; a negative number leaves :attr:`collector_envstep` as it is.
             policy_kwargs: further arguments of ``policy.forward``.
 
@@ -192,8 +192,8 @@ class BaseLearner(Configurable):
             raise AssertionError("the learner has no policy: pass one to the constructor or set `learner.policy`")
         start = time.perf_counter()
         self.call_hook("before_iter")
-        if not self._takes_batches and isinstance(data, TransitionBatch):
-            data = data.rows()
+        if not self._takes_batches:
+            data = _as_rows(data)
         output = self._policy.forward(data, **(policy_kwargs or {}))
         log_vars = [output] if isinstance(output, dict) else output
         if not isinstance(log_vars, list) or not all(isinstance(item, dict) for item in log_vars):
@@ -326,7 +326,14 @@ def create_learner(cfg: EasyDict, **kwargs: Any) -> BaseLearner:
     return build_by_type(LEARNER_REGISTRY, cfg, **kwargs)
 
 
-def _priority_info(priority: object, data: Samples) -> dict[str, Any]:
+def _as_rows(data: Any) -> Any:
+    """The samples, or samples by name, as lists of dicts where they are columns."""
+    if isinstance(data, Mapping):
+        return {name: _as_rows(samples) for name, samples in data.items()}
+    return data.rows() if isinstance(data, TransitionBatch) else data
+
+
+def _priority_info(priority: object, data: object) -> dict[str, Any]:
     """``priority`` with the ids by which a buffer finds the samples again, ``None`` for samples that have none.
 
     Raises:

@@ -5,6 +5,7 @@ from ding.worker.replay_buffer.base_buffer import IBuffer as IBuffer
 from ding.worker.replay_buffer.base_buffer import create_buffer as create_buffer
 from ding.worker.replay_buffer.base_buffer import get_buffer_cls as get_buffer_cls
 from ding.worker.replay_buffer.episode_buffer import EpisodeReplayBuffer as EpisodeReplayBuffer
+from ding.worker.replay_buffer.multi_buffer import MultiReplayBuffer as MultiReplayBuffer
 from ding.worker.replay_buffer.naive_buffer import ElasticReplayBuffer as ElasticReplayBuffer
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer as NaiveReplayBuffer
 from ding.worker.replay_buffer.sequence_buffer import SequenceReplayBuffer as SequenceReplayBuffer

@@ -108,6 +108,16 @@ def test_an_on_policy_algorithm_needs_this_pipeline() -> None:
         serial_pipeline(config("e"))
 
 
+def test_the_mode_of_ppg() -> None:
+    main = deepcopy(CONFIG)
+    main["policy"]["learn"] = {"aux_freq": 1, "batch_size": 32}
+    Path("config.py").write_text(f"main_config = {main!r}\ncreate_config = {CREATE | {'policy': {'type': 'ppg'}}!r}\n")
+    options = ["-m", "serial_onpolicy_ppg", "-c", "config.py", "--env-step", "128", "--quiet", "--exp-name", "cli"]
+    done = CliRunner().invoke(cli, options)
+    assert done.exit_code == 0, done.output
+    assert json.loads(Path("cli/result.json").read_text())["train_iter"] == 2
+
+
 def test_the_mode_of_the_command_line() -> None:
     text = f"main_config = {CONFIG!r}\ncreate_config = {CREATE!r}\n"
     Path("config.py").write_text(text)

@@ -3,6 +3,7 @@
 import importlib
 import logging
 from collections.abc import Iterable
+from functools import cache
 from types import ModuleType
 
 log = logging.getLogger(__name__)
@@ -15,12 +16,33 @@ class MissingExtraError(ImportError):
 def import_module(modules: Iterable[str]) -> None:
     """Import each named module, so that what it registers is there.
 
-    The names come from the local config only, never from a message of another process.
+    The names come from the local config only, never from a message of another process. Env modules of DI-engine's zoo
+    ``dizoo`` that is not installed are replaced by those of :mod:`ding.envs.zoo`, where they have the same name.
     """
     if isinstance(modules, str):
         raise TypeError(f"import_names must be a list of module names, got the text {modules!r}")
     for name in modules:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != "dizoo":
+                raise
+            _import_built_in(name)
+
+
+@cache
+def _import_built_in(name: str) -> None:
+    """Import the module of ``ding.envs.zoo`` that has the name of a module (or package ``envs``) of ``dizoo``."""
+    *folders, last = name.split(".")
+    home = f"ding.envs.zoo.{f'{folders[-1]}_env' if last == 'envs' and folders else last}"
+    try:
+        importlib.import_module(home)
+    except ModuleNotFoundError as error:
+        if error.name != home:
+            raise
+        message = f"'dizoo' is not installed, and ding.envs.zoo has no env module of the name of {name!r}"
+        raise ModuleNotFoundError(message, name="dizoo") from error
+    log.warning("import_names: %s is not installed; the built-in env of %s is used", name, home)
 
 
 def require_extra(module: str, extra: str) -> ModuleType:

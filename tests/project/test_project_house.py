@@ -54,6 +54,8 @@ LATER = tuple(
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
         *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "data/storage/file"),
         *("utils/data/dataset", "config/example/", "envs/zoo/"),
+        # Envs with discretised actions, and env pools.
+        *("envs/env_wrappers/_action", "envs/env/_old_ids"),
     )
 )
 # Folders that list one kind of thing may hold any number of modules.

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
+from ding.envs.env._old_ids import spec_or_successor
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
@@ -15,7 +16,13 @@ from ding.envs.env_wrappers._episode import AnyEnv
 from ding.utils import MissingExtraError, import_module, require_extra
 
 # Packages that register envs with gymnasium when asked: (part of the id, module, extra).
-_LATE_REGISTRATIONS = (("ALE/", "ale_py", "atari"), ("NoFrameskip", "ale_py", "atari"))
+_LATE_REGISTRATIONS = (
+    ("ALE/", "ale_py", "atari"),
+    ("NoFrameskip", "ale_py", "atari"),
+    ("MiniGrid-", "minigrid", "minigrid"),
+    ("Moving-", "ding.envs.zoo.gym_hybrid_env", ""),
+    ("Sliding-", "ding.envs.zoo.gym_hybrid_env", ""),
+)
 
 # What gymnasium says is not installed -> the extra that installs it.
 _EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "pygame": "video", "ale": "atari"}
@@ -52,6 +59,8 @@ def _make(spec: EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
 def find_spec(env_id: str) -> EnvSpec:
     """A copy of the spec of a gymnasium env; ``package.module:Env-v0`` imports the module first.
 
+    An id that gymnasium no longer builds (``LunarLander-v2``, ``Hopper-v3``) gives its newest version.
+
     Raises:
         EnvConfigError: no env of that id is registered.
         MissingExtraError: the package that registers it is not installed.
@@ -63,7 +72,7 @@ def find_spec(env_id: str) -> EnvSpec:
         if part in name and name not in gymnasium.registry:
             gymnasium.register_envs(require_extra(package, extra))
     try:
-        return deepcopy(gymnasium.spec(name))
+        return deepcopy(spec_or_successor(name))
     except gymnasium.error.Error as error:
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""

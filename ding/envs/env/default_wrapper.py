@@ -1,5 +1,6 @@
 """The wrapper lists behind the names that ``cfg.env_wrapper`` may have."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -34,23 +35,28 @@ def get_default_wrappers(env_wrapper_name: str, env_id: str | None = None, calle
     if env_wrapper_name == "atari_default":
         if env_id is None:
             raise ValueError("env.env_wrapper 'atari_default' needs env.env_id")
-        return _atari_wrappers(env_id, caller)
+        fire = [{"type": "fire_reset"}] if any(game in env_id for game in FIRE_GAMES) else []
+        return [*atari_wrappers(caller == "collector", fire), deepcopy(EVAL_RETURN)]
     raise NotImplementedError(
         f"env.env_wrapper {env_wrapper_name!r} is not a known list of wrappers.{did_you_mean(env_wrapper_name, NAMES)}"
     )
 
 
-def _atari_wrappers(env_id: str, caller: str) -> list[Any]:
+def atari_wrappers(is_train: bool, fire: Sequence[Any], n_frames: int = 4) -> list[Any]:
+    """The wrappers of an Atari game, innermost first.
+
+    Args:
+        is_train: whether a lost life ends the episode and rewards are clipped.
+        fire: wrapper that presses FIRE after a reset, if the game waits for it.
+        n_frames: frames in an observation, on a first axis of their own; 1 leaves that axis out.
+    """
     wrappers: list[Any] = [
         {"type": "noop_reset", "kwargs": {"noop_max": 30}},
         {"type": "max_and_skip", "kwargs": {"skip": 4}},
+        *([{"type": "episodic_life"}] if is_train else []),
+        *fire,
+        {"type": "warp_frame"},
+        {"type": "scaled_float_frame"},
+        *([{"type": "clip_reward"}] if is_train else []),
     ]
-    if caller == "collector":
-        wrappers.append({"type": "episodic_life"})
-    if any(game in env_id for game in FIRE_GAMES):
-        wrappers.append({"type": "fire_reset"})
-    wrappers += [{"type": "warp_frame"}, {"type": "scaled_float_frame"}]
-    if caller == "collector":
-        wrappers.append({"type": "clip_reward"})
-    wrappers += [{"type": "frame_stack", "kwargs": {"n_frames": 4}}, deepcopy(EVAL_RETURN)]
-    return wrappers
+    return wrappers + ([{"type": "frame_stack", "kwargs": {"n_frames": n_frames}}] if n_frames > 1 else [])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 import numpy as np
@@ -13,6 +13,15 @@ from ding.envs.env._making import find_spec
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.utils import did_you_mean
+
+
+@runtime_checkable
+class HasVectorForm(Protocol):
+    """An env class with a vector env of its own."""
+
+    def make_vector_env(self, num_envs: int) -> VectorEnv:
+        """A vector env that steps ``num_envs`` envs of this kind together."""
+
 
 MODES = ("vector_entry_point", "sync", "async")
 
@@ -25,8 +34,8 @@ def build_vector_env(
     Args:
         env_fn: the env functions: :class:`DingEnvWrapper`, gymnasium envs, or one that makes a whole ``VectorEnv``.
         ref: what the first of them made.
-        mode: ``vector_entry_point`` (the vectorised env registered for ``env_id``), ``sync``, ``async``, or ``None``
-            for the first where there is one and it can be used, else ``sync``.
+        mode: ``vector_entry_point`` (the vector env of the env class, else that registered for ``env_id``), ``sync``,
+            ``async``, or ``None`` for the first where there is one and it can be used, else ``sync``.
         shared_memory: whether ``async`` passes observations through shared memory.
 
     Raises:
@@ -38,6 +47,8 @@ def build_vector_env(
     if isinstance(ref, VectorEnv):
         return _given(env_fn, ref, mode)
     if isinstance(ref, DingEnvWrapper):
+        if mode in (None, "vector_entry_point") and isinstance(ref, HasVectorForm):
+            return ref.make_vector_env(len(env_fn))
         obstacle = _entry_point_obstacle(ref)
         if mode == "vector_entry_point" and obstacle:
             raise ValueError(f"env.manager.vectorization_mode 'vector_entry_point' cannot be used: {obstacle}")

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import gymnasium
 
 # These register the wrappers.
-from ding.envs.env_wrappers import _episode, _norm, _observation  # noqa: F401
+from ding.envs.env_wrappers import _action, _episode, _norm, _observation  # noqa: F401
 from ding.utils import ENV_WRAPPER_REGISTRY, import_module
 
 Shape: TypeAlias = int | Sequence[int]

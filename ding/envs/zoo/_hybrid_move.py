@@ -1,0 +1,119 @@
+"""Driving to a target with hybrid actions: which pedal, and how far.
+
+The task and its constants are those of the games ``Moving-v0`` and ``Sliding-v0`` of the package gym-hybrid, which runs
+on no current Python.
+"""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ding.envs.env_wrappers._episode import Reset, Step
+
+ACCELERATE, TURN, BRAKE = range(3)
+
+
+class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
+    """Stop inside a circle on a square field without leaving it.
+
+    An action is ``(pedal, parameters)``: accelerate by the first parameter in [0, 1] (times 0.5), turn by the second in
+    [-1, 1] (times a quarter turn), or brake, which lowers the speed by 0.1, to 0 at the lowest. After each the agent
+    moves on by 0.005 of its speed. Agent, target and heading are random at first, the speed is 0.
+
+    The observation is float32 ``(10,)``: x, y, speed, cosine and sine of the heading, x and y of the target, the
+    distance to it, whether it is below 0.1, and the part of the steps that is used.
+
+    The reward is by how much the distance has shrunk, less 0.001; standing still in the circle pays 1 more and ends the
+    episode. Leaving the field, and using up the 200 steps, gives -1 instead and ends it too (as the observation holds
+    the part of the steps that is used, that is no truncation).
+
+    Args:
+        slides: whether turning leaves the direction of the movement as it is, so that only acceleration changes it.
+        render_mode: ``rgb_array`` or ``None``.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}
+    max_steps, field, radius = 200, 1.0, 0.1
+    max_acceleration, max_turn, brake, seconds, penalty = 0.5, np.pi / 2, 0.1, 0.005, 0.001
+
+    def __init__(self, slides: bool = False, render_mode: str | None = None) -> None:
+        self.slides = slides
+        self.render_mode = render_mode
+        low, high = np.array([0.0, -1.0], dtype=np.float32), np.ones(2, dtype=np.float32)
+        self.action_space = gymnasium.spaces.Tuple(
+            (gymnasium.spaces.Discrete(3), gymnasium.spaces.Box(low, high, dtype=np.float32))
+        )
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (10,), np.float32)
+        self._position = self._target = self._velocity = np.zeros(2)
+        self._heading = 0.0
+        self._num_steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Place agent and target."""
+        super().reset(seed=seed)
+        room = self.field - self.radius
+        self._position, self._target = self.np_random.uniform(-room, room, (2, 2))
+        self._heading = float(self.np_random.uniform(0.0, 2 * np.pi))
+        self._velocity = np.zeros(2)
+        self._num_steps = 0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Step:
+        """Use a pedal and move."""
+        pedal, parameters = int(action[0]), np.asarray(action[1], dtype=np.float64).reshape(2)
+        before = self._distance()
+        self._use(pedal, parameters)
+        self._position = self._position + self.seconds * self._velocity
+        self._num_steps += 1
+        reward = before - self._distance() - self.penalty
+        won = self._distance() < self.radius and not self._velocity.any()
+        lost = not won and (bool((np.abs(self._position) > self.field).any()) or self._num_steps >= self.max_steps)
+        return self._obs(), -1.0 if lost else reward + won, won or lost, False, {}
+
+    def _use(self, pedal: int, parameters: np.ndarray) -> None:
+        speed = float(np.linalg.norm(self._velocity))
+        if pedal == ACCELERATE:
+            self._velocity = self._velocity + self.max_acceleration * np.clip(parameters[0], 0.0, 1.0) * self._ahead()
+        elif pedal == TURN:
+            self._heading = (self._heading + self.max_turn * float(np.clip(parameters[1], -1.0, 1.0))) % (2 * np.pi)
+            if not self.slides:
+                self._velocity = speed * self._ahead()
+        elif pedal == BRAKE:
+            self._velocity = self._velocity * (max(speed - self.brake, 0.0) / speed if speed else 0.0)
+        else:
+            raise ValueError(f"a hybrid action begins with 0 (accelerate), 1 (turn) or 2 (brake), found {pedal}")
+
+    def _ahead(self) -> np.ndarray:
+        return np.array([np.cos(self._heading), np.sin(self._heading)])
+
+    def _distance(self) -> float:
+        return float(np.linalg.norm(self._position - self._target))
+
+    def _obs(self) -> np.ndarray:
+        distance = self._distance()
+        return np.array(
+            [
+                *self._position,
+                np.linalg.norm(self._velocity),
+                *self._ahead(),
+                *self._target,
+                distance,
+                distance < self.radius,
+                self._num_steps / self.max_steps,
+            ],
+            dtype=np.float32,
+        )
+
+    def render(self) -> Any:
+        """The field from above, uint8 ``[128, 128, 3]``: the target green, the agent a red dot with its nose black."""
+        x, y = np.meshgrid(np.linspace(-1, 1, 128), np.linspace(1, -1, 128))
+        image = np.full((128, 128, 3), 255, dtype=np.uint8)
+        nose = self._position + 0.05 * self._ahead()
+        for centre, radius, colour in (
+            (self._target, self.radius, (120, 200, 120)),
+            (self._position, 0.05, (200, 60, 60)),
+            (nose, 0.025, (0, 0, 0)),
+        ):
+            image[np.hypot(x - centre[0], y - centre[1]) < radius] = colour
+        return image

@@ -1,0 +1,58 @@
+"""What the types of this folder have in common: a :class:`DingEnvWrapper` with an id and wrappers of its own."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, ClassVar
+
+from easydict import EasyDict
+
+from ding.envs.env.default_wrapper import EVAL_RETURN
+from ding.envs.env.ding_env_wrapper import DingEnvWrapper
+from ding.utils import deep_merge_dicts
+
+
+class ZooEnv(DingEnvWrapper):
+    """A gymnasium env with the observations, actions and infos that public configs expect of a type.
+
+    Everything else is as :class:`DingEnvWrapper` has it: seeds, forms of actions and rewards, replays. A wrapper that
+    the user lists in ``env_wrapper`` goes around those of the type.
+
+    Args:
+        cfg: the keys of the type, see :attr:`config`, and ``replay_path``: where to save a video of each episode.
+        seed_api: whether seeds reach the env at all.
+        caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` makes an evaluator env.
+    """
+
+    config: ClassVar[dict[str, Any]] = {"replay_path": None}
+
+    def __init__(self, cfg: Mapping[str, Any] | None = None, seed_api: bool = True, caller: str = "collector") -> None:
+        self._own_cfg = EasyDict(deep_merge_dicts(deepcopy(type(self).config), dict(cfg or {})))
+        wrappers = self._env_wrappers(self._own_cfg, self._own_cfg.get("is_train", True) and caller == "collector")
+        given = self._own_cfg.get("env_wrapper", "default")
+        if given != "default":
+            wrappers += given
+        elif EVAL_RETURN not in wrappers:
+            wrappers.append(EVAL_RETURN)
+        kwargs = {**self._env_kwargs(self._own_cfg), **self._own_cfg.get("env_kwargs", {})}
+        super().__init__(None, {**self._own_cfg, "env_kwargs": kwargs, "env_wrapper": wrappers}, seed_api, caller)
+        if self._own_cfg.get("replay_path") is not None:
+            self.enable_save_replay(self._own_cfg.replay_path)
+
+    @staticmethod
+    def _env_kwargs(cfg: EasyDict) -> dict[str, Any]:
+        """Arguments for the construction of the gymnasium env."""
+        return {}
+
+    @staticmethod
+    def _env_wrappers(cfg: EasyDict, is_train: bool) -> list[Any]:
+        """Wrappers of the type, innermost first; the one that sums the return goes around them if it is not there."""
+        return previous_step_wrappers(cfg)
+
+    def clone(self, caller: str = "collector") -> "ZooEnv":
+        """Another env of the same kind."""
+        return type(self)(self._own_cfg, self._seed_api, caller)
+
+
+def previous_step_wrappers(cfg: Mapping[str, Any]) -> list[Any]:
+    """The wrapper that ``obs_plus_prev_action_reward`` asks for, if it does."""
+    return [{"type": "obs_plus_prev_action_reward"}] if cfg.get("obs_plus_prev_action_reward") else []

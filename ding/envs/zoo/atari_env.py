@@ -1,0 +1,102 @@
+"""Atari games (extra ``atari``), one at a time or many in one vector env."""
+
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from easydict import EasyDict
+from gymnasium.vector import VectorEnv, VectorWrapper
+
+from ding.envs.env._making import find_spec
+from ding.envs.env.default_wrapper import atari_wrappers
+from ding.envs.env_wrappers import FireResetWrapper
+from ding.envs.env_wrappers._episode import AnyEnv
+from ding.envs.zoo._zoo_env import ZooEnv, previous_step_wrappers
+from ding.utils import ENV_REGISTRY, require_extra
+
+
+def fire_if_needed(env: AnyEnv) -> AnyEnv:
+    """The env, with FIRE pressed after each reset where the game has that button."""
+    game: Any = env.unwrapped
+    return FireResetWrapper(env) if "FIRE" in game.get_action_meanings() else env
+
+
+@ENV_REGISTRY.register("atari")
+class AtariEnv(ZooEnv):
+    """A game of the Arcade Learning Environment, in the form of Mnih et al. 2015 (doi:10.1038/nature14236).
+
+    The observation is float32 ``(frame_stack, 84, 84)`` in [0, 1] (``(84, 84)`` for ``frame_stack`` 1), gray, the
+    maximum of the last two of four frames, in which the action is held. A collector env ends its episode with each
+    lost life and gives the signs of the rewards, which ``eval_episode_return`` sums; an evaluator env plays whole games
+    for the points of the game.
+
+    With the env manager ``gym_vector`` all envs are one vector env of ale-py, which is faster. There a stack goes on
+    over a lost life, and the policy itself presses FIRE after one.
+    """
+
+    config: ClassVar[dict[str, Any]] = {
+        "env_id": "PongNoFrameskip-v4",
+        "frame_stack": 4,
+        "obs_plus_prev_action_reward": False,
+        "replay_path": None,
+    }
+
+    @staticmethod
+    def _env_wrappers(cfg: EasyDict, is_train: bool) -> list[Any]:
+        return atari_wrappers(is_train, [fire_if_needed], cfg.frame_stack) + previous_step_wrappers(cfg)
+
+    def make_vector_env(self, num_envs: int) -> VectorEnv:
+        """The vector env of ale-py for this game.
+
+        Raises:
+            ValueError: a single frame, or the previous action, as observation: the vector env has neither.
+        """
+        cfg = self._own_cfg
+        if cfg.frame_stack < 2 or cfg.obs_plus_prev_action_reward:
+            raise ValueError(
+                "env manager 'gym_vector' needs env.frame_stack above 1 and no obs_plus_prev_action_reward"
+            )
+        game = find_spec(cfg.env_id).kwargs["game"]
+        is_train = self.caller == "collector"
+        return _AleVector(
+            require_extra("ale_py.vector_env", "atari").AtariVectorEnv(
+                game,
+                num_envs,
+                stack_num=cfg.frame_stack,
+                life_loss_info=is_train,
+                reward_clipping=is_train,
+                **cfg.get("env_kwargs", {}),
+            )
+        )
+
+
+class _AleVector(VectorWrapper):
+    """Frames as float32 in [0, 1], a seed per env, and resets of single envs."""
+
+    def __init__(self, env: VectorEnv) -> None:
+        super().__init__(env)
+        single, batch = env.single_observation_space, env.observation_space
+        self.single_observation_space = gymnasium.spaces.Box(0.0, 1.0, single.shape, np.float32)
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, batch.shape, np.float32)
+        self._lives = np.zeros(self.num_envs, dtype=np.int32)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Reset all games, or those of ``options['reset_mask']``."""
+        seeds = None if seed is None else np.array([-1 if value is None else value for value in np.atleast_1d(seed)])
+        frames, infos = self.env.reset(seed=seeds, options=options)  # type: ignore[arg-type]
+        self._lives = infos["lives"]
+        return _scaled(frames), infos
+
+    def step(self, actions: Any) -> tuple[np.ndarray, Any, Any, Any, dict[str, Any]]:
+        """Step all games."""
+        frames, rewards, terminated, truncated, infos = self.env.step(np.asarray(actions, dtype=np.int64))
+        self._lives = np.where(truncated, 0, infos["lives"])
+        return _scaled(frames), rewards, terminated, truncated, infos
+
+    def reset_rows(self, mask: np.ndarray) -> np.ndarray:
+        """Begin new games where the old ones are over, and not where only a life was lost; returns the frames."""
+        return self.reset(options={"reset_mask": mask & (self._lives == 0)})[0]
+
+
+def _scaled(frames: np.ndarray) -> np.ndarray:
+    return np.divide(frames, np.float32(255.0), dtype=np.float32)

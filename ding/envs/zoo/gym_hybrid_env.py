@@ -1,0 +1,62 @@
+"""Games with hybrid actions."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from easydict import EasyDict
+
+from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step
+from ding.envs.zoo._zoo_env import ZooEnv
+from ding.utils import ENV_REGISTRY
+
+for name, slides in (("Moving", False), ("Sliding", True)):
+    gymnasium.register(f"{name}-v0", "ding.envs.zoo._hybrid_move:HybridMoveEnv", kwargs={"slides": slides})
+
+# Which argument each type of action uses: acceleration, rotation, none.
+ACTION_ARGS_MASK = ((1, 0), (0, 1), (0, 0))
+
+
+class _NamedParts(AnyWrapper):
+    """Actions ``{'action_type', 'action_args'}``, and the mask of their arguments in the info of each step."""
+
+    def __init__(self, env: AnyEnv) -> None:
+        super().__init__(env)
+        kind, parameters = env.action_space.spaces  # type: ignore[attr-defined]
+        self.action_space = gymnasium.spaces.Dict({"action_type": kind, "action_args": parameters})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset."""
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Mapping[str, Any]) -> Step:
+        """Step with type and arguments."""
+        obs, reward, terminated, truncated, info = self.env.step((action["action_type"], action["action_args"]))
+        info["action_args_mask"] = np.array(ACTION_ARGS_MASK)
+        return obs, reward, terminated, truncated, info
+
+
+@ENV_REGISTRY.register("gym_hybrid")
+class GymHybridEnv(ZooEnv):
+    """``Moving-v0`` or ``Sliding-v0``, see :class:`~ding.envs.zoo._hybrid_move.HybridMoveEnv`.
+
+    An action is ``{'action_type': int64 (1,), 'action_args': float32 (2,)}``: accelerate, turn or brake, and
+    acceleration and rotation, both in [-1, 1] with ``act_scale``. ``info['action_args_mask']`` is int64 ``(3, 2)``: the
+    arguments that a type uses.
+
+    Raises:
+        ValueError: ``env_id`` is another one; ``HardMove-v0`` is not built.
+    """
+
+    config: ClassVar[dict[str, Any]] = {"env_id": "Moving-v0", "act_scale": True, "replay_path": None}
+
+    @staticmethod
+    def _env_kwargs(cfg: EasyDict) -> dict[str, Any]:
+        if cfg.env_id not in ("Moving-v0", "Sliding-v0"):
+            raise ValueError(f"env.env_id of gym_hybrid must be Moving-v0 or Sliding-v0, found {cfg.env_id!r}")
+        return {}
+
+    @staticmethod
+    def _env_wrappers(cfg: EasyDict, is_train: bool) -> list[Any]:
+        return [_NamedParts]

@@ -1,0 +1,28 @@
+"""Pendulum, with a continuous or a discretised torque."""
+
+from typing import Any, ClassVar
+
+from easydict import EasyDict
+
+from ding.envs.zoo._zoo_env import ZooEnv
+from ding.utils import ENV_REGISTRY
+
+
+@ENV_REGISTRY.register("pendulum")
+class PendulumEnv(ZooEnv):
+    """Pendulum-v1: float32 ``(3,)``, a torque, a reward in [-16.27, 0], and a time limit of 200 steps.
+
+    The torque is float32 ``(1,)`` in [-2, 2], or in [-1, 1] with ``act_scale``. With ``continuous: False`` it is one of
+    11 actions, from -2 to 2 in equal steps, with ``act_scale`` or without it.
+    """
+
+    config: ClassVar[dict[str, Any]] = {
+        "env_id": "Pendulum-v1",
+        "continuous": True,
+        "act_scale": False,
+        "replay_path": None,
+    }
+
+    @staticmethod
+    def _env_wrappers(cfg: EasyDict, is_train: bool) -> list[Any]:
+        return [] if cfg.continuous else [{"type": "discrete_action", "kwargs": {"bins": 11}}]

@@ -8,6 +8,7 @@ from ding.policy.c51 import C51Policy as C51Policy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
+from ding.policy.command_mode_policy_instance import DQFDCommandModePolicy as DQFDCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
 from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as EpsCommandModePolicy
@@ -23,6 +24,7 @@ from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as 
 from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import QRDQNCommandModePolicy as QRDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2D2CommandModePolicy
+from ding.policy.command_mode_policy_instance import R2D3CommandModePolicy as R2D3CommandModePolicy
 from ding.policy.command_mode_policy_instance import RainbowDQNCommandModePolicy as RainbowDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQNCommandModePolicy as SQNCommandModePolicy
@@ -30,6 +32,7 @@ from ding.policy.common_utils import default_preprocess_learn as default_preproc
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
 from ding.policy.common_utils import single_env_forward_wrapper as single_env_forward_wrapper
 from ding.policy.common_utils import single_env_forward_wrapper_ttorch as single_env_forward_wrapper_ttorch
+from ding.policy.dqfd import DQFDPolicy as DQFDPolicy
 from ding.policy.dqn import DQNPolicy as DQNPolicy
 from ding.policy.errors import PolicyAttributeError as PolicyAttributeError
 from ding.policy.errors import PolicyConfigError as PolicyConfigError
@@ -52,6 +55,7 @@ from ding.policy.ppo import PPOPolicy as PPOPolicy
 from ding.policy.ppof import PPOFPolicy as PPOFPolicy
 from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy
 from ding.policy.r2d2 import R2D2Policy as R2D2Policy
+from ding.policy.r2d3 import R2D3Policy as R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy
 from ding.policy.sql import SQLPolicy as SQLPolicy
 from ding.policy.sqn import SQNPolicy as SQNPolicy

@@ -39,15 +39,15 @@ def r2d2_loss(
     obs, state, done = batch["obs"], batch["prev_state"], batch["done"]
     learned, ahead = slice(burnin, len(done) - nstep), slice(burnin + nstep, len(done))
     with torch.no_grad():
-        start = _advance(network, obs, state, slice(0, burnin))
-        ahead_start = _advance(network, obs, start, slice(burnin, burnin + nstep))
-        target_start = _advance(target_network, obs, state, slice(0, burnin + nstep))
+        start = advance(network, obs, state, slice(0, burnin))
+        ahead_start = advance(network, obs, start, slice(burnin, burnin + nstep))
+        target_start = advance(target_network, obs, state, slice(0, burnin + nstep))
         ahead_obs = map_nested(lambda x: x[ahead], obs)
         target_q = target_network({"obs": ahead_obs, "prev_state": target_start})["logit"]
         mask = ahead_obs.get("action_mask") if isinstance(ahead_obs, Mapping) else None
         next_action = greedy(network({"obs": ahead_obs, "prev_state": ahead_start})["logit"], mask)
     q = network({"obs": map_nested(lambda x: x[learned], obs), "prev_state": start})["logit"]
-    action, valid = batch["action"][learned], _valid_steps(batch, learned, ahead)
+    action, valid = batch["action"][learned], valid_steps(batch, learned, ahead)
     weight = valid if batch["weight"] is None else valid * batch["weight"]
     value_gamma = batch.get("value_gamma")
     data = q_nstep_td_data(
@@ -63,23 +63,39 @@ def r2d2_loss(
     loss, error = td_error(
         data, gamma, nstep, value_gamma=None if value_gamma is None else value_gamma[learned].flatten()
     )
-    numbers = {
-        "q_s_taken-a_t0": q[0].detach().gather(-1, action[:1].movedim(0, -1)).mean(),
-        "target_q_s_max-a_t0": target_q[0].max(-1).values.mean(),
-        "q_s_a-mean_t0": q[0].detach().mean(),
+    return shared_loss(loss, error, valid, first_step_values(q[0], target_q[0], action[0]))
+
+
+def first_step_values(q: torch.Tensor, target_q: torch.Tensor, action: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The means of the values at the first learned step, to log.
+
+    Args:
+        q, target_q: ``[B, actions]``; the target network's are those of the bootstrap.
+        action: int64 ``[B]``.
+    """
+    return {
+        "q_s_taken-a_t0": q.detach().gather(-1, action.unsqueeze(-1)).mean(),
+        "target_q_s_max-a_t0": target_q.max(-1).values.mean(),
+        "q_s_a-mean_t0": q.detach().mean(),
     }
+
+
+def shared_loss(
+    loss: torch.Tensor, error: torch.Tensor, valid: torch.Tensor, numbers: dict[str, torch.Tensor]
+) -> QLoss:
+    """The loss as a mean over the steps that count, where it was one over all; ``valid`` ``[T, B]`` is 1 for these."""
     share = valid.mean().clamp(min=1 / valid.numel())
     return QLoss(loss / share, error.detach().view_as(valid) * valid, numbers)
 
 
-def _advance(network: Network, obs: Any, state: Any, steps: slice) -> Any:
+def advance(network: Network, obs: Any, state: Any, steps: slice) -> Any:
     """The recurrent state after these steps."""
     if steps.start == steps.stop:
         return state
     return network({"obs": map_nested(lambda x: x[steps], obs), "prev_state": state})["next_state"]
 
 
-def _valid_steps(batch: Mapping[str, Any], learned: slice, ahead: slice) -> torch.Tensor:
+def valid_steps(batch: Mapping[str, Any], learned: slice, ahead: slice) -> torch.Tensor:
     """1.0 for each learned step that is no filling, and whose bootstrap value, if it has one, is of a real step."""
     done, null = batch["done"][learned], batch.get("null")
     if null is None:

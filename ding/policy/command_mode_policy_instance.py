@@ -6,6 +6,7 @@ from ding.policy.a2c import A2CPolicy
 from ding.policy.base_policy import CommandModePolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
+from ding.policy.dqfd import DQFDPolicy
 from ding.policy.dqn import DQNPolicy
 from ding.policy.fqf import FQFPolicy
 from ding.policy.impala import IMPALAPolicy
@@ -16,6 +17,7 @@ from ding.policy.ppg import PPGOffPolicy, PPGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy
 from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.r2d2 import R2D2Policy
+from ding.policy.r2d3 import R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy
 from ding.policy.sql import SQLPolicy
 from ding.policy.sqn import SQNPolicy
@@ -150,3 +152,13 @@ class IMPALACommandModePolicy(IMPALAPolicy, DummyCommandModePolicy):
 @POLICY_REGISTRY.register("sqn_command")
 class SQNCommandModePolicy(SQNPolicy, EpsCommandModePolicy):
     """Soft Q-learning with two Q functions and an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("dqfd_command")
+class DQFDCommandModePolicy(DQFDPolicy, EpsCommandModePolicy):
+    """DQfD with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("r2d3_command")
+class R2D3CommandModePolicy(R2D3Policy, EpsCommandModePolicy):
+    """R2D3 with an annealed epsilon."""

@@ -17,7 +17,7 @@ from ding.utils.data import default_collate
 Device: TypeAlias = torch.device | str
 
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
-_KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs"})
+_KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs", "next_obs_1"})
 _ALWAYS_FLAT = frozenset({"value", "adv", "done", "priority_IS", "IS"})
 
 

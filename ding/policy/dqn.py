@@ -15,6 +15,7 @@ from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, renew_noise, set_noise_mode, transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
+from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class DQNPolicy(Policy):
     def _init_learn(self) -> None:
         cfg = self._cfg
         self._gamma, self._nstep = float(cfg.discount_factor), cfg.nstep
-        self._optimizer = clipping_adam(self._model.parameters(), cfg.learn)
+        self._optimizer = self._make_optimizer()
         self._target_model = target_network(self._model, cfg.learn, DQNPolicy.config["learn"], self._reference_numerics)
         # For subclasses with a ``_forward_learn`` of their own, which take ``action`` from its output; the one below
         # needs logits only.
@@ -141,6 +142,9 @@ class DQNPolicy(Policy):
             log.warning("policy.noisy_net=True has no effect: the model has no noise layers (policy.model.noise=True)")
         self._learn_model.reset()
         self._target_model.reset()
+
+    def _make_optimizer(self) -> Adam:
+        return clipping_adam(self._model.parameters(), self._cfg.learn)
 
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from ding.policy._q_loss import Network, QLoss, mean_values
 from ding.policy.dqn import DQNPolicy
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import m_q_1step_td_data, m_q_1step_td_error
+from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 
@@ -52,7 +53,9 @@ class MDQNPolicy(DQNPolicy):
         super()._init_learn()
         if self._nstep != 1:
             raise PolicyUsageError(f"policy.nstep: Munchausen DQN learns one-step returns, found {self._nstep}")
-        self._optimizer = clipping_adam(self._model.parameters(), self._cfg.learn, eps=0.0003125)
+
+    def _make_optimizer(self) -> Adam:
+        return clipping_adam(self._model.parameters(), self._cfg.learn, eps=0.0003125)
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         tau, alpha = self._cfg.entropy_tau, self._cfg.m_alpha

@@ -1,18 +1,21 @@
 """R2D2: recurrent Q-learning from sequences with burn-in (Kapturowski et al. 2019, openreview r1lyTjAqYX)."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
+from ding.policy._q_loss import QLoss
 from ding.policy._r2d2_loss import r2d2_loss
 from ding.policy._recurrent import RecurrentQPolicy
 from ding.policy._segments import marked_real, stacked_sequence, stacked_sequences
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
+from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 from ding.utils.default_helper import map_nested
 
@@ -76,7 +79,7 @@ class R2D2Policy(RecurrentQPolicy):
     def _init_learn(self) -> None:
         learn = self._cfg.learn
         self._gamma, self._nstep, self._burnin_step = self._lengths()
-        self._optimizer = clipping_adam(self._model.parameters(), learn)
+        self._optimizer = self._make_optimizer()
         self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._target_model = model_wrap(
             copy.deepcopy(self._model),
@@ -84,6 +87,9 @@ class R2D2Policy(RecurrentQPolicy):
             update_type="momentum",
             update_kwargs={"theta": learn.target_update_theta},
         )
+
+    def _make_optimizer(self) -> Adam:
+        return clipping_adam(self._model.parameters(), self._cfg.learn)
 
     def _lengths(self) -> tuple[float, int, int]:
         cfg = self._cfg
@@ -104,7 +110,17 @@ class R2D2Policy(RecurrentQPolicy):
         batch = self._time_first(data)
         if not self._model.training:
             self._model.train()
-        result = r2d2_loss(
+        result = self._loss(batch)
+        self._optimize(result.loss, self._optimizer, self._model)
+        self._target_model.update(self._model)
+        error = result.error if self._reference_numerics else result.error.sqrt()
+        priority = 0.9 * error.max(0).values + 0.1 * error.mean(0)
+        numbers = read_out({"total_loss": result.loss, **result.numbers, "priority": priority})
+        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+
+    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        """The loss of a batch as :meth:`_time_first` makes it; what an algorithm of this family replaces."""
+        return r2d2_loss(
             self._model,
             self._target_model.forward,
             batch,
@@ -113,12 +129,6 @@ class R2D2Policy(RecurrentQPolicy):
             self._burnin_step,
             self._cfg.learn.value_rescale,
         )
-        self._optimize(result.loss, self._optimizer, self._model)
-        self._target_model.update(self._model)
-        error = result.error if self._reference_numerics else result.error.sqrt()
-        priority = 0.9 * error.max(0).values + 0.1 * error.mean(0)
-        numbers = read_out({"total_loss": result.loss, **result.numbers, "priority": priority})
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
 
     def _time_first(self, data: Samples) -> dict[str, Any]:
         """The batch of :func:`r2d2_loss`."""

@@ -41,7 +41,6 @@ LATER = tuple(
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
         # Data sets of trained policies, and learning from demonstrations.
-        *("entry/application_entry", "entry/serial/demonstrations"),
         # Games, self-play and levels.
         "envs/testing_game",
         # Continuous control.
@@ -49,6 +48,8 @@ LATER = tuple(
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
         "worker/replay_buffer/multi_buffer",
+        *("entry/application_entry", "entry/serial/demonstrations"),
+        *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

@@ -58,7 +58,7 @@ def compile_config(
         save_cfg: Create the experiment folder and write the config into it (rank 0).
         save_path: File name inside the experiment folder; ``formatted_<save_path>`` is written beside it.
         renew_dir: Use a new folder when ``exp_name`` exists already.
-        strict: A key that looks misspelt is an error instead of a warning.
+        strict: A key that is misspelt or that nobody reads is an error instead of a warning.
         save_git_info: Also write ``git_log.txt`` and ``git_diff.txt``.
 
     Raises:
@@ -73,7 +73,7 @@ def compile_config(
     if auto:
         given = _named_classes(create, given)
     defaults, evaluator = _defaults(user, create, given, auto)
-    check_keys(user, defaults, strict)
+    check_keys(user, defaults, strict, given["policy"])
     check_values(user, defaults)
     result = sections.merged(defaults, user)
     _finish(result, evaluator, seed)

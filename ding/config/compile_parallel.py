@@ -54,7 +54,8 @@ def compile_config_parallel(
         coordinator_host, learner_host, collector_host: Hosts (nodes with ``'slurm'``); 127.0.0.1 when not given.
         coordinator_port, learner_port, collector_port: For ``'k8s'``; elsewhere only the coordinator's is read.
         renew_dir: Use a new folder when ``exp_name`` exists already.
-        strict: A key that looks misspelt is an error everywhere, and not only in the sections of the parallel mode.
+        strict: A key that is misspelt or that nobody reads is an error everywhere, and not only in the sections of
+            the parallel mode.
 
     Raises:
         ConfigError: See the tree in `ding.config.errors`. Every message names the full path of the key.
@@ -121,7 +122,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     policy.other.commander = _commander(user, create)
     policy.other.replay_buffer = sections.compile_buffer_config(policy, user, None)
     defaults = EasyDict(env=sections.env_section(env, env_manager, create), policy=policy)
-    check_keys(user, defaults, strict)
+    check_keys(user, defaults, strict, policy_cls)
     check_values(user, defaults)
     result = sections.merged(defaults, user)
     result.setdefault("exp_name", "default_experiment")

@@ -11,7 +11,7 @@
     |   `-- MissingConfigError (AssertionError)   main_config, create_config or system_config is not there
     |-- UnknownTypeError (KeyError)          a `type` that no registry knows
     |-- ConfigImportError (ImportError)      an entry of `import_names` cannot be imported
-    |-- UnknownKeyError                      strict mode: a key that looks like a misspelt one
+    |-- UnknownKeyError                      strict mode: a misspelt key, or one that nobody reads
     |-- ConfigValueError (AssertionError)    a key is missing or holds what it cannot hold
     `-- ConfigNotSerializableError (TypeError)    a value that has no faithful source text
 
@@ -61,7 +61,7 @@ class ConfigImportError(ConfigError, ImportError):
 
 
 class UnknownKeyError(ConfigError):
-    """Strict mode only: keys that look like misspelt ones."""
+    """Strict mode only: keys that are misspelt or that nobody reads."""
 
 
 class ConfigValueError(ConfigError, AssertionError):

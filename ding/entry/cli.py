@@ -114,7 +114,7 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--operator-server", metavar="ADDRESS", help="--add, --delete, --restart: where the operator listens.")
 @click.option("--kubeconfig", metavar="FILE", help="Kept for scripts; give --operator-server.")
 @click.option("--token-file", metavar="FILE", help="dist: holds the run's token; only its owner may read it.")
-@click.option("--strict", is_flag=True, help="A config key that looks misspelt is an error.")
+@click.option("--strict", is_flag=True, help="A config key that is misspelt or that nobody reads is an error.")
 @click.pass_context
 def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: Any) -> None:
     """Train and evaluate reinforcement-learning agents.

@@ -49,7 +49,7 @@ def parallel_pipeline(
         max_train_iter: Limit of train iterations.
         max_env_step: Limit of env steps.
         view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
-        strict: A config key that looks misspelt is an error everywhere.
+        strict: A config key that is misspelt or that nobody reads is an error everywhere.
 
     Returns:
         The last status of the run, as in ``<exp_name>/result.json``.

@@ -53,7 +53,7 @@ def serial_pipeline(
         max_env_step: Limit of env steps.
         dynamic_seed: Whether each reset of a collector env draws a new seed.
         view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
-        strict: A config key that looks misspelt is an error instead of a warning.
+        strict: A config key that is misspelt or that nobody reads is an error instead of a warning.
 
     Raises:
         ConfigError: The config is wrong; see `ding.config.errors`.

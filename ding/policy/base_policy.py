@@ -14,7 +14,7 @@ from ding.model import IModelWrapper, create_model
 from ding.policy import _modes
 from ding.policy._distributed import average_gradients, broadcast_module
 from ding.policy._optimization import learn_forward
-from ding.policy.common_utils import default_preprocess_learn, float_columns, output_column
+from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
@@ -26,17 +26,6 @@ __all__ = ["CommandModePolicy", "Policy", "create_policy", "get_policy_cls"]
 
 # What a learner writes beside the policy's state into one checkpoint file.
 _CHECKPOINT_COUNTERS = frozenset({"last_iter", "last_step"})
-# What collectors and buffers note about a sample, and learning does not look at.
-_BUFFER_FIELDS = (
-    "collect_iter",
-    "collect_train_iter",
-    "env_data_id",
-    "replay_unique_id",
-    "replay_buffer_idx",
-    "priority",
-    "staleness",
-    "use",
-)
 
 
 class Policy(ABC):
@@ -71,6 +60,9 @@ class Policy(ABC):
 
     #: The parts of the learn state: key -> the attribute whose ``state_dict`` it is.
     learn_state: ClassVar[dict[str, str]] = {"model": "_learn_model", "optimizer": "_optimizer"}
+
+    #: Keys that are read where they are given, and that :attr:`config` does not have: section -> names.
+    optional_keys: ClassVar[dict[str, str]] = {"learn": "weight_decay"}
 
     config: ClassVar[dict[str, Any]] = {
         # (bool) Whether only data of the newest policy may be trained on.
@@ -299,7 +291,7 @@ class Policy(ABC):
         """
         weighted = self._priority_IS_weight if weighted is None else weighted
         if isinstance(data, TransitionBatch):
-            data = data.without_columns(*_BUFFER_FIELDS, *(() if weighted else ("IS",)))
+            data = data.without_columns(*BUFFER_FIELDS, *(() if weighted else ("IS",)))
         batch = default_preprocess_learn(
             data,
             use_priority=self._priority,

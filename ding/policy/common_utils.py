@@ -16,6 +16,18 @@ from ding.utils.data import default_collate
 
 Device: TypeAlias = torch.device | str
 
+# What collectors and buffers note about a sample, and learning does not look at.
+BUFFER_FIELDS = (
+    "collect_iter",
+    "collect_train_iter",
+    "env_data_id",
+    "replay_unique_id",
+    "replay_buffer_idx",
+    "priority",
+    "staleness",
+    "use",
+)
+
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs", "next_obs_1"})
 _ALWAYS_FLAT = frozenset({"value", "adv", "done", "priority_IS", "IS"})

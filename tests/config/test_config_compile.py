@@ -248,12 +248,12 @@ def test_a_misspelt_key_is_told_by_its_path(caplog):
     with caplog.at_level(logging.WARNING, "ding.config"):
         cfg = compiled(main)
     assert sorted(r.getMessage() for r in caplog.records) == [
-        "config key env.stop_valu: did you mean env.stop_value?",
-        "config key policy.learn.batchsize: did you mean policy.learn.batch_size?",
-        "config key policy.learn.lerner: did you mean policy.learn.learner?",
+        "config key env.stop_valu=3: did you mean env.stop_value?",
+        "config key policy.learn.batchsize=1: did you mean policy.learn.batch_size?",
+        "config key policy.learn.lerner={}: did you mean policy.learn.learner?",
     ]
     assert cfg.policy.learn.batchsize == 1
-    with pytest.raises(UnknownKeyError, match=r"policy\.learn\.batchsize: did you mean policy\.learn\.batch_size\?"):
+    with pytest.raises(UnknownKeyError, match=r"policy\.learn\.batchsize=1: did you mean policy\.learn\.batch_size\?"):
         compiled(main, strict=True)
 
 

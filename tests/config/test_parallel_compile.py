@@ -264,7 +264,7 @@ def test_other_misspelt_keys_warn_and_are_errors_when_strict(configs, caplog):
     put(configs[0], "policy.learn.bach_size", 3)
     with caplog.at_level(logging.WARNING, "ding.config"):
         compile_config_parallel(*configs, save_cfg=False)
-    assert "policy.learn.bach_size: did you mean policy.learn.batch_size?" in caplog.text
+    assert "policy.learn.bach_size=3: did you mean policy.learn.batch_size?" in caplog.text
     with pytest.raises(UnknownKeyError, match=r"policy\.learn\.bach_size"):
         compile_config_parallel(*configs, save_cfg=False, strict=True)
 

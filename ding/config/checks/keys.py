@@ -1,12 +1,16 @@
-"""Misspelt keys, reported by their full path.
+"""Keys that are misspelt or that nobody reads, reported by their full path and value.
 
 A key of the user's config is *known* when a default config has it or when `OPTIONAL_KEYS` lists it. A key that is not
-known and resembles a known one of the same section is most likely misspelt. A key that resembles nothing is let
-through: policies, models and envs read keys of their own.
+known and resembles a known one of the same section is most likely misspelt. One that resembles nothing is let through
+where the section belongs to code that is not ours (models, envs, policies of users). The sections of a policy of this
+package are *closed*: what neither its defaults, nor its ``optional_keys``, nor the parts that run it know has no
+effect, and is reported, too. A policy of a user is checked like that when its class, or one of its parents outside of
+this package, has ``optional_keys`` of its own.
 """
 
 import difflib
 import logging
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -28,10 +32,8 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "shared_memory copy_on_get context wait_num step_wait_timeout connect_timeout reset_inplace cfg_type"
     ),
     "policy": (
-        "type import_names cuda multi_gpu on_policy priority priority_IS_weight discount_factor nstep traj_len_inf "
-        "bp_update_sync model learn collect eval other cfg_type random_collect_size transition_with_policy_data "
-        "reference_numerics num_threads load_path action_space unroll_len burnin_step reward_batch_norm noisy_net "
-        "nstep_return n_sample n_episode batch_size loss_type continuous recompute_adv"
+        "type import_names cfg_type cuda multi_gpu on_policy priority priority_IS_weight traj_len_inf model learn "
+        "collect eval other random_collect_size transition_with_policy_data unroll_len n_sample n_episode batch_size"
     ),
     "policy.model": (
         "type import_names obs_shape action_shape encoder_hidden_size_list dueling head_hidden_size head_layer_num "
@@ -40,28 +42,18 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "global_obs_shape hidden_size_list sigma_type fixed_sigma_value bound_type dropout noise res_link_shape "
         "collector_env_num agent_obs_shape"
     ),
-    "policy.learn": (
-        "batch_size update_per_collect epoch_per_collect train_epoch learning_rate learner resume_training ignore_done "
-        "run_state_freq "
-        "target_update_freq target_theta target_update_theta grad_clip_type grad_clip_value value_norm entropy_weight "
-        "clip_ratio value_weight weight_decay optimizer optim_type adam_eps min_replay multi_gpu learning_rate_q "
-        "learning_rate_policy learning_rate_value learning_rate_actor learning_rate_critic learning_rate_alpha"
-    ),
+    "policy.learn": ("learner batch_size train_epoch resume_training ignore_done run_state_freq cfg_type"),
     "policy.learn.learner": "type import_names load_path learner_num send_policy_freq",
     "policy.learn.learner.dataloader": "chunk_size",
     "policy.learn.learner.hook": "log_reduce_after_iter",
-    "policy.collect": (
-        "type import_names n_sample n_episode unroll_len collector discount_factor gae_lambda data_type env_num "
-        "data_path noise noise_sigma noise_range cfg_type"
-    ),
+    "policy.collect": "n_sample n_episode unroll_len collector data_type data_path save_path cfg_type",
     "policy.collect.collector": (
         "type import_names deepcopy_obs transform_obs collect_print_freq get_train_sample reward_shaping "
         "collector_num compressor update_policy_second cfg_type"
     ),
-    "policy.eval": "evaluator env_num cfg_type",
+    "policy.eval": "evaluator cfg_type",
     "policy.eval.evaluator": "type import_names n_episode stop_value multi_gpu",
-    "policy.other": "replay_buffer eps commander league eps_greedy",
-    "policy.other.eps": "type start end decay",
+    "policy.other": "replay_buffer commander league her cfg_type",
     "policy.other.replay_buffer": (
         "type import_names replay_buffer_size multi_buffer deepcopy enable_track_used_data periodic_thruput_seconds "
         "set_buffer_size max_use max_staleness alpha beta anneal_step thruput_controller monitor max_reuse name "
@@ -69,26 +61,49 @@ _OPTIONAL_TEXT: dict[str, str] = {
     ),
 }
 
+# Keys that many policies have in their defaults: what is misspelt in the config of a user's policy may be one of these.
+_COMMON_TEXT: dict[str, str] = {
+    "policy": (
+        "load_path discount_factor nstep bp_update_sync reference_numerics num_threads action_space burnin_step "
+        "reward_batch_norm noisy_net nstep_return loss_type continuous recompute_adv"
+    ),
+    "policy.learn": (
+        "update_per_collect epoch_per_collect multi_gpu optimizer optim_type adam_eps min_replay weight_decay "
+        "target_update_freq target_theta target_update_theta grad_clip_type grad_clip_value "
+        "value_norm entropy_weight clip_ratio value_weight learning_rate learning_rate_q "
+        "learning_rate_policy learning_rate_value learning_rate_actor learning_rate_critic learning_rate_alpha"
+    ),
+    "policy.eval": "env_num",
+    "policy.collect": "type import_names env_num discount_factor gae_lambda noise noise_sigma noise_range",
+    "policy.other": "eps eps_greedy",
+    "policy.other.eps": "type start end decay",
+}
+
 OPTIONAL_KEYS = {section: frozenset(text.split()) for section, text in _OPTIONAL_TEXT.items()}
+COMMON_KEYS = {section: frozenset(text.split()) for section, text in _COMMON_TEXT.items()}
 
 # Sections whose keys belong to code that is not ours: there, a key beside the correctly spelt one is not a misspelling.
 FREE_SECTIONS = ("env", "policy.model")
 
+# Sections of which everything is read by the policy or by the parts that run it.
+CLOSED_SECTIONS = ("policy", "policy.learn", "policy.collect", "policy.eval", "policy.other", "policy.other.eps")
+
 _CUTOFF = 0.84
 
 
-def check_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], strict: bool) -> None:
-    """Warn about keys that look misspelt.
+def check_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], strict: bool, policy: type | None = None) -> None:
+    """Warn about keys that look misspelt or that nobody reads.
 
     Args:
         user: The user's main config.
         defaults: What the config would be without it.
         strict: Raise instead of warning.
+        policy: The class of the policy.
 
     Raises:
-        UnknownKeyError: ``strict`` and at least one key looks misspelt; the message lists them all.
+        UnknownKeyError: ``strict`` and at least one such key; the message lists them all.
     """
-    found = list(_misspelt(user, defaults, ""))
+    found = list(_Keys(defaults, policy).unknown(user, defaults, ""))
     if found and strict:
         raise UnknownKeyError("the config has unknown keys: " + " ".join(found))
     for text in found:
@@ -112,26 +127,67 @@ def refuse_misspelt(section: Mapping[str, Any], known: Iterable[str], where: str
         logger.warning("%s.%s: no part of the parallel mode reads this key", where, key)
 
 
-def _misspelt(
-    user: Mapping[str, Any], defaults: Mapping[str, Any], section: str, table: str | None = None
-) -> Iterator[str]:
-    """``"path: did you mean path?"`` for each misspelt key; ``table``: of which section the optional keys are."""
-    buffers = section == "policy.other.replay_buffer" and bool(user.get("multi_buffer"))
-    known = {str(key) for key in defaults} | OPTIONAL_KEYS.get(table or section, frozenset())
-    for key, value in user.items():
-        path = f"{section}.{key}" if section else str(key)
-        below = defaults.get(key)
-        if buffers:
-            # Here the keys are names that the user gives to the buffers.
-            if isinstance(value, Mapping):
-                yield from _misspelt(value, {}, path, table=section)
-        elif key in known:
-            if isinstance(value, Mapping):
-                yield from _misspelt(value, below if isinstance(below, Mapping) else {}, path)
-        else:
-            near = _nearest(str(key), known)
-            if near is not None and not (section in FREE_SECTIONS and near in user):
-                yield f"{path}: did you mean {f'{section}.{near}' if section else near}?"
+class _Keys:
+    """The known keys of a config with this policy."""
+
+    def __init__(self, defaults: Mapping[str, Any], policy: type | None) -> None:
+        self._defaults = defaults
+        declaring = [cls for cls in getattr(policy, "__mro__", ()) if "optional_keys" in vars(cls)]
+        outside = [cls for cls in getattr(policy, "__mro__", ()) if not _is_ours(cls)]
+        #: Whether the policy is known to read no other keys.
+        self._closed = policy is not None and (not outside or any(cls in outside for cls in declaring))
+        self._policy = getattr(policy, "__name__", "the policy")
+        self._declared: dict[str, set[str]] = {}
+        for cls in declaring:
+            for section, text in vars(cls)["optional_keys"].items():
+                where = f"policy.{section}" if section else "policy"
+                self._declared.setdefault(where, set()).update(text.split())
+
+    def unknown(
+        self, user: Mapping[str, Any], defaults: Mapping[str, Any], section: str, table: str | None = None
+    ) -> Iterator[str]:
+        """A text for each key that is misspelt or not read; ``table``: of which section the optional keys are."""
+        buffers = section == "policy.other.replay_buffer" and bool(user.get("multi_buffer"))
+        known = {str(key) for key in defaults} | OPTIONAL_KEYS.get(table or section, frozenset())
+        known |= self._declared.get(section, set()) if self._closed else COMMON_KEYS.get(section, frozenset())
+        for key, value in user.items():
+            path = f"{section}.{key}" if section else str(key)
+            below = defaults.get(key)
+            if buffers:
+                # Here the keys are names that the user gives to the buffers.
+                if isinstance(value, Mapping):
+                    yield from self.unknown(value, {}, path, table=section)
+            elif key in known:
+                if isinstance(value, Mapping):
+                    yield from self.unknown(value, below if isinstance(below, Mapping) else {}, path)
+            else:
+                text = self._text(path, section, str(key), known, user)
+                if text:
+                    yield f"{path}={reprlib.repr(value)}: {text}"
+
+    def _text(self, path: str, section: str, key: str, known: set[str], user: Mapping[str, Any]) -> str:
+        """What is wrong with a key that is not known; empty when it may be right."""
+        near = _nearest(key, known)
+        if near is not None and not (section in FREE_SECTIONS and near in user):
+            return f"did you mean {f'{section}.{near}' if section else near}?"
+        if not self._closed or section not in CLOSED_SECTIONS:
+            return ""
+        same = [other for other in self._homes(self._defaults["policy"], "policy", key) if other != path]
+        close = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.0)
+        return f"{self._policy} does not read it; the nearest known key is {(same or [f'{section}.{close[0]}'])[0]}."
+
+    def _homes(self, defaults: Mapping[str, Any], section: str, key: str) -> Iterator[str]:
+        """Paths of the sections of the policy that have a key of this name."""
+        if section in CLOSED_SECTIONS:
+            if key in defaults:
+                yield f"{section}.{key}"
+            for name, below in defaults.items():
+                if isinstance(below, Mapping):
+                    yield from self._homes(below, f"{section}.{name}", key)
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in ("ding", "abc", "builtins", "typing")
 
 
 def _nearest(key: str, known: set[str]) -> str | None:

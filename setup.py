@@ -30,6 +30,7 @@ EXTRAS = {
     "mujoco": ["gymnasium[mujoco]>=1.0"],
     "minigrid": ["minigrid>=3.0"],
     "hdf5": ["h5py>=3.10"],
+    "offline": ["h5py>=3.10", "minari>=0.5"],
     "redis": ["redis>=5.0"],
 }
 EXTRAS["test"] = [
@@ -38,7 +39,7 @@ EXTRAS["test"] = [
     "psutil>=5.9",
     *EXTRAS["plot"],
     *EXTRAS["video"],
-    *EXTRAS["hdf5"],
+    *EXTRAS["offline"],
     *EXTRAS["redis"],
 ]
 EXTRAS["dev"] = [*EXTRAS["test"], "ruff>=0.6", "mypy>=1.10", "import-linter>=2.0", "coverage>=7.5", "py-spy>=0.3"]

@@ -6,6 +6,8 @@ from ding.data.buffer import BufferedData as BufferedData
 from ding.data.buffer import DequeBuffer as DequeBuffer
 from ding.data.buffer import apply_middleware as apply_middleware
 from ding.data.buffer.deque_buffer_wrapper import DequeBufferWrapper as DequeBufferWrapper
+from ding.data.column_file import ColumnFileDataset as ColumnFileDataset
+from ding.data.column_file import columns_save as columns_save
 from ding.data.columns import DataError as DataError
 from ding.data.columns import SchemaError as SchemaError
 from ding.data.env_batch import BaseEnvTimestep as BaseEnvTimestep

@@ -15,8 +15,10 @@ from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, regist
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
     *("serial_sqil", "serial_dqfd", "serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
-    *("serial_gail", "serial_offline", "serial_ngu"),
+    *("serial_gail", "serial_ngu"),
 )
+# Options of the pipelines.
+_LIMITS = "max_train_iter=train_iter max_env_step=env_step strict"
 # What each module of -m dist runs, with which options (under the name of the parameter, where that is another).
 _COORDINATOR = "coordinator_host coordinator_port token_file"
 _WORKER = f"name=module_name {_COORDINATOR}"
@@ -55,6 +57,7 @@ def run_mode(mode: str, options: Options) -> None:
         "serial": _serial,
         "serial_onpolicy": _serial_onpolicy,
         "serial_onpolicy_ppg": _serial_onpolicy_ppg,
+        "serial_offline": _serial_offline,
         "parallel": _parallel,
         "dist": _dist,
         "eval": _eval,
@@ -77,9 +80,10 @@ def run_mode(mode: str, options: Options) -> None:
 def _config_mistakes() -> tuple[type[Exception], ...]:
     """What other packages raise for a config value that only they can judge."""
     from ding.policy.errors import PolicyConfigError
+    from ding.utils.data import DatasetError
     from ding.worker.learner.learner_hook import HookConfigError
 
-    return UnknownNameError, MissingExtraError, PolicyConfigError, HookConfigError
+    return UnknownNameError, MissingExtraError, PolicyConfigError, HookConfigError, DatasetError
 
 
 def _failures() -> tuple[type[Exception], ...]:
@@ -108,15 +112,21 @@ def _serial_onpolicy_ppg(options: Options) -> None:
     _train(options, serial_pipeline_onpolicy_ppg)
 
 
-def _train(options: Options, pipeline: Callable[..., object]) -> None:
+def _serial_offline(options: Options) -> None:
+    from ding.entry.serial_entry_offline import serial_pipeline_offline
+
+    # A data set has no env steps to limit.
+    _train(options, serial_pipeline_offline, "max_train_iter=train_iter strict")
+
+
+def _train(options: Options, pipeline: Callable[..., object], names: str = _LIMITS) -> None:
     from ding.entry.serial_entry import load_input
     from ding.entry.view.views import make_view
 
     for seed, (main, create) in _runs(options, load_input):
         if options.state_freq:
             main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict()).run_state_freq = options.state_freq
-        arguments = _picked(options, "max_train_iter=train_iter max_env_step=env_step strict")
-        pipeline((main, create), seed=seed, view=make_view(options.quiet), **arguments)
+        pipeline((main, create), seed=seed, view=make_view(options.quiet), **_picked(options, names))
 
 
 def _parallel(options: Options) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -81,6 +83,66 @@ def run_pipeline(
     Args:
         data_path: `ReplayPath`, or `OnPolicyPath`, which has no replay buffer.
     """
+    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+        cfg, with_buffer = run.cfg, data_path is ReplayPath
+        if with_buffer and cfg.policy.on_policy:
+            raise ConfigValueError(
+                f"policy.type {cfg.policy.type.removesuffix('_command')!r} is on-policy: run it with "
+                "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
+            )
+        with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
+            run.train(parts, data_path(parts, run.signals.interruptible), max_train_iter, max_env_step)
+            return parts.policy
+
+
+@dataclass
+class Run:
+    """A run from its compiled config to its end."""
+
+    cfg: EasyDict
+    view: RunView
+    signals: StopSignals
+
+    def train(
+        self,
+        parts: SerialParts,
+        data: DataPath,
+        max_train_iter: float,
+        max_env_step: float = UNBOUNDED,
+        mode: str | None = None,
+    ) -> RunStatus:
+        """Run the loop to its end, write ``result.json`` and return the last status.
+
+        Args:
+            mode: What ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
+
+        Raises:
+            RunInterrupted: A signal stopped the run; a checkpoint and the line to go on with were given.
+        """
+        loop = SerialLoop(parts, data, max_train_iter, max_env_step, self.view, self.signals)
+        sentence, ok = "ended by an error", False
+        try:
+            status = loop.run()
+            if self.signals.requested is not None:
+                checkpoint = _checkpoint(parts)
+                sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status, mode)}"
+                raise RunInterrupted(self.signals.requested, checkpoint)
+            if get_rank() == 0:
+                write_result(status.exp_name, _result(status))
+            sentence, ok = status.describe_end(), True
+            return status
+        finally:
+            self.view.finish(sentence, ok)
+
+
+@contextlib.contextmanager
+def opened_run(
+    input_cfg: InputConfig, seed: int, env_setting: EnvSetting | None, view: RunView | None, strict: bool
+) -> Iterator[Run]:
+    """Compile the config, make the experiment folder, show the run and note signals until the block ends.
+
+    The policy becomes its twin with command mode; the arguments are those of `serial_pipeline`.
+    """
     main, create = load_input(input_cfg)
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     resumes = bool(main.get("policy", {}).get("learn", {}).get("resume_training", False))
@@ -97,16 +159,7 @@ def run_pipeline(
             save_path="resumed_config.py" if resumes else "total_config.py",
             strict=strict,
         )
-        with_buffer = data_path is ReplayPath
-        if with_buffer and cfg.policy.on_policy:
-            raise ConfigValueError(
-                f"policy.type {create.policy.type.removesuffix('_command')!r} is on-policy: run it with "
-                "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
-            )
-        with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
-            data = data_path(parts, signals.interruptible)
-            _run(SerialLoop(parts, data, max_train_iter, max_env_step, view, signals), parts, view, signals)
-            return parts.policy
+        yield Run(cfg, view, signals)
 
 
 def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
@@ -124,21 +177,6 @@ def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
     if not isinstance(create.get("policy", EasyDict()).get("type"), str):
         raise ConfigValueError("create_config.policy.type is missing: it must be the name of a registered policy")
     return main, create
-
-
-def _run(loop: SerialLoop, parts: SerialParts, view: RunView, signals: StopSignals) -> None:
-    sentence, ok = "ended by an error", False
-    try:
-        status = loop.run()
-        if signals.requested is not None:
-            checkpoint = _checkpoint(parts)
-            sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status)}"
-            raise RunInterrupted(signals.requested, checkpoint)
-        if get_rank() == 0:
-            write_result(status.exp_name, _result(status))
-        sentence, ok = status.describe_end(), True
-    finally:
-        view.finish(sentence, ok)
 
 
 def _result(status: RunStatus) -> dict[str, Any]:
@@ -159,8 +197,8 @@ def _checkpoint(parts: SerialParts) -> str:
     return os.path.join(parts.cfg.exp_name, "ckpt", f"iteration_{parts.learner.train_iter}.pth.tar")
 
 
-def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus) -> str:
-    mode = "serial_onpolicy" if cfg.policy.on_policy else "serial"
+def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus, mode: str | None) -> str:
+    mode = mode or ("serial_onpolicy" if cfg.policy.on_policy else "serial")
     words = ["ding", "-m", mode, "-c", os.path.join(cfg.exp_name, "total_config.py"), "-s", str(cfg.seed)]
     for option, limit in (("--train-iter", status.max_train_iter), ("--env-step", status.max_env_step)):
         if limit < UNBOUNDED:

@@ -8,6 +8,7 @@ from ding.policy.c51 import C51Policy as C51Policy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
+from ding.policy.command_mode_policy_instance import DiscreteCQLCommandModePolicy as DiscreteCQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQFDCommandModePolicy as DQFDCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
@@ -32,6 +33,7 @@ from ding.policy.common_utils import default_preprocess_learn as default_preproc
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
 from ding.policy.common_utils import single_env_forward_wrapper as single_env_forward_wrapper
 from ding.policy.common_utils import single_env_forward_wrapper_ttorch as single_env_forward_wrapper_ttorch
+from ding.policy.cql import DiscreteCQLPolicy as DiscreteCQLPolicy
 from ding.policy.dqfd import DQFDPolicy as DQFDPolicy
 from ding.policy.dqn import DQNPolicy as DQNPolicy
 from ding.policy.errors import PolicyAttributeError as PolicyAttributeError

@@ -6,6 +6,7 @@ from ding.policy.a2c import A2CPolicy
 from ding.policy.base_policy import CommandModePolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
+from ding.policy.cql import DiscreteCQLPolicy
 from ding.policy.dqfd import DQFDPolicy
 from ding.policy.dqn import DQNPolicy
 from ding.policy.fqf import FQFPolicy
@@ -107,6 +108,11 @@ class C51CommandModePolicy(C51Policy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("qrdqn_command")
 class QRDQNCommandModePolicy(QRDQNPolicy, EpsCommandModePolicy):
     """QR-DQN with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("discrete_cql_command")
+class DiscreteCQLCommandModePolicy(DiscreteCQLPolicy, EpsCommandModePolicy):
+    """Discrete CQL with an annealed epsilon."""
 
 
 @POLICY_REGISTRY.register("iqn_command")

@@ -13,6 +13,7 @@ from ding.data import TransitionBatch
 from ding.policy import (
     BDQPolicy,
     C51Policy,
+    DiscreteCQLPolicy,
     FQFPolicy,
     IQNPolicy,
     MDQNPolicy,
@@ -84,6 +85,17 @@ CASES: dict[str, Any] = {
             {"total_loss": 91.2482, "priority": [138.982, 31.2797, 145.463, 49.2685]},
         ],
         1659.19,
+    ),
+    "discrete-cql": (
+        DiscreteCQLPolicy, {},
+        [
+            {"total_loss": 104.875, "priority": [150.074, 27.5048, 157.588, 61.1342], "q_target": 0.119307,
+             "q_value": 0.119885},
+            {"total_loss": 100.14, "priority": [144.262, 29.0896, 151.236, 54.8863], "q_target": 0.119307,
+             "q_value": 0.111647},
+            {"total_loss": 96.0556, "priority": [138.98, 31.3787, 145.461, 49.2415], "q_value": 0.10689},
+        ],
+        1658.87,
     ),
     "iqn": (
         IQNPolicy, {},

@@ -57,6 +57,10 @@ LATER = tuple(
         *("utils/data/dataset", "config/example/", "envs/zoo/"),
         # Envs with discretised actions, and env pools.
         *("envs/env_wrappers/_action", "envs/env/_old_ids"),
+        # Offline learning.
+        *("utils/data/_dataset_files", "utils/data/_trajectories", "data/column_file", "entry/serial_entry_offline"),
+        "entry/serial/offline_path",
+        *("policy/cql",),
     )
 )
 # Folders that list one kind of thing may hold any number of modules.

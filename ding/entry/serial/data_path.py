@@ -2,7 +2,7 @@
 
 A loop collects once in each pass and then trains on every batch that the path yields; which samples are kept, for how
 long, and how often they are drawn is the path's business alone. `ReplayPath` is that of the off-policy algorithms,
-`OnPolicyPath` that of the on-policy ones.
+`OnPolicyPath` that of the on-policy ones, `OfflinePath` (in ``offline_path``) that of those that learn from a data set.
 """
 
 from __future__ import annotations

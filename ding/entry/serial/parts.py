@@ -48,6 +48,22 @@ class Collector(Protocol):
         """Release what the collector holds."""
 
 
+class NoCollector:
+    """Stands in for the collector of a run that learns from a data set: it has made no env steps."""
+
+    envstep = 0
+
+    def collect(self, **kwargs: Any) -> Samples:
+        """Raises ``RuntimeError``."""
+        raise RuntimeError("this run learns from a data set and collects nothing")
+
+    def reset_policy(self, _policy: CollectMode | None = None) -> None:
+        """There is nothing to reset."""
+
+    def close(self) -> None:
+        """There is nothing to release."""
+
+
 class ReplayBuffer(Buffer, Protocol):
     """A replay buffer of a run."""
 
@@ -59,7 +75,11 @@ class ReplayBuffer(Buffer, Protocol):
 
 @dataclass
 class SerialParts:
-    """What a serial loop works with. Close it through the context manager that made it."""
+    """What a serial loop works with. Close it through the context manager that made it.
+
+    Where nothing is collected, ``collector`` is a `NoCollector`, ``collector_env`` is the evaluator's, and the
+    commander has no policy.
+    """
 
     cfg: EasyDict
     policy: Policy
@@ -79,6 +99,7 @@ def serial_parts(
     model: torch.nn.Module | None = None,
     dynamic_seed: bool = True,
     with_buffer: bool = True,
+    collects: bool = True,
 ) -> Iterator[SerialParts]:
     """Build envs, policy and workers, and close what was built when the block ends, in whatever way it ends.
 
@@ -88,13 +109,14 @@ def serial_parts(
         model: The network; the policy's default when not given.
         dynamic_seed: Whether each reset of a collector env draws a new seed.
         with_buffer: Whether there is a replay buffer.
+        collects: Whether there is a collector with its envs; without one the policy has learn and eval mode only.
 
     Raises:
         ConfigValueError: The shapes of ``policy.model`` do not fit the env.
     """
     with contextlib.ExitStack() as ends:
         with unused_dir_removed(cfg.exp_name):
-            parts = _build(cfg, env_setting, model, dynamic_seed, with_buffer, ends)
+            parts = _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, ends)
         yield parts
 
 
@@ -104,26 +126,31 @@ def _build(
     model: torch.nn.Module | None,
     dynamic_seed: bool,
     with_buffer: bool,
+    collects: bool,
     ends: contextlib.ExitStack,
 ) -> SerialParts:
-    collector_env, evaluator_env = env_managers(cfg, env_setting)
-    ends.callback(collector_env.close)
+    collector_env, evaluator_env = env_managers(cfg, env_setting, collects)
     ends.callback(evaluator_env.close)
-    collector_env.seed(cfg.seed, dynamic_seed=dynamic_seed)
+    if collects:
+        ends.callback(collector_env.close)
+        collector_env.seed(cfg.seed, dynamic_seed=dynamic_seed)
     evaluator_env.seed(cfg.seed, dynamic_seed=False)
     set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
-    policy = create_policy(cfg.policy, model=model, enable_field=["learn", "collect", "eval", "command"])
+    fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
+    policy = create_policy(cfg.policy, model=model, enable_field=fields)
     if model is None:
-        check_model_shapes(type(policy), cfg.policy.model, collector_env)
+        check_model_shapes(type(policy), cfg.policy.model, evaluator_env)
     writer = LazyWriter(os.path.join(cfg.exp_name, "log", "serial")) if get_rank() == 0 else None
     if writer is not None:
         ends.callback(writer.close)
     common = {"tb_logger": writer, "exp_name": cfg.exp_name}
     learner = BaseLearner(cfg.policy.learn.learner, policy.learn_mode, **common)
     ends.callback(learner.close)
-    collector: Any = create_serial_collector(
-        cfg.policy.collect.collector, env=collector_env, policy=policy.collect_mode, **common
-    )
+    collector: Any = NoCollector()
+    if collects:
+        collector = create_serial_collector(
+            cfg.policy.collect.collector, env=collector_env, policy=policy.collect_mode, **common
+        )
     ends.callback(collector.close)
     evaluator = create_serial_evaluator(cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common)
     ends.callback(evaluator.close)
@@ -133,9 +160,10 @@ def _build(
     if buffer is not None:
         ends.callback(buffer.close)
     commander = BaseSerialCommander(
-        cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode
+        cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode if collects else None
     )
-    return SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, collector_env, evaluator_env)
+    trained_in = collector_env if collects else evaluator_env
+    return SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, trained_in, evaluator_env)
 
 
 def env_managers(

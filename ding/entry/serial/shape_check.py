@@ -36,17 +36,22 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     Raises:
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit.
     """
-    default_model = getattr(policy_cls, "default_model", None)
-    if not getattr(default_model, "__module__", "").startswith("ding.") or "type" in model_cfg:
+    if not is_our_network(policy_cls, model_cfg):
         return
     wanted, found = model_cfg.get("obs_shape"), env.observation_space
-    if isinstance(found, spaces.Box) and _is_shape(wanted) and _as_tuple(wanted) != found.shape:
+    if isinstance(found, spaces.Box) and is_shape(wanted) and as_tuple(wanted) != found.shape:
         raise ConfigValueError(f"policy.model.obs_shape is {wanted}, but observations of the env are {found.shape}")
     wanted, found = model_cfg.get("action_shape"), env.action_space
     count = _action_shape(found)
-    if count is not None and _is_shape(wanted) and _as_tuple(wanted) != count:
+    if count is not None and is_shape(wanted) and as_tuple(wanted) != count:
         shown = count[0] if isinstance(found, spaces.Discrete) else list(count)
         raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")
+
+
+def is_our_network(policy_cls: type[Policy], model_cfg: Mapping[str, Any]) -> bool:
+    """Whether the network is one of ours, so that its keys are known here."""
+    default_model = getattr(policy_cls, "default_model", None)
+    return getattr(default_model, "__module__", "").startswith("ding.") and "type" not in model_cfg
 
 
 def _action_shape(space: spaces.Space[Any]) -> tuple[int, ...] | None:
@@ -57,11 +62,11 @@ def _action_shape(space: spaces.Space[Any]) -> tuple[int, ...] | None:
     return None
 
 
-def _is_shape(value: object) -> TypeGuard[int | Sequence[int]]:
+def is_shape(value: object) -> TypeGuard[int | Sequence[int]]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return all(isinstance(one, int) for one in value)
     return isinstance(value, int)
 
 
-def _as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
+def as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) else tuple(value)

@@ -1,39 +1,95 @@
 """Data sets for offline training: transitions, and windows of trajectories.
 
-=================  =========================  ================================================================
-data_type          class                      reads
-=================  =========================  ================================================================
-``naive``          `NaiveRLDataset`           a list of transitions, as ``naive_save`` wrote it
-``hdf5``           `HDF5Dataset`              one HDF5 file with an array per key, as ``hdf5_save`` wrote it
-``d4rl``           `D4RLDataset`              transitions of a D4RL file
-``d4rl_trajectory``  `D4RLTrajectoryDataset`  trajectories of a D4RL file
-``bco``            `BCODataset`               arrays in memory
-=================  =========================  ================================================================
+===================  =======================  ==================================================================
+data_type            class                    reads
+===================  =======================  ==================================================================
+``naive``            `NaiveRLDataset`         a list of transitions, as ``naive_save`` wrote it
+``hdf5``             `HDF5Dataset`            one HDF5 file with an array per key, as ``hdf5_save`` wrote it
+``columns``          `ColumnFileDataset`      columnar files that stay on the disk, as ``columns_save`` wrote them
+``d4rl``             `D4RLDataset`            transitions of a D4RL file
+``minari``           `MinariDataset`          transitions of a local Minari data set
+``d4rl_trajectory``  `D4RLTrajectoryDataset`  trajectories of a D4RL file, or of a list of episodes
+``d4rl_diffuser``    `D4RLDiffuserDataset`    the same, not standardised
+``diffuser_traj``    `SequenceDataset`        trajectories of a D4RL file, padded
+``bco``              `BCODataset`             arrays in memory
+===================  =======================  ==================================================================
 
-HDF5 files need the extra ``ding[hdf5]``. No pickle is read.
+HDF5 files need the extra ``ding[hdf5]``, Minari data sets ``ding[offline]``. No pickle is read. What is wrong with a
+data set is a `DatasetError`.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
+from numpy.typing import ArrayLike
 from torch.utils.data import Dataset
 
-from ding.utils.default_helper import check_choice
-from ding.utils.file_helper import atomic_write, read_file, save_file
+from ding.utils.data._dataset_files import (
+    Arrays,
+    Column,
+    DatasetError,
+    DatasetFieldError,
+    DatasetFileError,
+    DatasetValueError,
+    check_columns,
+    hdf5_save,
+    mean_and_std,
+    naive_save,
+    offline_data_save_type,
+    parts_of,
+    read_hdf5,
+)
+from ding.utils.data._trajectories import (
+    D4RLDiffuserDataset,
+    D4RLTrajectoryDataset,
+    SequenceDataset,
+    d4rl_ends,
+    d4rl_path,
+    read_d4rl,
+    split_episodes,
+    window_of,
+    with_returns_to_go,
+)
+from ding.utils.exports import register_lazily
+from ding.utils.file_helper import read_file
 from ding.utils.import_helper import import_module, require_extra
 from ding.utils.registry_factory import DATASET_REGISTRY
 
-Config = Mapping[str, Any]
-Arrays = dict[str, np.ndarray]
+__all__ = [
+    "BCODataset",
+    "ColumnDataset",
+    "D4RLDataset",
+    "D4RLDiffuserDataset",
+    "D4RLTrajectoryDataset",
+    "DatasetError",
+    "DatasetFieldError",
+    "DatasetFileError",
+    "DatasetStatistics",
+    "DatasetValueError",
+    "HDF5Dataset",
+    "MinariDataset",
+    "NaiveRLDataset",
+    "PCDataset",
+    "SequenceDataset",
+    "create_dataset",
+    "hdf5_save",
+    "naive_save",
+    "offline_data_save_type",
+]
 
-_HDF5_KEYS = ("obs", "action", "reward", "done", "next_obs")
-_D4RL_EPISODE_STEPS = 1000
+Config = Mapping[str, Any]
+
+register_lazily(DATASET_REGISTRY, "columns", "ding.data.column_file:ColumnFileDataset")
+
+
+# What a window of an HDF5 file is made of; items of single rows need the first two.
+_WINDOW_FIELDS = ("obs", "action", "reward", "done")
 
 
 @dataclass
@@ -85,49 +141,88 @@ class NaiveRLDataset(Dataset[Any]):
 class ColumnDataset(Dataset[Any]):
     """Arrays with one row per item.
 
+    A field ``group/name`` is ``name`` in the dict ``group`` of an item.
+
     Args:
-        columns: key -> array ``[N, ...]``.
+        columns: field -> array ``[N, ...]``.
+        needed: fields that there must be.
+        where: file or kind of the data set, for messages.
+
+    Attributes:
+        mean, std: of the observations, float32 ``[*obs_shape]``, as far as these are one array of numbers.
+        action_bounds: float32 ``[2, d]``; ``None`` for discrete actions.
 
     Raises:
-        ValueError: the arrays have different lengths.
+        DatasetFieldError: a needed field is missing, or the arrays have different lengths.
+        DatasetValueError: a field holds NaN or infinity.
     """
 
-    def __init__(self, columns: Arrays) -> None:
-        lengths = {key: len(array) for key, array in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"the arrays of a data set must have one length, got {lengths}")
-        self._columns = columns
-        self._count = next(iter(lengths.values()), 0)
+    def __init__(self, columns: Mapping[str, Column], needed: Sequence[str] = (), where: str = "the data set") -> None:
+        self._count = check_columns(columns, needed, where)
+        self._columns = dict(columns)
+        self._standardised: tuple[str, ...] = ()
+        self._grouped = any("/" in name for name in columns)
+        self.action_bounds: np.ndarray | None = None
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, index: int) -> Any:
-        return {key: array[index] for key, array in self._columns.items()}
+        return self.rows_at(index)
 
-    def _standardize(self, cfg: Config, action_low: float, action_high: float) -> None:
+    @property
+    def row_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Field -> shape of a row of it."""
+        return {name: tuple(column.shape[1:]) for name, column in self._columns.items()}
+
+    def rows_at(self, places: Any) -> dict[str, Any]:
+        """The rows of an int64 array of positions as columns ``[B, ...]``, or those of a slice, or one row."""
+        rows = {name: column[places] for name, column in self._columns.items()}
+        for name in self._standardised:
+            rows[name] = ((rows[name] - self.mean) / self.std).astype(np.float32)
+        return _grouped(rows) if self._grouped else rows
+
+    def _set_statistics(self, cfg: Config, action_low: ArrayLike = -np.inf, action_high: ArrayLike = np.inf) -> None:
         """Set the statistics; standardise the observations where the config asks for it."""
-        obs, action = self._columns["obs"], self._columns["action"]
-        self.mean = obs.mean(0)
-        self.std = obs.std(0) + 1e-3
-        self.action_bounds = _action_bounds(action, action_low, action_high)
+        if "obs" in self._columns:
+            self.mean, std = mean_and_std(self._columns["obs"])
+            self.std = std + np.float32(1e-3)
+        if "action" in self._columns:
+            self.action_bounds = _action_bounds(self._columns["action"], action_low, action_high)
         norm = cfg.get("env", {}).get("norm_obs", {})
         if norm.get("use_norm") and norm.get("offline_stats", {}).get("use_offline_stats"):
-            for key in ("obs", "next_obs"):
-                if key in self._columns:
-                    self._columns[key] = ((self._columns[key] - self.mean) / self.std).astype(np.float32)
+            self._standardised = tuple(name for name in ("obs", "next_obs") if name in self._columns)
 
     @property
     def statistics(self) -> DatasetStatistics:
         """Mean and standard deviation of the observations before they were standardised, and the action bounds."""
         return DatasetStatistics(self.mean, self.std, self.action_bounds)
 
+    @property
+    def action_range(self) -> tuple[Any, Any]:
+        """The smallest and the largest of all actions."""
+        ends = [(rows.min(), rows.max()) for _, rows in parts_of(self._columns["action"])]
+        return min(one for one, _ in ends), max(one for _, one in ends)
 
-def _action_bounds(action: np.ndarray, low: float, high: float) -> np.ndarray | None:
+
+def _grouped(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields ``group/name`` as ``{group: {name: ...}}``."""
+    tree: dict[str, Any] = {}
+    for name, value in rows.items():
+        *groups, leaf = name.split("/")
+        branch = tree
+        for group in groups:
+            branch = branch.setdefault(group, {})
+        branch[leaf] = value
+    return tree
+
+
+def _action_bounds(action: Column, low: ArrayLike, high: ArrayLike) -> np.ndarray | None:
     """Bounds ``[2, d]`` of continuous actions, widened by 5 % of their range within ``low`` and ``high``."""
-    if action.dtype.kind != "f":
+    if action.dtype.kind != "f" or not len(action):
         return None
-    smallest, largest = action.min(0), action.max(0)
+    ends = [(rows.min(0), rows.max(0)) for _, rows in parts_of(action)]
+    smallest, largest = np.min([one for one, _ in ends], 0), np.max([one for _, one in ends], 0)
     margin = 0.05 * (largest - smallest)
     return np.clip(np.stack([smallest - margin, largest + margin]), low, high).astype(np.float32)
 
@@ -144,28 +239,27 @@ class HDF5Dataset(ColumnDataset):
         cfg: config with ``policy.collect.data_path``; optional ``dataset.context_len``, ``dataset.rtg_scale``, and
             ``env.norm_obs`` (``use_norm`` and ``offline_stats.use_offline_stats``: observations are standardised).
 
-    Attributes:
-        mean, std: of the observations, ``[*obs_shape]``.
-        action_bounds: ``[2, d]``; ``None`` for discrete actions.
-
     Raises:
         MissingExtraError: h5py is not installed.
         FileNotFoundError: there is no such file.
+        DatasetError: the file is damaged, lacks a field, or holds NaN or infinity.
     """
 
     def __init__(self, cfg: Config) -> None:
-        super().__init__(read_hdf5(cfg["policy"]["collect"]["data_path"]))
-        self._standardize(cfg, -np.inf, np.inf)
+        path = cfg["policy"]["collect"]["data_path"]
         window = cfg.get("dataset", {})
+        arrays = read_hdf5(path)
         self.context_len = int(window.get("context_len", 0))
+        super().__init__(arrays, _WINDOW_FIELDS if self.context_len else _WINDOW_FIELDS[:2], path)
+        self._set_statistics(cfg)
         self._episodes: list[Arrays] = []
         self._windows: list[tuple[int, int]] = []
         if self.context_len > 0:
-            obs, action, reward, done = (self._columns[key] for key in ("obs", "action", "reward", "done"))
+            obs, action, reward, done = (arrays[key] for key in _WINDOW_FIELDS)
             states, rewards = obs.reshape(self._count, -1), reward.reshape(self._count, -1)[:, 0]
             steps = {"states": states, "actions": action, "rewards": rewards}
             scale = float(window.get("rtg_scale", 1))
-            self._episodes = [_with_returns_to_go(one, scale) for one in split_episodes(steps, done)]
+            self._episodes = [with_returns_to_go(one, scale) for one in split_episodes(steps, done)]
             for number, episode in enumerate(self._episodes):
                 starts = max(1, len(episode["rewards"]) - self.context_len + 1)
                 self._windows += [(number, start) for start in range(starts)]
@@ -190,24 +284,23 @@ class D4RLDataset(ColumnDataset):
         cfg: config with ``policy.collect.data_path`` (the file, or the folder with the file of ``env.env_id``), and
             ``env.norm_obs`` as in :class:`HDF5Dataset`.
 
-    Attributes:
-        mean, std: of the observations.
-        action_bounds: ``[2, d]``, within [-1, 1].
+    The action bounds are within [-1, 1].
 
     Raises:
         MissingExtraError: h5py is not installed.
         FileNotFoundError: there is no such file.
+        DatasetError: the file is damaged, lacks a field, or holds NaN or infinity.
     """
 
     def __init__(self, cfg: Config) -> None:
-        path = _d4rl_path(cfg["policy"]["collect"]["data_path"], cfg.get("env", {}).get("env_id"))
-        super().__init__(_d4rl_transitions(read_hdf5(path)))
-        self._standardize(cfg, -1.0, 1.0)
+        path = d4rl_path(cfg["policy"]["collect"]["data_path"], cfg.get("env", {}).get("env_id"))
+        super().__init__(_d4rl_transitions(read_d4rl(path)), where=path)
+        self._set_statistics(cfg, -1.0, 1.0)
 
     @property
-    def data(self) -> Arrays:
+    def data(self) -> dict[str, Any]:
         """The arrays by key."""
-        return self._columns
+        return self.rows_at(slice(None))
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = super().__getitem__(index)
@@ -215,51 +308,88 @@ class D4RLDataset(ColumnDataset):
         return {**{key: torch.as_tensor(value) for key, value in row.items()}, "done": done}
 
 
-@DATASET_REGISTRY.register("d4rl_trajectory")
-class D4RLTrajectoryDataset(Dataset[Any]):
-    """Windows of the trajectories of a D4RL file, with returns-to-go (for decision transformers).
+def _d4rl_transitions(arrays: Arrays) -> Arrays:
+    terminals = arrays["terminals"].astype(np.bool_)
+    # The next observation of a step before a time limit is that of a new episode; so is that of the last step.
+    usable = terminals | ~d4rl_ends(arrays)
+    next_obs = arrays.get("next_observations")
+    if next_obs is None:
+        usable[-1] = False
+        next_obs = np.concatenate([arrays["observations"][1:], arrays["observations"][-1:]])
+    columns = {"obs": arrays["observations"], "next_obs": next_obs, "action": arrays["actions"]}
+    result = {key: array[usable].astype(np.float32) for key, array in columns.items()}
+    return {**result, "reward": arrays["rewards"][usable].astype(np.float32), "done": terminals[usable]}
 
-    Item i is a random window of K steps of trajectory i, or all of it filled up with zeros: tensors
-    ``timesteps int64 [K], states float32 [K, d], actions float32 [K, a], returns_to_go float32 [K], mask int64 [K]``.
-    The states are standardised over the whole data set.
+
+@DATASET_REGISTRY.register("minari")
+class MinariDataset(ColumnDataset):
+    """The transitions of a Minari data set of this machine (``minari download`` brings published ones).
+
+    Items are dicts of ``obs, next_obs, action, reward, done``; dict and tuple observations are flattened to one array.
+    A step that was cut by a time limit is not ``done``.
 
     Args:
-        cfg: config with ``dataset.data_dir_prefix`` (an HDF5 file, or a list of trajectories that ``naive_save``
-            wrote), ``dataset.rtg_scale``, ``dataset.context_len``.
+        cfg: config with ``policy.collect.data_path`` (the id, as ``D4RL/pen/human-v2``), and ``env.norm_obs`` as in
+            :class:`HDF5Dataset`.
 
     Raises:
-        MissingExtraError: h5py is not installed.
-        FileNotFoundError: there is no such file.
-        NotImplementedError: ``dataset.env_type`` is ``atari``, whose logs need dopamine.
+        MissingExtraError: minari is not installed.
+        FileNotFoundError: there is no such data set.
+        DatasetError: the data set holds NaN or infinity.
     """
 
-    REF_MIN_SCORE: ClassVar = {"halfcheetah": -280.178953, "walker2d": 1.629008, "hopper": -20.272305}
-    REF_MAX_SCORE: ClassVar = {"halfcheetah": 12135.0, "walker2d": 4592.3, "hopper": 3234.3}
-
     def __init__(self, cfg: Config) -> None:
-        dataset = cfg["dataset"]
-        if dataset.get("env_type") == "atari":
-            raise NotImplementedError("d4rl_trajectory reads no Atari logs; give trajectories with env_type='mujoco'")
-        self.context_len = int(dataset["context_len"])
-        path = dataset["data_dir_prefix"]
-        self.trajectories = _read_trajectories(path, float(dataset["rtg_scale"]))
-        states = np.concatenate([one["states"] for one in self.trajectories])
-        self._mean, self._std = states.mean(0), states.std(0) + 1e-6
-        for one in self.trajectories:
-            one["states"] = ((one["states"] - self._mean) / self._std).astype(np.float32)
+        minari = require_extra("minari", "offline")
+        name = cfg["policy"]["collect"]["data_path"]
+        try:
+            source = minari.load_dataset(name)
+        except OSError as error:
+            raise FileNotFoundError(f"there is no Minari data set {name!r} on this machine: {error}") from error
+        super().__init__(_minari_transitions(source), where=name)
+        space = source.action_space
+        bounds = (space.low, space.high) if isinstance(space, spaces.Box) else (-np.inf, np.inf)
+        self._set_statistics(cfg, *bounds)
 
-    def get_state_stats(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and standard deviation of the states, before they were standardised."""
-        return self._mean.copy(), self._std.copy()
 
-    def __len__(self) -> int:
-        return len(self.trajectories)
+def _minari_transitions(source: Any) -> Arrays:
+    """One array per field, filled episode by episode."""
+    count, space, action_space = int(source.total_steps), source.observation_space, source.action_space
+    if action_space.shape is None:
+        raise DatasetFieldError(f"the actions of a Minari data set must be one array, they are {action_space}")
+    box: Any = space if isinstance(space, spaces.Box) else spaces.flatten_space(space)
+    obs = np.empty((count, *box.shape), np.float32)
+    action_shape = (1,) if isinstance(action_space, spaces.Discrete) else action_space.shape
+    columns: Arrays = {
+        "obs": obs,
+        "next_obs": np.empty_like(obs),
+        "action": np.empty((count, *action_shape), np.float32 if action_space.dtype.kind == "f" else np.int64),
+        "reward": np.empty((count, 1), np.float32),
+        "done": np.empty(count, np.bool_),
+    }
+    begin = 0
+    for episode in source.iterate_episodes():
+        end = begin + len(episode.rewards)
+        states = _minari_states(space, episode.observations, end - begin + 1)
+        columns["obs"][begin:end], columns["next_obs"][begin:end] = states[:-1], states[1:]
+        columns["action"][begin:end] = np.asarray(episode.actions).reshape(end - begin, *action_shape)
+        columns["reward"][begin:end, 0] = episode.rewards
+        columns["done"][begin:end] = episode.terminations
+        begin = end
+    return columns
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
-        episode = self.trajectories[index]
-        last = max(0, len(episode["rewards"]) - self.context_len)
-        start = int(torch.randint(last + 1, ()))
-        return tuple(torch.from_numpy(part) for part in window_of(episode, start, self.context_len))
+
+def _minari_states(space: spaces.Space[Any], observations: Any, count: int) -> np.ndarray:
+    """The ``count`` observations of an episode ``[count, ...]``; those of nested spaces flattened."""
+    if isinstance(space, spaces.Box):
+        return np.asarray(observations)
+    flat = [spaces.flatten(space, _at(observations, step)) for step in range(count)]
+    return np.asarray(flat, np.float32)
+
+
+def _at(observations: Any, step: int) -> Any:
+    if isinstance(observations, Mapping):
+        return {key: _at(value, step) for key, value in observations.items()}
+    return tuple(_at(value, step) for value in observations) if isinstance(observations, tuple) else observations[step]
 
 
 @DATASET_REGISTRY.register("bco")
@@ -277,7 +407,7 @@ class BCODataset(ColumnDataset):
     def __init__(self, data: Mapping[str, Any] | None = None, cfg: Config | None = None) -> None:
         if data is None:
             raise ValueError("BCODataset needs the arrays of its items, got None")
-        super().__init__(dict(data))
+        super().__init__(data, where="BCODataset")
 
     @property
     def obs(self) -> Any:
@@ -298,161 +428,4 @@ class PCDataset(ColumnDataset):
     """
 
     def __init__(self, all_data: tuple[Any, Any, Any]) -> None:
-        super().__init__(dict(zip(("obs", "bfs_in", "bfs_out"), all_data)))
-
-
-# Files.
-
-
-def read_hdf5(path: str) -> Arrays:
-    """Return all arrays of an HDF5 file; those of groups as ``group/name``.
-
-    Raises:
-        MissingExtraError: h5py is not installed.
-        FileNotFoundError: there is no such file.
-    """
-    h5py = require_extra("h5py", "hdf5")
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no data file {path}")
-    arrays: Arrays = {}
-
-    def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.shape is not None and item.dtype.kind in "biuf":
-            arrays[name] = item[()]
-
-    with h5py.File(path, "r") as file:
-        file.visititems(visit)
-    return arrays
-
-
-def naive_save(exp_data: Sequence[Any], expert_data_path: str) -> None:
-    """Write transitions to a file that ``NaiveRLDataset`` reads. Its folder must exist."""
-    save_file(expert_data_path, list(exp_data))
-
-
-def hdf5_save(exp_data: Sequence[Any], expert_data_path: str) -> None:
-    """Write ``obs, action, reward, done, next_obs`` of transitions to ``<expert_data_path>_demos.hdf5``.
-
-    Args:
-        exp_data: N transitions with arrays, tensors or numbers.
-        expert_data_path: a suffix ``.pkl`` is cut off. The folder must exist.
-
-    Raises:
-        MissingExtraError: h5py is not installed.
-        TypeError: a value is no array of numbers (``data_type='naive'`` takes such transitions).
-    """
-    h5py = require_extra("h5py", "hdf5")
-    arrays = {key: _stacked(exp_data, key) for key in _HDF5_KEYS}
-    for key in ("obs", "next_obs", "reward"):
-        arrays[key] = arrays[key].astype(np.float32)
-    arrays["done"] = arrays["done"].astype(np.bool_).reshape(len(exp_data))
-    path = f"{expert_data_path.removesuffix('.pkl')}_demos.hdf5"
-    with atomic_write(path) as whole, h5py.File(whole, "w") as file:
-        for key, array in arrays.items():
-            file.create_dataset(key, data=array, compression="gzip")
-
-
-def _stacked(transitions: Sequence[Any], key: str) -> np.ndarray:
-    try:
-        array = np.stack([np.asarray(one[key]) for one in transitions])
-    except ValueError as error:
-        raise TypeError(f"hdf5 stores transitions of one shape; {key!r} has several ({error})") from error
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"hdf5 stores arrays of numbers; {key!r} is none: save these with data_type='naive'")
-    return array
-
-
-_SAVERS = {"naive": naive_save, "hdf5": hdf5_save}
-
-
-def offline_data_save_type(exp_data: Sequence[Any], expert_data_path: str, data_type: str = "naive") -> None:
-    """Write transitions in the format ``data_type``.
-
-    Raises:
-        KeyError: no such format.
-    """
-    check_choice("data_type", data_type, _SAVERS, KeyError)
-    _SAVERS[data_type](exp_data, expert_data_path)
-
-
-# Episodes.
-
-
-def split_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
-    """Yield the episodes of consecutive steps; what follows the last end is one, too.
-
-    Args:
-        steps: key -> array ``[N, ...]``.
-        ends: bool ``[N]``, whether a step is the last of its episode.
-    """
-    borders = (np.flatnonzero(np.asarray(ends).reshape(-1)) + 1).tolist()
-    count = len(ends)
-    for begin, end in zip([0, *borders], [*borders, count]):
-        if begin < end:
-            yield {key: array[begin:end] for key, array in steps.items()}
-
-
-def _with_returns_to_go(episode: Arrays, scale: float) -> Arrays:
-    """The episode with the sums of the rewards from each step on, undiscounted, divided by ``scale``."""
-    sums = np.cumsum(episode["rewards"][::-1], dtype=np.float64)[::-1]
-    return {**episode, "returns_to_go": (sums / scale).astype(np.float32)}
-
-
-def window_of(episode: Arrays, start: int, length: int) -> tuple[np.ndarray, ...]:
-    """``(timesteps, states, actions, returns_to_go, mask)`` of ``length`` steps from ``start``, filled with zeros."""
-    parts = [np.asarray(episode[key][start : start + length]) for key in ("states", "actions", "returns_to_go")]
-    found = len(parts[0])
-    filled = [np.concatenate([one, np.zeros((length - found, *one.shape[1:]), one.dtype)]) for one in parts]
-    mask = (np.arange(length) < found).astype(np.int64)
-    return np.arange(start, start + length) * mask, *filled, mask
-
-
-def _d4rl_path(path: str, env_id: str | None) -> str:
-    """The file of an env where ``path`` is a folder: ``hopper-medium-v2`` lies in ``hopper_medium-v2.hdf5``."""
-    if not os.path.isdir(path):
-        return path
-    if env_id is None:
-        raise FileNotFoundError(f"{path} is a folder; name the file, or the data set as env.env_id")
-    name, _, version = env_id.rpartition("-")
-    return os.path.join(path, f"{name.replace('-', '_')}-{version}.hdf5")
-
-
-def _d4rl_ends(arrays: Arrays) -> np.ndarray:
-    """Which steps are the last of an episode, also by a time limit."""
-    terminals = arrays["terminals"].astype(np.bool_)
-    if "timeouts" in arrays:
-        return terminals | arrays["timeouts"].astype(np.bool_)
-    # Without time-outs an episode is cut after the usual number of steps.
-    ends, begin = terminals.copy(), 0
-    for step in range(len(ends)):
-        ends[step] |= step - begin == _D4RL_EPISODE_STEPS - 1
-        begin = step + 1 if ends[step] else begin
-    return ends
-
-
-def _d4rl_transitions(arrays: Arrays) -> Arrays:
-    terminals = arrays["terminals"].astype(np.bool_)
-    # The next observation of a step before a time limit is that of a new episode; so is that of the last step.
-    usable = terminals | ~_d4rl_ends(arrays)
-    next_obs = arrays.get("next_observations")
-    if next_obs is None:
-        usable[-1] = False
-        next_obs = np.concatenate([arrays["observations"][1:], arrays["observations"][-1:]])
-    columns = {"obs": arrays["observations"], "next_obs": next_obs, "action": arrays["actions"]}
-    result = {key: array[usable].astype(np.float32) for key, array in columns.items()}
-    return {**result, "reward": arrays["rewards"][usable].astype(np.float32), "done": terminals[usable]}
-
-
-def _read_trajectories(path: str, rtg_scale: float) -> list[Arrays]:
-    """Trajectories with ``states, actions, rewards, returns_to_go``."""
-    if "hdf5" in path:
-        arrays = read_hdf5(path)
-        steps = {key: arrays[key] for key in ("observations", "actions", "rewards")}
-        episodes: Sequence[Any] = list(split_episodes(steps, _d4rl_ends(arrays)))
-    else:
-        episodes = NaiveRLDataset(path)[:]
-    names = {"states": "observations", "actions": "actions", "rewards": "rewards"}
-    return [
-        _with_returns_to_go({to: np.asarray(one[key], np.float32) for to, key in names.items()}, rtg_scale)
-        for one in episodes
-    ]
+        super().__init__(dict(zip(("obs", "bfs_in", "bfs_out"), all_data)), where="PCDataset")

@@ -2,6 +2,7 @@
 
 import pickle
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -11,10 +12,16 @@ from ding.utils import MissingExtraError
 from ding.utils.data import (
     BCODataset,
     D4RLDataset,
+    D4RLDiffuserDataset,
     D4RLTrajectoryDataset,
+    DatasetFieldError,
+    DatasetFileError,
+    DatasetValueError,
     HDF5Dataset,
+    MinariDataset,
     NaiveRLDataset,
     PCDataset,
+    SequenceDataset,
     create_dataset,
     naive_save,
     offline_data_save_type,
@@ -212,3 +219,101 @@ def test_data_sets_in_memory() -> None:
         BCODataset()
     with pytest.raises(ValueError, match="one length"):
         BCODataset({"obs": np.arange(2), "action": np.arange(3)})
+
+
+def test_wrong_hdf5_files_are_named(tmp_path, h5py) -> None:
+    path = saved(tmp_path, transitions([False] * 3))
+    whole = (tmp_path / "demo_demos.hdf5").read_bytes()
+    (tmp_path / "cut.hdf5").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DatasetFileError, match=r"cut\.hdf5 is truncated"):
+        HDF5Dataset(config(tmp_path / "cut.hdf5"))
+    with h5py.File(path, "a") as file:
+        file["obs"][1, 0] = np.nan
+    with pytest.raises(DatasetValueError, match="field 'obs' holds NaN or infinity in row 1"):
+        HDF5Dataset(config(path))
+    with h5py.File(path, "a") as file:
+        del file["obs"]
+    with pytest.raises(DatasetFieldError, match="there is no field 'obs'"):
+        HDF5Dataset(config(path))
+    with h5py.File(tmp_path / "short.hdf5", "w") as file:
+        file["obs"], file["action"] = np.zeros((3, 1)), np.zeros((2, 1))
+    with pytest.raises(DatasetFieldError, match="one length"):
+        HDF5Dataset(config(tmp_path / "short.hdf5"))
+
+
+def test_a_wrong_d4rl_file_is_named(tmp_path, h5py) -> None:
+    with h5py.File(tmp_path / "x.hdf5", "w") as file:
+        file["observations"], file["actions"], file["terminals"] = np.zeros((3, 1)), np.zeros((3, 1)), np.zeros(3)
+    with pytest.raises(DatasetFieldError, match="there is no field 'rewards'"):
+        D4RLDataset(config(tmp_path / "x.hdf5", "d4rl"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_minari_transitions(tmp_path, monkeypatch) -> None:
+    minari = pytest.importorskip("minari", reason="the extra offline is not installed")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    spaces = {
+        "observation_space": gymnasium.spaces.Dict(
+            {"a": gymnasium.spaces.Box(-9, 9, (1,), np.float32), "b": gymnasium.spaces.Box(-9, 9, (1,), np.float32)}
+        ),
+        "action_space": gymnasium.spaces.Box(-1, 1, (1,), np.float32),
+    }
+    episodes = [
+        minari.data_collector.EpisodeBuffer(
+            observations={"a": np.arange(count + 1.0, dtype=np.float32)[:, None], "b": np.zeros((count + 1, 1))},
+            actions=np.full((count, 1), 0.5, np.float32),
+            rewards=np.arange(count),
+            terminations=[False] * (count - 1) + [ended],
+            truncations=[False] * (count - 1) + [not ended],
+        )
+        for count, ended in ((2, True), (1, False))
+    ]
+    minari.create_dataset_from_buffers("toy/made-v0", episodes, **spaces)
+    dataset = create_dataset(config("toy/made-v0", "minari"))
+    assert isinstance(dataset, MinariDataset)
+    rows = dataset.rows_at(np.arange(len(dataset)))
+    assert rows["obs"].tolist() == [[0, 0], [1, 0], [0, 0]]
+    assert rows["next_obs"].tolist() == [[1, 0], [2, 0], [1, 0]]
+    assert rows["action"].tolist() == [[0.5]] * 3
+    assert rows["reward"].tolist() == [[0], [1], [0]]
+    assert rows["done"].tolist() == [False, True, False]
+    with pytest.raises(FileNotFoundError, match="no Minari data set 'toy/other-v0'"):
+        create_dataset(config("toy/other-v0", "minari"))
+
+
+def test_trajectories_for_diffusion(tmp_path) -> None:
+    path = str(tmp_path / "episodes")
+    naive_save([[{"obs": [float(i)], "action": [i], "reward": [1.0]} for i in range(3)]], path)
+    window = {"data_dir_prefix": path, "rtg_scale": 1, "context_len": 4}
+    dataset = create_dataset(config("", "d4rl_diffuser", dataset=window))
+    assert isinstance(dataset, D4RLDiffuserDataset)
+    times, states, actions, togo, mask = D4RLDiffuserDataset(path, 4, 1)[0]
+    assert times.tolist() == [0, 1, 2, 0]
+    assert states[:, 0].tolist() == [0, 1, 2, 0]
+    assert actions[:, 0].tolist() == [0, 1, 2, 0]
+    assert togo.tolist() == [3, 2, 1, 0]
+    assert mask.tolist() == [1, 1, 1, 0]
+
+
+def test_sequences_for_diffusion(tmp_path, h5py) -> None:
+    d4rl_file(h5py, tmp_path / "hopper_medium-v2.hdf5")
+    env = {
+        "env_id": "hopper-medium-v2", "returns_scale": 1.0, "horizon": 2, "max_path_length": 4, "use_padding": True,
+        "include_returns": True, "termination_penalty": -5.0, "normed": False,
+    }  # fmt: skip
+    made = config(tmp_path, "diffuser_traj", env=env)
+    made.policy.update(normalizer="LimitsNormalizer", learn={"discount_factor": 0.5})
+    dataset = create_dataset(made)
+    assert isinstance(dataset, SequenceDataset)
+    assert (dataset.n_episodes, dataset.observation_dim, dataset.action_dim) == (3, 1, 1)
+    assert dataset.indices == [(0, 0, 2), (0, 1, 3), (0, 2, 4), (1, 0, 2), (1, 1, 3), (2, 0, 2)]
+    item = dataset[3]
+    # Steps 3 and 4 of observations 0 to 5 and actions -1 to 1.
+    np.testing.assert_allclose(item["trajectories"], [[0.2, 0.2], [0.6, 0.6]], atol=1e-6)
+    assert item["condition_id"].tolist() == [0]
+    np.testing.assert_allclose(item["condition_val"], [[0.2]], atol=1e-6)
+    assert item["done"].tolist() == [[0], [1]]
+    # 1 and, with the penalty, -4.
+    assert item["returns"].tolist() == [-1.0]
+    made.env.use_padding = False
+    assert create_dataset(made).indices == [(0, 0, 2), (0, 1, 3), (1, 0, 2)]

@@ -1,0 +1,121 @@
+"""Batches of a data set instead of a collector's, and whether the data set fits the policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from ding.config import ConfigValueError
+from ding.data import TransitionBatch
+from ding.data.roles import Samples
+from ding.entry.serial.parts import SerialParts
+from ding.entry.serial.shape_check import as_tuple, is_our_network, is_shape
+from ding.policy import Policy
+from ding.utils import get_rank, get_world_size
+from ding.utils.data.dataset import ColumnDataset, DatasetFieldError
+
+_TRANSITION = ("obs", "next_obs", "action", "reward", "done")
+
+
+class OfflinePath:
+    """Draws every row of a data set once in each epoch, one batch of ``policy.learn.batch_size`` in each pass.
+
+    The order of an epoch follows from the seed and the number of the epoch alone, so that a run that goes on from a
+    checkpoint draws what it would have drawn. Of several ranks each draws its share of every batch.
+
+    Args:
+        parts: The workers; no collector is needed.
+        dataset: A map-style data set. One with ``rows_at`` gives batches as columns, any other one lists of its items.
+
+    Raises:
+        ConfigValueError: The data set is empty, or there are more ranks than rows in a batch.
+    """
+
+    def __init__(self, parts: SerialParts, dataset: Dataset[Any]) -> None:
+        self._learner, self._dataset = parts.learner, dataset
+        self._seed, self._rank, ranks = int(parts.cfg.seed), get_rank(), get_world_size()
+        self._count = len(dataset)  # type: ignore[arg-type]
+        batch_size = int(parts.learner.policy.get_attribute("batch_size"))
+        if self._count == 0 or batch_size < ranks:
+            raise ConfigValueError(
+                f"cannot draw batches of {batch_size} rows for {ranks} ranks from a data set of {self._count} rows"
+            )
+        self._share = batch_size // ranks
+        self._ranks = ranks
+        self.batches_per_epoch = math.ceil(self._count / (self._share * ranks))
+        self._number = 0
+        self._order: tuple[int, np.ndarray] = (-1, np.empty(0, np.int64))
+
+    def prepare(self) -> None:
+        self._number = self._learner.train_iter
+
+    def collect(self) -> None:
+        return
+
+    def batches(self) -> Iterator[Samples]:
+        epoch, place = divmod(self._number, self.batches_per_epoch)
+        if self._order[0] != epoch:
+            self._order = (epoch, self._shuffled(epoch))
+        self._number += 1
+        yield self._rows(self._order[1][place * self._share : (place + 1) * self._share])
+
+    def trained(self) -> None:
+        return
+
+    def _shuffled(self, epoch: int) -> np.ndarray:
+        """The rows of this rank in the order of an epoch; where the ranks' shares differ, the first rows come twice."""
+        order = np.arange(self._count, dtype=np.int32 if self._count < 2**31 else np.int64)
+        np.random.default_rng([self._seed, epoch]).shuffle(order)
+        missing = -len(order) % self._ranks
+        return np.concatenate([order, order[:missing]])[self._rank :: self._ranks] if self._ranks > 1 else order
+
+    def _rows(self, places: np.ndarray) -> Samples:
+        dataset: Any = self._dataset
+        if hasattr(dataset, "rows_at"):
+            return TransitionBatch.unchecked(dataset.rows_at(places.astype(np.int64)), len(places))
+        return [dataset[place] for place in places.tolist()]
+
+
+def check_data_set(policy_cls: type[Policy], model_cfg: Mapping[str, Any], dataset: object) -> None:
+    """Compare the columns of a data set with ``policy.model`` and with the fields that the policy learns from.
+
+    Only data sets of columns and networks of ours are judged.
+
+    Args:
+        policy_cls: The policy class; its attribute ``learn_fields`` names the fields that it needs, where these are
+            others than those of a usual transition.
+        model_cfg: ``cfg.policy.model``.
+        dataset: The data set.
+
+    Raises:
+        DatasetFieldError: A field is missing, or has another shape, or discrete actions are out of range.
+    """
+    if not isinstance(dataset, ColumnDataset) or not is_our_network(policy_cls, model_cfg):
+        return
+    shapes = dataset.row_shapes
+    fields = {name.partition("/")[0] for name in shapes}
+    for name in getattr(policy_cls, "learn_fields", _TRANSITION):
+        if name not in fields:
+            raise DatasetFieldError(f"{policy_cls.__name__} learns from the field {name!r}, which the data set lacks")
+    wanted = model_cfg.get("obs_shape")
+    for name in ("obs", "next_obs"):
+        if name in shapes and is_shape(wanted) and as_tuple(wanted) != shapes[name]:
+            raise DatasetFieldError(
+                f"rows of {name!r} have the shape {shapes[name]}, but policy.model.obs_shape is {wanted}"
+            )
+    count = model_cfg.get("action_shape")
+    if "action" not in shapes or not isinstance(count, int):
+        return
+    if dataset.action_bounds is not None:
+        if shapes["action"] != (count,):
+            raise DatasetFieldError(
+                f"continuous actions of the shape {shapes['action']} do not fit policy.model.action_shape, {count}"
+            )
+    elif len(dataset):
+        low, high = dataset.action_range
+        if not 0 <= low <= high < count:
+            raise DatasetFieldError(f"discrete actions are {low} to {high}, but policy.model.action_shape is {count}")

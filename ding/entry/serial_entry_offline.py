@@ -1,0 +1,68 @@
+"""`serial_pipeline_offline`: one process, one loop, a data set in the place of a collector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.data import create_dataset
+from ding.entry.serial.offline_path import OfflinePath, check_data_set
+from ding.entry.serial.parts import EnvSetting, serial_parts
+from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.view.views import RunView
+from ding.policy import Policy
+
+
+def serial_pipeline_offline(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+) -> tuple[Policy, bool]:
+    """Train on the data set of ``policy.collect.data_type`` and ``policy.collect.data_path``.
+
+    Each of the ``policy.learn.train_epoch`` epochs draws every row once, in an order that follows from the seed. The
+    env is there for evaluations only, which come every ``policy.eval.evaluator.eval_freq`` train iterations.
+    ``env.norm_obs.offline_stats`` gets the mean and standard deviation of the data set's observations. Other arguments,
+    what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+
+    Returns:
+        The policy, and whether it reached ``env.stop_value``.
+
+    Raises:
+        ConfigError: The config is wrong; see `ding.config.errors`.
+        DatasetError: The data set is broken, or does not fit ``policy.model``.
+    """
+    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+        cfg = run.cfg
+        epochs = cfg.policy.learn.get("train_epoch")
+        if not isinstance(epochs, (int, float)) or epochs <= 0:
+            raise ConfigValueError(f"policy.learn.train_epoch must be the number of epochs, got {epochs!r}")
+        dataset: Any = create_dataset(cfg)
+        _pass_on_statistics(dataset, cfg)
+        with serial_parts(cfg, env_setting, model, with_buffer=False, collects=False) as parts:
+            policy: Any = parts.policy
+            if model is None:
+                check_data_set(type(policy), cfg.policy.model, dataset)
+            if hasattr(policy, "set_statistic"):
+                policy.set_statistic(dataset.statistics)
+            if hasattr(policy, "init_data_normalizer"):
+                policy.init_data_normalizer(dataset.normalizer)
+            data = OfflinePath(parts, dataset)
+            limit = min(max_train_iter, int(epochs) * data.batches_per_epoch)
+            status = run.train(parts, data, limit, mode="serial_offline")
+            return policy, status.solved
+
+
+def _pass_on_statistics(dataset: Any, cfg: EasyDict) -> None:
+    """Put mean and standard deviation of the data set into ``env.norm_obs.offline_stats``, for the evaluator's env."""
+    stats = cfg.env.get("norm_obs", {}).get("offline_stats")
+    if stats is not None and hasattr(dataset, "mean"):
+        stats.update(mean=dataset.mean, std=dataset.std)

@@ -9,6 +9,7 @@ import torch
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch, is_batched
 from ding.policy import (
     A2CPolicy,
+    ACERPolicy,
     BDQPolicy,
     C51Policy,
     DiscreteCQLPolicy,
@@ -88,6 +89,7 @@ CASES = {
     "pg-continuous": (PGPolicy, CONTINUOUS, {}),
     "impala": (IMPALAPolicy, {"unroll_len": 4}, {}),
     "impala-continuous": (IMPALAPolicy, {"unroll_len": 4, **CONTINUOUS}, {}),
+    "acer": (ACERPolicy, {"learn": {"unroll_len": 4}}, {}),
     "a2c": (A2CPolicy, {}, {}),
     "a2c-continuous": (A2CPolicy, CONTINUOUS, {}),
 }

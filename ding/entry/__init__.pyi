@@ -15,9 +15,11 @@ from ding.entry.dist_entry import dist_prepare_config as dist_prepare_config
 from ding.entry.dist_entry import dist_restart_replicas as dist_restart_replicas
 from ding.entry.parallel_entry import parallel_pipeline as parallel_pipeline
 from ding.entry.serial_entry import serial_pipeline as serial_pipeline
+from ding.entry.serial_entry_dqfd import serial_pipeline_dqfd as serial_pipeline_dqfd
 from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pipeline_offline
 from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
 from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg
+from ding.entry.serial_entry_r2d3 import serial_pipeline_r2d3 as serial_pipeline_r2d3
 from ding.entry.utils import mark_not_expert as mark_not_expert
 from ding.entry.utils import mark_warm_up as mark_warm_up
 from ding.entry.utils import random_collect as random_collect

@@ -14,7 +14,7 @@ from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, regist
 
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
-    *("serial_sqil", "serial_dqfd", "serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
+    *("serial_sqil", "serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
     *("serial_gail", "serial_ngu"),
 )
 # Options of the pipelines.
@@ -58,6 +58,8 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_onpolicy": _serial_onpolicy,
         "serial_onpolicy_ppg": _serial_onpolicy_ppg,
         "serial_offline": _serial_offline,
+        "serial_dqfd": _serial_with_expert,
+        "serial_r2d3": _serial_with_expert,
         "parallel": _parallel,
         "dist": _dist,
         "eval": _eval,
@@ -110,6 +112,15 @@ def _serial_onpolicy_ppg(options: Options) -> None:
     from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg
 
     _train(options, serial_pipeline_onpolicy_ppg)
+
+
+def _serial_with_expert(options: Options) -> None:
+    from ding.entry.serial_entry import load_input
+
+    name = f"serial_pipeline_{options.mode.removeprefix('serial_')}"
+    pipeline = getattr(importlib.import_module("ding.entry"), name)
+    path = options.expert_config or options.ask("The config file of the expert")
+    _train(options, lambda configs, **kwargs: pipeline(configs, load_input(path), **kwargs))
 
 
 def _serial_offline(options: Options) -> None:

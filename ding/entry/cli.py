@@ -59,6 +59,9 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
     "collect_demo_data and collect_episodic_demo_data (data sets of a trained policy).",
 )
 @click.option("-c", "--config", metavar="FILE", help="The config file.")
+@click.option(
+    "--expert-config", metavar="FILE", help="serial_dqfd, serial_r2d3: the expert's config file; asked for without it."
+)
 @click.option("-s", "--seed", type=int, multiple=True, help="Seed; several are run one after another. Default: 0.")
 @click.option("-e", "--env", metavar="ENV", help="Without -c: the env of a config in configs/.")
 @click.option("-p", "--policy", metavar="POLICY", help="Without -c: the policy of a config in configs/.")
@@ -134,7 +137,7 @@ def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: 
     from ding.entry._cli_modes import Options, run_mode
 
     try:
-        run_mode(mode, Options(mode=mode, seeds=seed, echo=click.echo, **options))
+        run_mode(mode, Options(mode=mode, seeds=seed, echo=click.echo, ask=click.prompt, **options))
     except ConfigError as error:
         raise _Mistake(str(error)) from error
     except KeyboardInterrupt:

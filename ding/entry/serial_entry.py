@@ -110,11 +110,13 @@ class Run:
         max_train_iter: float,
         max_env_step: float = UNBOUNDED,
         mode: str | None = None,
+        options: Sequence[str] = (),
     ) -> RunStatus:
         """Run the loop to its end, write ``result.json`` and return the last status.
 
         Args:
             mode: What ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
+            options: What else its command line needs.
 
         Raises:
             RunInterrupted: A signal stopped the run; a checkpoint and the line to go on with were given.
@@ -125,7 +127,7 @@ class Run:
             status = loop.run()
             if self.signals.requested is not None:
                 checkpoint = _checkpoint(parts)
-                sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status, mode)}"
+                sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status, mode, options)}"
                 raise RunInterrupted(self.signals.requested, checkpoint)
             if get_rank() == 0:
                 write_result(status.exp_name, _result(status))
@@ -197,9 +199,9 @@ def _checkpoint(parts: SerialParts) -> str:
     return os.path.join(parts.cfg.exp_name, "ckpt", f"iteration_{parts.learner.train_iter}.pth.tar")
 
 
-def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus, mode: str | None) -> str:
+def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus, mode: str | None, options: Sequence[str]) -> str:
     mode = mode or ("serial_onpolicy" if cfg.policy.on_policy else "serial")
-    words = ["ding", "-m", mode, "-c", os.path.join(cfg.exp_name, "total_config.py"), "-s", str(cfg.seed)]
+    words = ["ding", "-m", mode, "-c", os.path.join(cfg.exp_name, "total_config.py"), *options, "-s", str(cfg.seed)]
     for option, limit in (("--train-iter", status.max_train_iter), ("--env-step", status.max_env_step)):
         if limit < UNBOUNDED:
             words += [option, str(int(limit))]

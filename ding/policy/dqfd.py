@@ -51,6 +51,8 @@ class DQFDPolicy(DQNPolicy):
         },
     }
 
+    optional_keys = {"learn": "expert_replay_buffer_size lambda_one_step_td"}
+
     def _make_optimizer(self) -> Adam:
         learn = self._cfg.learn
         return clipping_adam(self._model.parameters(), learn, optim_type="adamw", weight_decay=learn.lambda3)

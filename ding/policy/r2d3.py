@@ -43,6 +43,8 @@ class R2D3Policy(R2D2Policy):
         },
     }
 
+    optional_keys = {"learn": "expert_replay_buffer_size per_train_iter_k"}
+
     def _make_optimizer(self) -> Adam:
         learn = self._cfg.learn
         return clipping_adam(self._model.parameters(), learn, optim_type="adamw", weight_decay=learn.lambda3)

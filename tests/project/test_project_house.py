@@ -49,8 +49,9 @@ LATER = tuple(
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
         "worker/replay_buffer/multi_buffer",
-        *("entry/application_entry", "entry/serial/demonstrations"),
-        *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3"),
+        *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
+        *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
+        "entry/serial_entry_r2d3",
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

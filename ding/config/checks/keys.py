@@ -33,7 +33,8 @@ _OPTIONAL_TEXT: dict[str, str] = {
     ),
     "policy": (
         "type import_names cfg_type cuda multi_gpu on_policy priority priority_IS_weight traj_len_inf model learn "
-        "collect eval other random_collect_size transition_with_policy_data unroll_len n_sample n_episode batch_size"
+        "collect eval other random_collect_size expert_random_collect_size transition_with_policy_data unroll_len "
+        "n_sample n_episode batch_size"
     ),
     "policy.model": (
         "type import_names obs_shape action_shape encoder_hidden_size_list dueling head_hidden_size head_layer_num "
@@ -46,7 +47,7 @@ _OPTIONAL_TEXT: dict[str, str] = {
     "policy.learn.learner": "type import_names load_path learner_num send_policy_freq",
     "policy.learn.learner.dataloader": "chunk_size",
     "policy.learn.learner.hook": "log_reduce_after_iter",
-    "policy.collect": "n_sample n_episode unroll_len collector data_type data_path save_path cfg_type",
+    "policy.collect": "n_sample n_episode unroll_len collector data_type data_path save_path model_path cfg_type",
     "policy.collect.collector": (
         "type import_names deepcopy_obs transform_obs collect_print_freq get_train_sample reward_shaping "
         "collector_num compressor update_policy_second cfg_type"

@@ -46,12 +46,18 @@ class ReplayPath:
     Args:
         parts: The workers.
         interruptible: Makes the section that a signal may leave at any point.
+        label: Marks what was collected, before it is pushed.
     """
 
-    def __init__(self, parts: SerialParts, interruptible: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self,
+        parts: SerialParts,
+        interruptible: Callable[[], AbstractContextManager[None]],
+        label: Callable[[Samples], Samples] | None = None,
+    ) -> None:
         if parts.buffer is None:
             raise ConfigValueError("learning from a replay buffer needs parts with one")
-        self._parts, self._buffer = parts, parts.buffer
+        self._parts, self.buffer, self._label = parts, parts.buffer, label
         self._interruptible = interruptible
         self._trained = False
         self._updates = int(parts.cfg.policy.learn.update_per_collect)
@@ -64,17 +70,20 @@ class ReplayPath:
         if parts.cfg.policy.get("random_collect_size", 0) > 0:
             with self._interruptible():
                 random_collect(
-                    parts.cfg.policy, parts.policy, parts.collector, parts.collector_env, parts.commander, self._buffer
-                )
+                    parts.cfg.policy, parts.policy, parts.collector, parts.collector_env, parts.commander, self.buffer,
+                    self._label,
+                )  # fmt: skip
 
     def collect(self) -> None:
         parts = self._parts
         with self._interruptible():
             samples = _collected(parts)
-        self._buffer.push(samples, cur_collector_envstep=parts.collector.envstep)
+        if self._label is not None:
+            samples = self._label(samples)
+        self.buffer.push(samples, cur_collector_envstep=parts.collector.envstep)
 
     def batches(self) -> Iterator[Samples]:
-        learner, buffer = self._parts.learner, self._buffer
+        learner, buffer = self._parts.learner, self.buffer
         for done in range(self._updates):
             batch = buffer.sample(self._batch_size, learner.train_iter)
             if batch is None:
@@ -90,7 +99,7 @@ class ReplayPath:
     def trained(self) -> None:
         self._trained = True
         if self._uses_priority:
-            self._buffer.update(self._parts.learner.priority_info)
+            self.buffer.update(self._parts.learner.priority_info)
 
 
 class OnPolicyPath:

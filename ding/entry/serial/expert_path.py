@@ -1,0 +1,215 @@
+"""Learning from an expert's samples beside one's own: the data path, and the expert that it needs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from easydict import EasyDict
+
+from ding.config import compile_config
+from ding.config.experiment_dir import unused_dir_removed
+from ding.data import TransitionBatch
+from ding.data.roles import Samples
+from ding.entry.serial.data_path import ReplayPath
+from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
+from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
+from ding.entry.serial_entry import InputConfig, load_input, opened_run
+from ding.entry.view.views import RunView
+from ding.policy import Policy
+from ding.worker import create_buffer
+
+logger = logging.getLogger("ding.entry")
+
+
+@dataclass(frozen=True)
+class Mix:
+    """How a pipeline mixes an expert's samples with those of the agent."""
+
+    #: Marks samples as those of the expert (True) or of the agent.
+    label: Callable[[Samples, bool], Samples]
+    #: The number of the expert's samples in a batch of so many.
+    num_expert: Callable[[int], int]
+    #: The expert's buffer: its config, as `create_buffer` takes it.
+    buffer: Mapping[str, Any]
+    #: Samples that the expert collects before the first pass, and in each pass.
+    first_count: int
+    pass_count: int = 0
+    #: Updates from the expert's samples alone, one in each of the first passes, which collect nothing.
+    lone_updates: int = 0
+
+
+class ExpertPath:
+    """Collects into a replay buffer, and fills each batch up from another one with samples of an expert.
+
+    Args:
+        parts: The workers.
+        interruptible: Makes the section that a signal may leave at any point.
+        expert: The expert, and where its samples are kept; None for a run without one.
+        mix: How the two are mixed.
+    """
+
+    def __init__(
+        self,
+        parts: SerialParts,
+        interruptible: Callable[[], AbstractContextManager[None]],
+        expert: tuple[Demonstrator, ReplayBuffer] | None,
+        mix: Mix,
+    ) -> None:
+        self._own = ReplayPath(parts, interruptible, lambda samples: mix.label(samples, False))
+        self._parts, self._interruptible, self._expert, self._mix = parts, interruptible, expert, mix
+        self._lone_updates = 0 if expert is None else mix.lone_updates
+        #: Whether this pass trains on the expert's samples alone.
+        self._alone = False
+        self._num_own = 0
+        self._trained = False
+        policy = parts.learner.policy
+        self._batch_size, self._uses_priority = policy.get_attribute("batch_size"), policy.get_attribute("priority")
+
+    def prepare(self) -> None:
+        self._demonstrate(self._mix.first_count)
+        if self._parts.cfg.policy.learn.get("resume_training", False):
+            self._lone_updates = max(0, self._lone_updates - self._parts.learner.train_iter)
+        self._own.prepare()
+
+    def collect(self) -> None:
+        self._alone = self._lone_updates > 0
+        self._lone_updates -= self._alone
+        if not self._alone:
+            self._own.collect()
+            self._demonstrate(self._mix.pass_count)
+
+    def batches(self) -> Iterator[Samples]:
+        updates = 1 if self._alone else int(self._parts.cfg.policy.learn.update_per_collect)
+        for done in range(updates):
+            batch = self._batch()
+            if batch is None:
+                if self._trained:
+                    logger.warning(
+                        "the buffers gave no batch of %d after %d of %d updates of this pass; collecting on",
+                        self._batch_size, done, updates,
+                    )  # fmt: skip
+                return
+            yield batch
+
+    def trained(self) -> None:
+        self._trained = True
+        if not self._uses_priority:
+            return
+        info = self._parts.learner.priority_info
+        self._own.buffer.update({key: values[: self._num_own] for key, values in info.items()})
+        if self._expert is not None:
+            self._expert[1].update({key: values[self._num_own :] for key, values in info.items()})
+
+    def _demonstrate(self, count: int) -> None:
+        if self._expert is not None and count > 0:
+            expert, buffer = self._expert
+            with self._interruptible():
+                samples = expert.collect(n_sample=count)
+            buffer.push(self._mix.label(samples, True), cur_collector_envstep=0)
+
+    def _batch(self) -> Samples | None:
+        """The agent's samples, and behind them the expert's; None when a buffer does not give enough."""
+        train_iter, size = self._parts.learner.train_iter, self._batch_size
+        num_expert = size if self._alone else self._mix.num_expert(size) if self._expert is not None else 0
+        self._num_own = size - num_expert
+        own = self._own.buffer.sample(self._num_own, train_iter)
+        theirs = [] if self._expert is None else self._expert[1].sample(num_expert, train_iter)
+        if own is None or theirs is None:
+            return None
+        return own + theirs if len(own) and len(theirs) else own if len(own) else theirs
+
+
+def mark_expert(samples: Samples, is_expert: bool) -> Samples:
+    """The samples with ``is_expert``: 0 or 1, in a sequence one for each step."""
+    if isinstance(samples, TransitionBatch):
+        return samples.with_columns(is_expert=np.full(np.shape(samples.columns["done"])[:2], int(is_expert)))
+    return [{**sample, "is_expert": _like(sample["done"], int(is_expert))} for sample in samples]
+
+
+def _like(done: object, value: int) -> Any:
+    return [value] * len(done) if isinstance(done, Sequence) or np.ndim(done) else value  # type: ignore[arg-type]
+
+
+def random_share(share: float) -> Callable[[int], int]:
+    """Each sample of a batch is the expert's with chance ``share``."""
+    return lambda size: int(np.random.binomial(size, share))
+
+
+def run_with_expert(
+    mix_of: Callable[[EasyDict, EasyDict], Mix],
+    model_path_of: Callable[[EasyDict, EasyDict], str | None],
+    mode: str,
+    input_cfg: InputConfig,
+    expert_cfg: InputConfig,
+    seed: int,
+    env_setting: EnvSetting | None,
+    model: torch.nn.Module | None,
+    expert_model: torch.nn.Module | None,
+    max_train_iter: int,
+    max_env_step: int,
+    view: RunView | None,
+    strict: bool,
+) -> Policy:
+    """What the pipelines with an expert have in common.
+
+    The expert plays in envs of its own, of the agent's config, and never explores by epsilon. Its compiled config is
+    ``expert_config.py`` in the experiment folder.
+
+    Args:
+        mix_of: How samples are mixed, from the two compiled configs (the agent's first).
+        model_path_of: The checkpoint of the expert, from the two compiled configs.
+        mode: What ``ding -m`` calls this pipeline.
+    """
+    with opened_run(input_cfg, seed, env_setting, view, strict) as run, contextlib.ExitStack() as ends:
+        cfg = run.cfg
+        with unused_dir_removed(cfg.exp_name):
+            expert = _compiled_expert(expert_cfg, cfg, env_setting, strict)
+            mix = mix_of(cfg, expert)
+            needed = mix.first_count + mix.pass_count > 0
+            state = read_state(model_path_of(cfg, expert), "policy.collect.model_path") if needed else {}
+        parts = ends.enter_context(serial_parts(cfg, env_setting, model))
+        player = None
+        if needed:
+            env, _ = env_managers(expert, env_setting, evaluate=False)
+            env.seed(cfg.seed)
+            named = {"exp_name": cfg.exp_name, "instance_name": "expert_collector"}
+            made = ends.enter_context(demonstrator(expert, env, state, expert_model, **named))
+            buffer: Any = create_buffer(mix.buffer, exp_name=cfg.exp_name, instance_name="expert_buffer")
+            ends.callback(buffer.close)
+            player = made, buffer
+        data = ExpertPath(parts, run.signals.interruptible, player, mix)
+        options = ("--expert-config", os.path.join(cfg.exp_name, "expert_config.py"))
+        run.train(parts, data, max_train_iter, max_env_step, mode, options)
+        return parts.policy
+
+
+def _compiled_expert(expert_cfg: InputConfig, cfg: EasyDict, env_setting: EnvSetting | None, strict: bool) -> EasyDict:
+    """The expert's config, with the agent's envs in the expert's manager."""
+    main, create = load_input(expert_cfg)
+    create.policy.type = create.policy.type.removesuffix("_command") + "_command"
+    main.exp_name = cfg.exp_name
+    expert = compile_config(
+        main,
+        seed=cfg.seed,
+        env=None if env_setting is None else env_setting[0],
+        auto=True,
+        create_cfg=create,
+        renew_dir=False,
+        save_path="expert_config.py",
+        strict=strict,
+    )
+    expert.env = EasyDict({**cfg.env, "manager": expert.env.manager})
+    return expert
+
+
+def replay_buffer_of(cfg: EasyDict, size: int) -> dict[str, Any]:
+    """The replay buffer of a config with another size."""
+    return {**cfg.policy.other.replay_buffer, "replay_buffer_size": size}

@@ -1,0 +1,66 @@
+"""`serial_pipeline_r2d3`: sequences of demonstrations beside a replay buffer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from easydict import EasyDict
+
+from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
+from ding.entry.serial.parts import EnvSetting
+from ding.entry.serial_entry import InputConfig
+from ding.entry.view.views import RunView
+from ding.policy import Policy
+
+
+def serial_pipeline_r2d3(
+    input_cfg: InputConfig,
+    expert_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    expert_model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+) -> Policy:
+    """Train R2D3 with demonstrations of a trained policy and return the new policy.
+
+    The expert's config has ``policy.learn.expert_replay_buffer_size`` (the number of demonstrations, each a sequence)
+    and ``policy.collect.model_path``, its checkpoint; the agent's may have them instead. The agent's has
+    ``policy.learn.per_train_iter_k`` (updates from the demonstrations alone) and ``policy.collect.pho`` (the share of
+    demonstrations in a batch). The expert's policy has the type of the agent's, so that its samples have the same
+    fields; the weights may be those of R2D2.
+
+    Args:
+        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: The expert's network; the policy's default when not given.
+
+    Other arguments, what a run leaves behind, and how it ends are those of
+    `ding.entry.serial_entry.serial_pipeline`.
+
+    Raises:
+        ConfigError: A config is wrong, or there is no such checkpoint.
+    """
+    return run_with_expert(
+        _mix, _model_path, "serial_r2d3", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
+        max_train_iter, max_env_step, view, strict,
+    )  # fmt: skip
+
+
+def _model_path(cfg: EasyDict, expert: EasyDict) -> str | None:
+    return expert.policy.collect.get("model_path") or cfg.policy.collect.get("model_path")
+
+
+def _mix(cfg: EasyDict, expert: EasyDict) -> Mix:
+    """``learn.expert_replay_buffer_size`` demonstrations, by the expert's config where that has it."""
+    learns = (expert.policy.learn, cfg.policy.learn)
+    count, alone = (_first(learns, key) for key in ("expert_replay_buffer_size", "per_train_iter_k"))
+    share = random_share(cfg.policy.collect.pho)
+    return Mix(mark_expert, share, replay_buffer_of(cfg, count), first_count=count, lone_updates=alone)
+
+
+def _first(sections: Sequence[Mapping[str, Any]], key: str) -> int:
+    return int(next((section[key] for section in sections if section.get(key)), 0))

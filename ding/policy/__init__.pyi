@@ -1,5 +1,4 @@
 from ding.policy.a2c import A2CPolicy as A2CPolicy
-from ding.policy.acer import ACERPolicy as ACERPolicy
 from ding.policy.base_policy import CommandModePolicy as CommandModePolicy
 from ding.policy.base_policy import Policy as Policy
 from ding.policy.base_policy import create_policy as create_policy
@@ -7,10 +6,12 @@ from ding.policy.base_policy import get_policy_cls as get_policy_cls
 from ding.policy.bdq import BDQPolicy as BDQPolicy
 from ding.policy.c51 import C51Policy as C51Policy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
-from ding.policy.command_mode_policy_instance import ACERCommandModePolisy as ACERCommandModePolisy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
+from ding.policy.command_mode_policy_instance import D4PGCommandModePolicy as D4PGCommandModePolicy
+from ding.policy.command_mode_policy_instance import DDPGCommandModePolicy as DDPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import DiscreteCQLCommandModePolicy as DiscreteCQLCommandModePolicy
+from ding.policy.command_mode_policy_instance import DiscreteSACCommandModePolicy as DiscreteSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQFDCommandModePolicy as DQFDCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
@@ -19,6 +20,7 @@ from ding.policy.command_mode_policy_instance import FQFCommandModePolicy as FQF
 from ding.policy.command_mode_policy_instance import IMPALACommandModePolicy as IMPALACommandModePolicy
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import PDQNCommandModePolicy as PDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import PGCommandModePolicy as PGCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPGCommandModePolicy as PPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPGOffCommandModePolicy as PPGOffCommandModePolicy
@@ -29,13 +31,18 @@ from ding.policy.command_mode_policy_instance import QRDQNCommandModePolicy as Q
 from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2D2CommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D3CommandModePolicy as R2D3CommandModePolicy
 from ding.policy.command_mode_policy_instance import RainbowDQNCommandModePolicy as RainbowDQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import SACCommandModePolicy as SACCommandModePolicy
+from ding.policy.command_mode_policy_instance import SQILSACCommandModePolicy as SQILSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQNCommandModePolicy as SQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import TD3CommandModePolicy as TD3CommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
 from ding.policy.common_utils import single_env_forward_wrapper as single_env_forward_wrapper
 from ding.policy.common_utils import single_env_forward_wrapper_ttorch as single_env_forward_wrapper_ttorch
 from ding.policy.cql import DiscreteCQLPolicy as DiscreteCQLPolicy
+from ding.policy.d4pg import D4PGPolicy as D4PGPolicy
+from ding.policy.ddpg import DDPGPolicy as DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy as DQFDPolicy
 from ding.policy.dqn import DQNPolicy as DQNPolicy
 from ding.policy.errors import PolicyAttributeError as PolicyAttributeError
@@ -48,6 +55,7 @@ from ding.policy.fqf import FQFPolicy as FQFPolicy
 from ding.policy.impala import IMPALAPolicy as IMPALAPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
+from ding.policy.pdqn import PDQNPolicy as PDQNPolicy
 from ding.policy.pg import PGPolicy as PGPolicy
 from ding.policy.policy_factory import PolicyFactory as PolicyFactory
 from ding.policy.policy_factory import get_random_policy as get_random_policy
@@ -61,5 +69,9 @@ from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy
 from ding.policy.r2d2 import R2D2Policy as R2D2Policy
 from ding.policy.r2d3 import R2D3Policy as R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy
+from ding.policy.sac import DiscreteSACPolicy as DiscreteSACPolicy
+from ding.policy.sac import SACPolicy as SACPolicy
+from ding.policy.sac import SQILSACPolicy as SQILSACPolicy
 from ding.policy.sql import SQLPolicy as SQLPolicy
 from ding.policy.sqn import SQNPolicy as SQNPolicy
+from ding.policy.td3 import TD3Policy as TD3Policy

@@ -12,7 +12,7 @@ The keys stand in ``policy.learn``:
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -68,7 +68,7 @@ def _schedule(optimizer: torch.optim.Optimizer, setting: Any) -> LinearDecay | N
 class LearningPolicy(Protocol):
     """What :func:`learn_forward` needs of a policy."""
 
-    learn_state: ClassVar[dict[str, str]]
+    learn_state: dict[str, str]
 
     def _forward_learn(self, data: Any) -> Any:
         """One call of learning."""

@@ -58,8 +58,8 @@ class Policy(ABC):
     #: All modes, in the order in which they are initialised.
     total_field: ClassVar[tuple[str, ...]] = ("learn", "collect", "eval")
 
-    #: The parts of the learn state: key -> the attribute whose ``state_dict`` it is.
-    learn_state: ClassVar[dict[str, str]] = {"model": "_learn_model", "optimizer": "_optimizer"}
+    #: The parts of the learn state: key -> the attribute whose ``state_dict`` it is. An object may have more of them.
+    learn_state: dict[str, str] = {"model": "_learn_model", "optimizer": "_optimizer"}
 
     #: Keys that are read where they are given, and that :attr:`config` does not have: section -> names.
     optional_keys: ClassVar[dict[str, str]] = {"learn": "weight_decay"}

@@ -3,17 +3,19 @@
 from typing import Any
 
 from ding.policy.a2c import A2CPolicy
-from ding.policy.acer import ACERPolicy
 from ding.policy.base_policy import CommandModePolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
 from ding.policy.cql import DiscreteCQLPolicy
+from ding.policy.d4pg import D4PGPolicy
+from ding.policy.ddpg import DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy
 from ding.policy.dqn import DQNPolicy
 from ding.policy.fqf import FQFPolicy
 from ding.policy.impala import IMPALAPolicy
 from ding.policy.iqn import IQNPolicy
 from ding.policy.mdqn import MDQNPolicy
+from ding.policy.pdqn import PDQNPolicy
 from ding.policy.pg import PGPolicy
 from ding.policy.ppg import PPGOffPolicy, PPGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy
@@ -21,8 +23,10 @@ from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.r2d2 import R2D2Policy
 from ding.policy.r2d3 import R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy
+from ding.policy.sac import DiscreteSACPolicy, SACPolicy, SQILSACPolicy
 from ding.policy.sql import SQLPolicy
 from ding.policy.sqn import SQNPolicy
+from ding.policy.td3 import TD3Policy
 from ding.rl_utils import get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY
 
@@ -156,11 +160,6 @@ class IMPALACommandModePolicy(IMPALAPolicy, DummyCommandModePolicy):
     """IMPALA; the modes need no settings."""
 
 
-@POLICY_REGISTRY.register("acer_command")
-class ACERCommandModePolisy(ACERPolicy, DummyCommandModePolicy):
-    """ACER; the modes need no settings. The class name is spelt as in the original API."""
-
-
 @POLICY_REGISTRY.register("sqn_command")
 class SQNCommandModePolicy(SQNPolicy, EpsCommandModePolicy):
     """Soft Q-learning with two Q functions and an annealed epsilon."""
@@ -174,3 +173,45 @@ class DQFDCommandModePolicy(DQFDPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("r2d3_command")
 class R2D3CommandModePolicy(R2D3Policy, EpsCommandModePolicy):
     """R2D3 with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("ddpg_command")
+class DDPGCommandModePolicy(DDPGPolicy, EpsCommandModePolicy):
+    """DDPG; a hybrid action has an annealed epsilon."""
+
+    def _init_command(self) -> None:
+        if self._hybrid():
+            super()._init_command()
+
+    def _get_setting_collect(self, command_info: dict[str, Any]) -> dict[str, Any]:
+        return super()._get_setting_collect(command_info) if self._hybrid() else {}
+
+
+@POLICY_REGISTRY.register("td3_command")
+class TD3CommandModePolicy(TD3Policy, DDPGCommandModePolicy):
+    """TD3; a hybrid action has an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("d4pg_command")
+class D4PGCommandModePolicy(D4PGPolicy, DummyCommandModePolicy):
+    """D4PG; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("sac_command")
+class SACCommandModePolicy(SACPolicy, DummyCommandModePolicy):
+    """SAC; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("sqil_sac_command")
+class SQILSACCommandModePolicy(SQILSACPolicy, DummyCommandModePolicy):
+    """SQIL with SAC; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("discrete_sac_command")
+class DiscreteSACCommandModePolicy(DiscreteSACPolicy, EpsCommandModePolicy):
+    """Discrete SAC with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("pdqn_command")
+class PDQNCommandModePolicy(PDQNPolicy, EpsCommandModePolicy):
+    """P-DQN with an annealed epsilon."""

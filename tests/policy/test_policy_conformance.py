@@ -9,16 +9,19 @@ import torch
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch, is_batched
 from ding.policy import (
     A2CPolicy,
-    ACERPolicy,
     BDQPolicy,
     C51Policy,
+    D4PGPolicy,
+    DDPGPolicy,
     DiscreteCQLPolicy,
+    DiscreteSACPolicy,
     DQFDPolicy,
     DQNPolicy,
     FQFPolicy,
     IMPALAPolicy,
     IQNPolicy,
     MDQNPolicy,
+    PDQNPolicy,
     PGPolicy,
     PolicyConfigError,
     PPGOffPolicy,
@@ -30,8 +33,11 @@ from ding.policy import (
     R2D2Policy,
     R2D3Policy,
     RainbowDQNPolicy,
+    SACPolicy,
+    SQILSACPolicy,
     SQLPolicy,
     SQNPolicy,
+    TD3Policy,
 )
 from ding.utils import deep_merge_dicts
 
@@ -43,6 +49,8 @@ HYBRID = {
     "action_space": "hybrid",
     "model": {"action_space": "hybrid", "action_shape": {"action_type_shape": 3, "action_args_shape": 2}},
 }
+REGRESSION = {"model": {"action_space": "regression"}}
+MIXED = {"model": {"action_shape": {"action_type_shape": 3, "action_args_shape": 2}}}
 # Sequences of 5 steps of segments of 7: the second overlaps the first.
 R2D2 = {
     "priority": False,
@@ -89,8 +97,16 @@ CASES = {
     "pg-continuous": (PGPolicy, CONTINUOUS, {}),
     "impala": (IMPALAPolicy, {"unroll_len": 4}, {}),
     "impala-continuous": (IMPALAPolicy, {"unroll_len": 4, **CONTINUOUS}, {}),
-    "acer": (ACERPolicy, {"learn": {"unroll_len": 4}}, {}),
     "a2c": (A2CPolicy, {}, {}),
+    "ddpg": (DDPGPolicy, REGRESSION, {}),
+    "ddpg-hybrid": (DDPGPolicy, {**HYBRID, "random_collect_size": 0}, {"eps": 0.4}),
+    "td3": (TD3Policy, REGRESSION, {}),
+    "d4pg": (D4PGPolicy, {"priority": False, "priority_IS_weight": False}, {}),
+    "sac": (SACPolicy, {}, {}),
+    "sac-logit": (SACPolicy, {"collect": {"collector_logit": True}}, {}),
+    "sqil-sac": (SQILSACPolicy, {}, {}),
+    "discrete-sac": (DiscreteSACPolicy, {}, {"eps": 0.4}),
+    "pdqn": (PDQNPolicy, {"nstep": 3, **MIXED}, {"eps": 0.4}),
     "a2c-continuous": (A2CPolicy, CONTINUOUS, {}),
 }
 
@@ -188,6 +204,9 @@ def _same(left: Any, right: Any) -> None:
         assert list(left) == list(right)
         for key in left:
             _same(left[key], right[key])
+    elif isinstance(left, list):
+        for one, other in zip(left, right, strict=True):
+            _same(one, other)
     elif isinstance(left, torch.Tensor):
         assert left.dtype == right.dtype
         assert torch.equal(left, right)
@@ -200,6 +219,9 @@ def _close(left: Any, right: Any) -> None:
         assert left.keys() == right.keys()
         for key in left:
             _close(left[key], right[key])
+    elif isinstance(left, list):
+        for one, other in zip(left, right, strict=True):
+            _close(one, other)
     else:
         np.testing.assert_allclose(np.asarray(left), np.asarray(right), rtol=1e-5, atol=1e-6)
 

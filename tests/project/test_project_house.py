@@ -38,14 +38,15 @@ LATER = tuple(
         *("policy/c51", "policy/fqf", "policy/iqn", "policy/mdqn", "policy/qrdqn", "policy/rainbow", "policy/sql"),
         *("policy/_r2d2_loss", "policy/bdq", "policy/impala", "policy/r2d2", "policy/sqn", "model/template/sqn"),
         *("policy/a2c", "policy/pg", "policy/ppg", "policy/ppo", "policy/_policy", "policy/_pp", "policy/_segments"),
-        *("policy/acer", "policy/_sequences", "model/template/acer"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
         # Data sets of trained policies, and learning from demonstrations.
         # Games, self-play and levels.
         "envs/testing_game",
         # Continuous control.
-        *("model/template/_qac", "model/template/qac", "model/template/pdqn"),
+        *("model/template/_qac", "model/template/qac", "model/template/pdqn", "model/wrapper/_squashed"),
+        *("policy/_q_critic", "policy/_temperature", "policy/_soft", "policy/_sac", "policy/sac", "policy/ddpg"),
+        *("policy/td3", "policy/d4pg", "policy/pdqn", "rl_utils/squashed_normal"),
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
         "worker/replay_buffer/multi_buffer",

@@ -29,6 +29,7 @@ from ding.model.wrapper._sample import (
     MultinomialSampleWrapper,
     ReparamSampleWrapper,
 )
+from ding.model.wrapper._squashed import SquashedDeterministicSampleWrapper, SquashedSampleWrapper
 from ding.utils import did_you_mean
 
 wrapper_name_map: dict[str, type[IModelWrapper]] = {
@@ -43,6 +44,8 @@ wrapper_name_map: dict[str, type[IModelWrapper]] = {
     "multinomial_sample": MultinomialSampleWrapper,
     "deterministic_sample": DeterministicSampleWrapper,
     "reparam_sample": ReparamSampleWrapper,
+    "squashed_sample": SquashedSampleWrapper,
+    "squashed_deterministic_sample": SquashedDeterministicSampleWrapper,
     "hybrid_reparam_multinomial_sample": HybridReparamMultinomialSampleWrapper,
     "hybrid_deterministic_argmax_sample": HybridDeterministicArgmaxSampleWrapper,
     "combination_argmax_sample": CombinationArgmaxSampleWrapper,

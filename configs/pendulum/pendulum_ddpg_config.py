@@ -1,0 +1,53 @@
+"""DDPG on Pendulum-v1, with the numbers of DI-engine's config of the same name.
+
+Result: to be filled in
+"""
+
+from easydict import EasyDict
+
+pendulum_ddpg_config = dict(
+    exp_name="pendulum_ddpg_seed0",
+    env=dict(
+        env_id="Pendulum-v1",
+        act_scale=True,
+        collector_env_num=8,
+        evaluator_env_num=5,
+        n_evaluator_episode=5,
+        stop_value=-250,
+    ),
+    policy=dict(
+        cuda=False,
+        random_collect_size=800,
+        model=dict(
+            obs_shape=3,
+            action_shape=1,
+            action_space="regression",
+            twin_critic=False,
+        ),
+        learn=dict(
+            update_per_collect=2,
+            batch_size=128,
+            learning_rate_actor=0.001,
+            learning_rate_critic=0.001,
+            ignore_done=True,
+            actor_update_freq=1,
+            noise=False,
+        ),
+        collect=dict(n_sample=48, noise_sigma=0.1),
+        eval=dict(evaluator=dict(eval_freq=100)),
+        other=dict(replay_buffer=dict(replay_buffer_size=20000)),
+    ),
+)
+main_config = EasyDict(pendulum_ddpg_config)
+
+pendulum_ddpg_create_config = dict(
+    env=dict(type="gymnasium", import_names=["ding.envs"]),
+    env_manager=dict(type="base"),
+    policy=dict(type="ddpg"),
+)
+create_config = EasyDict(pendulum_ddpg_create_config)
+
+if __name__ == "__main__":
+    from ding.entry import serial_pipeline
+
+    serial_pipeline((main_config, create_config), seed=0)

@@ -1,0 +1,42 @@
+"""Wrappers that choose continuous actions in ``[-1, 1]`` from a normal distribution squashed by tanh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ding.model.wrapper._base import IModelWrapper, output_dict
+
+
+class SquashedDeterministicSampleWrapper(IModelWrapper):
+    """``squashed_deterministic_sample``: the output is ``action``, ``tanh(mu)`` of ``logit``, the list of ``mu`` and
+    ``sigma`` ``[B, N]``.
+    """
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and squash the mean."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        return {"action": torch.tanh(output["logit"][0])}
+
+
+class SquashedSampleWrapper(IModelWrapper):
+    """``squashed_sample``: the output is ``action``, ``tanh`` of a sample of the normal distribution with ``logit``,
+    the list of ``mu`` and ``sigma`` ``[B, N]``; the sample has no gradient.
+
+    Arguments:
+        keep_logit: whether the output has ``logit``, too.
+    """
+
+    def __init__(self, model: nn.Module | IModelWrapper, keep_logit: bool = False) -> None:
+        super().__init__(model)
+        self._keep_logit = keep_logit
+
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model and draw."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        with torch.no_grad():
+            mu, sigma = output["logit"]
+            action = torch.tanh(mu + sigma * torch.randn(mu.shape, device=mu.device))
+        return {"logit": output["logit"], "action": action} if self._keep_logit else {"action": action}

@@ -1,0 +1,249 @@
+"""DDPG: a deterministic actor and a Q function."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ding.data import EnvBatch, batched
+from ding.data.roles import Samples
+from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam
+from ding.policy._q_critic import (
+    ActorCritic,
+    ActorCriticModule,
+    CriticLoss,
+    critic_loss,
+    each,
+    frozen,
+    least,
+    others,
+    priorities,
+)
+from ding.policy._target_update import num_steps, target_network
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import read_out, transition_of
+from ding.policy.errors import PolicyConfigError
+from ding.rl_utils import get_train_sample
+from ding.utils import POLICY_REGISTRY
+from ding.utils.default_helper import did_you_mean
+
+_ACTION_SPACES = ("continuous", "hybrid")
+
+
+def ddpg_critic_loss(
+    network: ActorCritic, target_network: ActorCritic, batch: Mapping[str, Any], gamma: float
+) -> CriticLoss:
+    """Squared errors of the critics to ``r + gamma min_i Q_i'(s', mu'(s'))``.
+
+    Args:
+        network, target_network: see :class:`ding.model.ContinuousQAC`; the target may add noise to its actions.
+        batch: ``obs, next_obs`` ``[B, ...]``; ``action`` ``[B, N]`` (of a hybrid a dict with ``action_args``, and
+            ``logit`` beside it); ``reward, done, weight`` (or None) ``[B]``.
+    """
+    with torch.no_grad():
+        following = target_network(batch["next_obs"], mode="compute_actor")
+        next_value = least(target_network(_inputs(batch["next_obs"], following), mode="compute_critic")["q_value"])
+    q_value = network(_inputs(batch["obs"], batch), mode="compute_critic")["q_value"]
+    return critic_loss(q_value, next_value, batch, gamma)
+
+
+def ddpg_actor_loss(network: ActorCritic, obs: Any) -> torch.Tensor:
+    """``-mean Q(s, mu(s))`` by the first critic: 0-d."""
+    return -each(network(_inputs(obs, network(obs, mode="compute_actor")), mode="compute_critic")["q_value"])[0].mean()
+
+
+def _inputs(obs: Any, output: Mapping[str, Any]) -> dict[str, Any]:
+    """What a critic takes, from the output of an actor or from samples."""
+    if "action_args" in output:
+        return {"obs": obs, "logit": output["logit"], "action": {"action_args": output["action_args"]}}
+    action = output["action"]
+    return {"obs": obs, "action": action, **({"logit": output["logit"]} if isinstance(action, Mapping) else {})}
+
+
+@POLICY_REGISTRY.register("ddpg")
+class DDPGPolicy(Policy):
+    """Deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
+
+    With two critics the smaller one counts in targets. A hybrid action (``action_space='hybrid'``) has a discrete type
+    and continuous arguments: the critic reads the chances of the types, and collecting draws the type (PADDPG,
+    arXiv:1511.04143). Priorities are ``|Q - target|``; ``reference_numerics=True`` makes them squares and stores time
+    limits as terminal, as the original API does.
+    """
+
+    config = {
+        "type": "ddpg",
+        "cuda": False,
+        "on_policy": False,
+        "priority": False,
+        "priority_IS_weight": False,
+        # (int) Samples of random actions before the first update.
+        "random_collect_size": 25000,
+        # (bool) Whether transitions need what the network puts out; then they are collected by it from the beginning.
+        "transition_with_policy_data": False,
+        # (str) 'continuous' or 'hybrid'.
+        "action_space": "continuous",
+        # (bool) Whether rewards are standardised in each batch.
+        "reward_batch_norm": False,
+        # (bool) Whether the observations and actions are those of several agents.
+        "multi_agent": False,
+        "learn": {
+            "update_per_collect": 1,
+            "batch_size": 256,
+            "learning_rate_actor": 1e-3,
+            "learning_rate_critic": 1e-3,
+            "ignore_done": False,
+            # (float) The share by which the target network moves to the learner at each update.
+            "target_theta": 0.005,
+            "discount_factor": 0.99,
+            # (int) Updates of the critic per update of the actor.
+            "actor_update_freq": 1,
+            # (bool) Whether the target's actions get noise: ``noise_sigma``, clamped to ``noise_range``.
+            "noise": False,
+        },
+        "collect": {
+            "unroll_len": 1,
+            # (float) Deviation of the noise that is added to actions.
+            "noise_sigma": 0.1,
+        },
+        "eval": {},
+        "other": {"replay_buffer": {"replay_buffer_size": 100000}},
+    }
+
+    learn_state = {
+        "model": "_learn_model",
+        "target_model": "_target_model",
+        "optimizer_actor": "_optimizer_actor",
+        "optimizer_critic": "_optimizer_critic",
+    }
+
+    _model: ActorCriticModule
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``continuous_qac`` of :mod:`ding.model.template.qac`, or ``continuous_maqac`` for several agents."""
+        if self._cfg.multi_agent:
+            return "continuous_maqac", ["ding.model.template.maqac"]
+        return "continuous_qac", ["ding.model.template.qac"]
+
+    def _init_learn(self) -> None:
+        learn, model = self._cfg.learn, self._model
+        self._gamma = float(learn.discount_factor)
+        self._optimizer_actor = clipping_adam(model.actor.parameters(), learn, lr=learn.learning_rate_actor)
+        self._optimizer_critic = clipping_adam(model.critic.parameters(), learn, lr=learn.learning_rate_critic)
+        self._critic_only = others(model.critic, but=model.actor)
+        self._learn_model = model_wrap(model, wrapper_name="base")
+        self._target_model = target_network(model, learn, DDPGPolicy.config["learn"], self._reference_numerics)
+        if learn.noise:
+            self._target_model = model_wrap(
+                self._target_model,
+                wrapper_name="action_noise",
+                noise_type="gauss",
+                noise_kwargs={"mu": 0.0, "sigma": learn.noise_sigma},
+                noise_range=learn.noise_range,
+            )
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update of the critics on B samples, and at each ``actor_update_freq``-th one of the actor.
+
+        Returns:
+            Floats, and ``priority`` (B floats).
+        """
+        batch = self._preprocess_learn(data, use_nstep="nstep" in self._cfg)
+        if self._cfg.reward_batch_norm:
+            reward = batch["reward"]
+            batch["reward"] = (reward - reward.mean()) / (reward.std() + 1e-8)
+        self._model.train()
+        losses, numbers = self._update_critic(batch)
+        if num_steps(self._optimizer_critic) % self._cfg.learn.actor_update_freq == 0:
+            with frozen(self._critic_only):
+                losses["actor_loss"] = self._actor_loss(batch)
+            self._optimize(losses["actor_loss"], self._optimizer_actor, self._model.actor)
+        self._target_model.update(self._model)
+        losses["total_loss"] = torch.stack([loss.detach() for loss in losses.values()]).sum()
+        action = batch["action"]
+        action = action["action_args"] if isinstance(action, Mapping) else action
+        return {
+            "cur_lr_actor": self._optimizer_actor.param_groups[0]["lr"],
+            "cur_lr_critic": self._optimizer_critic.param_groups[0]["lr"],
+            **read_out({"action": action.mean(), **numbers, **losses}),
+        }
+
+    def _update_critic(self, batch: Mapping[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """One step of the critics; what an algorithm of this family replaces.
+
+        Returns:
+            The losses, by name, and further values to log, with ``priority`` ``[B]``.
+        """
+        result = ddpg_critic_loss(self._model, self._target_model.forward, batch, self._gamma)
+        self._optimize(torch.stack(result.losses).sum(), self._optimizer_critic, self._model.critic)
+        numbers = {
+            "priority": priorities(result.error, self._reference_numerics),
+            "td_error": result.error.mean(),
+            **dict(zip(("q_value", "q_value_twin"), result.q_values)),
+            "target q_value": result.target_q_value,
+        }
+        return dict(zip(("critic_loss", "critic_twin_loss"), result.losses)), numbers
+
+    def _actor_loss(self, batch: Mapping[str, Any]) -> torch.Tensor:
+        return ddpg_actor_loss(self._model, batch["obs"])
+
+    def _monitor_vars_learn(self) -> list[str]:
+        twin = ["critic_twin_loss", "q_value_twin"] if getattr(self._model, "twin_critic", False) else []
+        names = ["critic_loss", "actor_loss", "total_loss", "q_value", "target q_value", "td_error", "action"]
+        return ["cur_lr_actor", "cur_lr_critic", *names, *twin]
+
+    def _hybrid(self) -> bool:
+        space = str(self._cfg.action_space)
+        if space not in _ACTION_SPACES:
+            raise PolicyConfigError(f"policy.action_space: {space!r} is unknown.{did_you_mean(space, _ACTION_SPACES)}")
+        return space == "hybrid"
+
+    def _init_collect(self) -> None:
+        collect = self._cfg.collect
+        self._unroll_len = collect.unroll_len
+        self._collect_model = model_wrap(
+            self._model,
+            wrapper_name="action_noise",
+            noise_type="gauss",
+            noise_kwargs={"mu": 0.0, "sigma": collect.noise_sigma},
+        )
+        if self._hybrid():
+            self._check_random_collect()
+            self._collect_model = model_wrap(self._collect_model, wrapper_name="hybrid_eps_greedy_multinomial_sample")
+        self._collect_model.reset()
+
+    def _check_random_collect(self) -> None:
+        size = self._cfg.random_collect_size
+        if size > 0 and not self._cfg.transition_with_policy_data:
+            raise PolicyConfigError(
+                f"policy.random_collect_size={size}: samples of hybrid actions hold the logit of the network, which "
+                "random actions do not have; set random_collect_size=0 or transition_with_policy_data=True"
+            )
+
+    @batched
+    def _forward_collect(self, data: EnvBatch, **kwargs: Any) -> EnvBatch:  # type: ignore[override]
+        """Actions with noise: ``action`` float32 ``[N, D]``; of a hybrid, with ``eps``, ``action`` (``action_type``,
+        ``action_args``) and ``logit``.
+        """
+        return self._act(self._collect_model, data, mode="compute_actor", **kwargs)
+
+    @batched
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        """``obs, next_obs, action, reward, done`` and for a hybrid ``logit``; for one environment or columns of N."""
+        fields = ("action", "logit") if self._hybrid() else ("action",)
+        return transition_of(obs, policy_output, timestep, fields, time_limit_is_end=self._reference_numerics)
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """Sequences of ``collect.unroll_len``."""
+        return get_train_sample(transitions, self._unroll_len)
+
+    def _init_eval(self) -> None:
+        self._eval_model = model_wrap(self._model, wrapper_name="hybrid_argmax_sample" if self._hybrid() else "base")
+        self._eval_model.reset()
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """Actions without noise."""
+        return self._act(self._eval_model, data, mode="compute_actor")

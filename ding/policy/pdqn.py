@@ -1,0 +1,237 @@
+"""P-DQN: deep Q-learning over a discrete type of action with continuous arguments."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from ding.data import EnvBatch, batched
+from ding.data.roles import Samples
+from ding.model import IModelWrapper, model_wrap
+from ding.policy._optimization import clipping_adam
+from ding.policy._q_critic import frozen, others, priorities
+from ding.policy._q_loss import QLoss, greedy, mean_values
+from ding.policy._target_update import num_steps, target_network
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import read_out, transition_of
+from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
+from ding.utils import POLICY_REGISTRY
+
+
+class ParametrisedNetwork(Protocol):
+    """A network, or a wrapped one, with the modes ``compute_continuous`` and ``compute_discrete``; see
+    :class:`ding.model.PDQN`.
+    """
+
+    def __call__(self, inputs: Any, mode: str) -> Mapping[str, Any]:
+        """Run one of them."""
+
+
+def pdqn_value_loss(
+    network: ParametrisedNetwork,
+    target_network: ParametrisedNetwork,
+    batch: Mapping[str, Any],
+    gamma: float,
+    nstep: int,
+) -> QLoss:
+    """Double Q-learning of the types, with the arguments that the network itself would choose next.
+
+    Args:
+        network, target_network: see :class:`ding.model.PDQN`.
+        batch: ``obs, next_obs``; ``action``, a dict of ``action_type`` int64 ``[B]`` and ``action_args`` ``[B, M]``;
+            ``reward`` ``[nstep, B]``; ``done, weight`` (or None) ``[B]``; optional ``value_gamma`` ``[B]``.
+    """
+    action, next_obs = batch["action"], batch["next_obs"]
+    with torch.no_grad():
+        following = {
+            "state": next_obs,
+            "action_args": network(next_obs, mode="compute_continuous")["action_args"],
+        }
+        target_q = target_network(following, mode="compute_discrete")["logit"]
+        next_type = greedy(network(following, mode="compute_discrete")["logit"], None)
+    q = network({"state": batch["obs"], "action_args": action["action_args"]}, mode="compute_discrete")["logit"]
+    kind = action["action_type"].reshape(-1)
+    data = q_nstep_td_data(q, target_q, kind, next_type, batch["reward"], batch["done"], batch["weight"])
+    loss, error = q_nstep_td_error(data, gamma, nstep=nstep, value_gamma=batch.get("value_gamma"))
+    return QLoss(loss, error.detach(), mean_values(q, target_q))
+
+
+class ArgumentLoss(NamedTuple):
+    """What :func:`pdqn_argument_loss` returns."""
+
+    #: 0-d.
+    loss: torch.Tensor
+    #: The mean of the values of all types, 0-d.
+    q_value: torch.Tensor
+
+
+def pdqn_argument_loss(network: ParametrisedNetwork, obs: Any) -> ArgumentLoss:
+    """``-mean_b sum_k Q(s, k, x(s))``, to be minimised by what computes the arguments ``x(s)``."""
+    args = network(obs, mode="compute_continuous")["action_args"]
+    q = network({"state": obs, "action_args": args}, mode="compute_discrete")["logit"]
+    return ArgumentLoss(-q.sum(-1).mean(), q.detach().mean())
+
+
+class _ArgumentsThenType(IModelWrapper):
+    """Acts in two passes: the arguments, with or without noise, and the type by the values that they give."""
+
+    def __init__(self, model: IModelWrapper, arguments: IModelWrapper) -> None:
+        super().__init__(model)
+        self._arguments = arguments
+
+    def forward(self, obs: Any, **kwargs: Any) -> dict[str, Any]:
+        """Observations ``[B, ...]`` to ``logit`` and ``action``, a dict of ``action_type`` and ``action_args``."""
+        args = self._arguments.forward(obs, mode="compute_continuous")["action_args"]
+        inputs = {"state": obs, "action_args": args}
+        output: dict[str, Any] = self._model.forward(inputs, mode="compute_discrete", **kwargs)
+        return output
+
+
+@POLICY_REGISTRY.register("pdqn")
+class PDQNPolicy(Policy):
+    """Parametrised deep Q-networks (Xiong et al. 2018, arXiv:1810.06394) and, by ``model.multi_pass``, their multi-pass
+    form (Bester et al. 2019, arXiv:1905.04388), with double Q-learning and n-step returns.
+
+    Updates come in circles of ``learn.update_circle``: in the first half of a circle the values learn, in the second
+    the arguments; the very first update is for both. Priorities are ``|Q - target|``; ``reference_numerics=True`` makes
+    them squares, stores time limits as terminal and discounts the tail of a cut segment as the original API does.
+    """
+
+    config = {
+        "type": "pdqn",
+        "cuda": False,
+        "on_policy": False,
+        "priority": False,
+        "priority_IS_weight": False,
+        "discount_factor": 0.97,
+        # (int) Number of rewards before the bootstrap value.
+        "nstep": 1,
+        "learn": {
+            "update_per_collect": 3,
+            "batch_size": 64,
+            "learning_rate": 0.001,
+            # (float or None) Rates of the values and of the arguments; None takes ``learning_rate``.
+            "learning_rate_dis": None,
+            "learning_rate_cont": None,
+            # (float) The share by which the target network moves to the learner at each update of the values.
+            "target_theta": 0.005,
+            # (int) Updates until it is the turn of the values again.
+            "update_circle": 10,
+            # (bool) Whether to bootstrap at the end of an episode too.
+            "ignore_done": False,
+        },
+        "collect": {
+            "unroll_len": 1,
+            # (float) Deviation of the noise that is added to arguments.
+            "noise_sigma": 0.1,
+        },
+        "eval": {},
+        "other": {
+            "eps": {"type": "exp", "start": 0.95, "end": 0.1, "decay": 10000},
+            "replay_buffer": {"replay_buffer_size": 10000},
+        },
+    }
+
+    learn_state = {
+        "model": "_learn_model",
+        "target_model": "_target_model",
+        "dis_optimizer": "_dis_optimizer",
+        "cont_optimizer": "_cont_optimizer",
+    }
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``pdqn`` of :mod:`ding.model.template.pdqn`."""
+        return "pdqn", ["ding.model.template.pdqn"]
+
+    def _init_learn(self) -> None:
+        cfg = self._cfg
+        model: Any = self._model
+        self._gamma, self._nstep = float(cfg.discount_factor), cfg.nstep
+        self._discrete = torch.nn.ModuleList([model.dis_head, model.encoder[0]])
+        self._continuous = torch.nn.ModuleList([model.cont_head, model.encoder[1]])
+        rates = (cfg.learn.learning_rate_dis, cfg.learn.learning_rate_cont)
+        dis, cont = (cfg.learn.learning_rate if rate is None else rate for rate in rates)
+        self._dis_optimizer = clipping_adam(self._discrete.parameters(), cfg.learn, lr=dis)
+        self._cont_optimizer = clipping_adam(others(self._continuous, but=self._discrete), cfg.learn, lr=cont)
+        self._discrete_only = others(self._discrete, but=self._continuous)
+        self._learn_model = model_wrap(model, wrapper_name="base")
+        self._target_model = target_network(model, cfg.learn, PDQNPolicy.config["learn"], self._reference_numerics)
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update on B samples, of the values or of the arguments; returns floats, and ``priority`` (B floats)."""
+        batch = self._preprocess_learn(data, use_nstep=True)
+        self._model.train()
+        # The number of this update, which a resumed run counts on: the first one was a step of both optimisers.
+        count = max(1, num_steps(self._dis_optimizer) + num_steps(self._cont_optimizer))
+        circle = self._cfg.learn.update_circle
+        values_turn = count % circle < (circle + 1) // 2
+        numbers = {"reward": batch["reward"].mean()}
+        if count == 1 or not values_turn:
+            numbers |= self._update_arguments(batch)
+        if count == 1 or values_turn:
+            numbers |= self._update_values(batch)
+        elif self._priority:
+            with torch.no_grad():
+                numbers["priority"] = priorities(self._value_loss(batch).error, self._reference_numerics)
+        return {"cur_lr": self._dis_optimizer.param_groups[0]["lr"], **read_out(numbers)}
+
+    def _update_arguments(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        with frozen(self._discrete_only):
+            result = pdqn_argument_loss(self._model, batch["obs"])
+        self._optimize(result.loss, self._cont_optimizer, self._continuous)
+        return {"continuous_loss": result.loss, "total_loss": result.loss, "q_value": result.q_value}
+
+    def _update_values(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        result = self._value_loss(batch)
+        self._optimize(result.loss, self._dis_optimizer, self._discrete)
+        self._target_model.update(self._model)
+        priority = priorities(result.error, self._reference_numerics)
+        return {"q_loss": result.loss, "total_loss": result.loss, "priority": priority, **result.numbers}
+
+    def _value_loss(self, batch: Mapping[str, Any]) -> QLoss:
+        return pdqn_value_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", "total_loss", "q_loss", "continuous_loss", "q_value", "reward", "target_q_value"]
+
+    def _init_collect(self) -> None:
+        collect = self._cfg.collect
+        self._unroll_len = collect.unroll_len
+        self._gamma, self._nstep = float(self._cfg.discount_factor), self._cfg.nstep
+        types = model_wrap(
+            self._model,
+            wrapper_name="hybrid_eps_greedy_multinomial_sample",
+            reference_numerics=self._reference_numerics,
+        )
+        noise = {"mu": 0.0, "sigma": collect.noise_sigma}
+        arguments = model_wrap(self._model, wrapper_name="action_noise", noise_type="gauss", noise_kwargs=noise)
+        self._collect_model = _ArgumentsThenType(types, arguments)
+
+    @batched
+    def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
+        """``action`` (``action_type`` int64 ``[N, 1]``, noisy ``action_args`` float32 ``[N, M]``) and ``logit``."""
+        return self._act(self._collect_model, data, eps=eps)
+
+    @batched
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        """``obs, next_obs, action, logit, reward, done``, for one environment or for columns of N."""
+        fields = ("action", "logit")
+        return transition_of(obs, policy_output, timestep, fields, time_limit_is_end=self._reference_numerics)
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """n-step returns (``reward`` of n steps, ``value_gamma``), then sequences of ``collect.unroll_len``."""
+        samples = get_nstep_return_data(
+            transitions, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics
+        )
+        return get_train_sample(samples, self._unroll_len)
+
+    def _init_eval(self) -> None:
+        types = model_wrap(self._model, wrapper_name="hybrid_argmax_sample")
+        self._eval_model = _ArgumentsThenType(types, model_wrap(self._model, wrapper_name="base"))
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """The best type, with its arguments as they are: ``action`` and ``logit``."""
+        return self._act(self._eval_model, data)

@@ -92,6 +92,23 @@ def scale_action(action: Any, space: AnySpace) -> Any:
     return scaled.astype(space.dtype, copy=False)
 
 
+def unit_space(space: AnySpace) -> AnySpace:
+    """The space of the actions that :func:`scale_action` takes: each Box of ``space`` as float32 in [-1, 1].
+
+    Raises:
+        ValueError: a Box without bounds, to which nothing can be scaled.
+    """
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: unit_space(part) for key, part in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([unit_space(part) for part in space.spaces])
+    if not isinstance(space, spaces.Box):
+        return space
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        raise ValueError(f"act_scale=True scales actions to the bounds of the env, but its action space is {space}")
+    return spaces.Box(-1.0, 1.0, space.shape, np.float32)
+
+
 def from_sample(sample: object) -> Any:
     """A sample of an action space in the form that policies use: ints become int64 ``(1,)``, dict values arrays."""
     if isinstance(sample, (int, np.integer)):

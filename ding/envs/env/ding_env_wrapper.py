@@ -10,7 +10,7 @@ from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
 from ding.envs.env._making import apply_wrappers, as_gymnasium, make_gym_env
-from ding.envs.env._spaces import cast_obs, float32_space, from_sample, scale_action, to_env_action
+from ding.envs.env._spaces import cast_obs, float32_space, from_sample, scale_action, to_env_action, unit_space
 from ding.envs.env._stepping import FastStep, RawStep
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
@@ -78,6 +78,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._env: Any = None
         self._observation_space: Any = None
         self._action_space: Any = None
+        self._inner_action_space: Any = None
         self._reward_space: Any = None
         if self._raw_env is not None:
             self._build()
@@ -117,9 +118,15 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
     @property
     def action_space(self) -> Any:  # type: ignore[override]
-        """Action space of the env."""
+        """Action space of the env, with ``act_scale`` its Boxes in [-1, 1]."""
         self._built()
         return self._action_space
+
+    @property
+    def inner_action_space(self) -> Any:
+        """Action space of the env inside, to whose bounds ``act_scale`` brings actions."""
+        self._built()
+        return self._inner_action_space
 
     @property
     def reward_space(self) -> Any:  # type: ignore[override]
@@ -149,7 +156,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
         env = apply_wrappers(self._raw_env, self._cfg.env_wrapper, self._env_id, self.caller)
         self._env = env
         self._observation_space = float32_space(env.observation_space)
-        self._action_space = env.action_space
+        self._inner_action_space = env.action_space
+        self._action_space = unit_space(env.action_space) if self.act_scale else env.action_space
         self._action_space.seed(0 if self._seed is None else self._seed)
         self.render_mode = env.render_mode
         self.metadata = env.metadata
@@ -215,8 +223,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
         Raises:
             TypeError: see :meth:`step`.
         """
-        action = to_env_action(action, self._action_space)
-        return scale_action(action, self._action_space) if self.act_scale else action
+        action = to_env_action(action, self._inner_action_space)
+        return scale_action(action, self._inner_action_space) if self.act_scale else action
 
     @property
     def has_fast_step(self) -> bool:

@@ -95,7 +95,8 @@ class GymVectorEnvManager(AbstractEnvManager):
             self.action_space = ref.action_space
         self.reward_space = getattr(ref, "reward_space", gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32))
         settings = isinstance(ref, DingEnvWrapper)
-        self._act_scale = settings and ref.act_scale
+        # To the bounds of this space actions are scaled; None leaves them as they are.
+        self._scaled_to = ref.inner_action_space if settings and ref.act_scale else None
         self._rew_clip = settings and ref.rew_clip
 
     # life
@@ -271,8 +272,8 @@ class GymVectorEnvManager(AbstractEnvManager):
         space = self.action_space
         if isinstance(space, gymnasium.spaces.Discrete):
             return np.asarray(actions).reshape(-1)
-        if self._act_scale:
-            return scale_action(actions, space)
+        if self._scaled_to is not None:
+            return scale_action(actions, self._scaled_to)
         if isinstance(space, gymnasium.spaces.Box) and isinstance(actions, np.ndarray):
             return actions.astype(space.dtype, copy=False).reshape(self.env_num, *space.shape)
         if isinstance(space, gymnasium.spaces.MultiDiscrete | gymnasium.spaces.MultiBinary):

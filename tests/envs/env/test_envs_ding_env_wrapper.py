@@ -286,6 +286,13 @@ class TestActions:
         np.testing.assert_array_equal(raw.last, np.array([2.0, 2.0], np.float32))
         env.fast_step().step(np.array([-1.0, 0.5]))
         np.testing.assert_array_equal(raw.last, np.array([0.0, 1.0], np.float32))
+        assert env.action_space == spaces.Box(-1.0, 1.0, (2,))
+        assert env.inner_action_space == raw.action_space
+
+    def test_act_scale_needs_bounds(self):
+        space = spaces.Dict({"x": spaces.Box(-np.inf, np.inf, (1,))})
+        with pytest.raises(ValueError, match="to the bounds of the env, but its action space is"):
+            DingEnvWrapper(EchoEnv(space), {"act_scale": True})
 
     @pytest.mark.parametrize(("reward", "expected"), [(-50.0, -10.0), (50.0, 50.0)])
     def test_rew_clip_is_a_floor(self, reward, expected):

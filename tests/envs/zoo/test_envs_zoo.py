@@ -19,7 +19,7 @@ TYPES = [
     ("cartpole", "cartpole_env", {}, "", (4,), spaces.Discrete(2)),
     ("mountain_car", "mtcar_env", {}, "", (2,), spaces.Discrete(3)),
     ("acrobot", "acrobot_env", {}, "", (6,), spaces.Discrete(3)),
-    ("pendulum", "pendulum_env", {"act_scale": True}, "", (3,), spaces.Box(-2.0, 2.0, (1,))),
+    ("pendulum", "pendulum_env", {"act_scale": True}, "", (3,), spaces.Box(-1.0, 1.0, (1,))),
     ("pendulum", "pendulum_env", {"act_scale": True, "continuous": False}, "", (3,), spaces.Discrete(11)),
     ("lunarlander", "lunarlander_env", {"env_id": "LunarLander-v2"}, "Box2D", (8,), spaces.Discrete(4)),
     (

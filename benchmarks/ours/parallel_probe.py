@@ -63,7 +63,7 @@ def _count_pushes(log: EventLog) -> None:
 
 def _time_chunks(log: EventLog) -> None:
     from ding.parallel.planes import FileDataPlane
-    from ding.worker.coordinator.metadata_buffer import MetadataBuffer
+    from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
 
     seen: set[str] = set()
 

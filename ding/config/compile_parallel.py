@@ -9,7 +9,7 @@ from easydict import EasyDict
 
 from ding.config import sections
 from ding.config.checks.keys import check_keys, refuse_misspelt
-from ding.config.checks.parallel import check_commander, check_create, check_main, check_system
+from ding.config.checks.parallel import check_commander, check_create, check_main, check_on_policy, check_system
 from ding.config.checks.values import check_values
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
@@ -127,6 +127,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     result = sections.merged(defaults, user)
     result.setdefault("exp_name", "default_experiment")
     result.policy.type = create.policy.type
+    check_on_policy(result.policy)
     return result
 
 

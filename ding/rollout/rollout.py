@@ -39,7 +39,7 @@ class Rollout:
         stepper: the vector stepper.
         segments: per player its segments, or ``None``.
         episodes: as given.
-        finished: per player the ids of the environments whose segments finished with the last step (int64 ``[S]``).
+        finished: per player the ids of the environments whose segments the last step or cut finished (int64 ``[S]``).
     """
 
     def __init__(
@@ -158,7 +158,8 @@ class Rollout:
         """Once a player's segments have ``num_steps`` steps, finish those that grow; the episodes go on in new ones."""
         segments = self.segments[player]
         assert segments is not None
-        self._episodes_of[player] += [self.episodes.running[env_id] for env_id in segments.cut(num_steps).tolist()]
+        ended = self.finished[player] = segments.cut(num_steps)
+        self._episodes_of[player] += [self.episodes.running[env_id] for env_id in ended.tolist()]
 
     def take_samples(self, player: int = 0) -> Taken:
         """Take out the training samples of a player's finished segments, and count them."""

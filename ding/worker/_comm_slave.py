@@ -51,7 +51,7 @@ class CollectorCallbacks(WorkerCallbacks, Protocol):
     def deal_with_collector_data(self) -> dict[str, Any]:
         """Return references to new chunks, and the progress.
 
-        A keyword is passed only where the message has it: ``ack``, ``max_wait_s``, ``newest_policy``.
+        A keyword is passed only where the message has it: ``ack``, ``max_wait_s``, ``newest_policy``, ``grant``.
         """
 
     def deal_with_collector_close(self) -> dict[str, Any]:
@@ -170,8 +170,8 @@ class CollectorSlave(TaskSlave[CollectorCallbacks]):
     ======================== ============================================ ==========================================
     ``resource``                                                          what the collector offers
     ``collector_start_task`` ``task_info``                                a message
-    ``collector_data_task``  ``ack``, ``max_wait_s``, ``newest_policy``   ``seq``, ``refs``, ``info``, ``blocked``,
-                             (all optional)                               ``buffer_id``, ``task_id``
+    ``collector_data_task``  ``ack``, ``max_wait_s``, ``newest_policy``,  ``seq``, ``refs``, ``info``, ``blocked``,
+                             ``grant`` (all optional)                     ``buffer_id``, ``task_id``
     ``collector_close_task`` ``ack`` (optional)                           finish info, ``seq``, ``refs``, ``task_id``
     ======================== ============================================ ==========================================
 
@@ -206,7 +206,8 @@ class CollectorSlave(TaskSlave[CollectorCallbacks]):
     def _data_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         self._require(task)
         self._wait_and_ack(task, "ack")
-        options = {key: task[key] for key in ("ack", "max_wait_s", "newest_policy") if task.get(key) is not None}
+        keys = ("ack", "max_wait_s", "newest_policy", "grant")
+        options = {key: task[key] for key in keys if task.get(key) is not None}
         result = self._callbacks.deal_with_collector_data(**options)
         return {**result, **self._ids(), "incarnation": self.incarnation}
 

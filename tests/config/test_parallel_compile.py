@@ -290,3 +290,21 @@ def test_a_folder_inside_the_experiment_moves_with_it(configs, tmp_path):
     second = compile_config_parallel(*configs)
     assert second.main.exp_name.startswith("parallel_test_")
     assert second.system.collector0.path_data == f"{second.main.exp_name}/data"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("policy.collect.n_sample", None, r"policy\.collect\.n_sample must be the number of samples .*, got None"),
+        ("policy.learn.learner.learner_num", 2, r"learner_num must be 1 for an on-policy policy, got 2"),
+        ("policy.recompute_adv", False, r"policy\.recompute_adv must be true with learn\.value_norm"),
+    ],
+)
+def test_what_an_on_policy_run_needs(configs, path, value, message):
+    configs[1].policy.type = "ppo"
+    configs[0].policy.pop("nstep")
+    configs[0].policy.model.action_space = "discrete"
+    compile_config_parallel(*configs, save_cfg=False)
+    put(configs[0], path, value)
+    with pytest.raises(ConfigValueError, match=message):
+        compile_config_parallel(*configs, save_cfg=False)

@@ -53,6 +53,8 @@ LATER = tuple(
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
         "entry/serial_entry_r2d3",
+        # On-policy learning in the parallel mode.
+        *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

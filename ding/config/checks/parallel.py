@@ -62,6 +62,25 @@ def check_main(main: Mapping[str, Any]) -> None:
     _check(isinstance(name, str) and bool(name), "main_config.exp_name", "the name of a folder", name)
 
 
+def check_on_policy(policy: Mapping[str, Any]) -> None:
+    """Check what an on-policy run needs: rounds of a known number of samples, and one learner.
+
+    Raises:
+        ConfigValueError: It is not there.
+    """
+    if not policy.get("on_policy"):
+        return
+    n_sample, learners = policy["collect"].get("n_sample"), policy["learn"]["learner"]["learner_num"]
+    where = "main_config.policy"
+    holds = isinstance(n_sample, int) and COUNT.holds(n_sample)
+    _check(holds, f"{where}.collect.n_sample", "the number of samples of an on-policy collection", n_sample)
+    _check(learners == 1, f"{where}.learn.learner.learner_num", "1 for an on-policy policy", learners)
+    if policy.get("recompute_adv") is False and policy["learn"].get("value_norm"):
+        raise ConfigValueError(
+            f"{where}.recompute_adv must be true with learn.value_norm: collectors do not know the unit of the values"
+        )
+
+
 def check_system(system: Mapping[str, Any], coordinator_defaults: Mapping[str, Any]) -> None:
     """Check the system config.
 

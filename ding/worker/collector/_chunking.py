@@ -7,7 +7,7 @@ so that a receiver of chunks can check that nothing is missing and nothing came 
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
@@ -21,10 +21,14 @@ from ding.envs import create_env_manager, get_vec_env_setting
 from ding.rollout import INF, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
 from ding.rollout.record import ratio
 from ding.utils.compression_helper import get_data_compressor
+from ding.worker.collector._grants import Grants
 from ding.worker.collector._policy_feed import PolicyFeed
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector
 
 Span: TypeAlias = list[int]
+
+# How long a collector waits for a version of the policy before it looks whether that is still wanted.
+_LOOK_S = 0.2
 
 PARALLEL_CONFIG: dict[str, Any] = {
     # Vector steps between two lines of the log, which are at least 10 s apart.
@@ -52,6 +56,10 @@ class ChunkingCollector(BaseParallelCollector):
 
     def __init__(self, cfg: EasyDict) -> None:
         self._feeds: list[PolicyFeed] = []
+        # On-policy: what the coordinator allows, the grant that is worked on, and the steps made and not sent.
+        self._grants: Grants | None = None
+        self._grant: Mapping[str, int] = {}
+        self._granted_steps = 0
         super().__init__(cfg)
         self._options = {**PARALLEL_CONFIG, **cfg}
         get_data_compressor(self._options["compressor"])
@@ -93,7 +101,12 @@ class ChunkingCollector(BaseParallelCollector):
             self._options["deepcopy_obs"],
             self.info,
         )
-        limits = self._options["chunk_rows"], self._options["chunk_seconds"]
+        on_policy = [p.get_attribute("on_policy") for p, record in zip(policies, recorded) if record]
+        self._grants, self._granted_steps = (Grants() if any(on_policy) else None), 0
+        if self._grants is not None and len(on_policy) > 1:
+            raise AssertionError("policy.on_policy: one player of a game may collect on-policy, found several")
+        # What an on-policy collector was granted becomes one chunk.
+        limits = (self._options["chunk_rows"], self._options["chunk_seconds"]) if self._grants is None else (INF, INF)
         self._cutters = {
             player: ChunkCutter(partial(self._send_chunk, player), *limits)
             for player, record in enumerate(recorded)
@@ -113,6 +126,8 @@ class ChunkingCollector(BaseParallelCollector):
         self._end.set()
         for feed in self._feeds:
             feed.close()
+        if self._grants is not None:
+            self._grants.close()
         return super().stop(timeout_s)
 
     def _join_thread(self) -> None:
@@ -151,11 +166,48 @@ class ChunkingCollector(BaseParallelCollector):
         """The iterations of the policies, as metadata and summary show them."""
         return list(self._policy_iters)
 
+    # ------------------------------------------------------------------ grants
+
+    def grant(self, grant: Mapping[str, int]) -> None:
+        """The coordinator of an on-policy run allows ``steps`` env steps with the policy ``version``."""
+        if self._grants is not None:
+            self._grants.offer(grant)
+
+    def _may_step(self) -> bool:
+        """Wait, on-policy, for a grant and for the version of the policy that it names."""
+        while self._grants is not None and (grant := self._grants.wait()) is not None:
+            (player,) = self._cutters
+            if self._policy_iters[player] == grant["version"]:
+                self._grant = grant
+                break
+            newest = self._feeds[player].take(_LOOK_S)
+            if newest is not None:
+                self._send_granted()
+                self._load(player, newest)
+        return super()._may_step()
+
+    def _count_granted(self, num_steps: int) -> None:
+        """Once there are the steps of the grant, send them."""
+        self._granted_steps += num_steps
+        if self._grants is not None and self._granted_steps >= self._grant["steps"]:
+            self._grants.use_up(self._grant)
+            self._send_granted(self._grant["id"])
+
+    def _send_granted(self, grant: int | None = None) -> None:
+        """Send, on-policy, all steps since the last time; the segments that grow end here."""
+        self._granted_steps = 0
+        for player, cutter in self._cutters.items():
+            self._rollout.cut_segments(0, player)
+            if len(self._rollout.finished[player]):
+                self._cut(player, cutter)
+            cutter.flush(grant)
+
     # ------------------------------------------------------------------ steps
 
     def _policy_inference(self, obs: ByEnv) -> ByEnv:
         for player, feed in enumerate(self._feeds):
-            self._load(player, feed.take())
+            if self._grants is None:
+                self._load(player, feed.take())
         self._acted_iters[:, list(obs)] = np.array(self._policy_iters)[:, None]
         return self._rollout.stepper.act(obs, self._settings)
 
@@ -174,6 +226,7 @@ class ChunkingCollector(BaseParallelCollector):
                 for env_id, _ in rollout.end_episodes(steps):
                     self._end_episode(env_id)
                 self._send_progress()
+            self._count_granted(len(steps[0].timesteps))
         for cutter in self._cutters.values():
             cutter.flush_if_old()
 
@@ -216,7 +269,9 @@ class ChunkingCollector(BaseParallelCollector):
             }
         )
 
-    def _send_chunk(self, player: int, batch: TransitionBatch, spans: list[Span], iterations: tuple[int, int]) -> None:
+    def _send_chunk(
+        self, player: int, batch: TransitionBatch, spans: list[Span], iterations: tuple[int, int], grant: int | None
+    ) -> None:
         data_id = f"chunk_{self._collector_uid}_{uuid.uuid4().hex}"
         self.send_stepdata(data_id, batch)
         self.send_metadata(
@@ -233,6 +288,7 @@ class ChunkingCollector(BaseParallelCollector):
                 "priority": 1.0,
                 **self._progress(),
                 **({"player": player} if len(self._policies) > 1 else {}),
+                **({} if grant is None else {"grant": grant}),
             }
         )
 
@@ -291,8 +347,9 @@ def trajectory_length(policy: "CollectMode | EvalMode") -> float:
     return n_sample
 
 
-# Sends a batch with the spans of its segments and the oldest and newest policy iteration among its samples.
-SendChunk = Callable[[TransitionBatch, list[Span], tuple[int, int]], None]
+# Sends a batch with the spans of its segments, the oldest and newest policy iteration among its samples, and the id of
+# the grant that it completes.
+SendChunk = Callable[[TransitionBatch, list[Span], tuple[int, int], "int | None"], None]
 
 
 class ChunkCutter:
@@ -304,7 +361,7 @@ class ChunkCutter:
         chunk_seconds: seconds after which a smaller one is complete too, so that data does not become old here.
     """
 
-    def __init__(self, send: SendChunk, chunk_rows: int, chunk_seconds: float) -> None:
+    def __init__(self, send: SendChunk, chunk_rows: float, chunk_seconds: float) -> None:
         if chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, found {chunk_rows}")
         if chunk_seconds < 0:
@@ -335,14 +392,14 @@ class ChunkCutter:
         if self._parts and time.monotonic() - self._begin_s >= self._chunk_seconds:
             self.flush()
 
-    def flush(self) -> None:
-        """Send what there is."""
+    def flush(self, grant: int | None = None) -> None:
+        """Send what there is; it completes the grant with this id."""
         parts, spans = self._parts, self._spans
         self._clear()
         parts = [part for part in parts if len(part)]
         if parts:
             batch = _one_batch(parts)
-            self._send(batch, joined_spans(spans), _iterations(batch))
+            self._send(batch, joined_spans(spans), _iterations(batch), grant)
 
 
 def _one_batch(parts: Sequence[Samples]) -> TransitionBatch:

@@ -27,7 +27,7 @@ class PolicyFeed:
         self._interval_s = interval_s
         self._waits = "newer_than" in inspect.signature(fetch).parameters
         self._closed = threading.Event()
-        self._lock = threading.Lock()
+        self._arrived = threading.Condition()
         self._newest: tuple[int, dict[str, Any]] | None = None
         self._iteration = -1
         self._error: BaseException | None = None
@@ -48,15 +48,16 @@ class PolicyFeed:
         self._thread = threading.Thread(target=self._run, name=f"policy-{self._path}", daemon=True)
         self._thread.start()
 
-    def take(self) -> "tuple[int, dict[str, Any]] | None":
-        """``(iteration, state dict)`` of the newest version that has not been taken yet.
+    def take(self, wait_s: float = 0.0) -> "tuple[int, dict[str, Any]] | None":
+        """``(iteration, state dict)`` of the newest version not taken yet; waits up to ``wait_s`` for one.
 
         Raises:
             Exception: what the fetching raised.
         """
-        if self._newest is None and self._error is None:
+        if self._newest is None and self._error is None and not wait_s:
             return None
-        with self._lock:
+        with self._arrived:
+            self._arrived.wait_for(lambda: self._newest or self._error or self._closed.is_set(), wait_s)
             newest, self._newest = self._newest, None
         if self._error is not None:
             raise self._error
@@ -65,6 +66,8 @@ class PolicyFeed:
     def close(self) -> None:
         """Stop waiting; a call that waits returns soon."""
         self._closed.set()
+        with self._arrived:
+            self._arrived.notify_all()
 
     def join(self, timeout_s: float) -> None:
         """Wait for the thread."""
@@ -80,11 +83,14 @@ class PolicyFeed:
             try:
                 found = self._fetch_once()
             except Exception as error:  # noqa: BLE001 - raised in the collector's own thread by take()
-                self._error = error
+                with self._arrived:
+                    self._error = error
+                    self._arrived.notify_all()
                 return
             if found is not None:
-                with self._lock:
+                with self._arrived:
                     self._newest = found
+                    self._arrived.notify_all()
 
     def _fetch_once(self) -> "tuple[int, dict[str, Any]] | None":
         if self._waits:

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ class BaseParallelCollector(Configurable, ABC):
             self._update_policy()
             if not self._end.is_set():
                 self._start_thread()
-            while not self._end.is_set():
+            while self._may_step():
                 self._iterate()
                 if self._env_manager.done:
                     break
@@ -180,6 +180,13 @@ class BaseParallelCollector(Configurable, ABC):
     @abstractmethod
     def _update_policy(self) -> None:
         """Load the first version of the policy; waits for it."""
+
+    def _may_step(self) -> bool:
+        """Whether to make another step; may wait until it is allowed."""
+        return not self._end.is_set()
+
+    def grant(self, grant: Mapping[str, int]) -> None:
+        """The coordinator allows so many steps; for collectors of on-policy runs."""
 
     def _start_thread(self) -> None:
         """Start what runs beside the loop."""

@@ -5,12 +5,14 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ding.parallel.messages import GROUP_ROWS
 from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
-from ding.worker.coordinator.metadata_buffer import MetadataBuffer, checked_ref
+from ding.worker.coordinator.buffers.chunk_table import checked_ref
+from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
+from ding.worker.coordinator.buffers.on_policy_buffer import Grant, OnPolicyBuffer
 from ding.worker.coordinator.tasks.journal import ChunkRow, Journal, JournalState
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.records import Holder
@@ -34,7 +36,7 @@ class BufferManager:
     """
 
     def __init__(self, journal: Journal, ledger: TaskLedger, data_plane: DataPlane | None, exp_name: str) -> None:
-        self.buffers: dict[str, MetadataBuffer] = {}
+        self.buffers: dict[str, MetadataBuffer | OnPolicyBuffer] = {}
         self._journal = journal
         self._ledger = ledger
         self._plane = data_plane
@@ -60,12 +62,19 @@ class BufferManager:
                 self._journal.save_buffer(buffer_id, plain)
                 self._make(buffer_id, plain)
 
-    def _make(self, buffer_id: str, cfg: Mapping[str, Any]) -> MetadataBuffer:
+    def _make(self, buffer_id: str, cfg: Mapping[str, Any]) -> MetadataBuffer | OnPolicyBuffer:
         # Learners outlive a coordinator and take only batches that are newer than those they had.
         first_batch = self._life * _BATCHES_PER_LIFE + 1
-        buffer = MetadataBuffer(cfg, self._release, exp_name=self._exp_name, first_batch=first_batch)
+        buffer: MetadataBuffer | OnPolicyBuffer
+        if cfg.get("type") == "on_policy":
+            buffer = OnPolicyBuffer(self._release, first_batch, self._count_stale, self.data_arrived)
+        else:
+            buffer = MetadataBuffer(cfg, self._release, exp_name=self._exp_name, first_batch=first_batch)
         self.buffers[buffer_id] = buffer
         return buffer
+
+    def _count_stale(self, rows: int) -> None:
+        self._counts["stale_rows"] += rows
 
     def shut(self, buffer_id: str) -> None:
         """Close a buffer; its chunks are deleted."""
@@ -84,7 +93,8 @@ class BufferManager:
     def snapshot(self) -> None:
         """Write down the priorities."""
         for buffer_id, buffer in list(self.buffers.items()):
-            self._journal.save_priorities(buffer_id, *buffer.priorities())
+            if isinstance(buffer, MetadataBuffer):
+                self._journal.save_priorities(buffer_id, *buffer.priorities())
 
     def close(self) -> None:
         """Close all buffers; files and journal stay as they are, for a coordinator that goes on."""
@@ -103,7 +113,7 @@ class BufferManager:
             buffer = self._make(buffer_id, cfg)
             chunks = [chunk for chunk in state.chunks if chunk.buffer_id == buffer_id]
             buffer.restore_chunks([(chunk.first_id, {**chunk.ref, "number": chunk.number}) for chunk in chunks])
-            if buffer_id in state.priorities:
+            if buffer_id in state.priorities and isinstance(buffer, MetadataBuffer):
                 buffer.restore_priorities(*state.priorities[buffer_id])
 
     # ------------------------------------------------------------------ in
@@ -174,16 +184,50 @@ class BufferManager:
         self, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
     ) -> list[dict[str, Any]]:
         """Batches, as many of ``demand`` as there are; waits up to ``wait_s`` for the first."""
+        batches: list[dict[str, Any]] = []
+
+        def drawn() -> bool:
+            buffer = self.buffers.get(buffer_id)
+            batches.extend([] if buffer is None else _batches(buffer, demand))
+            return bool(batches) or buffer is None
+
+        self._wait_until(drawn, wait_s, closing)
+        self._counts["sampled_rows"] += sum(len(batch["rows"]) for batch in batches)
+        return batches
+
+    def grant(
+        self, task: Mapping[str, Any], holder: Holder, wait_s: float, closing: threading.Event
+    ) -> dict[str, Any] | None:
+        """What the collector of an on-policy run may do; waits up to ``wait_s`` for something, else it is empty.
+        ``None``: nothing holds this collector back.
+        """
+        grants: list[Grant | None] = []
+
+        def granted() -> bool:
+            buffer = self.buffers.get(task["buffer_id"])
+            grants[:] = [buffer.grant(holder)] if isinstance(buffer, OnPolicyBuffer) else []
+            return grants != [None]
+
+        if task.get("collector_cfg", {}).get("eval_flag"):
+            return None
+        self._wait_until(granted, wait_s, closing)
+        return None if not grants else {} if grants[0] is None else vars(grants[0])
+
+    def leave(self, task: Mapping[str, Any], holder: Holder) -> None:
+        """A collector has no more to send."""
+        buffer = self.buffers.get(task["buffer_id"])
+        if isinstance(buffer, OnPolicyBuffer):
+            buffer.leave(holder)
+
+    def _wait_until(self, holds: Callable[[], bool], wait_s: float, closing: threading.Event) -> None:
+        """Wait until a condition holds that may become true when data arrives, or up to ``wait_s``."""
         deadline = time.monotonic() + wait_s
         while True:
             with self._arrived:
                 seen = self._arrivals
-            buffer = self.buffers.get(buffer_id)
-            batches = [] if buffer is None else _batches(buffer, demand)
             left = deadline - time.monotonic()
-            if batches or buffer is None or left <= 0 or closing.is_set():
-                self._counts["sampled_rows"] += sum(len(batch["rows"]) for batch in batches)
-                return batches
+            if holds() or left <= 0 or closing.is_set():
+                return
             with self._arrived:
                 self._arrived.wait_for(lambda: self._arrivals != seen, min(left, 0.5))  # noqa: B023
 
@@ -254,7 +298,7 @@ class BufferManager:
         }
 
 
-def _batches(buffer: MetadataBuffer, demand: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
+def _batches(buffer: MetadataBuffer | OnPolicyBuffer, demand: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
     batches: list[dict[str, Any]] = []
     for size, same in itertools.groupby(demand, lambda one: int(one["batch_size"])):
         iters = [int(one["cur_learner_iter"]) for one in same]

@@ -67,6 +67,16 @@ class RunBuffers(Protocol):
     ) -> list[dict[str, Any]]:
         """Return batches, as many of ``demand`` as there are within ``wait_s``."""
 
+    def grant(
+        self, task: Mapping[str, Any], holder: Holder, wait_s: float, closing: threading.Event
+    ) -> dict[str, Any] | None:
+        """Return what the collector of an on-policy run may do, ``{'id', 'version', 'steps'}``, or ``{}`` when that is
+        nothing within ``wait_s``; ``None``: nothing holds this collector back.
+        """
+
+    def leave(self, task: Mapping[str, Any], holder: Holder) -> None:
+        """The collector of this task has no more to send."""
+
     def loaded(self, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
         """The learner has read all batches up to a number, and could not read the chunks ``broken``."""
 
@@ -143,6 +153,12 @@ class _NoBuffers:
         self, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
     ) -> list[dict[str, Any]]:
         raise TypeError("these callbacks have no batches of chunks: pass an object with the attribute 'buffers'")
+
+    def grant(self, task: Mapping[str, Any], holder: Holder, wait_s: float, closing: threading.Event) -> None:
+        return None
+
+    def leave(self, task: Mapping[str, Any], holder: Holder) -> None:
+        pass
 
     def loaded(self, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
         pass

@@ -145,13 +145,15 @@ class SoloCommander(BaseCommander):
         return self._learner_task(self._current_policy_id)
 
     def _learner_task(self, policy_id: str) -> dict[str, Any]:
+        policy = self._cfg["policy"]
+        buffer_cfg = {"type": "on_policy"} if policy.get("on_policy") else policy["other"]["replay_buffer"]
         return {
             "task_id": f"learner_task_{get_task_uid()}",
             "policy_id": policy_id,
             "buffer_id": self._current_buffer_id,
-            "learner_cfg": {**copy.deepcopy(self._cfg["policy"]["learn"]["learner"]), "exp_name": self._exp_name},
-            "replay_buffer_cfg": copy.deepcopy(self._cfg["policy"]["other"]["replay_buffer"]),
-            "policy": copy.deepcopy(self._cfg["policy"]),
+            "learner_cfg": {**copy.deepcopy(policy["learn"]["learner"]), "exp_name": self._exp_name},
+            "replay_buffer_cfg": copy.deepcopy(buffer_cfg),
+            "policy": copy.deepcopy(policy),
         }
 
     # ------------------------------------------------------------------ ends

@@ -253,7 +253,8 @@ class BaseLearner(Configurable):
             return
         self._learner_done = False
         self.call_hook("before_run")
-        for _ in range(self.train_iterations):
+        end = self.last_iter.val + self.train_iterations
+        while self.last_iter.val < end:
             data = self._next_data()
             # Several processes agree on the last batch by its absence: none may leave out one that the others train on.
             if data is None or (self._end_flag and self.world_size == 1):

@@ -124,7 +124,11 @@ class PlaneCollector(BaseCommCollector):
             task.start()
 
     def deal_with_collector_data(
-        self, ack: int = 0, max_wait_s: float = 5.0, newest_policy: object = None
+        self,
+        ack: int = 0,
+        max_wait_s: float = 5.0,
+        newest_policy: object = None,
+        grant: "Mapping[str, int] | None" = None,
     ) -> dict[str, Any]:
         """What there is to tell, see :meth:`Outbox.take`.
 
@@ -132,6 +136,7 @@ class PlaneCollector(BaseCommCollector):
             ack: number of the last reference that has arrived.
             max_wait_s: how long to wait for news.
             newest_policy: the coordinator knows of this version; waiting collectors look at once.
+            grant: the steps that an on-policy collector may make: ``{'id', 'version', 'steps'}``.
 
         Returns:
             ``{'seq', 'refs', 'info', 'blocked'}``: the number of the last reference, the references with their
@@ -144,6 +149,8 @@ class PlaneCollector(BaseCommCollector):
         task = self._require_task()
         if newest_policy is not None:
             task.policies.hint()
+        if grant is not None and task.collector is not None:
+            task.collector.grant(grant)
         refs, info = task.outbox.take(ack, max_wait_s)
         return {"seq": refs[-1]["seq"] if refs else ack, "refs": refs, "info": info, "blocked": task.outbox.blocked}
 

@@ -19,7 +19,8 @@ class Outbox:
         last_seq: the number before the first. A process that takes a task for the second time goes on counting, so
             that no number means two things.
         gather_s: how long a reference waits for more of them, so that one answer holds many. Nothing else waits, nor
-            does a reference when the collector is done or half of the places are taken.
+            does a reference that completes a grant, nor any when the collector is done or half of the places are
+            taken.
     """
 
     def __init__(
@@ -139,4 +140,5 @@ class Outbox:
 
     def _is_urgent(self) -> bool:
         half_full = 2 * len(self._pending) >= self._max_pending
-        return half_full or self._done or self._blocked_is_new or self._failure is not None or self._closed
+        granted = any("grant" in entry for entry in self._pending.values())
+        return half_full or granted or self._done or self._blocked_is_new or self._failure is not None or self._closed

@@ -132,12 +132,24 @@ class Session:
 
 def run_collector(session: Session) -> dict[str, Any]:
     """Take data from a collector until it is done; returns its finish info."""
+    try:
+        return _attend_collector(session)
+    finally:
+        session.callbacks.buffers.leave(session.task, session.holder)
+
+
+def _attend_collector(session: Session) -> dict[str, Any]:
     ack = session.ledger.seen(session.task_id, session.holder)
     callbacks, told = session.callbacks, None
     while not session.closing.is_set():
         newest = callbacks.newest_policy(session.task)
         news: dict[str, Any] = {"newest_policy": newest} if newest != told else {}
-        result = session.call("data_task", ack=ack, max_wait_s=session.timing.long_poll_s, **news)
+        grant = callbacks.buffers.grant(session.task, session.holder, session.timing.long_poll_s, session.closing)
+        if grant:
+            news["grant"] = grant
+        # A collector without a grant has nothing to say: it was waited for above.
+        wait_s = 0.0 if grant == {} else session.timing.long_poll_s
+        result = session.call("data_task", ack=ack, max_wait_s=wait_s, **news)
         told = newest
         if "data_id" in result:
             callbacks.deal_with_collector_send_data(session.task_id, result["buffer_id"], result["data_id"], result)

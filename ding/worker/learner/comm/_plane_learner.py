@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 _HOOK_PRIORITY = 100
 # How long little news waits for more.
 _GATHER_S = 0.1
+# How long an on-policy learner waits for its policy to be written; collectors wait for it after that.
+_PUBLISH_S = 5.0
 
 PLANE_CONFIG: dict[str, Any] = {
     **SLAVE_CONFIG,
@@ -250,7 +252,7 @@ class PlaneLearner(BaseCommLearner):
             [self._planes.weights(path) for path in paths if path], float(self._cfg.publish_interval_s)
         )
         try:
-            make_loader = partial(self._set_loader, learner, int(task_info.get("replay_buffer_size") or 0))
+            make_loader = partial(self._set_loader, learner, publisher, int(task_info.get("replay_buffer_size") or 0))
             task = LearnerTask(task_info, learner, make_loader, publisher, resume, self._failed)
             learner.policy_is_due = publisher.due
             for hook in [*_hooks(task_info), resume]:
@@ -262,18 +264,25 @@ class PlaneLearner(BaseCommLearner):
             raise
         return task
 
-    def _set_loader(self, learner: BaseLearner, buffer_rows: int, changed: Callable[[], None]) -> BatchLoader:
+    def _set_loader(
+        self, learner: BaseLearner, publisher: PolicyPublisher, buffer_rows: int, changed: Callable[[], None]
+    ) -> BatchLoader:
         """Return a loader, with which the learner trains from now on."""
-        several = self._world_size > 1
+        several, policy = self._world_size > 1, learner.policy
+        on_policy = bool(policy.get_attribute("on_policy"))
+        if on_policy and several:
+            raise ValueError("policy.on_policy: several processes cannot train on one collection; use one learner")
         loader = BatchLoader(
             self._data_plane,
-            int(learner.policy.get_attribute("batch_size")),
+            int(policy.get_attribute("n_sample" if on_policy else "batch_size")),
             int(self._cfg.prefetch_batches),
             buffer_rows,
-            int(self._cfg.cache_bytes),
+            # What is read once need not be kept.
+            0 if on_policy else int(self._cfg.cache_bytes),
             changed,
             repeat_last=several,
             prefetch_s=float(self._cfg.prefetch_s),
+            publish=partial(_publish_now, learner, publisher) if on_policy else None,
         )
         end_s = float(self._cfg.close_timeout_s)
         learner.setup_dataloader(InStep(loader, self._world_size, end_s) if several else loader)
@@ -385,12 +394,19 @@ class PlaneLearner(BaseCommLearner):
             self.close()
 
 
+def _publish_now(learner: BaseLearner, publisher: PolicyPublisher) -> None:
+    """Publish the policy as it is, and wait until it is written (or the task ends, or there is no space)."""
+    publisher.offer({"model": learner.policy.state_dict()["model"]}, learner.train_iter)
+    publisher.flush(_PUBLISH_S)
+
+
 def _hooks(task_info: Mapping[str, Any]) -> list[LearnerHook]:
     """Return the hooks of a task, see :attr:`PlaneLearner.hooks4call`."""
     cfg = task_info.get("learner_cfg", {})
+    # An on-policy learner publishes when it waits for data.
+    publishing = ("after_run",) if task_info["policy"].get("on_policy") else ("before_run", "after_iter", "after_run")
     kinds: list[tuple[str, type[LearnerHook], tuple[str, ...], dict[str, Any]]] = [
-        ("send_policy", SendPolicyHook, ("before_run", "after_iter", "after_run"),
-         {"send_policy_freq": cfg.get("send_policy_freq", 1)}),
+        ("send_policy", SendPolicyHook, publishing, {"send_policy_freq": cfg.get("send_policy_freq", 1)}),
         ("send_learn_info", SendLearnInfoHook, ("after_iter", "after_run"), {"freq": cfg.get("send_info_freq", 1)}),
     ]  # fmt: skip
     return [

@@ -52,6 +52,8 @@ class BatchLoader:
         repeat_last: a batch of which a chunk cannot be read is replaced by the one before it, for processes that must
             have equally many.
         prefetch_s: where the learner uses more than ``prefetch_batches`` in this time, so many more are requested.
+        publish: for on-policy learning: no batch is requested ahead of its use. Called when the learner waits for the
+            next one, so that its newest policy is what collects it; batches may be larger than ``batch_size``.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class BatchLoader:
         changed: Callable[[], None] = lambda: None,
         repeat_last: bool = False,
         prefetch_s: float = 0.0,
+        publish: Callable[[], None] | None = None,
     ) -> None:
         if prefetch_batches < 1:
             raise ValueError(f"prefetch_batches must be at least 1, got {prefetch_batches}")
@@ -73,6 +76,10 @@ class BatchLoader:
         self._least_ahead = self._ahead = prefetch_batches
         self._most_ahead = max(prefetch_batches, _MAX_ROWS_AHEAD // batch_size)
         self._pace = _Pace(prefetch_s)
+        self._publish = publish
+        self._wanted = publish is None
+        if publish is not None:
+            self._least_ahead = self._ahead = self._most_ahead = self._group = 1
         self._plane = plane
         self._cache = RowCache(plane, cache_rows, cache_bytes)
         self._tell = changed
@@ -107,6 +114,8 @@ class BatchLoader:
     @property
     def free_slots(self) -> int:
         """How many more batches a slot is free for."""
+        if not self._wanted:
+            return 0
         return max(0, self._ahead - len(self._waiting) - self._reading - len(self._ready))
 
     @property
@@ -122,7 +131,8 @@ class BatchLoader:
         """
         checked = unpack_batches(batches)
         for batch in checked:
-            if len(batch["rows"]) != self.batch_size:
+            size = len(batch["rows"])
+            if size != self.batch_size and (self._publish is None or size < self.batch_size):
                 raise ValueError(f"a batch needs {self.batch_size} rows, found {len(batch['rows'])}")
         with self._lock:
             for batch in checked:
@@ -154,6 +164,11 @@ class BatchLoader:
         Raises:
             BaseException: what reading failed with, other than missing or broken chunks.
         """
+        if self._publish is not None:
+            self._publish()
+            with self._lock:
+                self._wanted = True
+            self._tell()
         with self._lock:
             if not self._ready:
                 self._filled.wait_for(lambda: self._ready or self._closed or self._error)
@@ -164,6 +179,7 @@ class BatchLoader:
             was_below_watermark = self.below_watermark
             batch = self._ready.popleft()
             self._used += 1
+            self._wanted = self._publish is None
             if self._may_read():
                 self._arrived.notify()
             tell = self.below_watermark and not was_below_watermark
@@ -241,9 +257,11 @@ class BatchLoader:
             if message["rows"][:, 0].max() >= len(message["chunks"]):
                 raise IndexError(f"batch {message['batch']} names chunks that it does not list")
         read = self._cache.read(*joined_rows(messages))
-        size, batches = self.batch_size, []
-        for number, message in enumerate(messages):
-            columns: Any = map_leaves(partial(_part, number * size, size), read)
+        begin, batches = 0, []
+        for message in messages:
+            size = len(message["rows"])
+            columns: Any = map_leaves(partial(_part, begin, size), read)
+            begin += size
             for key, (name, dtype) in _COLUMNS.items():
                 if message.get(key) is not None:
                     columns[name] = np.asarray(message[key], dtype=dtype)

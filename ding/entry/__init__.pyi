@@ -20,6 +20,7 @@ from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pi
 from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
 from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg
 from ding.entry.serial_entry_r2d3 import serial_pipeline_r2d3 as serial_pipeline_r2d3
+from ding.entry.serial_entry_sqil import serial_pipeline_sqil as serial_pipeline_sqil
 from ding.entry.utils import mark_not_expert as mark_not_expert
 from ding.entry.utils import mark_warm_up as mark_warm_up
 from ding.entry.utils import random_collect as random_collect

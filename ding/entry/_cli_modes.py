@@ -14,7 +14,7 @@ from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, regist
 
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
-    *("serial_sqil", "serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
+    *("serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
     *("serial_gail", "serial_ngu"),
 )
 # Options of the pipelines.
@@ -60,6 +60,7 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_offline": _serial_offline,
         "serial_dqfd": _serial_with_expert,
         "serial_r2d3": _serial_with_expert,
+        "serial_sqil": _serial_with_expert,
         "parallel": _parallel,
         "dist": _dist,
         "eval": _eval,

@@ -52,7 +52,7 @@ LATER = tuple(
         "worker/replay_buffer/multi_buffer",
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
-        "entry/serial_entry_r2d3",
+        *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # ditask.

@@ -16,9 +16,10 @@ from easydict import EasyDict
 import ding
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.data import TransitionBatch
-from ding.entry import serial_pipeline_dqfd, serial_pipeline_r2d3
+from ding.entry import serial_pipeline_dqfd, serial_pipeline_r2d3, serial_pipeline_sqil
 from ding.entry.cli import cli
 from ding.entry.serial.expert_path import ExpertPath, Mix, mark_expert
+from ding.entry.serial_entry_sqil import with_rewards_of_imitation
 from ding.policy import create_policy
 from ding.utils.file_helper import save_file
 
@@ -109,6 +110,18 @@ def test_marks_are_one_for_each_step_of_a_sequence():
     assert [row["is_expert"] for row in mark_expert([{"done": [False] * 3}, {"done": True}], True)] == [[1] * 3, 1]
 
 
+def test_imitation_has_rewards_of_its_own():
+    for reward in (torch.full((2, 3), 0.5), np.full((2, 3), 0.5)):
+        batch = TransitionBatch({"reward": reward})
+        for is_expert in (True, False):
+            assert np.asarray(with_rewards_of_imitation(batch, is_expert).columns["reward"]).tolist() == (
+                [[float(is_expert)] * 3] * 2
+            )
+        assert np.asarray(batch.columns["reward"]).tolist() == [[0.5] * 3] * 2
+    rows = with_rewards_of_imitation([{"obs": 1, "reward": torch.tensor([0.5])}], True)
+    assert rows == [{"obs": 1, "reward": torch.tensor([1.0])}]
+
+
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -119,7 +132,9 @@ def prepared(name: str) -> tuple[EasyDict, EasyDict]:
     main, create = read_config(CONFIGS / f"cartpole_{name}_config.py")
     main.exp_name = "e"
     main.env.update(collector_env_num=2, evaluator_env_num=2, n_evaluator_episode=2)
-    main.policy.learn.update(expert_replay_buffer_size=64, per_train_iter_k=2, batch_size=8)
+    main.policy.learn.batch_size = 8
+    if name != "sqil":
+        main.policy.learn.update(expert_replay_buffer_size=64, per_train_iter_k=2)
     main.policy.collect.model_path = "expert.pth.tar"
     main.policy.model.encoder_hidden_size_list = [8, 8]
     if name == "r2d3":
@@ -132,7 +147,10 @@ def prepared(name: str) -> tuple[EasyDict, EasyDict]:
     return main, create
 
 
-@pytest.mark.parametrize(("name", "pipeline"), [("dqfd", serial_pipeline_dqfd), ("r2d3", serial_pipeline_r2d3)])
+@pytest.mark.parametrize(
+    ("name", "pipeline"),
+    [("dqfd", serial_pipeline_dqfd), ("r2d3", serial_pipeline_r2d3), ("sqil", serial_pipeline_sqil)],
+)
 def test_a_run_of_some_passes(workplace, name, pipeline):
     config = prepared(name)
     before = copy.deepcopy(config)

@@ -1,4 +1,5 @@
 from ding.policy.a2c import A2CPolicy as A2CPolicy
+from ding.policy.acer import ACERPolicy as ACERPolicy
 from ding.policy.base_policy import CommandModePolicy as CommandModePolicy
 from ding.policy.base_policy import Policy as Policy
 from ding.policy.base_policy import create_policy as create_policy
@@ -6,6 +7,7 @@ from ding.policy.base_policy import get_policy_cls as get_policy_cls
 from ding.policy.bdq import BDQPolicy as BDQPolicy
 from ding.policy.c51 import C51Policy as C51Policy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
+from ding.policy.command_mode_policy_instance import ACERCommandModePolisy as ACERCommandModePolisy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
 from ding.policy.command_mode_policy_instance import D4PGCommandModePolicy as D4PGCommandModePolicy

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ding.policy.a2c import A2CPolicy
+from ding.policy.acer import ACERPolicy
 from ding.policy.base_policy import CommandModePolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
@@ -158,6 +159,11 @@ class BDQCommandModePolicy(BDQPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("impala_command")
 class IMPALACommandModePolicy(IMPALAPolicy, DummyCommandModePolicy):
     """IMPALA; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("acer_command")
+class ACERCommandModePolisy(ACERPolicy, DummyCommandModePolicy):
+    """ACER; the modes need no settings. The class name is spelt as in the original API."""
 
 
 @POLICY_REGISTRY.register("sqn_command")

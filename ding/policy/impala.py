@@ -5,16 +5,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.data import TransitionBatch, batched
+from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam, clipping_rmsprop
 from ding.policy._policy_parts import action_mask_of, policy_parts
-from ding.policy._segments import as_given, columns_of, stacked_sequence
-from ding.policy._stochastic import StochasticPolicy
+from ding.policy._sequences import SequencePolicy
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError
-from ding.rl_utils import get_train_sample, vtrace_data, vtrace_error_discrete_action
+from ding.rl_utils import vtrace_data, vtrace_error_discrete_action
 from ding.utils import POLICY_REGISTRY
 from ding.utils.default_helper import did_you_mean, map_nested
 
@@ -69,7 +68,7 @@ def impala_loss(
 
 
 @POLICY_REGISTRY.register("impala")
-class IMPALAPolicy(StochasticPolicy):
+class IMPALAPolicy(SequencePolicy):
     """Actor-critic that learns from sequences of somewhat older policies, for discrete and continuous actions.
 
     A train sample is a sequence of ``unroll_len`` steps of one episode. What a short rest of an episode lacks is filled
@@ -112,7 +111,6 @@ class IMPALAPolicy(StochasticPolicy):
         "eval": {},
         "other": {"replay_buffer": {"replay_buffer_size": 1000, "max_use": 16}},
     }
-    output_fields = ("logit", "action")
 
     def _init_learn(self) -> None:
         learn = self._cfg.learn
@@ -136,60 +134,8 @@ class IMPALAPolicy(StochasticPolicy):
         self._optimize(loss.total_loss, self._optimizer, self._model)
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(loss._asdict())}
 
-    def _actor_critic(self, obs: Any) -> dict[str, Any]:
-        return self._model(obs, mode="compute_actor_critic")
-
-    def _time_first(self, data: Samples) -> dict[str, Any]:
-        """The batch of :func:`impala_loss`."""
-        if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
-            data = TransitionBatch.from_rows([stacked_sequence(row) for row in data])
-        batch = self._preprocess_learn(data)
-        shape = batch["done"].shape
-        discrete = self._cfg.action_space == "discrete"
-        flat = ("reward", "null", "action") if discrete else ("reward", "null")
-        for key in flat:
-            if key in batch:
-                batch[key] = batch[key].reshape(shape)
-        if self._reference_numerics:
-            batch.pop("null", None)
-        elif "null" in batch:
-            batch["null"] = batch["null"].float()
-        batch["obs"] = _joined(batch["obs"], batch.pop("next_obs"))
-        keys = batch.keys() & {"obs", "action", "logit", "reward", "done", "null"}
-        return {key: map_nested(lambda x: x.transpose(0, 1), batch[key]) for key in keys}
+    def _sequence_len(self) -> int:
+        return int(self._cfg.unroll_len)
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", *ImpalaLoss._fields]
-
-    def _init_collect(self) -> None:
-        self._unroll_len = self._cfg.unroll_len
-        if self._unroll_len < 2:
-            raise PolicyConfigError(f"policy.unroll_len must be at least 2, found {self._unroll_len}")
-        self._collect_model = model_wrap(self._model, wrapper_name=self._samplers()[0])
-
-    @batched
-    def _get_train_sample(self, transitions: Samples) -> Samples:
-        """Sequences of ``unroll_len`` steps: each field ``[T, ...]``; ``null``: whether a step only fills it up."""
-        batch = columns_of(transitions)
-        parts, start = [], 0
-        for length in batch.segment_lengths().tolist():
-            parts.append(self._sequences(batch[start : start + length]))
-            start += length
-        counts = [len(part) for part in parts]
-        return as_given(TransitionBatch.from_rows([row for part in parts for row in part], counts), transitions)
-
-    def _sequences(self, segment: TransitionBatch) -> list[dict[str, Any]]:
-        rows = [{**row, "null": False} for row in segment]
-        last = rows[-1]
-        filling = None
-        if not self._reference_numerics:
-            # The first one holds the observation after the last step, whose value is bootstrapped.
-            filling = {**last, "obs": last["next_obs"], "null": True, "done": True}
-        return [stacked_sequence(sample) for sample in get_train_sample(rows, self._unroll_len, "last", filling)]
-
-
-def _joined(obs: Any, next_obs: Any) -> Any:
-    """``[B, T + 1, ...]``: the observations and the last one of ``next_obs``, both ``[B, T, ...]``."""
-    if isinstance(obs, Mapping):
-        return {key: _joined(value, next_obs[key]) for key, value in obs.items()}
-    return torch.cat([obs, next_obs[:, -1:]], dim=1)

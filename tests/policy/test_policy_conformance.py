@@ -9,6 +9,7 @@ import torch
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch, is_batched
 from ding.policy import (
     A2CPolicy,
+    ACERPolicy,
     BDQPolicy,
     C51Policy,
     D4PGPolicy,
@@ -97,6 +98,7 @@ CASES = {
     "pg-continuous": (PGPolicy, CONTINUOUS, {}),
     "impala": (IMPALAPolicy, {"unroll_len": 4}, {}),
     "impala-continuous": (IMPALAPolicy, {"unroll_len": 4, **CONTINUOUS}, {}),
+    "acer": (ACERPolicy, {"learn": {"unroll_len": 4}}, {}),
     "a2c": (A2CPolicy, {}, {}),
     "ddpg": (DDPGPolicy, REGRESSION, {}),
     "ddpg-hybrid": (DDPGPolicy, {**HYBRID, "random_collect_size": 0}, {"eps": 0.4}),

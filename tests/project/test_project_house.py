@@ -38,6 +38,7 @@ LATER = tuple(
         *("policy/c51", "policy/fqf", "policy/iqn", "policy/mdqn", "policy/qrdqn", "policy/rainbow", "policy/sql"),
         *("policy/_r2d2_loss", "policy/bdq", "policy/impala", "policy/r2d2", "policy/sqn", "model/template/sqn"),
         *("policy/a2c", "policy/pg", "policy/ppg", "policy/ppo", "policy/_policy", "policy/_pp", "policy/_segments"),
+        *("policy/acer", "policy/_sequences", "model/template/acer"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
         # Data sets of trained policies, and learning from demonstrations.

@@ -142,7 +142,7 @@ class VAC(nn.Module):
         self.obs_shape, self.action_shape = obs_shape, action_shape
         self.action_space, self.share_encoder = action_space, share_encoder
         if encoder is None:
-            _check_widths(encoder_hidden_size_list, actor_head_hidden_size, critic_head_hidden_size)
+            check_widths(encoder_hidden_size_list, actor_head_hidden_size, critic_head_hidden_size)
 
         def make() -> nn.Module:
             if impala_cnn_encoder:
@@ -233,7 +233,8 @@ class VAC(nn.Module):
         return split_observation(x, self.actor[0], type(self).__name__)
 
 
-def _check_widths(encoder_hidden_size_list: Sequence[int], actor: int, critic: int) -> None:
+def check_widths(encoder_hidden_size_list: Sequence[int], actor: int, critic: int) -> None:
+    """Raise ``ValueError`` unless the heads are as wide as the features."""
     width = encoder_hidden_size_list[-1]
     for name, size in (("actor_head_hidden_size", actor), ("critic_head_hidden_size", critic)):
         if size != width:

@@ -12,7 +12,7 @@ from ding.policy import get_policy_cls
 
 FOLDER = Path(ding.__file__).parents[1] / "configs"
 VALUE_BASED = ("bdq", "c51", "fqf", "iqn", "mdqn", "qrdqn", "r2d2", "rainbow", "sql", "sqn")
-CARTPOLE = (*VALUE_BASED, "a2c", "impala", "pg", "ppg", "ppg_onpolicy", "ppo", "ppo_offpolicy", "ppo_pg")
+CARTPOLE = (*VALUE_BASED, "a2c", "acer", "impala", "pg", "ppg", "ppg_onpolicy", "ppo", "ppo_offpolicy", "ppo_pg")
 NAMES = [f"cartpole_{name}" for name in CARTPOLE]
 OTHERS = ["acrobot_ppo", "pendulum_ppo"]
 

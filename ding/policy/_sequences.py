@@ -1,0 +1,85 @@
+"""Learning from sequences of steps that somewhat older policies collected."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+
+from ding.data import TransitionBatch, batched
+from ding.data.roles import Samples
+from ding.model import model_wrap
+from ding.policy._segments import as_given, columns_of, stacked_sequence
+from ding.policy._stochastic import StochasticPolicy
+from ding.policy.errors import PolicyConfigError
+from ding.rl_utils import get_train_sample
+from ding.utils.default_helper import map_nested
+
+_FIELDS = frozenset({"obs", "action", "logit", "reward", "done", "null"})
+
+
+class SequencePolicy(StochasticPolicy):
+    """A policy whose train sample is a sequence of steps of one episode, with the logits of the policy that collected
+    them. What a short rest of an episode lacks is filled up and marked (``null``).
+    """
+
+    output_fields: ClassVar[tuple[str, ...]] = ("logit", "action")
+
+    @abstractmethod
+    def _sequence_len(self) -> int:
+        """Steps of a train sample, by the config."""
+
+    def _time_first(self, data: Samples) -> dict[str, Any]:
+        """B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field), with time first.
+
+        Returns:
+            ``obs`` ``[T + 1, B, ...]``, whose last entry comes after the last step; ``action``; ``logit``; ``reward,
+            done`` and ``null`` (1.0: a step that only fills the sequence up) ``[T, B]``. With ``reference_numerics``
+            there is no ``null``.
+        """
+        if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
+            data = TransitionBatch.from_rows([stacked_sequence(row) for row in data])
+        batch = self._preprocess_learn(data)
+        shape = batch["done"].shape
+        flat = {"reward", "null"} | ({"action"} if batch["action"].dtype is torch.int64 else set())
+        for key in flat & batch.keys():
+            batch[key] = batch[key].reshape(shape)
+        if self._reference_numerics:
+            batch.pop("null", None)
+        elif "null" in batch:
+            batch["null"] = batch["null"].float()
+        batch["obs"] = _joined(batch["obs"], batch.pop("next_obs"))
+        return {key: map_nested(lambda x: x.transpose(0, 1), batch[key]) for key in batch.keys() & _FIELDS}
+
+    def _init_collect(self) -> None:
+        self._unroll_len = self._sequence_len()
+        if self._unroll_len < 2:
+            raise PolicyConfigError(f"policy.unroll_len must be at least 2, found {self._unroll_len}")
+        self._collect_model = model_wrap(self._model, wrapper_name=self._samplers()[0])
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """Sequences of ``unroll_len`` steps: each field ``[T, ...]``; ``null``: whether a step only fills it up."""
+        batch = columns_of(transitions)
+        parts, start = [], 0
+        for length in batch.segment_lengths().tolist():
+            parts.append(self._sequences(batch[start : start + length]))
+            start += length
+        counts = [len(part) for part in parts]
+        return as_given(TransitionBatch.from_rows([row for part in parts for row in part], counts), transitions)
+
+    def _sequences(self, segment: TransitionBatch) -> list[dict[str, Any]]:
+        rows = [{**row, "null": False} for row in segment]
+        last = rows[-1]
+        filling = None
+        if not self._reference_numerics:
+            # The first one holds the observation after the last step, whose value is bootstrapped.
+            filling = {**last, "obs": last["next_obs"], "null": True, "done": True}
+        return [stacked_sequence(sample) for sample in get_train_sample(rows, self._unroll_len, "last", filling)]
+
+
+def _joined(obs: Any, next_obs: Any) -> Any:
+    """``[B, T + 1, ...]``: the observations and the last one of ``next_obs``, both ``[B, T, ...]``."""
+    if isinstance(obs, Mapping):
+        return {key: _joined(value, next_obs[key]) for key, value in obs.items()}
+    return torch.cat([obs, next_obs[:, -1:]], dim=1)

@@ -126,7 +126,7 @@ class Run:
         try:
             status = loop.run()
             if self.signals.requested is not None:
-                checkpoint = _checkpoint(parts)
+                checkpoint = save_run_state(parts)
                 sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status, mode, options)}"
                 raise RunInterrupted(self.signals.requested, checkpoint)
             if get_rank() == 0:
@@ -191,12 +191,6 @@ def _result(status: RunStatus) -> dict[str, Any]:
         "eval_value_raw": list(status.returns),
         "finish_time": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
     }
-
-
-def _checkpoint(parts: SerialParts) -> str:
-    if get_rank() == 0:
-        return save_run_state(parts)
-    return os.path.join(parts.cfg.exp_name, "ckpt", f"iteration_{parts.learner.train_iter}.pth.tar")
 
 
 def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus, mode: str | None, options: Sequence[str]) -> str:

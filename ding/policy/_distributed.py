@@ -15,6 +15,15 @@ def broadcast_module(module: torch.nn.Module) -> None:
             dist.broadcast(tensor, 0)
 
 
+def gather_rows(rows: torch.Tensor) -> torch.Tensor:
+    """The rows ``[B, ...]`` of all ranks, ``[ranks * B, ...]``; each rank has as many."""
+    if get_world_size() == 1:
+        return rows
+    parts = [torch.empty_like(rows) for _ in range(get_world_size())]
+    dist.all_gather(parts, rows.contiguous())
+    return torch.cat(parts)
+
+
 def average_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
     """Replace each gradient by its mean over the ranks that have one.
 

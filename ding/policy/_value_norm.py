@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from ding.data.roles import StateDict
+from ding.policy._distributed import gather_rows
 from ding.policy._stochastic import StochasticPolicy
 from ding.utils import RunningMeanStd
 
@@ -30,7 +31,7 @@ class ValueNormPolicy(StochasticPolicy):
         scale = self._value_scale
         returns = value * scale + adv
         if self._running_mean_std is not None:
-            self._running_mean_std.update(returns)
+            self._running_mean_std.update(gather_rows(returns) if self._multi_gpu else returns)
         return returns / scale
 
     def _extra_learn_state(self) -> dict[str, Any]:

@@ -125,6 +125,8 @@ class Policy(ABC):
             self._init_model(model)
         for field in self._enable_field:
             getattr(self, "_init_" + field)()
+            if field == "learn" and self._multi_gpu:
+                broadcast_module(self._model)  # some algorithms initialise the network here
 
     def _checked_fields(self, enable_field: Iterable[str] | None) -> list[str]:
         if enable_field is None:

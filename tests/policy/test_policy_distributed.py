@@ -4,9 +4,12 @@ import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from joint_batch import gradients, joint_samples, make
 
 from ding.policy import DQNPolicy
 from ding.utils import deep_merge_dicts
@@ -17,6 +20,8 @@ _SCRIPT = """
     import torch.distributed as dist
     from ding.policy import DQNPolicy
     from ding.utils import deep_merge_dicts
+    sys.path.insert(0, sys.argv[3])
+    from joint_batch import joint_samples, make, gradients
 
     rank, folder = int(sys.argv[1]), sys.argv[2]
     torch.set_num_threads(1)
@@ -35,6 +40,13 @@ _SCRIPT = """
     policy.sync_gradients(params)
     grads = [None if p.grad is None else p.grad.tolist() for p in params]
 
+    # Half of the joint batch on each rank.
+    with_halves = {}
+    for name in ("dqn", "a2c", "ppo"):
+        learner = make(name, multi_gpu=True)
+        learner.learn_mode.forward(joint_samples(name)[rank * 4 : rank * 4 + 4])
+        with_halves[name] = gradients(learner)
+
     model = policy.learn_mode.get_attribute("model")
     checksums = []
     for step in range(4):
@@ -47,12 +59,13 @@ _SCRIPT = """
         checksums.append(sum(float(p.detach().abs().sum()) for p in model.parameters()))
         policy.learn_mode.forward(samples)
     with open(f"{folder}/rank{rank}.json", "w") as f:
-        json.dump({"grads": grads, "checksums": checksums}, f)
+        json.dump({"grads": grads, "checksums": checksums, "halves": with_halves}, f)
     dist.barrier()
     dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without distributed")
 def test_replicas_stay_equal(tmp_path):
     script = tmp_path / "train.py"
@@ -61,7 +74,7 @@ def test_replicas_stay_equal(tmp_path):
     try:
         for number in range(2):
             with open(tmp_path / f"log{number}.txt", "w") as log:
-                command = [sys.executable, str(script), str(number), str(tmp_path)]
+                command = [sys.executable, str(script), str(number), str(tmp_path), str(Path(__file__).parent)]
                 processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT))
         for number, process in enumerate(processes):
             assert process.wait(timeout=100) == 0, (tmp_path / f"log{number}.txt").read_text()
@@ -74,6 +87,12 @@ def test_replicas_stay_equal(tmp_path):
     assert left["grads"] == right["grads"] == [[1.5, 1.5], [5.0, 5.0], None]
     assert left["checksums"] == right["checksums"]
     assert len(set(left["checksums"])) == 4
+    for name, halves in left["halves"].items():
+        alone = make(name)
+        alone.learn_mode.forward(joint_samples(name))
+        assert halves == right["halves"][name]
+        # Adam makes much of the rounding of gradients that are nearly zero.
+        np.testing.assert_allclose(halves, gradients(alone), rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def test_alone_nothing_changes():

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import torch
+
 from ding.config import ConfigValueError
 from ding.data.roles import Samples
 from ding.entry.serial.parts import SerialParts
 from ding.entry.utils import random_collect
+from ding.utils import allreduce_data, get_rank, get_world_size
 
 logger = logging.getLogger("ding.entry")
 
@@ -123,6 +126,8 @@ class OnPolicyPath:
     def collect(self) -> None:
         with self._interruptible():
             self._samples = _collected(self._parts)
+        if self._parts.cfg.policy.get("multi_gpu", False):
+            self._samples = self._samples[: _fewest(len(self._samples))]
 
     def batches(self) -> Iterator[Samples]:
         samples, self._samples = self._samples, ()
@@ -130,6 +135,13 @@ class OnPolicyPath:
 
     def trained(self) -> None:
         return
+
+
+def _fewest(count: int) -> int:
+    """The smallest count of all processes: each goes through as many minibatches, for they exchange gradients."""
+    counts = torch.zeros(get_world_size(), dtype=torch.int64)
+    counts[get_rank()] = count
+    return int(allreduce_data(counts, "sum").min())
 
 
 def _collected(parts: SerialParts) -> Samples:

@@ -23,7 +23,6 @@ from ding.entry.serial.run_state import begin_new_episodes, load_run_state, save
 from ding.entry.view.status import RunStatus
 from ding.entry.view.views import RunView
 from ding.parallel.launch.signals import first_asks, handling, write_notice
-from ding.utils import get_rank
 
 logger = logging.getLogger("ding.entry")
 
@@ -191,8 +190,7 @@ class SerialLoop:
     def _save_state(self) -> None:
         """Save all that a killed run needs to go on."""
         self._last_state_iter = self._parts.learner.train_iter
-        if get_rank() == 0:
-            save_run_state(self._parts)
+        save_run_state(self._parts)
         begin_new_episodes(self._parts)
 
     def _evaluate(self) -> None:

@@ -129,13 +129,16 @@ def _build(
     collects: bool,
     ends: contextlib.ExitStack,
 ) -> SerialParts:
+    # Several processes that train one model explore apart, each with envs and random numbers of its own; all start from
+    # the network of rank 0.
+    rank = get_rank() if cfg.policy.get("multi_gpu", False) else 0
     collector_env, evaluator_env = env_managers(cfg, env_setting, collects)
     ends.callback(evaluator_env.close)
     if collects:
         ends.callback(collector_env.close)
-        collector_env.seed(cfg.seed, dynamic_seed=dynamic_seed)
+        collector_env.seed(cfg.seed + rank * collector_env.env_num, dynamic_seed=dynamic_seed)
     evaluator_env.seed(cfg.seed, dynamic_seed=False)
-    set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
+    set_pkg_seed(cfg.seed + rank, use_cuda=cfg.policy.cuda)
     fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
     policy = create_policy(cfg.policy, model=model, enable_field=fields)
     if model is None:

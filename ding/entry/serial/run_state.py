@@ -1,9 +1,10 @@
 """What a checkpoint of the learner does not hold: replay buffer, random generators, and the counters of the workers.
 
 It lies beside the checkpoint as ``iteration_<n>_state.safetensors`` and is written before it, so that a checkpoint
-that exists has its state. A run that goes on from it is equal, bit for bit, to the run that wrote it and went on: the
-state of an env cannot be saved in general, so *both* begin new episodes there, from seeds that follow from the
-config's seed and the train iteration.
+that exists has its state. Of several processes each has its own; ``rank<r>_`` stands before the names of all but the
+first. A run that goes on from it is equal, bit for bit, to the run that wrote it and went on: the state of an env
+cannot be saved in general, so *both* begin new episodes there, from seeds that follow from the config's seed and the
+train iteration.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
 from ding.entry.serial.parts import SerialParts
+from ding.utils import get_rank
 
 logger = logging.getLogger("ding.entry")
 
@@ -75,7 +77,8 @@ def begin_new_episodes(parts: SerialParts, random_state: dict[str, Any] | None =
     The global generators are left (or set) as they were when the state was saved.
     """
     random_state = _random_state() if random_state is None else random_state
-    words = np.random.SeedSequence([int(parts.cfg.seed), int(parts.learner.train_iter)]).generate_state(1)
+    entropy = [int(parts.cfg.seed), int(parts.learner.train_iter), *([get_rank()] if get_rank() else [])]
+    words = np.random.SeedSequence(entropy).generate_state(1)
     if hasattr(parts.collector, "restart_envs"):
         parts.collector.restart_envs(int(words[0] >> 1))
     parts.evaluator_env.seed(parts.cfg.seed, dynamic_seed=False)
@@ -106,12 +109,16 @@ def _state_of(worker: object) -> Any:
 
 
 def _state_file(checkpoint: Path) -> Path:
-    return checkpoint.with_name(checkpoint.name.removesuffix(_CHECKPOINT_SUFFIX) + _STATE_SUFFIX)
+    return checkpoint.with_name(_rank_prefix() + checkpoint.name.removesuffix(_CHECKPOINT_SUFFIX) + _STATE_SUFFIX)
+
+
+def _rank_prefix() -> str:
+    return f"rank{get_rank()}_" if get_rank() else ""
 
 
 def _remove_old_states(checkpoint: Path) -> None:
-    files = sorted(checkpoint.parent.glob(f"iteration_*{_STATE_SUFFIX}"), key=lambda file: file.stat().st_mtime)
-    for file in files[:-_KEPT_STATES]:
+    files = checkpoint.parent.glob(f"{_rank_prefix()}iteration_*{_STATE_SUFFIX}")
+    for file in sorted(files, key=lambda file: file.stat().st_mtime)[:-_KEPT_STATES]:
         file.unlink()
 
 

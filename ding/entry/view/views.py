@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ding.entry.view.status import RateMeter, RunStatus, clock_text, number_text
 from ding.parallel.launch.signals import write_notice
+from ding.utils import get_rank
 
 logger = logging.getLogger("ding.entry")
 
@@ -79,7 +80,7 @@ class PlainView:
 
 def make_view(quiet: bool = False) -> RunView:
     """Return the live view when standard output is a terminal and ``quiet`` is False, else the plain one."""
-    if quiet or not sys.stdout.isatty():
+    if quiet or get_rank() > 0 or not sys.stdout.isatty():
         return PlainView()
     from ding.entry.view.live import LiveView
 
@@ -106,6 +107,10 @@ class _StderrHandler(logging.Handler):
 def console_lines() -> Iterator[None]:
     """Show the library's lines on standard error, unless the application set up logging itself."""
     library = logging.getLogger("ding")
+    if get_rank() > 0:
+        # Of several processes the first one speaks.
+        yield
+        return
     if logging.getLogger().handlers or library.handlers:
         yield
         return

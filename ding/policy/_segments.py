@@ -93,8 +93,7 @@ def marked_real(transitions: Samples) -> Samples:
 
 def stacked_sequences(samples: Samples) -> Samples:
     """Sequences of ``get_train_sample`` with fields ``[T, ...]``, see :func:`stacked_sequence`."""
-    rows = [stacked_sequence(sample) for sample in samples]
-    return TransitionBatch.from_rows(rows, samples.lengths) if isinstance(samples, TransitionBatch) else rows
+    return samples if isinstance(samples, TransitionBatch) else [stacked_sequence(sample) for sample in samples]
 
 
 def stacked_sequence(sample: Mapping[str, Any]) -> dict[str, Any]:

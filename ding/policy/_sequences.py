@@ -4,12 +4,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._segments import as_given, columns_of, stacked_sequence
+from ding.policy._segments import as_given, columns_of, marked_real, stacked_sequence
 from ding.policy._stochastic import StochasticPolicy
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
@@ -60,22 +61,14 @@ class SequencePolicy(StochasticPolicy):
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """Sequences of ``unroll_len`` steps: each field ``[T, ...]``; ``null``: whether a step only fills it up."""
-        batch = columns_of(transitions)
-        parts, start = [], 0
-        for length in batch.segment_lengths().tolist():
-            parts.append(self._sequences(batch[start : start + length]))
-            start += length
-        counts = [len(part) for part in parts]
-        return as_given(TransitionBatch.from_rows([row for part in parts for row in part], counts), transitions)
-
-    def _sequences(self, segment: TransitionBatch) -> list[dict[str, Any]]:
-        rows = [{**row, "null": False} for row in segment]
-        last = rows[-1]
+        batch: Any = marked_real(columns_of(transitions))
         filling = None
         if not self._reference_numerics:
             # The first one holds the observation after the last step, whose value is bootstrapped.
-            filling = {**last, "obs": last["next_obs"], "null": True, "done": True}
-        return [stacked_sequence(sample) for sample in get_train_sample(rows, self._unroll_len, "last", filling)]
+            last = batch[np.cumsum(batch.segment_lengths()) - 1]
+            ended = np.ones(len(last), dtype=np.bool_)
+            filling = last.with_columns(obs=last.columns["next_obs"], null=ended, done=ended)
+        return as_given(get_train_sample(batch, self._unroll_len, "last", filling), transitions)
 
 
 def _joined(obs: Any, next_obs: Any) -> Any:

@@ -156,8 +156,10 @@ def get_train_sample(
     ``done=True``, zero ``obs``, ``action``, ``reward`` and ``value_gamma`` (or with ``null_transition``), ``'drop'``
     not at all.
 
-    Returns a list of dicts of lists (nested dicts too, except ``prev_state``), or a batch of such rows for a batch. The
-    ``lengths`` of that are the numbers of sequences of the segments (None when a segment gave none).
+    Returns a list of dicts of lists (nested dicts too, except ``prev_state``). For a batch, a batch of sequences as
+    columns ``[S, T, ...]``, of ``prev_state`` the one before the first step ``[S, ...]``; its ``lengths`` are the
+    numbers of sequences of the segments (None when a segment gave none), and ``null_transition`` may be a batch with a
+    row for each segment.
     Raises ``ValueError`` for ``unroll_len < 1`` and for another ``last_fn_type``.
     """
     check_choice("last_fn_type", last_fn_type, _LAST_FN_TYPES)
@@ -165,19 +167,54 @@ def get_train_sample(
         raise ValueError(f"unroll_len must be at least 1, got {unroll_len}")
     if unroll_len == 1:
         return data
-    if not is_columnar(data):
-        return _unroll(list(data), unroll_len, last_fn_type, null_transition)
-    # Sequences have no flat column form: rows from here on.
-    rows = list(data)
-    samples: list[Transition] = []
-    counts: list[int] = []
-    start = 0
-    for length in [len(rows)] if data.lengths is None else data.lengths.tolist():
-        sequences = _unroll(rows[start : start + length], unroll_len, last_fn_type, null_transition)
-        samples += sequences
-        counts.append(len(sequences))
-        start += length
-    return type(data).from_rows(samples, counts if all(counts) else None)
+    if is_columnar(data):
+        return _unroll_columns(data, unroll_len, last_fn_type, null_transition)
+    return _unroll(list(data), unroll_len, last_fn_type, null_transition)
+
+
+def _unroll_columns(data: Any, unroll_len: int, last_fn_type: str, null_transition: Any) -> Any:
+    num_rows = len(data)
+    lengths = np.array([num_rows]) if data.lengths is None else np.asarray(data.lengths)
+    counts, rest = np.divmod(lengths, unroll_len)
+    if last_fn_type != "drop":
+        counts = counts + (rest > 0)
+    if not counts.sum():
+        return type(data).from_rows([])
+    # Of each sequence its segment, and its first step there.
+    segment = np.repeat(np.arange(len(lengths)), counts)
+    start = (np.arange(len(segment)) - np.repeat(np.cumsum(counts) - counts, counts)) * unroll_len
+    if last_fn_type == "last":
+        start = np.maximum(np.minimum(start, lengths[segment] - unroll_len), 0)
+    step = start[:, None] + np.arange(unroll_len)
+    real = step < lengths[segment, None]
+    index = step + (np.cumsum(lengths) - lengths)[segment, None]
+    short = np.flatnonzero(~real[:, -1])
+    if len(short):
+        # A row for each sequence that is too short, behind all others, which stands for the steps that it lacks.
+        filling = _filling(data, null_transition, index[short, 0], segment[short])
+        data = type(data).concat([data, filling])
+        index[short] = np.where(real[short], index[short], np.arange(num_rows, len(data))[:, None])
+    columns = {
+        key: gather(column, index[:, 0] if key in _UNSPLIT_KEYS else index) for key, column in data.columns.items()
+    }
+    return type(data)(columns, lengths=counts if counts.all() else None)
+
+
+def _filling(data: Any, null_transition: Any, rows: np.ndarray, segments: np.ndarray) -> Any:
+    """A batch of steps that fill sequences up, with the fields of ``data``.
+
+    Args:
+        null_transition: a step, or a batch of one for each segment; ``None``: zeros.
+        rows, segments: int64 ``[P]``, of each sequence the row of its first step, and its segment.
+    """
+    if is_columnar(null_transition):
+        return null_transition[segments]
+    if null_transition is not None:
+        return type(data).from_rows([null_transition] * len(rows))
+    columns = gather(data.columns, rows)
+    flags = {key: np.ones(len(rows), dtype=np.bool_) for key in ("null", "done") if key in columns}
+    zeros = {key: _zeros_like(columns[key]) for key in ("obs", "action", "reward", "value_gamma") if key in columns}
+    return type(data)({**columns, **flags, **zeros})
 
 
 def _unroll(
@@ -211,6 +248,8 @@ def _zeros_like(value: Any) -> Any:
         return {key: _zeros_like(item) for key, item in value.items()}
     if isinstance(value, torch.Tensor):
         return torch.zeros_like(value)
+    if isinstance(value, list):
+        return [_zeros_like(item) for item in value]
     return np.zeros_like(value) if isinstance(value, np.ndarray) else value * 0
 
 
@@ -235,7 +274,7 @@ def segment_ends(num_rows: int, lengths: np.ndarray | None) -> np.ndarray:
 
 
 def gather(column: Column, index: np.ndarray) -> Any:
-    """Rows ``index`` (any shape) of a column or of a nested dict of columns; lists take 1-D indices only."""
+    """Rows ``index`` (any shape) of a column or of a nested dict of columns; of a list as nested lists."""
     if isinstance(column, dict):
         return {key: gather(value, index) for key, value in column.items()}
     if isinstance(column, torch.Tensor):
@@ -243,6 +282,8 @@ def gather(column: Column, index: np.ndarray) -> Any:
         return flat.view(*index.shape, *column.shape[1:])
     if isinstance(column, np.ndarray):
         return column.take(index, axis=0)
+    if index.ndim > 1:
+        return [gather(column, part) for part in index]
     return [column[i] for i in index.tolist()]
 
 

@@ -262,16 +262,52 @@ def test_train_sample_rejects_unknown_choices():
         get_train_sample(piece(2), 0)
 
 
-@settings(max_examples=25, deadline=None)
-@given(lengths=piece_lengths, unroll=st.integers(2, 4), last_fn_type=st.sampled_from(["last", "drop", "null_padding"]))
-def test_columnar_unrolling_equals_the_classic_one(lengths, unroll, last_fn_type):
-    pieces = [piece(length, start=10 * i) for i, length in enumerate(lengths)]
+def stacked(value):
+    """A sequence of the classic form, a list of T steps for each field, as arrays."""
+    if isinstance(value, dict):
+        return {key: item[0] if key == "prev_state" else stacked(item) for key, item in value.items()}
+    if isinstance(value[0], torch.Tensor):
+        return torch.stack(value)
+    return value if isinstance(value[0], str) else np.array(value)
+
+
+def marked(length, start):
+    """A piece with a field of each kind."""
+    return [
+        {
+            **row,
+            "obs": {"a": row["obs"], "b": row["obs"].numpy()[None] + 1},
+            "next_obs": {"a": row["next_obs"], "b": row["next_obs"].numpy()[None] + 1},
+            "prev_state": {"h": torch.full((1, 2), float(start + number))},
+            "name": f"{start}-{number}",
+            "null": False,
+            "value_gamma": 0.5,
+        }
+        for number, row in enumerate(piece(length, start=start))
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=piece_lengths,
+    unroll=st.integers(2, 4),
+    last_fn_type=st.sampled_from(["last", "drop", "null_padding"]),
+    given_null=st.sampled_from(["none", "one", "each"]),
+)
+def test_columnar_unrolling_equals_the_classic_one(lengths, unroll, last_fn_type, given_null):
+    pieces = [marked(length, start=10 * i) for i, length in enumerate(lengths)]
     batch = TransitionBatch(
         TransitionBatch.from_rows([row for rows in pieces for row in rows]).columns, lengths=lengths
     )
-    result = get_train_sample(batch, unroll, last_fn_type)
+    nulls = [{**rows[-1], "obs": rows[-1]["next_obs"], "null": True, "name": "filled"} for rows in pieces]
+    if given_null == "none":
+        nulls = [None] * len(pieces)
+    elif given_null == "one":
+        nulls = nulls[:1] * len(pieces)
+    null = {"none": None, "one": nulls[0], "each": TransitionBatch.from_rows(nulls) if nulls[0] else None}[given_null]
+    result = get_train_sample(batch, unroll, last_fn_type, null)
     assert isinstance(result, TransitionBatch)
-    per_piece = [get_train_sample(rows, unroll, last_fn_type) for rows in pieces]
+    per_piece = [get_train_sample(rows, unroll, last_fn_type, own) for rows, own in zip(pieces, nulls)]
     counts = [len(samples) for samples in per_piece]
     assert (None if result.lengths is None else result.lengths.tolist()) == (counts if all(counts) else None)
-    assert_same_value(list(result), [sample for samples in per_piece for sample in samples])
+    assert_same_value(list(result), [stacked(sample) for samples in per_piece for sample in samples])

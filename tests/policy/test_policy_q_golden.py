@@ -143,6 +143,16 @@ CASES: dict[str, Any] = {
         ],
         1678.55,
     ),
+    "fqf-default": (
+        FQFPolicy, {},
+        [
+            {"logit": 20.181, "quantile_loss": 630.558, "total_norm_Q": 1638.65, "total_norm_fqf_fc": 174.435,
+             "total_norm_encoder": 772.595, "priority": [119.734, 711.785, 111.699, 1579.01]},
+            {"logit": 20.0595, "quantile_loss": 626.965, "total_norm_Q": 1518.08, "total_norm_encoder": 717.276},
+            {"logit": 19.9368, "quantile_loss": 623.486, "total_norm_Q": 1495.54, "total_norm_encoder": 706.956},
+        ],
+        2000.69,
+    ),
     "fqf": (
         FQFPolicy, {"learn": {"learning_rate_fraction": 1e-3, "learning_rate_quantile": 1e-3, "ent_coef": 0.1}},
         [

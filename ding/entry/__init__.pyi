@@ -16,6 +16,7 @@ from ding.entry.dist_entry import dist_restart_replicas as dist_restart_replicas
 from ding.entry.parallel_entry import parallel_pipeline as parallel_pipeline
 from ding.entry.serial_entry import serial_pipeline as serial_pipeline
 from ding.entry.serial_entry_dqfd import serial_pipeline_dqfd as serial_pipeline_dqfd
+from ding.entry.serial_entry_offline import serial_pipeline_dt as serial_pipeline_dt
 from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pipeline_offline
 from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
 from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg

@@ -30,8 +30,9 @@ def serial_pipeline_offline(
 
     Each of the ``policy.learn.train_epoch`` epochs draws every row once, in an order that follows from the seed. The
     env is there for evaluations only, which come every ``policy.eval.evaluator.eval_freq`` train iterations.
-    ``env.norm_obs.offline_stats`` gets the mean and standard deviation of the data set's observations. Other arguments,
-    what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    ``env.norm_obs.offline_stats`` gets the mean and standard deviation of the data set's observations; those of a data
+    set of standardised windows go to ``policy.state_mean`` and ``policy.state_std``. Other arguments, what a run leaves
+    behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
 
     Returns:
         The policy, and whether it reached ``env.stop_value``.
@@ -62,7 +63,23 @@ def serial_pipeline_offline(
 
 
 def _pass_on_statistics(dataset: Any, cfg: EasyDict) -> None:
-    """Put mean and standard deviation of the data set into ``env.norm_obs.offline_stats``, for the evaluator's env."""
+    """Put mean and standard deviation of the data set where the evaluator's env and the policy read them."""
     stats = cfg.env.get("norm_obs", {}).get("offline_stats")
     if stats is not None and hasattr(dataset, "mean"):
         stats.update(mean=dataset.mean, std=dataset.std)
+    if hasattr(dataset, "get_state_stats"):
+        cfg.policy.state_mean, cfg.policy.state_std = (one.tolist() for one in dataset.get_state_stats())
+
+
+def serial_pipeline_dt(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+) -> tuple[Policy, bool]:
+    """Train a decision transformer (``dt``): `serial_pipeline_offline` by the name that scripts import."""
+    return serial_pipeline_offline(input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict)

@@ -16,6 +16,7 @@ from ding.policy.command_mode_policy_instance import DiscreteCQLCommandModePolic
 from ding.policy.command_mode_policy_instance import DiscreteSACCommandModePolicy as DiscreteSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQFDCommandModePolicy as DQFDCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import DTCommandModePolicy as DTCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
 from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as EpsCommandModePolicy
 from ding.policy.command_mode_policy_instance import FQFCommandModePolicy as FQFCommandModePolicy
@@ -47,6 +48,7 @@ from ding.policy.d4pg import D4PGPolicy as D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy as DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy as DQFDPolicy
 from ding.policy.dqn import DQNPolicy as DQNPolicy
+from ding.policy.dt import DTPolicy as DTPolicy
 from ding.policy.errors import PolicyAttributeError as PolicyAttributeError
 from ding.policy.errors import PolicyConfigError as PolicyConfigError
 from ding.policy.errors import PolicyDataError as PolicyDataError

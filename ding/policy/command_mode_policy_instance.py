@@ -12,6 +12,7 @@ from ding.policy.d4pg import D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy
 from ding.policy.dqn import DQNPolicy
+from ding.policy.dt import DTPolicy
 from ding.policy.fqf import FQFPolicy
 from ding.policy.impala import IMPALAPolicy
 from ding.policy.iqn import IQNPolicy
@@ -119,6 +120,11 @@ class QRDQNCommandModePolicy(QRDQNPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("discrete_cql_command")
 class DiscreteCQLCommandModePolicy(DiscreteCQLPolicy, EpsCommandModePolicy):
     """Discrete CQL with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("dt_command")
+class DTCommandModePolicy(DTPolicy, DummyCommandModePolicy):
+    """Decision transformer; the modes need no settings."""
 
 
 @POLICY_REGISTRY.register("iqn_command")

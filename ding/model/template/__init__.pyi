@@ -1,4 +1,5 @@
 from ding.model.template.acer import ACER as ACER
+from ding.model.template.decision_transformer import DecisionTransformer as DecisionTransformer
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pdqn import PDQN as PDQN
 from ding.model.template.pg import PG as PG

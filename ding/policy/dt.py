@@ -1,0 +1,194 @@
+"""Decision transformer: actions that lead to a wanted return (Chen et al. 2021, arXiv:2106.01345)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ding.data import EnvBatch, batched
+from ding.data.roles import StateDict
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import read_out
+from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
+from ding.utils import POLICY_REGISTRY
+
+Network = Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+
+
+def dt_loss(network: Network, batch: Sequence[torch.Tensor], continuous: bool) -> torch.Tensor:
+    """Squared error (continuous) or cross entropy of the predicted actions, over the steps that there are.
+
+    Args:
+        network: a :class:`ding.model.DecisionTransformer`.
+        batch: ``timesteps`` int64 ``[B, T]``, ``states`` ``[B, T, S]``, ``actions`` ``[B, T, 1]`` or ``[B, T, A]``,
+            ``returns_to_go`` ``[B, T]`` or ``[B, T, 1]``, ``mask`` ``[B, T]`` (1: a step, 0: padding).
+    """
+    timesteps, states, actions, returns_to_go, mask = batch
+    _, predicted, _ = network(timesteps, states, actions, returns_to_go)
+    there = mask > 0
+    if continuous:
+        return F.mse_loss(predicted[there], actions[there])
+    return F.cross_entropy(predicted[there], actions.reshape(mask.shape)[there].long())
+
+
+@POLICY_REGISTRY.register("dt")
+class DTPolicy(Policy):
+    """A sequence model of trajectories that acts for the return ``rtg_target``; it learns from data sets only.
+
+    A sample is a window of a trajectory, as the data set ``d4rl_trajectory`` gives it. An evaluator's env must give
+    observations ``{'obs', 'reward'}`` (wrapper ``reward_in_obs``); the states are standardised by ``state_mean`` and
+    ``state_std``, which ``serial_pipeline_offline`` takes from the data set.
+    """
+
+    config = {
+        "type": "dt",
+        "cuda": False,
+        "on_policy": False,
+        "priority": False,
+        "obs_shape": 4,
+        "action_shape": 2,
+        # (float) The return-to-go is divided by it.
+        "rtg_scale": 1000,
+        # (float) The return that is aimed at; must be given.
+        "rtg_target": None,
+        # (int) Steps of an episode at most.
+        "max_eval_ep_len": 1000,
+        "batch_size": 64,
+        # (float) Weight decay, and number of updates over which the learning rate grows to its value.
+        "wt_decay": 1e-4,
+        "warmup_steps": 10000,
+        # (int) Steps of a window.
+        "context_len": 20,
+        "learning_rate": 1e-4,
+        # (float) Limit of the 2-norm of all gradients together.
+        "clip_grad_norm_p": 0.25,
+        # (sequence of float) Of the states of the data set.
+        "state_mean": 0.0,
+        "state_std": 1.0,
+        "learn": {"batch_size": 64},
+        "collect": {},
+        "eval": {},
+        "other": {"replay_buffer": {}},
+    }
+
+    learn_state = {"model": "_model", "optimizer": "_optimizer", "scheduler": "_scheduler"}
+    learn_fields = ()
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``dt`` of :mod:`ding.model.template.decision_transformer`."""
+        return "dt", ["ding.model.template.decision_transformer"]
+
+    def _init_learn(self) -> None:
+        cfg = self._cfg
+        self._continuous = bool(cfg.model.get("continuous", False))
+        self._learn_model = self._model
+        self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=cfg.learning_rate, weight_decay=cfg.wt_decay)
+        warmup = max(1, int(cfg.warmup_steps))
+        self._scheduler = torch.optim.lr_scheduler.LambdaLR(
+            self._optimizer, lambda updates: min((updates + 1) / warmup, 1.0)
+        )
+
+    def _forward_learn(self, data: Sequence[Any]) -> dict[str, Any]:
+        """One update on B windows: a list of B tuples ``(timesteps, states, actions, returns_to_go, mask)``, or the
+        list of the five tensors with a leading B.
+
+        Returns:
+            ``cur_lr, action_loss, total_loss``, floats.
+
+        Raises:
+            PolicyDataError: the samples are no such windows.
+        """
+        self._model.train()
+        loss = dt_loss(self._model, self._windows(data), self._continuous)
+        lr = self._optimizer.param_groups[0]["lr"]
+        self._optimize(loss, self._optimizer, self._model, float(self._cfg.clip_grad_norm_p))
+        self._scheduler.step()
+        numbers = read_out({"action_loss": loss})
+        return {"cur_lr": lr, **numbers, "total_loss": numbers["action_loss"]}
+
+    def _windows(self, data: Sequence[Any]) -> list[torch.Tensor]:
+        stacked = len(data) == 5 and isinstance(data[0], torch.Tensor)
+        if not stacked and not all(isinstance(one, (tuple, list)) and len(one) == 5 for one in data):
+            raise PolicyDataError("dt learns from windows (timesteps, states, actions, returns_to_go, mask)")
+        fields = data if stacked else [torch.stack([torch.as_tensor(one) for one in field]) for field in zip(*data)]
+        return [field.to(self._device) for field in fields]
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", "action_loss", "total_loss"]
+
+    def _init_eval(self) -> None:
+        cfg = self._cfg
+        if cfg.rtg_target is None:
+            raise PolicyConfigError("policy.rtg_target is missing: the return that the policy is to reach")
+        self._eval_model = self._model
+        self._continuous = bool(cfg.model.get("continuous", False))
+        self._mean = torch.as_tensor(cfg.state_mean, dtype=torch.float32)
+        self._std = torch.as_tensor(cfg.state_std, dtype=torch.float32)
+        self._context = int(cfg.model.context_len)
+        self._episodes: dict[int, list[list[torch.Tensor]]] = {}
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """The action of the newest step of each env, ``[N, 1]`` or ``[N, A]``.
+
+        Args:
+            data: ``{'obs': [N, S], 'reward': [N, 1]}``; the reward is that of the step that led to ``obs``.
+        """
+        columns = data.columns
+        if not isinstance(columns, dict) or not {"obs", "reward"} <= columns.keys():
+            raise PolicyUsageError("dt needs observations {'obs', 'reward'}: give the env the wrapper 'reward_in_obs'")
+        states = (torch.as_tensor(np.asarray(columns["obs"]), dtype=torch.float32) - self._mean) / self._std
+        rewards = np.asarray(columns["reward"], np.float32).reshape(-1)
+        scale = float(self._cfg.rtg_scale)
+        ids = [int(env_id) for env_id in data.env_ids]
+        none = torch.zeros(self._model.act_dim) if self._continuous else torch.zeros(1, dtype=torch.int64)
+        for env_id, state, reward in zip(ids, states, rewards):
+            history = self._episodes.setdefault(env_id, [[], [], []])
+            before = history[2][-1] - float(reward) / scale if history[2] else float(self._cfg.rtg_target) / scale
+            for kept, value in zip(history, (state, none, torch.as_tensor(before, dtype=torch.float32))):
+                kept.append(value)
+        actions = self._predict(ids)
+        for env_id, action in zip(ids, actions):
+            self._episodes[env_id][1][-1] = action
+        return EnvBatch(data.env_ids, {"action": actions})
+
+    def _predict(self, ids: list[int]) -> torch.Tensor:
+        """The predictions for the newest steps; contexts of different lengths are filled up behind, where the causal
+        network does not look.
+        """
+        lengths = [len(self._episodes[env_id][0]) for env_id in ids]
+        longest = min(max(lengths), self._context)
+        rows = []
+        for env_id, length in zip(ids, lengths):
+            kept = [torch.stack(one[-longest:]) for one in self._episodes[env_id]]
+            first = max(0, length - longest)
+            times = torch.arange(first, first + longest).clamp(max=self._model.max_timestep - 1)
+            rows.append([times, *(F.pad(one, (0, 0) * (one.ndim - 1) + (0, longest - len(one))) for one in kept)])
+        fields = [torch.stack(list(field)).to(self._device) for field in zip(*rows)]
+        self._model.eval()
+        with torch.no_grad():
+            predicted = self._model(*fields)[1].cpu()
+        newest = torch.tensor([min(length, longest) - 1 for length in lengths])
+        found = predicted[torch.arange(len(ids)), newest]
+        return found if self._continuous else found.argmax(-1, keepdim=True)
+
+    def _reset_eval(self, data_id: list[int] | None = None) -> None:
+        for env_id in [*self._episodes] if data_id is None else data_id:
+            self._episodes.pop(env_id, None)
+
+    def _state_dict_eval(self) -> StateDict:
+        return {"model": self._model.state_dict()}
+
+    def _init_collect(self) -> None:
+        return
+
+    def _forward_collect(self, data: Any, **kwargs: Any) -> Any:
+        raise PolicyUsageError("dt learns from data sets; it collects nothing")
+
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        raise PolicyUsageError("dt learns from data sets; it collects nothing")
+
+    def _get_train_sample(self, transitions: Any) -> Any:
+        raise PolicyUsageError("dt learns from data sets; it collects nothing")

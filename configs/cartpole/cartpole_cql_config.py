@@ -1,5 +1,6 @@
-"""Discrete CQL on CartPole-v1: the numbers of DI-engine's config of the same name, but single steps and 8 quantiles (64
-there): the loss of a quantile regression grows with their number, and the conservative term would get too little weight.
+"""Discrete CQL on CartPole-v1: the numbers of DI-engine's config of the same name, but single steps and 8 quantiles.
+
+With 64, as there, the quantile regression is so large that the conservative term has little weight beside it.
 
 Its data: `python configs/cartpole/cartpole_dqn_generation_data_config.py`.
 """

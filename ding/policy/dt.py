@@ -127,6 +127,7 @@ class DTPolicy(Policy):
         self._mean = torch.as_tensor(cfg.state_mean, dtype=torch.float32)
         self._std = torch.as_tensor(cfg.state_std, dtype=torch.float32)
         self._context = int(cfg.model.context_len)
+        self._last_timestep = int(cfg.model.get("max_timestep", 4096)) - 1
         self._episodes: dict[int, list[list[torch.Tensor]]] = {}
 
     @batched
@@ -143,7 +144,7 @@ class DTPolicy(Policy):
         rewards = np.asarray(columns["reward"], np.float32).reshape(-1)
         scale = float(self._cfg.rtg_scale)
         ids = [int(env_id) for env_id in data.env_ids]
-        none = torch.zeros(self._model.act_dim) if self._continuous else torch.zeros(1, dtype=torch.int64)
+        none = torch.zeros(int(self._cfg.model.act_dim)) if self._continuous else torch.zeros(1, dtype=torch.int64)
         for env_id, state, reward in zip(ids, states, rewards):
             history = self._episodes.setdefault(env_id, [[], [], []])
             before = history[2][-1] - float(reward) / scale if history[2] else float(self._cfg.rtg_target) / scale
@@ -164,7 +165,7 @@ class DTPolicy(Policy):
         for env_id, length in zip(ids, lengths):
             kept = [torch.stack(one[-longest:]) for one in self._episodes[env_id]]
             first = max(0, length - longest)
-            times = torch.arange(first, first + longest).clamp(max=self._model.max_timestep - 1)
+            times = torch.arange(first, first + longest).clamp(max=self._last_timestep)
             rows.append([times, *(F.pad(one, (0, 0) * (one.ndim - 1) + (0, longest - len(one))) for one in kept)])
         fields = [torch.stack(list(field)).to(self._device) for field in zip(*rows)]
         self._model.eval()

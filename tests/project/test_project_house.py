@@ -66,7 +66,7 @@ LATER = tuple(
         # Offline learning.
         *("utils/data/_dataset_files", "utils/data/_trajectories", "data/column_file", "entry/serial_entry_offline"),
         "entry/serial/offline_path",
-        *("policy/cql",),
+        *("policy/cql", "policy/dt", "model/template/decision_transformer"),
     )
 )
 # Folders that list one kind of thing may hold any number of modules.

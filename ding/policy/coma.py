@@ -1,0 +1,107 @@
+"""COMA: policy gradients whose baseline leaves an agent's own action out (Foerster et al. 2018, arXiv:1705.08926)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ding.data import batched
+from ding.data.roles import Samples
+from ding.policy._joint_q import JOINT_Q_CONFIG, JointNetwork, JointQPolicy
+from ding.policy.common_utils import clipping_adam, read_out
+from ding.rl_utils import coma_data, coma_error, coma_loss
+from ding.utils import POLICY_REGISTRY, deep_merge_dicts
+
+# What the logit of a forbidden action is; finite, so that the entropy stays a number.
+_FORBIDDEN = -9999999.0
+
+_CONFIG: dict[str, Any] = {
+    "type": "coma",
+    **deep_merge_dicts(
+        JOINT_Q_CONFIG,
+        {
+            "learn": {
+                "target_update_theta": 0.001,
+                # (float) Lambda of the returns that the critic learns.
+                "td_lambda": 0.8,
+                "policy_weight": 0.001,
+                "value_weight": 1,
+                "entropy_weight": 0.01,
+            },
+            "collect": {"unroll_len": 20},
+        },
+    ),
+}
+for _key in ("clip_value", "double_q"):
+    del _CONFIG["learn"][_key]
+
+
+@POLICY_REGISTRY.register("coma")
+class COMAPolicy(JointQPolicy):
+    """Recurrent actors and a central critic of lambda returns; the advantage of an action is its value against what the
+    agent's policy would get on average, the others' actions being the same.
+
+    ``agent_state`` ends with the agent's last action and its number, both one-hot (see
+    :class:`ding.model.template.coma.COMACriticNetwork`).
+    """
+
+    config = _CONFIG
+    acting_kwargs = {"mode": "compute_actor"}
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``coma`` of :mod:`ding.model.template.coma`."""
+        return "coma", ["ding.model.template.coma"]
+
+    def _make_optimizer(self, network: torch.nn.Module, weight_decay: float = 0.0) -> torch.optim.Optimizer:
+        return clipping_adam(network.parameters(), self._cfg.learn, weight_decay=weight_decay)
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update on B sequences.
+
+        Returns:
+            Floats: ``cur_lr, total_loss, policy_loss, value_loss, entropy_loss``.
+        """
+        batch = self._time_first(data)
+        learn = self._cfg.learn
+        self._model.train()
+        part = coma_losses(self._model, self._target_model.forward, batch, learn.discount_factor, learn.td_lambda)
+        total = (
+            learn.policy_weight * part.policy_loss
+            + learn.value_weight * part.q_value_loss
+            - learn.entropy_weight * part.entropy_loss
+        )
+        self._optimize(total, self._optimizer, self._model)
+        self._target_model.update(self._model)
+        names = ("policy_loss", "value_loss", "entropy_loss")
+        numbers = read_out({"total_loss": total, **dict(zip(names, part))})
+        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", "total_loss", "policy_loss", "value_loss", "entropy_loss"]
+
+
+def coma_losses(
+    network: JointNetwork, target_network: JointNetwork, batch: Mapping[str, Any], gamma: float, lambda_: float
+) -> coma_loss:
+    """Policy, action value and entropy losses over sequences of T steps, without values after the end of an episode.
+
+    Args:
+        network, target_network: see :class:`ding.model.COMA`.
+        batch: see ``JointQPolicy._time_first``.
+    """
+    obs, action = batch["obs"], batch["action"]
+    acted = network({"obs": obs, "prev_state": batch["prev_state"]}, mode="compute_actor")
+    logit, mask = acted["logit"], obs.get("action_mask")
+    if mask is not None:
+        logit = logit.masked_fill(mask == 0, _FORBIDDEN)
+    judged = {"obs": obs, "action": action}
+    q_value = network(judged, mode="compute_critic")["q_value"]
+    with torch.no_grad():
+        target_q = target_network(judged, mode="compute_critic")["q_value"]
+        ended = torch.zeros_like(batch["done"])
+        ended[1:] = batch["done"][:-1]
+        alive = (1 - ended) * (1 - batch["null"])
+        target_q = target_q * alive[..., None, None]
+    weight = batch["weight"].unsqueeze(-1).expand_as(action)
+    return coma_error(coma_data(logit, action, q_value, target_q, batch["reward"], weight), gamma, lambda_)

@@ -1,0 +1,46 @@
+"""QMIX: a joint value that is monotone in the value of each agent (Rashid et al. 2018, arXiv:1803.11485)."""
+
+from typing import Any
+
+from ding.data import batched
+from ding.data.roles import Samples
+from ding.policy._joint_q import JOINT_Q_CONFIG, JointQPolicy
+from ding.policy._joint_q_loss import TargetSettings, qmix_loss
+from ding.policy.common_utils import read_out
+from ding.utils import POLICY_REGISTRY
+
+
+@POLICY_REGISTRY.register("qmix")
+class QMIXPolicy(JointQPolicy):
+    """Recurrent Q-learning of a joint value, which is mixed from the agents' values with weights made from the global
+    state.
+    """
+
+    config = {"type": "qmix", **JOINT_Q_CONFIG}
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``qmix`` of :mod:`ding.model.template.qmix`."""
+        return "qmix", ["ding.model.template.qmix"]
+
+    def _init_learn(self) -> None:
+        super()._init_learn()
+        learn = self._cfg.learn
+        self._settings = TargetSettings(learn.discount_factor, learn.double_q, self._reference_numerics)
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update on B sequences.
+
+        Returns:
+            Floats: ``cur_lr, total_loss, grad_norm``, and per agent ``total_q, target_reward_total_q, target_total_q``.
+        """
+        batch = self._time_first(data)
+        self._model.train()
+        result, _ = qmix_loss(self._model, self._target_model.forward, batch, self._settings)
+        norm = self._limited_step(result.loss, self._optimizer, self._model, self._cfg.learn.clip_value)
+        self._target_model.update(self._model)
+        numbers = read_out({"total_loss": result.loss, **result.numbers, "grad_norm": norm})
+        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+
+    def _make_optimizer(self, network: Any, weight_decay: float = 1e-5) -> Any:
+        return super()._make_optimizer(network, weight_decay)

@@ -6,10 +6,14 @@ from ding.policy.base_policy import create_policy as create_policy
 from ding.policy.base_policy import get_policy_cls as get_policy_cls
 from ding.policy.bdq import BDQPolicy as BDQPolicy
 from ding.policy.c51 import C51Policy as C51Policy
+from ding.policy.collaq import CollaQPolicy as CollaQPolicy
+from ding.policy.coma import COMAPolicy as COMAPolicy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
 from ding.policy.command_mode_policy_instance import ACERCommandModePolisy as ACERCommandModePolisy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
+from ding.policy.command_mode_policy_instance import CollaQCommandModePolicy as CollaQCommandModePolicy
+from ding.policy.command_mode_policy_instance import COMACommandModePolicy as COMACommandModePolicy
 from ding.policy.command_mode_policy_instance import D4PGCommandModePolicy as D4PGCommandModePolicy
 from ding.policy.command_mode_policy_instance import DDPGCommandModePolicy as DDPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import DiscreteCQLCommandModePolicy as DiscreteCQLCommandModePolicy
@@ -22,6 +26,7 @@ from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as Eps
 from ding.policy.command_mode_policy_instance import FQFCommandModePolicy as FQFCommandModePolicy
 from ding.policy.command_mode_policy_instance import IMPALACommandModePolicy as IMPALACommandModePolicy
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import MADQNCommandModePolicy as MADQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import PDQNCommandModePolicy as PDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import PGCommandModePolicy as PGCommandModePolicy
@@ -30,7 +35,9 @@ from ding.policy.command_mode_policy_instance import PPGOffCommandModePolicy as 
 from ding.policy.command_mode_policy_instance import PPOCommandModePolicy as PPOCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as PPOOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
+from ding.policy.command_mode_policy_instance import QMIXCommandModePolicy as QMIXCommandModePolicy
 from ding.policy.command_mode_policy_instance import QRDQNCommandModePolicy as QRDQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import QTRANCommandModePolicy as QTRANCommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2D2CommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D3CommandModePolicy as R2D3CommandModePolicy
 from ding.policy.command_mode_policy_instance import RainbowDQNCommandModePolicy as RainbowDQNCommandModePolicy
@@ -39,6 +46,7 @@ from ding.policy.command_mode_policy_instance import SQILSACCommandModePolicy as
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQNCommandModePolicy as SQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3CommandModePolicy as TD3CommandModePolicy
+from ding.policy.command_mode_policy_instance import WQMIXCommandModePolicy as WQMIXCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
 from ding.policy.common_utils import single_env_forward_wrapper as single_env_forward_wrapper
@@ -58,6 +66,7 @@ from ding.policy.errors import PolicyUsageError as PolicyUsageError
 from ding.policy.fqf import FQFPolicy as FQFPolicy
 from ding.policy.impala import IMPALAPolicy as IMPALAPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
+from ding.policy.madqn import MADQNPolicy as MADQNPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
 from ding.policy.pdqn import PDQNPolicy as PDQNPolicy
 from ding.policy.pg import PGPolicy as PGPolicy
@@ -69,7 +78,9 @@ from ding.policy.ppo import PPOOffPolicy as PPOOffPolicy
 from ding.policy.ppo import PPOPGPolicy as PPOPGPolicy
 from ding.policy.ppo import PPOPolicy as PPOPolicy
 from ding.policy.ppof import PPOFPolicy as PPOFPolicy
+from ding.policy.qmix import QMIXPolicy as QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy
+from ding.policy.qtran import QTRANPolicy as QTRANPolicy
 from ding.policy.r2d2 import R2D2Policy as R2D2Policy
 from ding.policy.r2d3 import R2D3Policy as R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy
@@ -79,3 +90,4 @@ from ding.policy.sac import SQILSACPolicy as SQILSACPolicy
 from ding.policy.sql import SQLPolicy as SQLPolicy
 from ding.policy.sqn import SQNPolicy as SQNPolicy
 from ding.policy.td3 import TD3Policy as TD3Policy
+from ding.policy.wqmix import WQMIXPolicy as WQMIXPolicy

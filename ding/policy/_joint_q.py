@@ -10,6 +10,7 @@ from ding.data import TransitionBatch, batched
 from ding.data.columns import stack_rows
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._optimization import clipping_rmsprop
 from ding.policy._recurrent import RecurrentQPolicy
 from ding.policy._segments import marked_real, stacked_sequence
 from ding.policy.errors import PolicyConfigError
@@ -81,8 +82,7 @@ class JointQPolicy(RecurrentQPolicy):
         )
 
     def _make_optimizer(self, network: torch.nn.Module, weight_decay: float = 0.0) -> torch.optim.Optimizer:
-        rate = self._cfg.learn.learning_rate
-        return torch.optim.RMSprop(network.parameters(), lr=rate, alpha=0.99, eps=1e-5, weight_decay=weight_decay)
+        return clipping_rmsprop(network.parameters(), self._cfg.learn, alpha=0.99, eps=1e-5, weight_decay=weight_decay)
 
     def _time_first(self, data: Samples) -> dict[str, Any]:
         """B sequences of T steps, as :meth:`_get_train_sample` makes them (or with a list for each field), as tensors:

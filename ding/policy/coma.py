@@ -8,7 +8,8 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG, JointNetwork, JointQPolicy
-from ding.policy.common_utils import clipping_adam, read_out
+from ding.policy._optimization import clipping_adam
+from ding.policy.common_utils import read_out
 from ding.rl_utils import coma_data, coma_error, coma_loss
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
@@ -97,11 +98,12 @@ def coma_losses(
         logit = logit.masked_fill(mask == 0, _FORBIDDEN)
     judged = {"obs": obs, "action": action}
     q_value = network(judged, mode="compute_critic")["q_value"]
+    real, done = 1 - batch["null"], batch["done"]
+    # A return is known where the episode ends or goes on within the sequence, as it does for all but the last step.
+    known = real * torch.cat([torch.maximum(done[:-1], real[1:]), torch.ones_like(done[:1])])
     with torch.no_grad():
         target_q = target_network(judged, mode="compute_critic")["q_value"]
-        ended = torch.zeros_like(batch["done"])
-        ended[1:] = batch["done"][:-1]
-        alive = (1 - ended) * (1 - batch["null"])
-        target_q = target_q * alive[..., None, None]
-    weight = batch["weight"].unsqueeze(-1).expand_as(action)
-    return coma_error(coma_data(logit, action, q_value, target_q, batch["reward"], weight), gamma, lambda_)
+        target_q[1:] *= (real[1:] * (1 - done[:-1]))[..., None, None]
+    weight = (batch["weight"] * known).unsqueeze(-1).expand_as(action)
+    data = coma_data(logit, action, q_value, target_q, batch["reward"], weight)
+    return coma_error(data, gamma, lambda_ * known[1:].unsqueeze(-1))

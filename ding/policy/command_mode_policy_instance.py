@@ -7,6 +7,8 @@ from ding.policy.acer import ACERPolicy
 from ding.policy.base_policy import CommandModePolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
+from ding.policy.collaq import CollaQPolicy
+from ding.policy.coma import COMAPolicy
 from ding.policy.cql import DiscreteCQLPolicy
 from ding.policy.d4pg import D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy
@@ -16,12 +18,15 @@ from ding.policy.dt import DTPolicy
 from ding.policy.fqf import FQFPolicy
 from ding.policy.impala import IMPALAPolicy
 from ding.policy.iqn import IQNPolicy
+from ding.policy.madqn import MADQNPolicy
 from ding.policy.mdqn import MDQNPolicy
 from ding.policy.pdqn import PDQNPolicy
 from ding.policy.pg import PGPolicy
 from ding.policy.ppg import PPGOffPolicy, PPGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy
+from ding.policy.qmix import QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy
+from ding.policy.qtran import QTRANPolicy
 from ding.policy.r2d2 import R2D2Policy
 from ding.policy.r2d3 import R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy
@@ -29,6 +34,7 @@ from ding.policy.sac import DiscreteSACPolicy, SACPolicy, SQILSACPolicy
 from ding.policy.sql import SQLPolicy
 from ding.policy.sqn import SQNPolicy
 from ding.policy.td3 import TD3Policy
+from ding.policy.wqmix import WQMIXPolicy
 from ding.rl_utils import get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY
 
@@ -227,3 +233,33 @@ class DiscreteSACCommandModePolicy(DiscreteSACPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("pdqn_command")
 class PDQNCommandModePolicy(PDQNPolicy, EpsCommandModePolicy):
     """P-DQN with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("collaq_command")
+class CollaQCommandModePolicy(CollaQPolicy, EpsCommandModePolicy):
+    """CollaQ with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("coma_command")
+class COMACommandModePolicy(COMAPolicy, EpsCommandModePolicy):
+    """COMA with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("madqn_command")
+class MADQNCommandModePolicy(MADQNPolicy, EpsCommandModePolicy):
+    """Multi-agent DQN with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("qmix_command")
+class QMIXCommandModePolicy(QMIXPolicy, EpsCommandModePolicy):
+    """QMIX with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("qtran_command")
+class QTRANCommandModePolicy(QTRANPolicy, EpsCommandModePolicy):
+    """QTRAN with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("wqmix_command")
+class WQMIXCommandModePolicy(WQMIXPolicy, EpsCommandModePolicy):
+    """Weighted QMIX with an annealed epsilon."""

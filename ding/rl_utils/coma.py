@@ -6,19 +6,19 @@ import torch
 import torch.nn.functional as F
 
 from ding.rl_utils._policy_dist import Categorical, weighted
-from ding.rl_utils._td_values import generalized_lambda_returns, select
+from ding.rl_utils._td_values import PerStep, generalized_lambda_returns, select
 from ding.rl_utils._types import Data
 
 coma_data = namedtuple("coma_data", "logit action q_value target_q_value reward weight")
 coma_loss = namedtuple("coma_loss", "policy_loss q_value_loss entropy_loss")
 
 
-def coma_error(data: Data, gamma: float, lambda_: float) -> coma_loss:
+def coma_error(data: Data, gamma: float, lambda_: PerStep) -> coma_loss:
     """Policy, action value and entropy losses, each 0-d.
 
     ``data``: ``coma_data``; logit, q_value and target_q_value ``[T, B, A, N]``, action int64 ``[T, B, A]``, reward
     ``[T, B]`` shared by the agents, weight ``[T, B, A]`` or ``None``. The baseline of an agent is its expected value
-    over its own actions.
+    over its own actions. ``lambda_`` is a number, or ``[T - 1, B, 1]``.
     """
     logit, action, q_value, target_q_value, reward, weight = data
     policy = Categorical(logit)

@@ -56,6 +56,11 @@ LATER = tuple(
         *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
+        # Cooperating agents.
+        *("policy/_joint_q", "policy/collaq", "policy/coma", "policy/madqn", "policy/qmix", "policy/qtran"),
+        *("policy/wqmix", "policy/_recurrent", "model/template/_agent_q", "model/template/collaq"),
+        *("model/template/coma", "model/template/madqn", "model/template/qmix", "model/template/qtran"),
+        "model/template/wqmix",
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

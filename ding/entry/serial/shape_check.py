@@ -42,9 +42,9 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     if isinstance(found, spaces.Box) and is_shape(wanted) and as_tuple(wanted) != found.shape:
         raise ConfigValueError(f"policy.model.obs_shape is {wanted}, but observations of the env are {found.shape}")
     wanted, found = model_cfg.get("action_shape"), env.action_space
-    count = _action_shape(found)
+    count = _action_shape(found, model_cfg.get("agent_num"))
     if count is not None and is_shape(wanted) and as_tuple(wanted) != count:
-        shown = count[0] if isinstance(found, spaces.Discrete) else list(count)
+        shown = count[0] if len(count) == 1 else list(count)
         raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")
 
 
@@ -54,11 +54,13 @@ def is_our_network(policy_cls: type[Policy], model_cfg: Mapping[str, Any]) -> bo
     return getattr(default_model, "__module__", "").startswith("ding.") and "type" not in model_cfg
 
 
-def _action_shape(space: spaces.Space[Any]) -> tuple[int, ...] | None:
+def _action_shape(space: spaces.Space[Any], agent_num: int | None) -> tuple[int, ...] | None:
+    """The actions of one agent, where there are several; of the env otherwise."""
     if isinstance(space, spaces.Discrete):
         return (int(space.n),)
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return tuple(int(n) for n in space.nvec)
+        counts = tuple(int(n) for n in space.nvec)
+        return counts[:1] if agent_num == len(counts) and len(set(counts)) == 1 else counts
     return None
 
 

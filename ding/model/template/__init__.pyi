@@ -1,5 +1,12 @@
 from ding.model.template.acer import ACER as ACER
 from ding.model.template.decision_transformer import DecisionTransformer as DecisionTransformer
+from ding.model.template.collaq import CollaQ as CollaQ
+from ding.model.template.collaq import CollaQMultiHeadAttention as CollaQMultiHeadAttention
+from ding.model.template.collaq import CollaQSMACAttentionModule as CollaQSMACAttentionModule
+from ding.model.template.coma import COMA as COMA
+from ding.model.template.coma import COMAActorNetwork as COMAActorNetwork
+from ding.model.template.coma import COMACriticNetwork as COMACriticNetwork
+from ding.model.template.madqn import MADQN as MADQN
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pdqn import PDQN as PDQN
 from ding.model.template.pg import PG as PG
@@ -17,5 +24,10 @@ from ding.model.template.q_learning import RainbowDQN as RainbowDQN
 from ding.model.template.qac import ContinuousQAC as ContinuousQAC
 from ding.model.template.qac import DiscreteQAC as DiscreteQAC
 from ding.model.template.qac_dist import QACDIST as QACDIST
+from ding.model.template.qmix import Mixer as Mixer
+from ding.model.template.qmix import QMix as QMix
+from ding.model.template.qtran import QTran as QTran
 from ding.model.template.sqn import SQN as SQN
 from ding.model.template.vac import VAC as VAC
+from ding.model.template.wqmix import MixerStar as MixerStar
+from ding.model.template.wqmix import WQMix as WQMix

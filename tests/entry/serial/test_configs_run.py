@@ -15,6 +15,7 @@ VALUE_BASED = ("bdq", "c51", "fqf", "iqn", "mdqn", "qrdqn", "r2d2", "rainbow", "
 CARTPOLE = (*VALUE_BASED, "a2c", "acer", "impala", "pg", "ppg", "ppg_onpolicy", "ppo", "ppo_offpolicy", "ppo_pg")
 NAMES = [f"cartpole_{name}" for name in CARTPOLE]
 OTHERS = ["acrobot_ppo", "pendulum_ppo"]
+COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "madqn", "qtran", "wqmix")]
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def _in_tmp(tmp_path, monkeypatch):
 
 
 def run(name: str, **limits: int) -> dict:
-    main, create = read_config(FOLDER / name.partition("_")[0] / f"{name}_config.py")
+    main, create = read_config(next(FOLDER.glob(f"*/{name}_config.py")))
     main.exp_name = "e"
     on_policy = get_policy_cls(create.policy).default_config().on_policy
     pipeline = serial_pipeline_onpolicy if on_policy else serial_pipeline
@@ -31,7 +32,7 @@ def run(name: str, **limits: int) -> dict:
     return json.loads(Path("e/result.json").read_text())
 
 
-@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:1]])
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:1], *COOPERATIVE[:1]])
 def test_some_passes(name):
     # R2D2 needs two collections of 32 sequences of 42 steps before it learns.
     limit = 3000 if name == "cartpole_r2d2" else 200
@@ -41,7 +42,7 @@ def test_some_passes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*NAMES, *OTHERS, "lunarlander_ppo"])
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS, *COOPERATIVE, "lunarlander_ppo"])
 def test_the_stop_value_is_reached(name):
     if name.startswith("lunarlander"):
         pytest.importorskip("Box2D")

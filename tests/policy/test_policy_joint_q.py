@@ -1,0 +1,210 @@
+"""The relatives of QMIX on a real cooperative game: columns and rows, sequences, states, what is not learned."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch
+from ding.envs.zoo.line_cover_env import LineCoverEnv
+from ding.policy import (
+    CollaQPolicy,
+    COMAPolicy,
+    MADQNPolicy,
+    PolicyConfigError,
+    QMIXPolicy,
+    QTRANPolicy,
+    WQMIXPolicy,
+)
+from ding.utils import deep_merge_dicts
+
+ENVS, STEPS, CELLS = 3, 5, 4
+SEEN, GLOBAL = 3 * CELLS + 5, 3 * CELLS
+QMIX = {
+    "agent_num": 2, "obs_shape": SEEN, "global_obs_shape": GLOBAL, "action_shape": 3, "hidden_size_list": [8, 8],
+}  # fmt: skip
+COMA = {
+    "agent_num": 2,
+    "obs_shape": {"agent_state": SEEN, "global_state": GLOBAL},
+    "action_shape": 3,
+    "actor_hidden_size_list": [8, 8],
+}
+CASES: dict[str, Any] = {
+    "qmix": (QMIXPolicy, QMIX, {}),
+    "qmix-double": (QMIXPolicy, QMIX, {"learn": {"double_q": True}}),
+    "wqmix": (WQMIXPolicy, QMIX, {}),
+    "wqmix-cw": (WQMIXPolicy, QMIX, {"learn": {"wqmix_ow": False}}),
+    "qtran": (QTRANPolicy, {**QMIX, "embedding_size": 8}, {}),
+    "collaq": (CollaQPolicy, {**QMIX, "alone_obs_shape": 2 * CELLS}, {}),
+    "madqn": (MADQNPolicy, {**QMIX, "global_obs_shape": SEEN + GLOBAL}, {"nstep": 2}),
+    "coma": (COMAPolicy, COMA, {}),
+}
+
+
+def policy_of(case: str, **overrides: Any) -> Any:
+    cls, model, more = CASES[case]
+    torch.manual_seed(0)
+    given = {"model": model, "collect": {"env_num": ENVS, "unroll_len": 3}, "eval": {"env_num": ENVS}}
+    cfg = deep_merge_dicts(cls.default_config(), deep_merge_dicts(given, more))
+    return cls(deep_merge_dicts(cfg, overrides))
+
+
+def games(case: str) -> list[LineCoverEnv]:
+    envs = []
+    for index in range(ENVS):
+        cfg = {"n_cell": CELLS, "max_cycles": STEPS, "agent_specific_global_state": case == "madqn"}
+        envs.append(LineCoverEnv(cfg))
+        envs[-1].seed(index)
+    return envs
+
+
+def tensors(obs: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    return {key: torch.from_numpy(value) for key, value in obs.items()}
+
+
+def stacked(rows: list[dict[str, np.ndarray]]) -> dict[str, torch.Tensor]:
+    return {key: torch.from_numpy(np.stack([row[key] for row in rows])) for key in rows[0]}
+
+
+def collect(policy: Any, case: str, columns: bool) -> list[Any]:
+    """One episode of each env, as columns or as rows, with the same actions from the same seed."""
+    torch.manual_seed(1)
+    mode, envs, ids = policy.collect_mode, games(case), np.arange(ENVS)
+    obs = [env.reset() for env in envs]
+    episodes: list[list[Any]] = [[] for _ in envs]
+    for _ in range(STEPS):
+        if columns:
+            seen = EnvBatch(ids, stacked(obs))
+            output = mode.forward(seen, eps=0.5)
+            actions = output.columns["action"].numpy()
+        else:
+            output = mode.forward({i: tensors(one) for i, one in enumerate(obs)}, eps=0.5)
+            actions = np.stack([output[i]["action"].numpy() for i in range(ENVS)])
+        steps = [env.step(action) for env, action in zip(envs, actions)]
+        following = [step.obs for step in steps]
+        if columns:
+            done = np.array([step.done for step in steps])
+            reward = np.stack([step.reward for step in steps])
+            batch = TimestepBatch(ids, stacked(following), torch.from_numpy(reward), done, done, {})
+            made = TransitionBatch(mode.process_transition(seen.columns, output.columns, batch))
+            for i in range(ENVS):
+                episodes[i].append(made[[i]])
+        else:
+            for i, step in enumerate(steps):
+                one = BaseEnvTimestep(tensors(step.obs), torch.from_numpy(step.reward), step.done, step.info)
+                episodes[i].append(mode.process_transition(tensors(obs[i]), output[i], one))
+        obs = following
+    if not columns:
+        return episodes
+    return [TransitionBatch(TransitionBatch.concat(steps).columns) for steps in episodes]
+
+
+def samples_of(policy: Any, episodes: list[Any]) -> list[Any]:
+    return [row for episode in episodes for row in policy.collect_mode.get_train_sample(episode)]
+
+
+def close(left: Any, right: Any) -> None:
+    if isinstance(left, dict):
+        assert left.keys() == right.keys()
+        for key in left:
+            close(left[key], right[key])
+    else:
+        np.testing.assert_allclose(np.asarray(left), np.asarray(right), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_columns_and_rows_agree(case: str) -> None:
+    by_columns, by_rows = policy_of(case), policy_of(case)
+    columns, rows = collect(by_columns, case, True), collect(by_rows, case, False)
+    left, right = samples_of(by_columns, columns), samples_of(by_rows, rows)
+    assert len(left) == len(right) == 2 * ENVS
+    for one, other in zip(left, right):
+        close(dict(one), dict(other))
+    close(by_columns.learn_mode.forward(TransitionBatch.from_rows(left)), by_rows.learn_mode.forward(right))
+    obs = [env.reset() for env in games(case)]
+    greedy = by_columns.eval_mode.forward(EnvBatch(np.arange(ENVS), stacked(obs)))
+    expected = by_rows.eval_mode.forward({i: tensors(one) for i, one in enumerate(obs)})
+    for i in range(ENVS):
+        close(greedy[i]["action"], expected[i]["action"])
+        assert (obs[i]["action_mask"][np.arange(2), greedy[i]["action"]] == 1).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_learn_state_goes_on_where_it_was(case: str) -> None:
+    policy, other = policy_of(case), policy_of(case)
+    data = samples_of(policy, collect(policy, case, False))
+    policy.learn_mode.forward(data)
+    other.learn_mode.load_state_dict(policy.learn_mode.state_dict())
+    assert policy.learn_mode.forward(data) == other.learn_mode.forward(data)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_only_fills_up_is_not_learned(case: str) -> None:
+    # One sequence of 8 steps out of an episode of 5.
+    policy, other = (policy_of(case, collect={"unroll_len": 8}) for _ in range(2))
+    data = samples_of(policy, collect(policy, case, True))
+    assert [row["null"].tolist() for row in data] == [[False] * 5 + [True] * 3] * ENVS
+    changed = []
+    for row in data:
+        row = dict(row)
+        reward = torch.as_tensor(row["reward"]).clone()
+        reward[5:] = 7.0
+        for key in ("obs", "next_obs"):
+            seen = {name: torch.as_tensor(value).clone() for name, value in row[key].items()}
+            # The observation after the last real step is that of the episode's end, and stays.
+            seen["agent_state"][5:] = seen["global_state"][5:] = 3.0
+            row[key] = seen
+        changed.append({**row, "reward": reward})
+    left = policy.learn_mode.forward(TransitionBatch.from_rows(data))
+    right = other.learn_mode.forward(TransitionBatch.from_rows(changed))
+    for key in left:
+        if "loss" in key or "grad" in key:
+            assert left[key] == pytest.approx(right[key], rel=1e-5), key
+
+
+def test_targets_continue_the_history() -> None:
+    policy = policy_of("qmix")
+    # Whole episodes, so that what follows a step is the next step of the sequence.
+    rows = samples_of(policy, collect(policy, "qmix", False))[::2]
+    network = policy.learn_mode.get_attribute("model")
+    with torch.no_grad():
+        values = []
+        for row in rows:
+            obs = {
+                key: torch.cat(
+                    [torch.as_tensor(row["obs"][key]), torch.as_tensor(row["next_obs"][key])[-1:]]
+                ).unsqueeze(1)
+                for key in ("agent_state", "global_state", "action_mask")
+            }
+            state = {key: value.unsqueeze(0) for key, value in row["prev_state"].items()}
+            values.append(network({"obs": obs, "prev_state": state}, single_step=False)["total_q"][1:])
+    expected = torch.cat(values).mean().item() / 2
+    assert policy.learn_mode.forward(rows)["target_total_q"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_states_start_anew_with_an_episode() -> None:
+    policy = policy_of("qmix")
+    obs = {i: tensors(env.reset()) for i, env in enumerate(games("qmix"))}
+    mode = policy.collect_mode
+    first = mode.forward(obs, eps=0.0)
+    assert not any(first[i]["prev_state"]["h"].any() for i in range(ENVS))
+    assert first[0]["prev_state"]["h"].shape == (2, 1, 1, 8)
+    assert all(mode.forward(obs, eps=0.0)[i]["prev_state"]["h"].any() for i in range(ENVS))
+    mode.reset([1])
+    output = mode.forward(obs, eps=0.0)
+    assert [bool(output[i]["prev_state"]["h"].any()) for i in range(ENVS)] == [True, False, True]
+
+
+def test_a_state_of_the_original_api_has_no_target_network_of_wqmix() -> None:
+    policy, other = policy_of("wqmix"), policy_of("wqmix")
+    state = policy.learn_mode.state_dict()
+    del state["target_model"]
+    other.learn_mode.load_state_dict(state)
+    data = samples_of(policy, collect(policy, "wqmix", False))
+    assert policy.learn_mode.forward(data) == other.learn_mode.forward(data)
+
+
+def test_sequences_of_one_step_are_refused() -> None:
+    with pytest.raises(PolicyConfigError, match="unroll_len=1"):
+        policy_of("qmix", collect={"unroll_len": 1})

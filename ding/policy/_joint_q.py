@@ -65,7 +65,7 @@ class JointQPolicy(RecurrentQPolicy):
     the original API does.
     """
 
-    learn_state: ClassVar[dict[str, str]] = {
+    learn_state = {
         "model": "_learn_model", "target_model": "_target_model", "optimizer": "_optimizer",
     }  # fmt: skip
     acting_kwargs: ClassVar[dict[str, Any]] = {}

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = {
-    "code lines of the first slice": 32_750,
+    "code lines of the first slice": 33_000,
     "folders with more than 15 modules": 0,
     "files of more than 500 lines": 0,
     "functions of more than 60 lines": 0,
@@ -61,6 +61,10 @@ LATER = tuple(
         *("policy/wqmix", "policy/_recurrent", "model/template/_agent_q", "model/template/collaq"),
         *("model/template/coma", "model/template/madqn", "model/template/qmix", "model/template/qtran"),
         "model/template/wqmix",
+        # On-policy learning in the parallel mode.
+        "worker/coordinator/buffers/on_policy_buffer",
+        # A command twin of each algorithm.
+        "policy/command_mode_policy_instance",
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from ding.rl_utils import v_1step_td_data, v_1step_td_error
+from ding.rl_utils._td_values import MSE, bootstrap, td_loss
 
 
 class ActorCritic(Protocol):
@@ -64,17 +64,11 @@ def critic_loss(q_value: Any, next_value: torch.Tensor, batch: Mapping[str, Any]
         batch: ``reward, done, weight`` (or None) ``[B]``.
     """
     values = each(q_value)
-    pairs = [
-        v_1step_td_error(v_1step_td_data(q, next_value, batch["reward"], batch["done"], batch["weight"]), gamma)
-        for q in values
-    ]
-    error = sum(per_sample.detach() for _, per_sample in pairs) / len(pairs)
-    return CriticLoss(
-        [loss for loss, _ in pairs],
-        torch.as_tensor(error),
-        [q.detach().mean() for q in values],
-        next_value.mean(),
-    )
+    with torch.no_grad():
+        target = bootstrap(batch["reward"], next_value, batch["done"], gamma)
+    pairs = [td_loss(q, target, batch["weight"], MSE) for q in values]
+    error = torch.stack([per_sample.detach() for _, per_sample in pairs]).mean(0)
+    return CriticLoss([loss for loss, _ in pairs], error, [q.detach().mean() for q in values], next_value.mean())
 
 
 def priorities(error: torch.Tensor, reference_numerics: bool) -> torch.Tensor:

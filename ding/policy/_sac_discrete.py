@@ -101,7 +101,8 @@ class DiscreteSACPolicy(SoftActorCriticPolicy):
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update of critics, actor and temperature on B samples; returns floats, and ``priority`` (B floats)."""
         batch = self._preprocess_learn(data)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         alpha = self._temperature.value.clone()
         losses, numbers = self._update_critic(batch, alpha)
         losses["policy_loss"], log_prob = discrete_sac_actor_loss(self._model, alpha, batch["obs"])

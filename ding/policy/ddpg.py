@@ -153,7 +153,8 @@ class DDPGPolicy(Policy):
         if self._cfg.reward_batch_norm:
             reward = batch["reward"]
             batch["reward"] = (reward - reward.mean()) / (reward.std() + 1e-8)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         losses, numbers = self._update_critic(batch)
         if num_steps(self._optimizer_critic) % self._cfg.learn.actor_update_freq == 0:
             with frozen(self._critic_only):

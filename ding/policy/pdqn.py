@@ -161,7 +161,8 @@ class PDQNPolicy(Policy):
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update on B samples, of the values or of the arguments; returns floats, and ``priority`` (B floats)."""
         batch = self._preprocess_learn(data, use_nstep=True)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         # The number of this update, which a resumed run counts on: the first one was a step of both optimisers.
         count = max(1, num_steps(self._dis_optimizer) + num_steps(self._cont_optimizer))
         circle = self._cfg.learn.update_circle

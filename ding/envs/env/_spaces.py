@@ -87,7 +87,8 @@ def scale_action(action: Any, space: AnySpace) -> Any:
         return tuple(scale_action(value, part) for value, part in zip(action, space.spaces))
     if not isinstance(space, spaces.Box):
         return action
-    clipped = np.clip(np.asarray(action, dtype=np.float32), -1.0, 1.0)
+    # Not numpy's clip, which takes several times as long for one action.
+    clipped = np.minimum(np.maximum(np.asarray(action, dtype=np.float32), -1.0), 1.0)
     scaled = space.low + (clipped + 1.0) * 0.5 * (space.high - space.low)
     return scaled.astype(space.dtype, copy=False)
 

@@ -12,9 +12,10 @@ from ding.model.common._head_discrete import RELU
 from ding.model.common._shapes import as_shape
 from ding.torch_utils.network.nn_module import MLP, conv1d_block
 from ding.torch_utils.network.popart import PopArt
+from ding.torch_utils.network.run_layers import run_layers
 
 _SIGMA_TYPES = ("fixed", "independent", "conditioned", "happo")
-_LOG_SIGMA_RANGE = (-20.0, 2.0)
+LOG_SIGMA_RANGE = (-20.0, 2.0)
 
 
 def _width(output_size: int | Sequence[int]) -> int:
@@ -57,7 +58,7 @@ class RegressionHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, input_size]`` to ``pred`` ``[B, output_size]``, or ``[B]`` for a single output."""
-        x = self.last(self.main(x))
+        x = run_layers((self.main, self.last), x)
         if self.final_tanh:
             x = self.tanh(x)
         return {"pred": x.squeeze(-1) if x.shape[-1] == 1 and x.dim() > 1 else x}
@@ -110,8 +111,8 @@ class ReparameterizationHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, input_size]`` to ``mu`` and ``sigma``, each ``[B, output_size]``."""
-        x = self.main(x)
-        mu = self.mu(x)
+        x = run_layers((self.main,), x)
+        mu = run_layers((self.mu,), x)
         if self.bound_type == "tanh":
             mu = torch.tanh(mu)
         return {"mu": mu, "sigma": self._sigma(x).expand_as(mu)}
@@ -122,7 +123,7 @@ class ReparameterizationHead(nn.Module):
         if self.sigma_type == "independent":
             return self.log_sigma_param.exp()
         if self.sigma_type == "conditioned":
-            return self.log_sigma_layer(x).clamp(*_LOG_SIGMA_RANGE).exp()
+            return run_layers((self.log_sigma_layer,), x).clamp(*LOG_SIGMA_RANGE).exp()
         return 0.5 * torch.sigmoid(self.log_sigma_param)
 
 

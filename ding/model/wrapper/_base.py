@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ding.model.template._q_base import QModel
 from ding.model.template.ppg import PPG
+from ding.model.template.qac import ContinuousQAC
 from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 
@@ -81,9 +82,30 @@ class BaseModelWrapper(IModelWrapper):
         """The logits by :meth:`QModel.array_logit`; ``None`` for another model."""
         return self._model.array_logit(obs) if isinstance(self._model, QModel) else None
 
+    def array_actor(self, obs: object) -> list[np.ndarray] | None:
+        """The outputs by :meth:`ContinuousQAC.array_actor`; ``None`` for another model."""
+        return self._model.array_actor(obs) if isinstance(self._model, ContinuousQAC) else None
+
+    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The deterministic actions of an actor with Q functions."""
+        return array_action(self, obs, kwargs)
+
     def array_actor_critic(self, obs: object) -> dict[str, np.ndarray] | None:
         """The outputs by :meth:`VAC.array_actor_critic`; ``None`` for another model."""
         return self._model.array_actor_critic(obs) if isinstance(self._model, (VAC, PPG)) else None
+
+
+def array_action(model: object, obs: object, kwargs: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
+    """``action`` float32 ``[N, D]`` of a bare deterministic actor; ``None`` for another model or other arguments."""
+    parts = array_outputs(model, obs, kwargs)
+    return {"action": parts[0]} if parts is not None and len(parts) == 1 else None
+
+
+def array_outputs(model: object, obs: object, kwargs: Mapping[str, Any]) -> list[np.ndarray] | None:
+    """What :meth:`BaseModelWrapper.array_actor` gives for a call with ``mode='compute_actor'`` and nothing else."""
+    if kwargs != {"mode": "compute_actor"} or not isinstance(model, BaseModelWrapper):
+        return None
+    return model.array_actor(obs)
 
 
 class TeacherNetwork(IModelWrapper):
@@ -156,24 +178,38 @@ class TargetNetworkWrapper(IModelWrapper):
         self._update_count = 0 if direct else self._update_count + 1
         if self._freq is not None and not direct and self._update_count % self._freq:
             return
-        state = state_dict if isinstance(state_dict, Mapping) else state_dict.state_dict()
-        if self._average is None or direct:
+        if self._average is None or direct or not self._blend(state_dict, self._average):
+            # Where names or shapes differ, this raises the error that says which.
+            state = state_dict if isinstance(state_dict, Mapping) else state_dict.state_dict()
             self._model.load_state_dict(state, strict=True)
-        else:
-            self._blend(state, self._average)
 
     @torch.no_grad()
-    def _blend(self, state: Mapping[str, torch.Tensor], average: Callable[..., None]) -> None:
-        own: dict[str, torch.Tensor] = self._model.state_dict()
-        if own.keys() != state.keys() or any(value.shape != state[name].shape for name, value in own.items()):
-            self._model.load_state_dict(state, strict=True)  # raises the error that names what does not fit
-        # A module that is registered twice has two names in the state, and one among the parameters.
-        moved = {name: own[name] for name, _ in self._model.named_parameters()}
-        sources = [state[name].to(value.device) for name, value in moved.items()]
-        average(list(moved.values()), sources, self._update_count)
+    def _blend(
+        self, source: Mapping[str, torch.Tensor] | nn.Module | IModelWrapper, average: Callable[..., None]
+    ) -> bool:
+        """Move the parameters to those of ``source`` and copy its buffers; returns False if it does not fit."""
+        parameters = dict(self._model.named_parameters())
+        own: Mapping[str, torch.Tensor]
+        # Of a network its tensors: a whole state, which names shared ones twice, takes three times as long.
+        if isinstance(source, Mapping):
+            own, other = self._model.state_dict(), source
+        else:
+            own, other = parameters | dict(self._model.named_buffers()), dict(_named_tensors(source))
+        if own.keys() != other.keys() or any(value.shape != other[name].shape for name, value in own.items()):
+            return False
+        average(
+            list(parameters.values()), [other[name].to(own[name].device) for name in parameters], self._update_count
+        )
         for name, buffer in self._model.named_buffers():
-            if name in state:
-                buffer.copy_(state[name])
+            if name in other:
+                buffer.copy_(other[name])
+        return True
+
+
+def _named_tensors(network: nn.Module | IModelWrapper) -> Iterator[tuple[str, torch.Tensor]]:
+    """The parameters and buffers of a network, each once."""
+    yield from network.named_parameters()
+    yield from network.named_buffers()
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.wrapper._base import BaseModelWrapper, IModelWrapper, output_dict
+from ding.model.wrapper._base import BaseModelWrapper, IModelWrapper, array_action, output_dict
 from ding.rl_utils.exploration import create_noise_generator
 
 Masks = list[torch.Tensor | None]
@@ -318,6 +318,13 @@ class ActionNoiseWrapper(IModelWrapper):
         if key in output:
             output[key] = self._noisy(output[key])
         return output
+
+    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
+        """The same over arrays, for a deterministic actor: the same actions from the same state of torch's generator
+        (but for rounding).
+        """
+        output = array_action(self._model, obs, kwargs)
+        return None if output is None else {"action": self.add_noise(torch.from_numpy(output["action"])).numpy()}
 
     def _noisy(self, action: torch.Tensor | Mapping[str, torch.Tensor] | list[torch.Tensor]) -> Any:
         if isinstance(action, Mapping):

@@ -20,6 +20,7 @@ from ding.entry.serial_entry_offline import serial_pipeline_dt as serial_pipelin
 from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pipeline_offline
 from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
 from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg
+from ding.entry.serial_entry_plr import serial_pipeline_plr as serial_pipeline_plr
 from ding.entry.serial_entry_r2d3 import serial_pipeline_r2d3 as serial_pipeline_r2d3
 from ding.entry.serial_entry_sqil import serial_pipeline_sqil as serial_pipeline_sqil
 from ding.entry.utils import mark_not_expert as mark_not_expert

@@ -57,6 +57,7 @@ def run_mode(mode: str, options: Options) -> None:
         "serial": _serial,
         "serial_onpolicy": _serial_onpolicy,
         "serial_onpolicy_ppg": _serial_onpolicy_ppg,
+        "serial_plr": _serial_plr,
         "serial_offline": _serial_offline,
         "serial_dqfd": _serial_with_expert,
         "serial_r2d3": _serial_with_expert,
@@ -122,6 +123,12 @@ def _serial_with_expert(options: Options) -> None:
     pipeline = getattr(importlib.import_module("ding.entry"), name)
     path = options.expert_config or options.ask("The config file of the expert")
     _train(options, lambda configs, **kwargs: pipeline(configs, load_input(path), **kwargs))
+
+
+def _serial_plr(options: Options) -> None:
+    from ding.entry.serial_entry_plr import serial_pipeline_plr
+
+    _train(options, serial_pipeline_plr)
 
 
 def _serial_offline(options: Options) -> None:

@@ -41,9 +41,8 @@ LATER = tuple(
         *("policy/acer", "policy/_sequences", "model/template/acer"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
-        # Data sets of trained policies, and learning from demonstrations.
         # Games, self-play and levels.
-        "envs/testing_game",
+        *("envs/testing_game", "data/level_replay/", "entry/serial/level_path", "entry/serial_entry_plr"),
         # Continuous control.
         *("model/template/_qac", "model/template/qac", "model/template/pdqn", "model/wrapper/_squashed"),
         *("policy/_q_critic", "policy/_temperature", "policy/_soft", "policy/_sac", "policy/sac", "policy/ddpg"),
@@ -51,6 +50,7 @@ LATER = tuple(
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
         "worker/replay_buffer/multi_buffer",
+        # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
         *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),

@@ -80,7 +80,7 @@ class ReplayPath:
     def collect(self) -> None:
         parts = self._parts
         with self._interruptible():
-            samples = _collected(parts)
+            samples = collected(parts)
         if self._label is not None:
             samples = self._label(samples)
         self.buffer.push(samples, cur_collector_envstep=parts.collector.envstep)
@@ -125,9 +125,12 @@ class OnPolicyPath:
 
     def collect(self) -> None:
         with self._interruptible():
-            self._samples = _collected(self._parts)
+            self._samples = self._collected()
         if self._parts.cfg.policy.get("multi_gpu", False):
             self._samples = self._samples[: _fewest(len(self._samples))]
+
+    def _collected(self) -> Samples:
+        return collected(self._parts)
 
     def batches(self) -> Iterator[Samples]:
         samples, self._samples = self._samples, ()
@@ -144,7 +147,7 @@ def _fewest(count: int) -> int:
     return int(allreduce_data(counts, "sum").min())
 
 
-def _collected(parts: SerialParts) -> Samples:
+def collected(parts: SerialParts, **kwargs: Any) -> Samples:
     """Collect once, as the commander says."""
-    kwargs = parts.commander.step()
-    return parts.collector.collect(train_iter=parts.learner.train_iter, policy_kwargs=kwargs)
+    policy_kwargs = parts.commander.step()
+    return parts.collector.collect(train_iter=parts.learner.train_iter, policy_kwargs=policy_kwargs, **kwargs)

@@ -6,14 +6,14 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from easydict import EasyDict
 
 from ding.config.experiment_dir import unused_dir_removed
-from ding.data.roles import Buffer, CollectMode, EnvManager, Samples
+from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
 from ding.entry.serial.shape_check import check_model_shapes
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy
@@ -64,6 +64,16 @@ class NoCollector:
         """There is nothing to release."""
 
 
+class HasState(Protocol):
+    """Something that a saved run takes along."""
+
+    def state_dict(self) -> StateDict:
+        """What a safe file can hold."""
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what :meth:`state_dict` returned."""
+
+
 class ReplayBuffer(Buffer, Protocol):
     """A replay buffer of a run."""
 
@@ -90,6 +100,10 @@ class SerialParts:
     commander: BaseSerialCommander
     collector_env: EnvManager
     evaluator_env: EnvManager
+    #: Whether each episode of an evaluation draws a new seed.
+    evaluator_dynamic_seed: bool = False
+    #: What else a saved run consists of, by its name there.
+    saved: dict[str, HasState] = field(default_factory=dict)
 
 
 @contextlib.contextmanager

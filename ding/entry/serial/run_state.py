@@ -41,6 +41,7 @@ def save_run_state(parts: SerialParts) -> str:
     state = {"random": _random_state(), "cfg_seed": int(parts.cfg.seed)}
     for key in ("collector", "evaluator", "buffer"):
         state[key] = _state_of(getattr(parts, key))
+    state |= {key: one.state_dict() for key, one in parts.saved.items()}
     try:
         write_tree(_state_file(checkpoint), state, _FILE_KIND)
     except SafeFileError as error:
@@ -67,6 +68,8 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
     for key in ("collector", "evaluator", "buffer"):
         if state[key] is not None:
             getattr(parts, key).load_state_dict(state[key])
+    for key, one in parts.saved.items():
+        one.load_state_dict(state[key])
     begin_new_episodes(parts, state["random"])
     return True
 
@@ -81,7 +84,7 @@ def begin_new_episodes(parts: SerialParts, random_state: dict[str, Any] | None =
     words = np.random.SeedSequence(entropy).generate_state(1)
     if hasattr(parts.collector, "restart_envs"):
         parts.collector.restart_envs(int(words[0] >> 1))
-    parts.evaluator_env.seed(parts.cfg.seed, dynamic_seed=False)
+    parts.evaluator_env.seed(parts.cfg.seed, dynamic_seed=parts.evaluator_dynamic_seed)
     _set_random_state(random_state)
 
 

@@ -148,8 +148,9 @@ class SerialCollector(EnvWorker, ISerialCollector):
         self._episodes.zero_totals()
         self._forget()
 
-    def restart_envs(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Begin new episodes in all environments from ``seed``, and forget what had been begun. Counters stay.
+    def restart_envs(self, seed: int | Sequence[int], dynamic_seed: bool = True) -> None:
+        """Begin new episodes in all environments from ``seed`` (one for all, or one of each), and forget what had been
+        begun. Counters stay.
 
         A run that is saved and a run that goes on from it do this at the same point, which makes them equal.
         """

@@ -8,13 +8,14 @@ import pytest
 import ding
 from ding.config import read_config
 from ding.entry import serial_pipeline, serial_pipeline_onpolicy
+from ding.entry.serial_entry_plr import serial_pipeline_plr
 from ding.policy import get_policy_cls
 
 FOLDER = Path(ding.__file__).parents[1] / "configs"
 VALUE_BASED = ("bdq", "c51", "fqf", "iqn", "mdqn", "qrdqn", "r2d2", "rainbow", "sql", "sqn")
 CARTPOLE = (*VALUE_BASED, "a2c", "acer", "impala", "pg", "ppg", "ppg_onpolicy", "ppo", "ppo_offpolicy", "ppo_pg")
 NAMES = [f"cartpole_{name}" for name in CARTPOLE]
-OTHERS = ["acrobot_ppo", "pendulum_ppo"]
+OTHERS = ["acrobot_ppo", "maze_ppo_plr", "pendulum_ppo"]
 COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "madqn", "qtran", "wqmix")]
 
 
@@ -28,11 +29,13 @@ def run(name: str, **limits: int) -> dict:
     main.exp_name = "e"
     on_policy = get_policy_cls(create.policy).default_config().on_policy
     pipeline = serial_pipeline_onpolicy if on_policy else serial_pipeline
+    if name.endswith("_plr"):
+        pipeline = serial_pipeline_plr
     pipeline((main, create), seed=0, strict=True, **limits)
     return json.loads(Path("e/result.json").read_text())
 
 
-@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:1], *COOPERATIVE[:1]])
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:2], *COOPERATIVE[:1]])
 def test_some_passes(name):
     # R2D2 needs two collections of 32 sequences of 42 steps before it learns.
     limit = 3000 if name == "cartpole_r2d2" else 200

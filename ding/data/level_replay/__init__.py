@@ -1,0 +1,5 @@
+"""Which levels of a procedurally generated env to play next."""
+
+from ding.utils.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -1,0 +1,40 @@
+"""`serial_pipeline_plr`: on-policy training with prioritised level replay."""
+
+import torch
+
+from ding.data.level_replay import generate_seeds as generate_seeds
+from ding.entry.serial.level_path import LevelReplayPath
+from ding.entry.serial.parts import EnvSetting, serial_parts
+from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.view.views import RunView
+from ding.policy import Policy
+
+
+def serial_pipeline_plr(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+) -> Policy:
+    """Train an on-policy algorithm on levels that come back while there is much to learn in them; return its policy.
+
+    A level is what a procedurally generated env makes of one seed, which each of its episodes begins from. Training has
+    the seeds 0 to ``level_replay.num_levels``; ``level_replay`` also has the settings of
+    `ding.data.level_replay.LevelSampler`. Evaluations play new levels, with the most likely actions.
+
+    Other arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    """
+    with (
+        opened_run(input_cfg, seed, env_setting, view, strict) as run,
+        serial_parts(run.cfg, env_setting, model, dynamic_seed=False, with_buffer=False) as parts,
+    ):
+        parts.evaluator_dynamic_seed = True
+        parts.evaluator_env.seed(run.cfg.seed, dynamic_seed=True)
+        data = LevelReplayPath(parts, run.signals.interruptible)
+        run.train(parts, data, max_train_iter, max_env_step, mode="serial_plr")
+        return parts.policy

@@ -25,7 +25,7 @@ from ding.config import compile_config
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.roles import EnvManager, EvalMode, StateDict
-from ding.entry.serial.shape_check import check_model_shapes
+from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
 from ding.envs import BaseEnv, setup_ding_env_manager
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
@@ -105,6 +105,7 @@ class Agent:
         self.exp_name: str = self.cfg.exp_name
         set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
         self.policy = self._make_policy(model)
+        check_action_kind(policy_type, self.policy.learn_mode.get_attribute("model"), self.env)
         if model is None:
             check_model_shapes(type(self.policy), self.cfg.policy.model, self.env)
         self.buffer_ = self._new_buffer()

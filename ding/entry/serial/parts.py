@@ -14,7 +14,7 @@ from easydict import EasyDict
 
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
-from ding.entry.serial.shape_check import check_model_shapes
+from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy
 from ding.utils import get_rank, set_pkg_seed
@@ -155,6 +155,7 @@ def _build(
     set_pkg_seed(cfg.seed + rank, use_cuda=cfg.policy.cuda)
     fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
     policy = create_policy(cfg.policy, model=model, enable_field=fields)
+    check_action_kind(cfg.policy.type, policy.learn_mode.get_attribute("model"), evaluator_env)
     if model is None:
         check_model_shapes(type(policy), cfg.policy.model, evaluator_env)
     writer = LazyWriter(os.path.join(cfg.exp_name, "log", "serial")) if get_rank() == 0 else None

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeGuard
 from gymnasium import spaces
 
 from ding.config import ConfigValueError
+from ding.model import PDQN, DiscreteQAC
+from ding.model.template._q_base import QModel
 from ding.policy import Policy
 
 
@@ -44,8 +46,69 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     wanted, found = model_cfg.get("action_shape"), env.action_space
     count = _action_shape(found, model_cfg.get("agent_num"))
     if count is not None and is_shape(wanted) and as_tuple(wanted) != count:
+        if isinstance(found, spaces.Box):
+            raise ConfigValueError(f"policy.model.action_shape is {wanted}, but actions of the env are {count}")
         shown = count[0] if len(count) == 1 else list(count)
         raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")
+
+
+def check_action_kind(policy_type: str, model: object, env: HasSpaces) -> None:
+    """Compare the kind of the actions of a network with those of the env: discrete, continuous, or a hybrid of both.
+
+    Args:
+        policy_type: ``policy.type``, for the message.
+        model: The network; only one of ours says which actions it has.
+        env: An env or env manager.
+
+    Raises:
+        ConfigValueError: The kinds differ, or the sizes of a hybrid action do.
+    """
+    wanted, space = _action_kind_of(model), env.action_space
+    found = _space_kind(space)
+    if wanted is None or found is None:
+        return
+    if wanted != found:
+        raise ConfigValueError(
+            f"policy.type {policy_type!r} has {wanted} actions here (network {type(model).__name__}), but the env has "
+            f"{found} ones: {space}; choose a policy for {found} actions, or another env"
+        )
+    shape = getattr(model, "action_shape", None)
+    if wanted == "hybrid" and isinstance(space, spaces.Dict) and isinstance(shape, Mapping):
+        for name, part in zip(("action_type", "action_args"), ("action_type_shape", "action_args_shape")):
+            size = _action_shape(space.spaces[name], None) if name in space.spaces else None
+            if size is not None and is_shape(shape[part]) and as_tuple(shape[part]) != size:
+                raise ConfigValueError(
+                    f"policy.model.action_shape.{part} is {shape[part]}, but {name} of the env is {space.spaces[name]}"
+                )
+
+
+_KINDS = {
+    "regression": "continuous",
+    "reparameterization": "continuous",
+    "continuous": "continuous",
+    "hybrid": "hybrid",
+    "discrete": "discrete",
+}
+
+
+def _action_kind_of(model: object) -> str | None:
+    if not type(model).__module__.startswith("ding."):
+        return None
+    if isinstance(model, (QModel, DiscreteQAC)):
+        return "discrete"
+    return "hybrid" if isinstance(model, PDQN) else _KINDS.get(str(getattr(model, "action_space", None)))
+
+
+def _space_kind(space: object) -> str | None:
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        return "discrete"
+    if isinstance(space, spaces.Box):
+        return "continuous"
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        kinds = {_space_kind(part) for part in parts}
+        return "hybrid" if kinds == {"discrete", "continuous"} else None
+    return None
 
 
 def is_our_network(policy_cls: type[Policy], model_cfg: Mapping[str, Any]) -> bool:
@@ -61,6 +124,8 @@ def _action_shape(space: spaces.Space[Any], agent_num: int | None) -> tuple[int,
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
         counts = tuple(int(n) for n in space.nvec)
         return counts[:1] if agent_num == len(counts) and len(set(counts)) == 1 else counts
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return tuple(space.shape)
     return None
 
 

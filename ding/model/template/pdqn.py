@@ -64,7 +64,7 @@ class PDQN(ActorCriticModes):
                 f"head_hidden_size must equal the last entry of encoder_hidden_size_list ({width}), which the heads "
                 f"read; got {head_hidden_size}"
             )
-        self.multi_pass = multi_pass
+        self.action_shape, self.multi_pass = action_shape, multi_pass
         owned = _ownership(action_mask, types, args) if multi_pass else None
         # Not in the state dict: the constructor arguments say all about it.
         self.register_buffer("owned", owned, persistent=False)

@@ -7,7 +7,8 @@ import pytest
 from gymnasium import spaces
 
 from ding.config import ConfigValueError
-from ding.entry.serial.shape_check import check_model_shapes
+from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
+from ding.model import DQN, PDQN, QACDIST, VAC, ContinuousQAC, DiscreteQAC
 from ding.policy import DQNPolicy
 
 
@@ -32,6 +33,11 @@ def manager(obs=(4,), action=None):
             manager(action=spaces.MultiDiscrete([2, 3])),
             "policy.model.action_shape is [2, 2], but the env has [2, 3] actions",
         ),
+        (
+            {"action_shape": 5},
+            manager(action=spaces.Box(-1, 1, (1,), np.float32)),
+            "policy.model.action_shape is 5, but actions of the env are (1,)",
+        ),
     ],
 )  # fmt: skip
 def test_a_contradiction_is_one_sentence(model, env, sentence):
@@ -49,7 +55,8 @@ def test_a_contradiction_is_one_sentence(model, env, sentence):
         ({}, manager()),
         ({"obs_shape": 5, "type": "mine"}, manager()),
         ({"obs_shape": {"a": 5}, "action_shape": "x"}, manager()),
-        ({"action_shape": 5}, manager(action=spaces.Box(-1, 1, (1,), np.float32))),
+        ({"action_shape": 1}, manager(action=spaces.Box(-1, 1, (1,), np.float32))),
+        ({"action_shape": 5}, manager(action=spaces.Box(-1, 1, (1, 5), np.float32))),
     ],
 )  # fmt: skip
 def test_what_fits_or_is_not_known_passes(model, env):
@@ -62,3 +69,47 @@ def test_a_policy_with_a_model_of_its_own_is_not_judged():
             return "my_model", []
 
     check_model_shapes(MyPolicy, {"obs_shape": 5}, manager())
+
+
+BOX, DISCRETE = spaces.Box(-1, 1, (2,), np.float32), spaces.Discrete(3)
+MIXED = spaces.Dict({"action_type": DISCRETE, "action_args": BOX})
+HYBRID = {"action_type_shape": 3, "action_args_shape": 2}
+
+
+@pytest.mark.parametrize(
+    ("model", "space", "wanted", "found"),
+    [
+        (DQN(4, 3), BOX, "discrete", "continuous"),
+        (DiscreteQAC(4, 3), BOX, "discrete", "continuous"),
+        (ContinuousQAC(4, 2, "regression"), DISCRETE, "continuous", "discrete"),
+        (ContinuousQAC(4, 2, "reparameterization"), spaces.MultiDiscrete([2, 2]), "continuous", "discrete"),
+        (QACDIST(4, 2), MIXED, "continuous", "hybrid"),
+        (ContinuousQAC(4, HYBRID, "hybrid"), BOX, "hybrid", "continuous"),
+        (PDQN(4, HYBRID), DISCRETE, "hybrid", "discrete"),
+        (VAC(4, 2, action_space="continuous"), DISCRETE, "continuous", "discrete"),
+    ],
+)
+def test_a_policy_for_another_kind_of_actions(model, space, wanted, found):
+    with pytest.raises(ConfigValueError, match=f"has {wanted} actions here .*, but the env has {found} ones"):
+        check_action_kind("x", model, manager(action=space))
+
+
+def test_a_hybrid_of_other_sizes():
+    model = PDQN(4, {**HYBRID, "action_args_shape": 5})
+    with pytest.raises(ConfigValueError, match="action_args_shape is 5, but action_args of the env"):
+        check_action_kind("pdqn", model, manager(action=MIXED))
+
+
+@pytest.mark.parametrize(
+    ("model", "space"),
+    [
+        (DQN(4, 3), DISCRETE),
+        (PDQN(4, HYBRID), spaces.Tuple([DISCRETE, BOX])),
+        (PDQN(4, HYBRID), MIXED),
+        (ContinuousQAC(4, 2, "regression"), [BOX, BOX]),
+        (ContinuousQAC(4, 2, "regression"), spaces.MultiBinary(2)),
+        (object(), BOX),
+    ],
+)
+def test_a_kind_that_fits_or_is_not_known(model, space):
+    check_action_kind("x", model, manager(action=space))

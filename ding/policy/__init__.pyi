@@ -20,6 +20,7 @@ from ding.policy.command_mode_policy_instance import DiscreteCQLCommandModePolic
 from ding.policy.command_mode_policy_instance import DiscreteSACCommandModePolicy as DiscreteSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQFDCommandModePolicy as DQFDCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import DQNSTDIMCommandModePolicy as DQNSTDIMCommandModePolicy
 from ding.policy.command_mode_policy_instance import DTCommandModePolicy as DTCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
 from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as EpsCommandModePolicy
@@ -35,10 +36,12 @@ from ding.policy.command_mode_policy_instance import PPGOffCommandModePolicy as 
 from ding.policy.command_mode_policy_instance import PPOCommandModePolicy as PPOCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as PPOOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
+from ding.policy.command_mode_policy_instance import PPOSTDIMCommandModePolicy as PPOSTDIMCommandModePolicy
 from ding.policy.command_mode_policy_instance import QMIXCommandModePolicy as QMIXCommandModePolicy
 from ding.policy.command_mode_policy_instance import QRDQNCommandModePolicy as QRDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import QTRANCommandModePolicy as QTRANCommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2D2CommandModePolicy
+from ding.policy.command_mode_policy_instance import R2D2GTrXLCommandModePolicy as R2D2GTrXLCommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D3CommandModePolicy as R2D3CommandModePolicy
 from ding.policy.command_mode_policy_instance import RainbowDQNCommandModePolicy as RainbowDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import SACCommandModePolicy as SACCommandModePolicy
@@ -56,6 +59,7 @@ from ding.policy.d4pg import D4PGPolicy as D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy as DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy as DQFDPolicy
 from ding.policy.dqn import DQNPolicy as DQNPolicy
+from ding.policy.dqn import DQNSTDIMPolicy as DQNSTDIMPolicy
 from ding.policy.dt import DTPolicy as DTPolicy
 from ding.policy.errors import PolicyAttributeError as PolicyAttributeError
 from ding.policy.errors import PolicyConfigError as PolicyConfigError
@@ -77,11 +81,13 @@ from ding.policy.ppg import PPGPolicy as PPGPolicy
 from ding.policy.ppo import PPOOffPolicy as PPOOffPolicy
 from ding.policy.ppo import PPOPGPolicy as PPOPGPolicy
 from ding.policy.ppo import PPOPolicy as PPOPolicy
+from ding.policy.ppo import PPOSTDIMPolicy as PPOSTDIMPolicy
 from ding.policy.ppof import PPOFPolicy as PPOFPolicy
 from ding.policy.qmix import QMIXPolicy as QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy
 from ding.policy.qtran import QTRANPolicy as QTRANPolicy
 from ding.policy.r2d2 import R2D2Policy as R2D2Policy
+from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy as R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy as R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy
 from ding.policy.sac import DiscreteSACPolicy as DiscreteSACPolicy

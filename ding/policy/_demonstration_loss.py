@@ -35,7 +35,7 @@ def dqfd_loss(
 
     Args:
         network, target_network: observations to ``logit`` ``[B, actions]``.
-        batch: as for :func:`ding.policy.dqn.dqn_loss`, and ``next_obs_1``, ``done_1``: what follows after one step;
+        batch: as for :func:`ding.policy._q_loss.dqn_loss`, and ``next_obs_1``, ``done_1``: what follows after one step;
             ``is_expert`` ``[B]``: 1 for the samples of an expert.
         gamma: discount of a step.
 

@@ -47,6 +47,27 @@ def r2d2_loss(
         mask = ahead_obs.get("action_mask") if isinstance(ahead_obs, Mapping) else None
         next_action = greedy(network({"obs": ahead_obs, "prev_state": ahead_start})["logit"], mask)
     q = network({"obs": map_nested(lambda x: x[learned], obs), "prev_state": start})["logit"]
+    return nstep_loss(q, target_q, next_action, batch, learned, gamma, nstep, value_rescale)
+
+
+def nstep_loss(
+    q: torch.Tensor,
+    target_q: torch.Tensor,
+    next_action: torch.Tensor,
+    batch: Mapping[str, Any],
+    learned: slice,
+    gamma: float,
+    nstep: int,
+    value_rescale: bool,
+) -> QLoss:
+    """The loss of double Q-learning with n-step returns at the steps ``learned`` of sequences.
+
+    Args:
+        q: ``[S, B, actions]`` at these S steps; ``target_q`` ``nstep`` steps later.
+        next_action: int64 ``[S, B]``, the greedy actions there.
+        batch: see :func:`r2d2_loss`.
+    """
+    ahead = slice(learned.start + nstep, learned.stop + nstep)
     action, valid = batch["action"][learned], valid_steps(batch, learned, ahead)
     weight = valid if batch["weight"] is None else valid * batch["weight"]
     value_gamma = batch.get("value_gamma")
@@ -56,7 +77,7 @@ def r2d2_loss(
         action.flatten(),
         next_action.flatten(),
         batch["reward"][:, learned].flatten(1, 2),
-        done[learned].flatten(),
+        batch["done"][learned].flatten(),
         weight.flatten(),
     )
     td_error = q_nstep_td_error_with_rescale if value_rescale else q_nstep_td_error

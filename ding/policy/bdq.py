@@ -18,7 +18,7 @@ def bdq_loss(
 
     Args:
         network, target_network: observations to ``logit`` ``[B, branches, bins]``.
-        batch: as for :func:`ding.policy.dqn.dqn_loss`; ``action`` int64 ``[B, branches]`` (``[B]`` for one branch).
+        batch: as for :func:`ding.policy._q_loss.dqn_loss`; ``action`` int64 ``[B, branches]`` (``[B]`` for one branch).
     """
     q = network(batch["obs"])["logit"]
     with torch.no_grad():

@@ -26,7 +26,7 @@ def c51_loss(
     Args:
         network, target_network: observations to ``logit`` ``[B, actions]`` and ``distribution`` ``[B, actions,
             n_atom]``.
-        batch: as for :func:`ding.policy.dqn.dqn_loss`.
+        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
         v_min, v_max, n_atom: the atoms.
     """
     output = network(batch["obs"])

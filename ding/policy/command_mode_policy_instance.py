@@ -13,7 +13,7 @@ from ding.policy.cql import DiscreteCQLPolicy
 from ding.policy.d4pg import D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy
-from ding.policy.dqn import DQNPolicy
+from ding.policy.dqn import DQNPolicy, DQNSTDIMPolicy
 from ding.policy.dt import DTPolicy
 from ding.policy.fqf import FQFPolicy
 from ding.policy.impala import IMPALAPolicy
@@ -23,11 +23,12 @@ from ding.policy.mdqn import MDQNPolicy
 from ding.policy.pdqn import PDQNPolicy
 from ding.policy.pg import PGPolicy
 from ding.policy.ppg import PPGOffPolicy, PPGPolicy
-from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy
+from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy, PPOSTDIMPolicy
 from ding.policy.qmix import QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.qtran import QTRANPolicy
 from ding.policy.r2d2 import R2D2Policy
+from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy
 from ding.policy.sac import DiscreteSACPolicy, SACPolicy, SQILSACPolicy
@@ -103,6 +104,16 @@ class PPOOffCommandModePolicy(PPOOffPolicy, DummyCommandModePolicy):
     """PPO with a replay buffer; the modes need no settings."""
 
 
+@POLICY_REGISTRY.register("dqn_stdim_command")
+class DQNSTDIMCommandModePolicy(DQNSTDIMPolicy, EpsCommandModePolicy):
+    """DQN with a contrast for its encoder and an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("ppo_stdim_command")
+class PPOSTDIMCommandModePolicy(PPOSTDIMPolicy, DummyCommandModePolicy):
+    """PPO with a contrast for its encoder; the modes need no settings."""
+
+
 @POLICY_REGISTRY.register("ppg_command")
 class PPGCommandModePolicy(PPGPolicy, DummyCommandModePolicy):
     """PPG; the modes need no settings."""
@@ -161,6 +172,11 @@ class MDQNCommandModePolicy(MDQNPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("r2d2_command")
 class R2D2CommandModePolicy(R2D2Policy, EpsCommandModePolicy):
     """R2D2 with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("r2d2_gtrxl_command")
+class R2D2GTrXLCommandModePolicy(R2D2GTrXLPolicy, EpsCommandModePolicy):
+    """R2D2 over a gated transformer-XL with an annealed epsilon."""
 
 
 @POLICY_REGISTRY.register("bdq_command")

@@ -9,59 +9,17 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._contrast import ContrastParts
 from ding.policy._optimization import clipping_adam
-from ding.policy._q_loss import Network, QLoss, greedy, mean_values, next_action_mask
+from ding.policy._q_loss import QLoss, dqn_loss
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, renew_noise, set_noise_mode, transition_of
-from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
+from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 log = logging.getLogger(__name__)
-
-
-def dqn_loss(
-    network: Network, target_network: Network, batch: Mapping[str, Any], gamma: float, nstep: int = 1
-) -> QLoss:
-    """The loss of double Q-learning with n-step returns; the mean over the heads of a network with several.
-
-    Args:
-        network, target_network: observations to ``{'logit': Q}``, Q float ``[B, actions]`` or a list of such per head.
-        batch: ``obs, next_obs`` ``[B, ...]``; ``action`` int64 ``[B]`` (``[B, heads]``, or a list, for several heads);
-            ``reward`` ``[nstep, B]``; ``done``, ``weight`` (or None) ``[B]``; optional ``value_gamma`` ``[B]``, the
-            discount of the bootstrap value; optional ``next_action_mask`` ``[B, actions]`` (1: allowed), by default the
-            ``action_mask`` of ``next_obs``, where that is a dict.
-        gamma: discount of a step.
-
-    Returns:
-        The loss, ``(Q - R)^2`` per sample (with several heads their mean), and the means of all values of the network
-        and of the target network.
-    """
-    obs, next_obs = batch["obs"], batch["next_obs"]
-    q_heads: Any = network(obs)["logit"]
-    with torch.no_grad():
-        target_heads: Any = target_network(next_obs)["logit"]
-        next_heads: Any = network(next_obs)["logit"]
-    masks = next_action_mask(batch)
-    actions = batch["action"]
-    if isinstance(q_heads, torch.Tensor):
-        q_heads, target_heads, next_heads, actions = [q_heads], [target_heads], [next_heads], [actions]
-    elif isinstance(actions, torch.Tensor):
-        actions = [actions] if len(q_heads) == 1 else actions.unbind(-1)
-    losses, errors = [], []
-    for head, (q, target_q, next_q, action) in enumerate(zip(q_heads, target_heads, next_heads, actions)):
-        mask = masks[head] if isinstance(masks, list) else masks
-        data = q_nstep_td_data(
-            q, target_q, action, greedy(next_q, mask), batch["reward"], batch["done"], batch["weight"]
-        )
-        loss, error = q_nstep_td_error(data, gamma, nstep=nstep, value_gamma=batch.get("value_gamma"))
-        losses.append(loss)
-        errors.append(error.detach())
-    if len(losses) == 1:
-        return QLoss(losses[0], errors[0], mean_values(q_heads[0], target_heads[0]))
-    means = mean_values(torch.cat(q_heads, dim=-1), torch.cat(target_heads, dim=-1))
-    return QLoss(torch.stack(losses).mean(), torch.stack(errors).mean(0), means)
 
 
 @POLICY_REGISTRY.register("dqn")
@@ -158,6 +116,10 @@ class DQNPolicy(Policy):
             self._model.train()
         if self._cfg.noisy_net:
             self._renew_noise()
+        return self._update(batch)
+
+    def _update(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """One update on a batch as :meth:`_preprocess_learn` makes it; returns what :meth:`_forward_learn` does."""
         result = self._loss(batch)
         self._optimize(result.loss, self._optimizer, self._model)
         self._target_model.update(self._model)
@@ -244,3 +206,36 @@ class DQNPolicy(Policy):
         if self._cfg.noisy_net:
             set_noise_mode(self._model, False)
         return self._act(self._eval_model, data)
+
+
+@POLICY_REGISTRY.register("dqn_stdim")
+class DQNSTDIMPolicy(DQNPolicy, ContrastParts):
+    """DQN whose encoder also learns which observations follow each other (ST-DIM, arXiv:1906.08226)."""
+
+    config = {
+        "type": "dqn_stdim",
+        # (float) Weight of the contrast in the loss of the network.
+        "aux_loss_weight": 0.001,
+        # Arguments of ``ContrastiveLoss``.
+        "aux_model": {"encode_shape": 64, "heads": [1, 1], "loss_type": "infonce", "temperature": 1.0},
+    }
+    learn_state = {**DQNPolicy.learn_state, "aux_model": "_aux_model", "aux_optimizer": "_aux_optimizer"}
+
+    def _init_learn(self) -> None:
+        super()._init_learn()
+        self._init_contrast()
+
+    def _update(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        learned = self._contrast_step(batch)
+        return {**super()._update(batch), "aux_loss_learn": learned.item()}
+
+    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        bellman, aux = super()._loss(batch), self._weighted_contrast(batch)
+        numbers = {**bellman.numbers, "bellman_loss": bellman.loss, "aux_loss_eval": aux}
+        return QLoss(bellman.loss + aux, bellman.error, numbers)
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return [*super()._monitor_vars_learn(), "bellman_loss", "aux_loss_learn", "aux_loss_eval"]
+
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        super()._load_state_dict_learn(self._with_aux_model(state_dict))

@@ -41,7 +41,7 @@ def fqf_loss(
 
     Args:
         network, target_network: observations to the outputs of ``FQFHead``.
-        batch: as for :func:`ding.policy.dqn.dqn_loss`.
+        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
         kappa: threshold of the Huber loss.
         ent_coef: weight of the entropy of the fractions.
     """

@@ -19,7 +19,7 @@ def iqn_loss(
     Args:
         network, target_network: observations to ``logit`` ``[B, actions]``, ``q`` ``[quantiles, B, actions]`` and their
             fractions ``quantiles`` ``[quantiles * B, 1]``.
-        batch: as for :func:`ding.policy.dqn.dqn_loss`.
+        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
         kappa: threshold of the Huber loss.
     """
     output = network(batch["obs"])

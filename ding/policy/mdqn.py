@@ -21,7 +21,7 @@ def mdqn_loss(
 
     Args:
         network, target_network: observations to ``logit`` ``[B, actions]``.
-        batch: as for :func:`ding.policy.dqn.dqn_loss`; ``reward`` ``[1, B]``.
+        batch: as for :func:`ding.policy._q_loss.dqn_loss`; ``reward`` ``[1, B]``.
         tau: temperature of the policy.
         alpha: weight of its logarithm.
     """

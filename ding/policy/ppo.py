@@ -1,12 +1,14 @@
 """PPO: proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347), and its relatives by name."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 
 from ding.data import batched
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._contrast import ContrastParts
 from ding.policy._optimization import clipping_adam
 from ding.policy._ppo_learning import (
     init_ppo_parameters,
@@ -23,7 +25,7 @@ from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_train_sample
 from ding.utils import POLICY_REGISTRY
 
-__all__ = ["PPOOffPolicy", "PPOPGPolicy", "PPOPolicy"]
+__all__ = ["PPOOffPolicy", "PPOPGPolicy", "PPOPolicy", "PPOSTDIMPolicy"]
 
 _FIELDS = ("obs", "action", "logit", "value", "adv", "return", "weight", "logit_pretrained")
 
@@ -83,6 +85,10 @@ class PPOPolicy(ValueNormPolicy):
         "eval": {},
     }
 
+    #: What a minibatch holds, and what is logged of it.
+    minibatch_fields: ClassVar[tuple[str, ...]] = _FIELDS
+    logged_fields: ClassVar[tuple[str, ...]] = PPOLoss._fields
+
     def default_model(self) -> tuple[str, list[str]]:
         """``vac``, or ``mavac`` for several agents."""
         return ("mavac", ["ding.model.template.mavac"]) if self._cfg.multi_agent else super().default_model()
@@ -113,16 +119,20 @@ class PPOPolicy(ValueNormPolicy):
         if self._pretrained_model is not None:
             with torch.no_grad():
                 batch["logit_pretrained"] = self._pretrained_model(batch["obs"], mode="compute_actor")["logit"]
-        results: list[PPOLoss] = []
+        results: list[tuple[torch.Tensor | None, ...]] = []
         for _ in range(cfg.epoch_per_collect):
             batch.update(self._returns(batch))
             self._model.train()
-            for part in minibatches(batch, _FIELDS, cfg.batch_size):
-                result = ppo_loss(self._actor_critic, part, self._settings)
-                self._optimize(result.total_loss, self._optimizer, self._model)
-                results.append(result)
+            parts = minibatches(batch, self.minibatch_fields, cfg.batch_size)
+            results.extend(self._step(part) for part in parts)
         rate = self._optimizer.param_groups[0]["lr"]
-        return [{"cur_lr": rate, **numbers} for numbers in logged(results, PPOLoss._fields)]
+        return [{"cur_lr": rate, **numbers} for numbers in logged(results, self.logged_fields)]
+
+    def _step(self, part: Mapping[str, Any]) -> tuple[torch.Tensor | None, ...]:
+        """One update on a minibatch; returns what :attr:`logged_fields` names."""
+        result = ppo_loss(self._actor_critic, part, self._settings)
+        self._optimize(result.total_loss, self._optimizer, self._model)
+        return result
 
     def _returns(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         """``value, adv, return`` for an epoch; values and returns in the unit of ``value_norm``."""
@@ -138,13 +148,43 @@ class PPOPolicy(ValueNormPolicy):
     def _monitor_vars_learn(self) -> list[str]:
         continuous = ["act", "mu_mean", "sigma_mean"] if self._cfg.action_space == "continuous" else []
         kl_div = [] if self._pretrained_model is None else ["kl_div"]
-        names = [name for name in PPOLoss._fields if name not in ("kl_div", "act", "mu_mean", "sigma_mean")]
+        names = [name for name in self.logged_fields if name not in ("kl_div", "act", "mu_mean", "sigma_mean")]
         return ["cur_lr", *names, *kl_div, *continuous]
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """The transitions of segments with ``adv`` and ``traj_flag``."""
         batch = self._with_advantages(transitions, self._value_scale)
-        if not self._cfg.recompute_adv:
+        if not self._cfg.recompute_adv and "next_obs" not in self.minibatch_fields:
             batch = batch.without_columns("next_obs")
         return get_train_sample(as_given(batch, transitions), self._unroll_len)
+
+
+@POLICY_REGISTRY.register("ppo_stdim")
+class PPOSTDIMPolicy(PPOPolicy, ContrastParts):
+    """PPO whose encoder also learns which observations follow each other (ST-DIM, arXiv:1906.08226)."""
+
+    config = {
+        "type": "ppo_stdim",
+        # (float) Weight of the contrast in the loss of the network.
+        "aux_loss_weight": 0.001,
+        # Arguments of ``ContrastiveLoss``.
+        "aux_model": {"encode_shape": 64, "heads": [1, 1], "loss_type": "infonce", "temperature": 1.0},
+    }
+    learn_state = {**PPOPolicy.learn_state, "aux_model": "_aux_model", "aux_optimizer": "_aux_optimizer"}
+    minibatch_fields = (*_FIELDS, "next_obs")
+    logged_fields = (*PPOLoss._fields, "aux_loss_learn", "aux_loss_eval")
+
+    def _init_learn(self) -> None:
+        super()._init_learn()
+        self._init_contrast()
+
+    def _step(self, part: Mapping[str, Any]) -> tuple[torch.Tensor | None, ...]:
+        learned = self._contrast_step(part)
+        result, aux = ppo_loss(self._actor_critic, part, self._settings), self._weighted_contrast(part)
+        result = result._replace(total_loss=result.total_loss + aux)
+        self._optimize(result.total_loss, self._optimizer, self._model)
+        return *result, learned, aux
+
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        super()._load_state_dict_learn(self._with_aux_model(state_dict))

@@ -17,7 +17,7 @@ def qrdqn_loss(network: Network, target_network: Network, batch: Mapping[str, An
     Args:
         network, target_network: observations to ``logit`` ``[B, actions]``, ``q`` ``[B, actions, quantiles]`` and their
             fractions ``tau``.
-        batch: as for :func:`ding.policy.dqn.dqn_loss`.
+        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
     """
     output = network(batch["obs"])
     target, next_action = next_values(network, target_network, batch)

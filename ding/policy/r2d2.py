@@ -137,7 +137,7 @@ class R2D2Policy(RecurrentQPolicy):
         batch = self._preprocess_learn(data)
         rows, steps = batch["done"].shape[:2]
         batch["reward"] = batch["reward"].float().reshape(rows, steps, -1).permute(2, 1, 0)
-        batch["prev_state"] = map_nested(lambda x: x.squeeze(2).transpose(0, 1).contiguous(), batch["prev_state"])
+        batch["prev_state"] = self._first_state(batch)
         batch["obs"] = map_nested(lambda x: x.transpose(0, 1).contiguous(), batch["obs"])
         if self._reference_numerics:
             batch.pop("null", None)
@@ -146,12 +146,19 @@ class R2D2Policy(RecurrentQPolicy):
                 batch[key] = batch[key].reshape(rows, steps).transpose(0, 1)
         return batch
 
+    def _first_state(self, batch: Mapping[str, Any]) -> Any:
+        """The stored states before the first step of B sequences."""
+        return map_nested(lambda x: x.squeeze(2).transpose(0, 1).contiguous(), batch["prev_state"])
+
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "priority", "q_s_taken-a_t0", "target_q_s_max-a_t0", "q_s_a-mean_t0"]
 
+    def _sequence_len(self) -> int:
+        return int(self._cfg.burnin_step + self._cfg.learn_unroll_len)
+
     def _init_collect(self) -> None:
         self._gamma, self._nstep, self._burnin_step = self._lengths()
-        self._unroll_len = self._burnin_step + self._cfg.learn_unroll_len
+        self._unroll_len = self._sequence_len()
         super()._init_collect()
 
     @batched

@@ -18,7 +18,7 @@ def sql_loss(
 
     Args:
         network, target_network: observations to ``logit`` ``[B, actions]``.
-        batch: as for :func:`ding.policy.dqn.dqn_loss`.
+        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
         alpha: temperature.
     """
     target = target_network(batch["next_obs"])["logit"]

@@ -9,7 +9,16 @@ import pytest
 import torch
 
 from ding.data import TransitionBatch
-from ding.policy import A2CPolicy, PGPolicy, PPGOffPolicy, PPGPolicy, PPOOffPolicy, PPOPGPolicy, PPOPolicy
+from ding.policy import (
+    A2CPolicy,
+    PGPolicy,
+    PPGOffPolicy,
+    PPGPolicy,
+    PPOOffPolicy,
+    PPOPGPolicy,
+    PPOPolicy,
+    PPOSTDIMPolicy,
+)
 from ding.utils import deep_merge_dicts
 
 
@@ -49,7 +58,9 @@ def make(cls: type, **overrides: Any) -> Any:
     base = {"model": {"obs_shape": 4, "action_shape": 2}, "learn": {"batch_size": 4}}
     cfg = deep_merge_dicts(deep_merge_dicts(cls.default_config(), base), overrides)
     policy = cls(cfg, enable_field=["learn", "collect"])
-    fill(policy.learn_mode.get_attribute("model"))
+    for name in ("model", "aux_model"):
+        if name in policy.learn_mode.state_dict():
+            fill(policy.learn_mode.get_attribute(name))
     return policy
 
 
@@ -67,6 +78,17 @@ CASES = {
              "value_mean": 0.280227, "approx_kl": -0.0155743},
         ],
         853.89,
+    ),
+    "ppo_stdim": (
+        PPOSTDIMPolicy,
+        {"learn": {"epoch_per_collect": 3}, "aux_model": {"encode_shape": 8}},
+        [
+            {"total_loss": 0.206437, "aux_loss_learn": 1.39026, "aux_loss_eval": 0.00138974, "policy_loss": -0.0145184,
+             "value_loss": 0.439132, "adv_max": 1.04705, "value_max": 0.261425},
+            {"total_loss": 0.337132, "aux_loss_learn": 1.38995, "aux_loss_eval": 0.00138946, "value_loss": 0.700155},
+            {"total_loss": 0.334436, "aux_loss_learn": 1.3896, "aux_loss_eval": 0.00138915, "approx_kl": -0.0155747},
+        ],
+        853.889,
     ),
     "ppo without recompute_adv and value_norm": (
         PPOPolicy,

@@ -14,6 +14,7 @@ from ding.policy import (
     BDQPolicy,
     C51Policy,
     DiscreteCQLPolicy,
+    DQNSTDIMPolicy,
     FQFPolicy,
     IQNPolicy,
     MDQNPolicy,
@@ -66,6 +67,17 @@ CASES: dict[str, Any] = {
             {"total_loss": 70.1976, "q_value": 9.20119, "priority": [122.112, 20.9046, 68.6121, 69.1623]},
         ],
         3175.33,
+    ),
+    "dqn_stdim": (
+        DQNSTDIMPolicy, {"aux_model": {"encode_shape": 8}},
+        [
+            {"bellman_loss": 121.242, "aux_loss_learn": 333.377, "aux_loss_eval": 0.29968, "total_loss": 121.541,
+             "q_value": 7.69252, "priority": [146.512, 0.61345, 146.981, 190.86]},
+            {"bellman_loss": 112.729, "aux_loss_learn": 260.096, "aux_loss_eval": 0.233891, "total_loss": 112.962,
+             "q_value": 7.52554, "priority": [138.557, 2.12798, 138.597, 171.632]},
+            {"bellman_loss": 105.519, "aux_loss_learn": 202.965, "aux_loss_eval": 0.182673, "total_loss": 105.702},
+        ],
+        1678.55,
     ),
     "c51": (
         C51Policy, {},
@@ -174,7 +186,7 @@ def test_first_learn_steps(case, as_columns):
     base = {"model": shapes, "learn": {"batch_size": 4}, "reference_numerics": True}
     cfg = deep_merge_dicts(deep_merge_dicts(cls.default_config(), base), overrides)
     policy = cls(cfg, enable_field=["learn", "collect"])
-    for name in ("model", "target_model"):
+    for name in {"model", "target_model", "aux_model"} & policy.learn_mode.state_dict().keys():
         with torch.no_grad():
             for p in policy.learn_mode.get_attribute(name).parameters():
                 p.copy_(torch.linspace(-0.1, 0.1, p.numel()).reshape(p.shape))

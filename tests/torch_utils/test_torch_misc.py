@@ -243,6 +243,16 @@ def test_multi_logits_loss_does_not_depend_on_the_order_of_labels():
     assert isinstance(MultiLogitsLoss("label_smooth_ce").criterion, LabelSmoothCELoss)
 
 
+def test_contrast_of_two_rows_by_hand():
+    loss = ContrastiveLoss(2, 2, encode_shape=3)
+    x, y = torch.randn(2, 2), torch.randn(2, 2)
+    with torch.no_grad():
+        scores = loss.y_encoder(y) @ loss.x_encoder(x).T
+        rows = [[scores[0, 0], -10, scores[0, 1]], [scores[1, 1], scores[1, 0], -10]]
+        expected = -torch.tensor(rows).log_softmax(1)[:, 0].mean()
+        torch.testing.assert_close(loss(x, y), expected)
+
+
 @pytest.mark.parametrize(("y_size", "heads"), [(5, (1, 1)), ([3, 8, 8], (2, 3))])
 def test_contrastive_loss_learns_which_rows_belong_together(y_size, heads):
     torch.manual_seed(0)

@@ -20,6 +20,7 @@ from ding.model.template.q_learning import DRQN as DRQN
 from ding.model.template.q_learning import FQF as FQF
 from ding.model.template.q_learning import IQN as IQN
 from ding.model.template.q_learning import QRDQN as QRDQN
+from ding.model.template.q_learning import GTrXLDQN as GTrXLDQN
 from ding.model.template.q_learning import RainbowDQN as RainbowDQN
 from ding.model.template.qac import ContinuousQAC as ContinuousQAC
 from ding.model.template.qac import DiscreteQAC as DiscreteQAC

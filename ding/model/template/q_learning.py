@@ -3,5 +3,6 @@
 from ding.model.template._distributional import C51DQN, FQF, IQN, QRDQN, RainbowDQN
 from ding.model.template._dqn import BDQ, DQN
 from ding.model.template._drqn import DRQN
+from ding.model.template._gtrxl_dqn import GTrXLDQN
 
-__all__ = ["BDQ", "C51DQN", "DQN", "DRQN", "FQF", "IQN", "QRDQN", "RainbowDQN"]
+__all__ = ["BDQ", "C51DQN", "DQN", "DRQN", "FQF", "IQN", "QRDQN", "GTrXLDQN", "RainbowDQN"]

@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-_HIDDEN = 64
+from ding.torch_utils.network.nn_module import MLP
+
+_HIDDEN = 128
 _CONV_CHANNELS = (32, 64)
+# What takes the place of a sample's own score among those of the others.
+_OWN_SCORE = -10.0
 
 
 def _encoder(size: int | Sequence[int], out_features: int) -> nn.Module:
-    """Linear layers for a vector of ``size``, convolutions for an image ``[C, H, W]``."""
+    """Linear layers with ReLU for a vector of ``size``, convolutions for an image ``[C, H, W]``."""
     if isinstance(size, int) or len(size) == 1:
         features = size if isinstance(size, int) else size[0]
-        return nn.Sequential(nn.Linear(features, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, out_features))
+        return MLP(features, _HIDDEN, out_features, 3, activation=nn.ReLU())
     if len(size) != 3:
         raise ValueError(f"expected a vector size or an image shape [C, H, W], got {size!r}")
     layers: list[nn.Module] = []
@@ -26,11 +29,12 @@ def _encoder(size: int | Sequence[int], out_features: int) -> nn.Module:
 
 
 class ContrastiveLoss(nn.Module):
-    """InfoNCE between encodings of ``x`` and ``y`` (van den Oord et al. 2018, arXiv:1807.03748).
+    """InfoNCE between encodings of ``x`` and ``y`` (van den Oord et al. 2018, arXiv:1807.03748): which ``x`` of a batch
+    belongs to a ``y``, by the products of their encodings.
 
     ``x_size`` / ``y_size``: a vector size or an image shape ``[C, H, W]``. ``heads`` gives how many encodings each side
-    has; every x head is paired with every y head. Scores are scaled by ``1 / temperature``. A perfect match tends to 0,
-    independent views to ``log B``. Raises ``ValueError`` for a ``loss_type`` other than ``'infoNCE'``.
+    has; every x head is paired with every y head. Scores are scaled by ``1 / temperature``. Raises ``ValueError`` for a
+    ``loss_type`` other than ``'infoNCE'``.
     """
 
     def __init__(
@@ -56,8 +60,13 @@ class ContrastiveLoss(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """``x`` ``[B, *x_size]`` and ``y`` ``[B, *y_size]``, row i of both belonging together; a 0-d loss."""
         batch = x.shape[0]
-        encoded_x = F.normalize(self.x_encoder(x).view(batch, self.heads[0], self.encode_shape), dim=-1)
-        encoded_y = F.normalize(self.y_encoder(y).view(batch, self.heads[1], self.encode_shape), dim=-1)
-        # [Hx, Hy, B, B]: every x against every y of the batch, for every pair of heads.
-        scores = torch.einsum("bhd,cgd->hgbc", encoded_x, encoded_y) / self.temperature
-        return -torch.diagonal(F.log_softmax(scores, dim=-1), dim1=-2, dim2=-1).mean()
+        encoded_x = self.x_encoder(x).view(batch, self.heads[0], self.encode_shape)
+        encoded_y = self.y_encoder(y).view(batch, self.heads[1], self.encode_shape)
+        # The score of each y with each x, [B of y, heads of y, B of x, heads of x].
+        scores = torch.einsum("cge,bhe->cgbh", encoded_y, encoded_x) / self.temperature
+        own = torch.eye(batch, dtype=torch.bool, device=scores.device)[:, None, :, None]
+        others = scores.masked_fill(own, _OWN_SCORE / self.temperature).flatten(2)
+        # [B, heads of y, heads of x]
+        matching = scores.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
+        total = torch.logaddexp(matching, others.logsumexp(-1, keepdim=True))
+        return (total - matching).mean()

@@ -1,6 +1,8 @@
 from ding.torch_utils.network.activation import GLU as GLU
 from ding.torch_utils.network.activation import Swish as Swish
 from ding.torch_utils.network.activation import build_activation as build_activation
+from ding.torch_utils.network.gtrxl import GRUGatingUnit as GRUGatingUnit
+from ding.torch_utils.network.gtrxl import GTrXL as GTrXL
 from ding.torch_utils.network.gumbel_softmax import GumbelSoftmax as GumbelSoftmax
 from ding.torch_utils.network.merge import GatingType as GatingType
 from ding.torch_utils.network.merge import SumMerge as SumMerge

@@ -28,6 +28,7 @@ EXTRAS = {
     "atari": ["ale-py>=0.10", "opencv-python-headless>=4.9"],
     "box2d": ["gymnasium[box2d]>=1.0"],
     "mujoco": ["gymnasium[mujoco]>=1.0"],
+    "envpool": ["envpool>=1.0"],
     "minigrid": ["minigrid>=3.0"],
     "hdf5": ["h5py>=3.10"],
     "offline": ["h5py>=3.10", "minari>=0.5"],

@@ -289,13 +289,16 @@ class TrajectoryStore:
             of_rows = place[np.maximum(rows - first, -1)]
             here = np.flatnonzero(of_rows >= 0)
             if len(here):
-                picked.append(columns if len(here) == len(rows) else _taken(columns, here))
+                picked.append(columns if len(here) == len(rows) else take(columns, here))
                 places.append(of_rows[here])
                 rows[here] = -1
         self._chunks = [chunk for chunk in self._chunks if (chunk[1] >= 0).any()]
         in_order = np.concatenate(places)
         lengths = np.bincount(in_order)
-        return _taken(self._joined(picked), in_order.argsort(kind="stable")), lengths[lengths > 0]
+        order = None if (np.diff(in_order) >= 0).all() else in_order.argsort(kind="stable")
+        columns = self._joined(picked)
+        # Single steps are in their order already: frames are not copied once more, which takes as long as their env.
+        return columns if order is None else take(columns, order), lengths[lengths > 0]
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the growing segments of these environments (``None``: everything, finished segments too)."""
@@ -494,7 +497,3 @@ def as_tensors(columns: Columns) -> Any:
     if not isinstance(columns, np.ndarray) or columns.ndim < 2:
         return columns
     return torch.from_numpy(columns.astype(np.float32) if columns.dtype == np.float64 else columns)
-
-
-def _taken(columns: dict[str, Columns], rows: np.ndarray) -> dict[str, Columns]:
-    return {key: take(value, rows) for key, value in columns.items()}

@@ -72,7 +72,7 @@ LATER = tuple(
         *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "data/storage/file"),
         *("utils/data/dataset", "config/example/", "envs/zoo/"),
         # Envs with discretised actions, and env pools.
-        *("envs/env_wrappers/_action", "envs/env/_old_ids"),
+        *("envs/env_wrappers/_action", "envs/env/_old_ids", "envs/env_manager/envpool"),
         # Offline learning.
         *("utils/data/_dataset_files", "utils/data/_trajectories", "data/column_file", "entry/serial_entry_offline"),
         "entry/serial/offline_path",

@@ -10,6 +10,7 @@ from ding.envs.env_manager.base_env_manager import EnvState as EnvState
 from ding.envs.env_manager.base_env_manager import create_env_manager as create_env_manager
 from ding.envs.env_manager.base_env_manager import get_env_manager_cls as get_env_manager_cls
 from ding.envs.env_manager.ding_env_manager import setup_ding_env_manager as setup_ding_env_manager
+from ding.envs.env_manager.envpool_env_manager import PoolEnvManager as PoolEnvManager
 from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager as GymVectorEnvManager
 from ding.envs.env_manager.subprocess_env_manager import AsyncSubprocessEnvManager as AsyncSubprocessEnvManager
 from ding.envs.env_manager.subprocess_env_manager import SubprocessEnvManagerV2 as SubprocessEnvManagerV2

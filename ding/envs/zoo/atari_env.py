@@ -9,6 +9,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 
 from ding.envs.env._making import find_spec
 from ding.envs.env.default_wrapper import atari_wrappers
+from ding.envs.env_manager.envpool_env_manager import PoolTask, pool_id
 from ding.envs.env_wrappers import FireResetWrapper
 from ding.envs.env_wrappers._episode import AnyEnv
 from ding.envs.zoo._zoo_env import ZooEnv, previous_step_wrappers
@@ -31,7 +32,7 @@ class AtariEnv(ZooEnv):
     for the points of the game.
 
     With the env manager ``gym_vector`` all envs are one vector env of ale-py, which is faster. There a stack goes on
-    over a lost life, and the policy itself presses FIRE after one.
+    over a lost life, and the policy itself presses FIRE after one. The manager ``env_pool`` does the same with EnvPool.
     """
 
     config: ClassVar[dict[str, Any]] = {
@@ -49,13 +50,9 @@ class AtariEnv(ZooEnv):
         """The vector env of ale-py for this game.
 
         Raises:
-            ValueError: a single frame, or the previous action, as observation: the vector env has neither.
+            ValueError: a single frame, or the previous action, as observation: vector envs have neither.
         """
-        cfg = self._own_cfg
-        if cfg.frame_stack < 2 or cfg.obs_plus_prev_action_reward:
-            raise ValueError(
-                "env manager 'gym_vector' needs env.frame_stack above 1 and no obs_plus_prev_action_reward"
-            )
+        cfg = self._frames_cfg()
         game = find_spec(cfg.env_id).kwargs["game"]
         is_train = self.caller == "collector"
         return _AleVector(
@@ -68,6 +65,22 @@ class AtariEnv(ZooEnv):
                 **cfg.get("env_kwargs", {}),
             )
         )
+
+    def pool_task(self) -> PoolTask:
+        """The task of EnvPool for this game.
+
+        Raises:
+            ValueError: see :meth:`make_vector_env`.
+        """
+        cfg, is_train = self._frames_cfg(), self.caller == "collector"
+        arguments = {"stack_num": cfg.frame_stack, "episodic_life": is_train, "reward_clip": is_train}
+        return PoolTask(pool_id(cfg.env_id), {**arguments, **cfg.get("env_kwargs", {})}, 255.0)
+
+    def _frames_cfg(self) -> EasyDict:
+        cfg = self._own_cfg
+        if cfg.frame_stack < 2 or cfg.obs_plus_prev_action_reward:
+            raise ValueError("many games at once need env.frame_stack above 1 and no obs_plus_prev_action_reward")
+        return cfg
 
 
 class _AleVector(VectorWrapper):

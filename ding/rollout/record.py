@@ -284,7 +284,8 @@ class TrajectoryStore:
         first = int(finished.min())
         place = np.full(self._next - first + 1, -1, dtype=np.int64)
         place[finished - first] = np.arange(len(finished))
-        picked, places = [], []
+        picked: list[Any] = []
+        places = []
         for columns, rows in self._chunks:
             of_rows = place[np.maximum(rows - first, -1)]
             here = np.flatnonzero(of_rows >= 0)
@@ -296,9 +297,9 @@ class TrajectoryStore:
         in_order = np.concatenate(places)
         lengths = np.bincount(in_order)
         order = None if (np.diff(in_order) >= 0).all() else in_order.argsort(kind="stable")
-        columns = self._joined(picked)
+        joined: Any = self._joined(picked)
         # Single steps are in their order already: frames are not copied once more, which takes as long as their env.
-        return columns if order is None else take(columns, order), lengths[lengths > 0]
+        return joined if order is None else take(joined, order), lengths[lengths > 0]
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the growing segments of these environments (``None``: everything, finished segments too)."""

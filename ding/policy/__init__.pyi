@@ -14,6 +14,7 @@ from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQ
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
 from ding.policy.command_mode_policy_instance import CollaQCommandModePolicy as CollaQCommandModePolicy
 from ding.policy.command_mode_policy_instance import COMACommandModePolicy as COMACommandModePolicy
+from ding.policy.command_mode_policy_instance import CQLCommandModePolicy as CQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import D4PGCommandModePolicy as D4PGCommandModePolicy
 from ding.policy.command_mode_policy_instance import DDPGCommandModePolicy as DDPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import DiscreteCQLCommandModePolicy as DiscreteCQLCommandModePolicy
@@ -26,6 +27,7 @@ from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as D
 from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as EpsCommandModePolicy
 from ding.policy.command_mode_policy_instance import FQFCommandModePolicy as FQFCommandModePolicy
 from ding.policy.command_mode_policy_instance import IMPALACommandModePolicy as IMPALACommandModePolicy
+from ding.policy.command_mode_policy_instance import IQLCommandModePolicy as IQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MADQNCommandModePolicy as MADQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
@@ -48,12 +50,14 @@ from ding.policy.command_mode_policy_instance import SACCommandModePolicy as SAC
 from ding.policy.command_mode_policy_instance import SQILSACCommandModePolicy as SQILSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQNCommandModePolicy as SQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import TD3BCCommandModePolicy as TD3BCCommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3CommandModePolicy as TD3CommandModePolicy
 from ding.policy.command_mode_policy_instance import WQMIXCommandModePolicy as WQMIXCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
 from ding.policy.common_utils import single_env_forward_wrapper as single_env_forward_wrapper
 from ding.policy.common_utils import single_env_forward_wrapper_ttorch as single_env_forward_wrapper_ttorch
+from ding.policy.cql import CQLPolicy as CQLPolicy
 from ding.policy.cql import DiscreteCQLPolicy as DiscreteCQLPolicy
 from ding.policy.d4pg import D4PGPolicy as D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy as DDPGPolicy
@@ -69,6 +73,7 @@ from ding.policy.errors import PolicyStateError as PolicyStateError
 from ding.policy.errors import PolicyUsageError as PolicyUsageError
 from ding.policy.fqf import FQFPolicy as FQFPolicy
 from ding.policy.impala import IMPALAPolicy as IMPALAPolicy
+from ding.policy.iql import IQLPolicy as IQLPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
 from ding.policy.madqn import MADQNPolicy as MADQNPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
@@ -96,4 +101,5 @@ from ding.policy.sac import SQILSACPolicy as SQILSACPolicy
 from ding.policy.sql import SQLPolicy as SQLPolicy
 from ding.policy.sqn import SQNPolicy as SQNPolicy
 from ding.policy.td3 import TD3Policy as TD3Policy
+from ding.policy.td3_bc import TD3BCPolicy as TD3BCPolicy
 from ding.policy.wqmix import WQMIXPolicy as WQMIXPolicy

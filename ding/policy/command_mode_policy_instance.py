@@ -9,7 +9,7 @@ from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
 from ding.policy.collaq import CollaQPolicy
 from ding.policy.coma import COMAPolicy
-from ding.policy.cql import DiscreteCQLPolicy
+from ding.policy.cql import CQLPolicy, DiscreteCQLPolicy
 from ding.policy.d4pg import D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy
@@ -17,6 +17,7 @@ from ding.policy.dqn import DQNPolicy, DQNSTDIMPolicy
 from ding.policy.dt import DTPolicy
 from ding.policy.fqf import FQFPolicy
 from ding.policy.impala import IMPALAPolicy
+from ding.policy.iql import IQLPolicy
 from ding.policy.iqn import IQNPolicy
 from ding.policy.madqn import MADQNPolicy
 from ding.policy.mdqn import MDQNPolicy
@@ -35,6 +36,7 @@ from ding.policy.sac import DiscreteSACPolicy, SACPolicy, SQILSACPolicy
 from ding.policy.sql import SQLPolicy
 from ding.policy.sqn import SQNPolicy
 from ding.policy.td3 import TD3Policy
+from ding.policy.td3_bc import TD3BCPolicy
 from ding.policy.wqmix import WQMIXPolicy
 from ding.rl_utils import get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY
@@ -137,6 +139,21 @@ class QRDQNCommandModePolicy(QRDQNPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("discrete_cql_command")
 class DiscreteCQLCommandModePolicy(DiscreteCQLPolicy, EpsCommandModePolicy):
     """Discrete CQL with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("cql_command")
+class CQLCommandModePolicy(CQLPolicy, DummyCommandModePolicy):
+    """CQL; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("iql_command")
+class IQLCommandModePolicy(IQLPolicy, DummyCommandModePolicy):
+    """IQL; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("td3_bc_command")
+class TD3BCCommandModePolicy(TD3BCPolicy, DummyCommandModePolicy):
+    """TD3+BC; the modes need no settings."""
 
 
 @POLICY_REGISTRY.register("dt_command")

@@ -12,6 +12,7 @@ from ding.policy import (
     ACERPolicy,
     BDQPolicy,
     C51Policy,
+    CQLPolicy,
     D4PGPolicy,
     DDPGPolicy,
     DiscreteCQLPolicy,
@@ -21,6 +22,7 @@ from ding.policy import (
     DQNSTDIMPolicy,
     FQFPolicy,
     IMPALAPolicy,
+    IQLPolicy,
     IQNPolicy,
     MDQNPolicy,
     PDQNPolicy,
@@ -41,6 +43,7 @@ from ding.policy import (
     SQILSACPolicy,
     SQLPolicy,
     SQNPolicy,
+    TD3BCPolicy,
     TD3Policy,
 )
 from ding.utils import deep_merge_dicts
@@ -112,6 +115,9 @@ CASES = {
     "ddpg-hybrid": (DDPGPolicy, {**HYBRID, "random_collect_size": 0}, {"eps": 0.4}),
     "td3": (TD3Policy, REGRESSION, {}),
     "d4pg": (D4PGPolicy, {"priority": False, "priority_IS_weight": False}, {}),
+    "td3-bc": (TD3BCPolicy, REGRESSION, {}),
+    "cql": (CQLPolicy, {}, {}),
+    "iql": (IQLPolicy, {}, {}),
     "sac": (SACPolicy, {}, {}),
     "sac-logit": (SACPolicy, {"collect": {"collector_logit": True}}, {}),
     "sqil-sac": (SQILSACPolicy, {}, {}),

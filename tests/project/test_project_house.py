@@ -76,7 +76,15 @@ LATER = tuple(
         # Offline learning.
         *("utils/data/_dataset_files", "utils/data/_trajectories", "data/column_file", "entry/serial_entry_offline"),
         "entry/serial/offline_path",
-        *("policy/cql", "policy/dt", "model/template/decision_transformer"),
+        *(
+            "policy/cql",
+            "policy/_cql_discrete",
+            "policy/td3_bc",
+            "policy/iql",
+            "model/template/qvac",
+            "policy/dt",
+            "model/template/decision_transformer",
+        ),
     )
 )
 # Folders that list one kind of thing may hold any number of modules.

@@ -28,6 +28,7 @@ from ding.model.template.qac_dist import QACDIST as QACDIST
 from ding.model.template.qmix import Mixer as Mixer
 from ding.model.template.qmix import QMix as QMix
 from ding.model.template.qtran import QTran as QTran
+from ding.model.template.qvac import ContinuousQVAC as ContinuousQVAC
 from ding.model.template.sqn import SQN as SQN
 from ding.model.template.vac import VAC as VAC
 from ding.model.template.wqmix import MixerStar as MixerStar

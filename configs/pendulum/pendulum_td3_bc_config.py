@@ -1,0 +1,67 @@
+"""TD3+BC on Pendulum-v1, with the numbers of DI-engine's config of the same name but a faster actor.
+
+Its data: `python configs/pendulum/pendulum_sac_data_generation_config.py`.
+"""
+
+from easydict import EasyDict
+
+pendulum_td3_bc_config = dict(
+    exp_name="pendulum_td3_bc_seed0",
+    env=dict(
+        env_id="Pendulum-v1",
+        act_scale=True,
+        evaluator_env_num=5,
+        n_evaluator_episode=5,
+        stop_value=-250,
+    ),
+    policy=dict(
+        cuda=False,
+        model=dict(
+            obs_shape=3,
+            action_shape=1,
+            twin_critic=True,
+            actor_head_hidden_size=128,
+            critic_head_hidden_size=128,
+            action_space="regression",
+        ),
+        learn=dict(
+            train_epoch=1000,
+            batch_size=128,
+            learning_rate_actor=0.001,
+            learning_rate_critic=0.001,
+            ignore_done=True,
+            actor_update_freq=2,
+            noise=True,
+            alpha=2.5,
+        ),
+        collect=dict(
+            data_type="columns",
+            data_path="pendulum_sac_data_generation/data",
+        ),
+        eval=dict(
+            evaluator=dict(
+                eval_freq=500,
+            ),
+        ),
+    ),
+)
+main_config = EasyDict(pendulum_td3_bc_config)
+
+pendulum_td3_bc_create_config = dict(
+    env=dict(
+        type="gymnasium",
+        import_names=["ding.envs"],
+    ),
+    env_manager=dict(
+        type="base",
+    ),
+    policy=dict(
+        type="td3_bc",
+    ),
+)
+create_config = EasyDict(pendulum_td3_bc_create_config)
+
+if __name__ == "__main__":
+    from ding.entry import serial_pipeline_offline
+
+    serial_pipeline_offline((main_config, create_config), seed=0)

@@ -7,6 +7,8 @@ from ding.model.template.coma import COMAActorNetwork as COMAActorNetwork
 from ding.model.template.coma import COMACriticNetwork as COMACriticNetwork
 from ding.model.template.decision_transformer import DecisionTransformer as DecisionTransformer
 from ding.model.template.madqn import MADQN as MADQN
+from ding.model.template.bc import ContinuousBC as ContinuousBC
+from ding.model.template.bc import DiscreteBC as DiscreteBC
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pdqn import PDQN as PDQN
 from ding.model.template.pg import PG as PG

@@ -297,6 +297,8 @@ class QTRANCommandModePolicy(QTRANPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("wqmix_command")
 class WQMIXCommandModePolicy(WQMIXPolicy, EpsCommandModePolicy):
     """Weighted QMIX with an annealed epsilon."""
+
+
 @POLICY_REGISTRY.register("bc_command")
 class BCCommandModePolicy(BehaviourCloningPolicy, DummyCommandModePolicy):
     """Behaviour cloning; discrete actions with an annealed epsilon (``other.eps``, by env steps), continuous ones with

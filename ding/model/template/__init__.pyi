@@ -1,4 +1,6 @@
 from ding.model.template.acer import ACER as ACER
+from ding.model.template.bc import ContinuousBC as ContinuousBC
+from ding.model.template.bc import DiscreteBC as DiscreteBC
 from ding.model.template.collaq import CollaQ as CollaQ
 from ding.model.template.collaq import CollaQMultiHeadAttention as CollaQMultiHeadAttention
 from ding.model.template.collaq import CollaQSMACAttentionModule as CollaQSMACAttentionModule
@@ -7,8 +9,6 @@ from ding.model.template.coma import COMAActorNetwork as COMAActorNetwork
 from ding.model.template.coma import COMACriticNetwork as COMACriticNetwork
 from ding.model.template.decision_transformer import DecisionTransformer as DecisionTransformer
 from ding.model.template.madqn import MADQN as MADQN
-from ding.model.template.bc import ContinuousBC as ContinuousBC
-from ding.model.template.bc import DiscreteBC as DiscreteBC
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pdqn import PDQN as PDQN
 from ding.model.template.pg import PG as PG

@@ -15,7 +15,6 @@ from ding.entry.dist_entry import dist_prepare_config as dist_prepare_config
 from ding.entry.dist_entry import dist_restart_replicas as dist_restart_replicas
 from ding.entry.parallel_entry import parallel_pipeline as parallel_pipeline
 from ding.entry.serial_entry import serial_pipeline as serial_pipeline
-from ding.entry.serial_entry_bc import serial_pipeline_bc as serial_pipeline_bc
 from ding.entry.serial_entry_dqfd import serial_pipeline_dqfd as serial_pipeline_dqfd
 from ding.entry.serial_entry_offline import serial_pipeline_dt as serial_pipeline_dt
 from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pipeline_offline
@@ -23,6 +22,12 @@ from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_
 from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg
 from ding.entry.serial_entry_plr import serial_pipeline_plr as serial_pipeline_plr
 from ding.entry.serial_entry_r2d3 import serial_pipeline_r2d3 as serial_pipeline_r2d3
+from ding.entry.serial_entry_reward_model_offpolicy import (
+    serial_pipeline_reward_model_offpolicy as serial_pipeline_reward_model_offpolicy,
+)
+from ding.entry.serial_entry_reward_model_onpolicy import (
+    serial_pipeline_reward_model_onpolicy as serial_pipeline_reward_model_onpolicy,
+)
 from ding.entry.serial_entry_sqil import serial_pipeline_sqil as serial_pipeline_sqil
 from ding.entry.utils import mark_not_expert as mark_not_expert
 from ding.entry.utils import mark_warm_up as mark_warm_up

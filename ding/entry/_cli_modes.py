@@ -14,7 +14,7 @@ from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, regist
 
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
-    *("serial_trex", "serial_trex_onpolicy", "serial_reward_model"),
+    *("serial_trex", "serial_trex_onpolicy"),
     *("serial_gail", "serial_ngu"),
 )
 # Options of the pipelines.
@@ -59,10 +59,11 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_onpolicy_ppg": _serial_onpolicy_ppg,
         "serial_plr": _serial_plr,
         "serial_offline": _serial_offline,
-        "serial_bc": _serial_bc,
         "serial_dqfd": _serial_with_expert,
         "serial_r2d3": _serial_with_expert,
         "serial_sqil": _serial_with_expert,
+        "serial_reward_model": _serial_reward_model,
+        "serial_reward_model_onpolicy": _serial_reward_model,
         "parallel": _parallel,
         "dist": _dist,
         "eval": _eval,
@@ -117,12 +118,6 @@ def _serial_onpolicy_ppg(options: Options) -> None:
     _train(options, serial_pipeline_onpolicy_ppg)
 
 
-def _serial_bc(options: Options) -> None:
-    from ding.entry.serial_entry_bc import serial_pipeline_bc
-
-    _train(options, serial_pipeline_bc, "max_iter=train_iter data_path strict")
-
-
 def _serial_with_expert(options: Options) -> None:
     from ding.entry.serial_entry import load_input
 
@@ -136,6 +131,11 @@ def _serial_plr(options: Options) -> None:
     from ding.entry.serial_entry_plr import serial_pipeline_plr
 
     _train(options, serial_pipeline_plr)
+
+
+def _serial_reward_model(options: Options) -> None:
+    kind = "onpolicy" if options.mode.endswith("_onpolicy") else "offpolicy"
+    _train(options, getattr(importlib.import_module("ding.entry"), f"serial_pipeline_reward_model_{kind}"))
 
 
 def _serial_offline(options: Options) -> None:

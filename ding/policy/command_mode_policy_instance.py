@@ -5,7 +5,6 @@ from typing import Any
 from ding.policy.a2c import A2CPolicy
 from ding.policy.acer import ACERPolicy
 from ding.policy.base_policy import CommandModePolicy
-from ding.policy.bc import BehaviourCloningPolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
 from ding.policy.collaq import CollaQPolicy
@@ -45,6 +44,9 @@ from ding.utils import POLICY_REGISTRY
 
 class EpsCommandModePolicy(CommandModePolicy):
     """A command mode that anneals the epsilon of exploration by the number of env steps (``cfg.other.eps``)."""
+
+    # Not every policy has a default for it.
+    optional_keys = {"other": "eps", "other.eps": "type start end decay"}
 
     def _init_command(self) -> None:
         eps = self._cfg.other.eps
@@ -297,23 +299,3 @@ class QTRANCommandModePolicy(QTRANPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("wqmix_command")
 class WQMIXCommandModePolicy(WQMIXPolicy, EpsCommandModePolicy):
     """Weighted QMIX with an annealed epsilon."""
-
-
-@POLICY_REGISTRY.register("bc_command")
-class BCCommandModePolicy(BehaviourCloningPolicy, DummyCommandModePolicy):
-    """Behaviour cloning; discrete actions with an annealed epsilon (``other.eps``, by env steps), continuous ones with
-    noise of an annealed deviation (``collect.noise_sigma``, by train iterations), where these are given.
-    """
-
-    def _init_command(self) -> None:
-        cfg = self._cfg
-        self._name, self._count = ("sigma", "learner_step") if cfg.continuous else ("eps", "envstep")
-        given: Any = cfg.collect.noise_sigma if cfg.continuous else cfg.other.get("eps", 0.0)
-        if isinstance(given, dict):
-            self._value = get_epsilon_greedy_fn(given["start"], given["end"], given["decay"], given["type"])
-        else:
-            self._value = lambda step: float(given)
-
-    def _get_setting_collect(self, command_info: dict[str, Any]) -> dict[str, Any]:
-        """``{'eps': ...}`` or ``{'sigma': ...}``."""
-        return {self._name: self._value(command_info[self._count])}

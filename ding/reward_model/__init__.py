@@ -1,5 +1,13 @@
 """Models that estimate the rewards of transitions, or relabel their goals."""
 
-from ding.utils.exports import lazy_exports
+from ding.utils import REWARD_MODEL_REGISTRY
+from ding.utils.exports import lazy_exports, register_lazily
+
+_TYPES = {
+    "icm": "icm_reward_model:ICMRewardModel",
+    "rnd": "rnd_reward_model:RndRewardModel",
+}
+for _alias, _target in _TYPES.items():
+    register_lazily(REWARD_MODEL_REGISTRY, _alias, f"{__name__}.{_target}")
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, absent=r"[A-Z]|create_|get_")

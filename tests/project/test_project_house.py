@@ -53,7 +53,6 @@ LATER = tuple(
         "worker/replay_buffer/multi_buffer",
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
-        *("policy/bc", "model/template/bc", "entry/serial_entry_bc"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
         *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
         # On-policy learning in the parallel mode.
@@ -67,6 +66,8 @@ LATER = tuple(
         "worker/coordinator/buffers/on_policy_buffer",
         # A command twin of each algorithm.
         "policy/command_mode_policy_instance",
+        # Reward models.
+        *("entry/serial/reward_path", "entry/serial_entry_reward_model"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
@@ -90,8 +91,6 @@ LATER = tuple(
 )
 # Folders that list one kind of thing may hold any number of modules.
 LISTS = {
-    # The pipelines, one module each.
-    "entry",
     "policy", "template", "rl_utils", "wrapper", "wrappers", "utils", "reward_model", "loss", "losses", "functional",
     "middleware", "network", "zoo",
 }  # fmt: skip

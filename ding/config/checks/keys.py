@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ding.config.errors import UnknownKeyError
+from ding.utils import POLICY_REGISTRY
 
 logger = logging.getLogger("ding.config")
 
@@ -41,7 +42,7 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "activation norm_type action_space twin_critic share_encoder actor_head_hidden_size critic_head_hidden_size "
         "actor_head_layer_num critic_head_layer_num v_min v_max n_atom num_quantiles init_bias agent_num "
         "global_obs_shape hidden_size_list sigma_type fixed_sigma_value bound_type dropout noise res_link_shape "
-        "collector_env_num agent_obs_shape"
+        "collector_env_num agent_obs_shape actor_hidden_size_list critic_hidden_size_list"
     ),
     "policy.learn": ("learner batch_size train_epoch resume_training ignore_done run_state_freq cfg_type"),
     "policy.learn.learner": "type import_names load_path learner_num send_policy_freq",
@@ -133,12 +134,18 @@ class _Keys:
 
     def __init__(self, defaults: Mapping[str, Any], policy: type | None) -> None:
         self._defaults = defaults
-        declaring = [cls for cls in getattr(policy, "__mro__", ()) if "optional_keys" in vars(cls)]
+        # A task reads the keys of the command mode, too, although its policy has none.
+        twin = POLICY_REGISTRY.get(f"{defaults.get('policy', {}).get('type', '')}_command", None)
+        classes = [*getattr(policy, "__mro__", ()), *getattr(twin, "__mro__", ())]
+        declaring = [cls for cls in classes if "optional_keys" in vars(cls)]
         outside = [cls for cls in getattr(policy, "__mro__", ()) if not _is_ours(cls)]
         #: Whether the policy is known to read no other keys.
         self._closed = policy is not None and (not outside or any(cls in outside for cls in declaring))
         self._policy = getattr(policy, "__name__", "the policy")
         self._declared: dict[str, set[str]] = {}
+        if "reward_model" in defaults:
+            # Its on-policy pipeline reads how often the policy trains on a collection.
+            self._declared["policy.learn"] = {"update_per_collect"}
         for cls in declaring:
             for section, text in vars(cls)["optional_keys"].items():
                 where = f"policy.{section}" if section else "policy"

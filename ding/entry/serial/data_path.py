@@ -113,10 +113,16 @@ class OnPolicyPath:
     Args:
         parts: The workers.
         interruptible: Makes the section that a signal may leave at any point.
+        label: Marks what was collected.
     """
 
-    def __init__(self, parts: SerialParts, interruptible: Callable[[], AbstractContextManager[None]]) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        parts: SerialParts,
+        interruptible: Callable[[], AbstractContextManager[None]],
+        label: Callable[[Samples], Samples] | None = None,
+    ) -> None:
+        self._parts, self._label = parts, label
         self._interruptible = interruptible
         self._samples: Samples = ()
 
@@ -128,6 +134,8 @@ class OnPolicyPath:
             self._samples = self._collected()
         if self._parts.cfg.policy.get("multi_gpu", False):
             self._samples = self._samples[: _fewest(len(self._samples))]
+        if self._label is not None:
+            self._samples = self._label(self._samples)
 
     def _collected(self) -> Samples:
         return collected(self._parts)

@@ -1,0 +1,155 @@
+"""Learning from rewards that a model estimates: a data path around another one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.data.roles import Samples
+from ding.entry.serial.data_path import OnPolicyPath, ReplayPath
+from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
+from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.view.views import RunView
+from ding.policy import Policy
+from ding.reward_model import BaseRewardModel, create_reward_model
+from ding.reward_model.base_reward_model import checkpoint_path
+from ding.utils import get_rank
+from ding.utils.file_helper import read_file
+from ding.worker.learner.learner_hook import LearnerHook
+
+_SUFFIX = ".pth.tar"
+
+
+class RewardModelPath:
+    """Trains a reward model on what was collected, and the policy on the rewards that it estimates.
+
+    The replay buffer keeps the rewards of the env. The state of the model is saved beside each checkpoint that the
+    learner is asked for: ``reward_model/ckpt/ckpt_best.pth.tar``, at the end ``ckpt_last.pth.tar``.
+
+    Args:
+        parts: The workers.
+        interruptible: Makes the section that a signal may leave at any point.
+        reward_model: The model; of its config ``target_new_data_count`` (samples to collect before it trains, at least
+            one collection) and ``clear_buffer_per_iters`` (after how many trainings it forgets them) are read.
+        on_policy: Whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
+    """
+
+    def __init__(
+        self,
+        parts: SerialParts,
+        interruptible: Callable[[], AbstractContextManager[None]],
+        reward_model: BaseRewardModel,
+        on_policy: bool,
+    ) -> None:
+        self._parts, self.reward_model = parts, reward_model
+        self._inner: ReplayPath | OnPolicyPath
+        if on_policy:
+            self._inner = OnPolicyPath(parts, interruptible, self._show)
+        else:
+            self._inner = ReplayPath(parts, interruptible, self._show)
+        self._rounds = int(parts.cfg.policy.learn.get("update_per_collect", 1)) if on_policy else 1
+        self._new_count = self._trainings = 0
+        hooks = parts.learner.hooks["after_run"]
+        for place, hook in enumerate(hooks):
+            if hook.name == "save_ckpt_after_run":
+                hooks[place] = _SaveBoth(hook, reward_model)
+
+    def prepare(self) -> None:
+        learn = self._parts.cfg.policy.learn
+        checkpoint = learn.learner.get("hook", {}).get("load_ckpt_before_run")
+        if learn.get("resume_training", False) and checkpoint:
+            name = os.path.basename(checkpoint).removesuffix(_SUFFIX)
+            path = checkpoint_path(os.path.dirname(os.path.dirname(checkpoint)), name.removeprefix("ckpt_"))
+            if os.path.isfile(path):
+                self.reward_model.load_state_dict(read_file(path))
+        self._inner.prepare()
+
+    def collect(self) -> None:
+        cfg = self.reward_model.cfg
+        self._new_count = 0
+        while True:
+            self._inner.collect()
+            if self._new_count >= cfg.get("target_new_data_count", 1):
+                break
+        self.reward_model.train()
+        if self._trainings % cfg.get("clear_buffer_per_iters", 1) == 0:
+            self.reward_model.clear_data()
+        self._trainings += 1
+
+    def batches(self) -> Iterator[Samples]:
+        for batch in self._inner.batches():
+            for _ in range(self._rounds):
+                yield self.reward_model.estimate(batch)
+
+    def trained(self) -> None:
+        self._inner.trained()
+
+    def _show(self, samples: Samples) -> Samples:
+        self._new_count += len(samples)
+        self.reward_model.collect_data(samples)
+        return samples
+
+
+class _SaveBoth(LearnerHook):
+    """Saves the reward model with each checkpoint that another hook saves."""
+
+    def __init__(self, hook: LearnerHook, reward_model: BaseRewardModel) -> None:
+        super().__init__(hook.name, hook.priority, position=hook.position)
+        self._hook, self._reward_model = hook, reward_model
+
+    def __call__(self, engine: Any) -> None:
+        self._hook(engine)
+        if engine.rank == 0:
+            name = (engine.ckpt_name or "last").removesuffix(_SUFFIX).removeprefix("ckpt_")
+            self._reward_model.save(engine.exp_name, name)
+
+
+def run_with_reward_model(
+    on_policy: bool,
+    input_cfg: InputConfig,
+    seed: int,
+    env_setting: EnvSetting | None,
+    model: torch.nn.Module | None,
+    max_train_iter: int,
+    max_env_step: int,
+    view: RunView | None,
+    strict: bool,
+) -> Policy:
+    """What the pipelines with a reward model have in common; the other arguments are those of `serial_pipeline`.
+
+    Args:
+        on_policy: Whether there is no replay buffer.
+    """
+    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+        cfg = run.cfg
+        if bool(cfg.policy.on_policy) is not on_policy:
+            right = "serial_pipeline_reward_model_" + ("offpolicy" if on_policy else "onpolicy")
+            raise ConfigValueError(f"policy.on_policy is {cfg.policy.on_policy}: run this config with {right}")
+        with serial_parts(cfg, env_setting, model, with_buffer=not on_policy) as parts:
+            made = create_reward_model(reward_model_config(cfg), *_place_and_writer(parts))
+            data = RewardModelPath(parts, run.signals.interruptible, made, on_policy)
+            mode = "serial_reward_model_onpolicy" if on_policy else "serial_reward_model"
+            run.train(parts, data, max_train_iter, max_env_step, mode)
+            return parts.policy
+
+
+def reward_model_config(cfg: EasyDict) -> EasyDict:
+    """The section ``reward_model`` of a compiled config.
+
+    Raises:
+        ConfigValueError: There is none.
+    """
+    if not cfg.get("reward_model"):
+        raise ConfigValueError("create_config.reward_model is missing: it must be a dict with the `type` of the model")
+    return EasyDict({"exp_name": cfg.exp_name, **cfg.reward_model})
+
+
+def _place_and_writer(parts: SerialParts) -> tuple[str, Any]:
+    writer = parts.learner.tb_logger if get_rank() == 0 else None
+    return str(parts.policy.learn_mode.get_attribute("device")), writer

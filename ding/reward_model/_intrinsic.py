@@ -1,0 +1,94 @@
+"""Rewards for what is new to an agent, beside those of the env."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ding.data.roles import Samples, StateDict
+from ding.model.common.encoder import ConvEncoder, FCEncoder
+from ding.reward_model._samples import with_rewards
+from ding.reward_model.base_reward_model import BaseRewardModel
+from ding.utils import RunningMeanStd
+from ding.utils.default_helper import did_you_mean
+
+_TYPES = ("add", "new", "assign")
+_NORMS = ("batch", "running")
+
+
+def encoder_of(obs_shape: Any, hidden_size_list: list[int]) -> nn.Module:
+    """An encoder of vectors or images to ``hidden_size_list[-1]`` features.
+
+    Raises:
+        KeyError: observations of another number of axes.
+    """
+    shape = [obs_shape] if isinstance(obs_shape, int) else list(obs_shape)
+    if len(shape) == 1:
+        return FCEncoder(shape[0], hidden_size_list)
+    if len(shape) == 3:
+        return ConvEncoder(shape, hidden_size_list)
+    raise KeyError(f"reward_model.obs_shape: expected a number of features or [C, H, W], found {obs_shape!r}")
+
+
+class IntrinsicRewardModel(BaseRewardModel):
+    """What the models of curiosity share: how novelty becomes reward, and their state.
+
+    The novelty of a sample is scaled to 0..1 within its batch (``intrinsic_reward_norm='batch'``), or divided by its
+    running standard deviation (``'running'``), which does not depend on the other samples of a batch. Then
+    ``intrinsic_reward_type``: ``add`` adds ``intrinsic_reward_weight`` times it to the reward, which is divided by
+    ``extrinsic_reward_norm_max`` when ``extrinsic_reward_norm`` is set; ``assign`` puts it in the place of the reward;
+    ``new`` gives it a field of its own, ``intrinsic_reward``.
+
+    Raises:
+        AssertionError: another ``intrinsic_reward_type`` or ``intrinsic_reward_norm``.
+    """
+
+    _log_name: str
+    """Of the values in tensorboard."""
+    reward_model: nn.Module
+    opt: torch.optim.Optimizer
+
+    def __init__(self, config: Any, device: str = "cpu", tb_logger: Any = None) -> None:
+        super().__init__(config, device, tb_logger)
+        for key, known in (("intrinsic_reward_type", _TYPES), ("intrinsic_reward_norm", _NORMS)):
+            value = self.cfg.get(key, known[0])
+            if value not in known:
+                raise AssertionError(f"reward_model.{key}: {value!r} is unknown.{did_you_mean(str(value), known)}")
+        self._novelty_statistics = RunningMeanStd(epsilon=1e-4)
+
+    def _rewarded(self, data: Samples, novelty: torch.Tensor) -> Any:
+        """The samples with what their novelty, ``[N]``, is worth."""
+        cfg, novelty = self.cfg, novelty.detach().float()
+        if cfg.get("intrinsic_reward_norm", "batch") == "running":
+            self._novelty_statistics.update(novelty)
+            intrinsic = novelty / (self._novelty_statistics.std + 1e-8)
+        else:
+            intrinsic = (novelty - novelty.min()) / (novelty.max() - novelty.min() + 1e-8)
+        reward = intrinsic.cpu().unsqueeze(1)
+        name = f"{self._log_name}_reward"
+        numbers = {"max": reward.max(), "mean": reward.mean(), "min": reward.min(), "std": reward.std(correction=0)}
+        self.log(name, **{f"{name}_{key}": value for key, value in numbers.items()})
+        if cfg.intrinsic_reward_type == "assign":
+            return with_rewards(data, lambda old: reward.expand_as(old).clone())
+        divisor = cfg.extrinsic_reward_norm_max if cfg.extrinsic_reward_norm else 1
+        if cfg.intrinsic_reward_type == "new":
+            return with_rewards(data, lambda old: old / divisor, intrinsic_reward=reward)
+        return with_rewards(data, lambda old: old / divisor + cfg.intrinsic_reward_weight * reward)
+
+    def _statistics(self) -> dict[str, RunningMeanStd]:
+        return {"novelty": self._novelty_statistics}
+
+    def state_dict(self) -> StateDict:
+        """Network, optimiser and running statistics."""
+        statistics = {key: value.state_dict() for key, value in self._statistics().items()}
+        return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict(), "statistics": statistics}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Load what :meth:`state_dict` returned, or the parameters alone, as the original API saves them."""
+        if "model" not in state_dict:
+            self.reward_model.load_state_dict(state_dict)
+            return
+        self.reward_model.load_state_dict(state_dict["model"])
+        self.opt.load_state_dict(state_dict["optimizer"])
+        for key, value in self._statistics().items():
+            value.load_state_dict(state_dict["statistics"][key])

@@ -1,0 +1,127 @@
+"""``BaseRewardModel``: what estimates the rewards of samples, and the factory of its registered classes."""
+
+import copy
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from easydict import EasyDict
+
+from ding.data.roles import Samples, StateDict, Writer
+from ding.utils import REWARD_MODEL_REGISTRY, import_module
+from ding.utils.file_helper import save_file
+
+
+class BaseRewardModel(ABC):
+    """Learns from samples what they are worth.
+
+    :meth:`collect_data` keeps new samples, :meth:`train` learns from what is kept, :meth:`estimate` returns samples
+    with other rewards. None of them changes the samples that it is given, unless a subclass says so.
+
+    Args:
+        config: section ``reward_model`` of a compiled config.
+        device: ``'cpu'`` or a CUDA device.
+        tb_logger: gets the numbers of training and estimation; ``None`` for none.
+
+    Raises:
+        AssertionError: another device.
+    """
+
+    config: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
+        if device != "cpu" and not str(device).startswith("cuda"):
+            raise AssertionError(f"device must be 'cpu' or a CUDA device, got {device!r}")
+        self.cfg = EasyDict(config)
+        self.device = device
+        self.tb_logger = tb_logger
+
+    @classmethod
+    def default_config(cls) -> EasyDict:
+        """A fresh copy of the defaults, plus ``cfg_type``."""
+        return EasyDict({**copy.deepcopy(cls.config), "cfg_type": cls.__name__ + "Dict"})
+
+    @abstractmethod
+    def estimate(self, data: Samples) -> Any:
+        """N samples with estimated rewards, as a new list or batch."""
+
+    @abstractmethod
+    def train(self) -> Any:
+        """Learn from what was collected."""
+
+    @abstractmethod
+    def collect_data(self, data: Samples) -> Any:
+        """Keep what :meth:`train` needs of N new samples."""
+
+    @abstractmethod
+    def clear_data(self) -> Any:
+        """Forget what was collected."""
+
+    def load_expert_data(self, data: Any) -> None:
+        """Take over demonstrations; nothing to do for models without."""
+        return
+
+    def state_dict(self) -> StateDict:
+        """All that was learned."""
+        return {}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Load what :meth:`state_dict` returned."""
+        return
+
+    def reward_deepcopy(self, train_data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """New dicts that share all values but ``reward``, which is copied."""
+        return [{**sample, "reward": copy.deepcopy(sample["reward"])} for sample in train_data]
+
+    def save(self, path: str | None = None, name: str = "best") -> str:
+        """Write the state to ``<path>/reward_model/ckpt/ckpt_<name>.pth.tar`` and return where.
+
+        Args:
+            path: by default ``exp_name`` of the config.
+        """
+        file = checkpoint_path(self.cfg.exp_name if path is None else path, name)
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        save_file(file, self.state_dict())
+        return file
+
+    def log(self, prefix: str, **values: torch.Tensor | float) -> None:
+        """Write numbers to tensorboard; the x axis counts the calls for this prefix."""
+        if self.tb_logger is None:
+            return
+        counts = self.__dict__.setdefault("_log_counts", {})
+        counts[prefix] = counts.get(prefix, 0) + 1
+        for name, value in values.items():
+            self.tb_logger.add_scalar(f"{prefix}/{name}", float(value), counts[prefix])
+
+
+def checkpoint_path(exp_name: str, name: str) -> str:
+    """The file of a reward model's state in an experiment folder."""
+    return os.path.join(exp_name, "reward_model", "ckpt", f"ckpt_{name}.pth.tar")
+
+
+def create_reward_model(cfg: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> Any:
+    """Build the reward model that is registered as ``cfg.type``, after importing ``cfg.import_names``.
+
+    A config with a section ``reward_model`` is given to the model as a whole; its ``type`` stands in that section.
+
+    Raises:
+        KeyError: the type is missing or not registered; the message names the nearest one.
+    """
+    config = EasyDict(copy.deepcopy(dict(cfg)))
+    get_reward_model_cls(config.get("reward_model", config))
+    type_ = config.get("reward_model", config).pop("type")
+    return REWARD_MODEL_REGISTRY.build(type_, config, device, tb_logger)
+
+
+def get_reward_model_cls(cfg: Mapping[str, Any]) -> Any:
+    """The class that is registered as ``cfg.type``, after importing ``cfg.import_names``.
+
+    Raises:
+        KeyError: the type is missing or not registered.
+    """
+    import_module(cfg.get("import_names", []))
+    if "type" not in cfg:
+        raise KeyError(f"reward_model.type is missing; the config has the keys {sorted(map(str, cfg))}")
+    return REWARD_MODEL_REGISTRY.get(cfg["type"])

@@ -1,0 +1,111 @@
+"""RND: random network distillation (Burda et al. 2018, arXiv:1810.12894)."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ding.data.roles import Samples
+from ding.reward_model._intrinsic import IntrinsicRewardModel, encoder_of
+from ding.reward_model._samples import Pool, field
+from ding.torch_utils import Adam
+from ding.utils import REWARD_MODEL_REGISTRY, RunningMeanStd
+
+
+def collect_states(data: Samples) -> list[torch.Tensor]:
+    """The observations of samples."""
+    return list(field(data, "obs"))
+
+
+class RndNetwork(nn.Module):
+    """A fixed random network and one that learns to predict it."""
+
+    def __init__(self, obs_shape: int | list[int], hidden_size_list: list[int]) -> None:
+        super().__init__()
+        self.target = encoder_of(obs_shape, hidden_size_list)
+        self.predictor = encoder_of(obs_shape, hidden_size_list)
+        self.target.requires_grad_(False)
+
+    def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Observations ``[B, *obs_shape]`` to predicted and true features ``[B, F]``."""
+        with torch.no_grad():
+            target = self.target(obs)
+        return self.predictor(obs), target
+
+
+@REWARD_MODEL_REGISTRY.register("rnd")
+class RndRewardModel(IntrinsicRewardModel):
+    """Rewards observations whose random features are predicted badly: those that are new.
+
+    Args:
+        config: see ``config``; ``obs_shape`` has to be given.
+    """
+
+    config = {
+        "type": "rnd",
+        # (str) What becomes of the intrinsic reward, and how it is scaled; see IntrinsicRewardModel.
+        "intrinsic_reward_type": "add",
+        "intrinsic_reward_norm": "batch",
+        "learning_rate": 1e-3,
+        "batch_size": 64,
+        "hidden_size_list": [64, 64, 128],
+        # (int) Updates per training.
+        "update_per_collect": 100,
+        # (bool) Whether observations are normalised by running statistics, and the limits after that.
+        "obs_norm": True,
+        "obs_norm_clamp_min": -1,
+        "obs_norm_clamp_max": 1,
+        "intrinsic_reward_weight": 0.01,
+        # (bool) Whether the rewards of the env are divided by `extrinsic_reward_norm_max`.
+        "extrinsic_reward_norm": True,
+        "extrinsic_reward_norm_max": 1,
+        # (int) The observations are forgotten after every so many trainings.
+        "clear_buffer_per_iters": 1,
+    }
+    _log_name = "rnd"
+
+    def __init__(self, config: Any, device: str = "cpu", tb_logger: Any = None) -> None:
+        super().__init__(config, device, tb_logger)
+        shape = self.cfg.obs_shape
+        self.reward_model = RndNetwork(shape, self.cfg.hidden_size_list).to(device)
+        self.opt = Adam(self.reward_model.predictor.parameters(), lr=self.cfg.learning_rate)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self._obs_statistics = RunningMeanStd(epsilon=1e-4, shape=shape, device=device)
+        self._observations = Pool()
+
+    def collect_data(self, data: Samples) -> None:
+        """Keep the observations."""
+        self._observations.add(field(data, "obs").float())
+
+    def clear_data(self) -> None:
+        self._observations.clear()
+
+    def train(self) -> None:
+        """``update_per_collect`` steps on observations drawn at random; none without observations."""
+        cfg = self.cfg
+        if not len(self._observations):
+            return
+        for _ in range(cfg.update_per_collect):
+            (obs,) = self._observations.draw(cfg.batch_size, self.device)
+            self._obs_statistics.update(obs)
+            loss = F.mse_loss(*self.reward_model(self._normed(obs)))
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+            self.log("rnd_reward", loss=loss.detach())
+
+    def estimate(self, data: Samples) -> Any:
+        """The samples with the squared error of their observations' features, scaled and mixed as the config says."""
+        with torch.no_grad():
+            predicted, target = self.reward_model(self._normed(field(data, "obs", self.device).float()))
+        return self._rewarded(data, (predicted - target).square().mean(1))
+
+    def _normed(self, obs: torch.Tensor) -> torch.Tensor:
+        if not self.cfg.obs_norm:
+            return obs
+        statistics, cfg = self._obs_statistics, self.cfg
+        return ((obs - statistics.mean) / statistics.std).clamp(cfg.obs_norm_clamp_min, cfg.obs_norm_clamp_max)
+
+    def _statistics(self) -> dict[str, RunningMeanStd]:
+        return {**super()._statistics(), "obs": self._obs_statistics}

@@ -1,0 +1,67 @@
+"""The pipelines with a reward model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ding
+from ding.config import ConfigValueError, read_config
+from ding.entry import serial_pipeline_reward_model_offpolicy, serial_pipeline_reward_model_onpolicy
+
+FOLDER = Path(ding.__file__).parents[1] / "configs" / "cartpole"
+CASES = {
+    "dqn_rnd": serial_pipeline_reward_model_offpolicy,
+    "ppo_rnd": serial_pipeline_reward_model_onpolicy,
+    "ppo_icm": serial_pipeline_reward_model_onpolicy,
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def config(name: str, **reward_model: object):
+    main, create = read_config(FOLDER / f"cartpole_{name}_config.py")
+    main.exp_name = "e"
+    main.reward_model.update(reward_model)
+    return main, create
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_some_passes(name):
+    main, create = config(name, update_per_collect=1)
+    limit = 100 if name == "dqn_rnd" else 300
+    CASES[name]((main, create), max_env_step=limit, strict=True)
+    assert json.loads(Path("e/result.json").read_text())["env_step"] >= limit
+    assert {path.name for path in Path("e/reward_model/ckpt").iterdir()} == {"ckpt_best.pth.tar", "ckpt_last.pth.tar"}
+
+
+def test_samples_are_gathered_before_the_model_trains_and_a_run_goes_on_with_its_model():
+    main, create = config("ppo_rnd", update_per_collect=1, target_new_data_count=500)
+    main.policy.learn.update(update_per_collect=2, run_state_freq=1)
+    serial_pipeline_reward_model_onpolicy((main, create), max_env_step=500, strict=True)
+    result = json.loads(Path("e/result.json").read_text())
+    # Two collections of 256, then two rounds of two epochs of four minibatches.
+    assert (result["env_step"], result["train_iter"]) == (512, 16)
+    main.policy.learn.resume_training = True
+    main.policy.learn.learner = {"hook": {"load_ckpt_before_run": "e/ckpt/iteration_16.pth.tar"}}
+    serial_pipeline_reward_model_onpolicy((main, create), max_env_step=1000)
+    assert json.loads(Path("e/result.json").read_text())["env_step"] == 1024
+
+
+def test_the_kind_of_the_policy_and_the_model_are_checked():
+    with pytest.raises(ConfigValueError, match="serial_pipeline_reward_model_onpolicy"):
+        serial_pipeline_reward_model_offpolicy(config("ppo_rnd"))
+    main, create = config("dqn_rnd")
+    del create["reward_model"], main["reward_model"]
+    with pytest.raises(ConfigValueError, match=r"create_config\.reward_model is missing"):
+        serial_pipeline_reward_model_offpolicy((main, create))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_stop_value_is_reached(name):
+    CASES[name](config(name), max_env_step=100_000)
+    assert json.loads(Path("e/result.json").read_text())["stop"]

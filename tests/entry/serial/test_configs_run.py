@@ -1,6 +1,7 @@
 """The configs of the algorithms: each makes some passes; the slow ones reach their stop value."""
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,10 @@ def test_the_stop_value_is_reached(name):
     if name.startswith("lunarlander"):
         pytest.importorskip("Box2D")
     assert run(name, max_env_step=200_000)["stop"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bc", "dqfd", "r2d3", "sqil"])
+def test_scripts_that_train_their_expert_first(name):
+    runpy.run_path(str(FOLDER / "cartpole" / f"cartpole_{name}_config.py"), run_name="__main__")
+    assert json.loads(Path(f"cartpole_{name}_seed0/result.json").read_text())["stop"]

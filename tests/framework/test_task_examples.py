@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ding.policy import SQLPolicy
+from ding.utils import deep_merge_dicts
+from ding.utils.file_helper import save_file
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # 1.5 times the env steps that the original needs on its first seed; of the last three 1.5 times our own most.
 BUDGETS = {
@@ -15,11 +19,11 @@ BUDGETS = {
 SOLVED = {"dqn_her": 0.9}
 
 
-def run(name: str, seed: int, max_env_step: int):
+def run(name: str, seed: int, max_env_step: int, **kwargs):
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.main(seed=seed, max_env_step=max_env_step)
+    return module.main(seed=seed, max_env_step=max_env_step, **kwargs)
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +51,20 @@ def test_the_result(name, seed) -> None:
     ctx = run(name, seed, BUDGETS[name])
     assert ctx.last_eval_value >= SOLVED.get(name, 195)
     assert ctx.env_step <= BUDGETS[name]
+
+
+def test_a_few_iterations_beside_an_expert(tmp_path) -> None:
+    cfg = deep_merge_dicts(
+        SQLPolicy.default_config(),
+        {"model": {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [128, 128, 64], "dueling": True}},
+    )
+    save_file("expert.pth.tar", SQLPolicy(cfg, enable_field=["learn"]).learn_mode.state_dict())
+    ctx = run("sqil", 0, 100, expert_path="expert.pth.tar")
+    assert ctx.env_step > 100
+    assert ctx.train_iter > 0
+
+
+@pytest.mark.slow
+def test_the_result_beside_an_expert() -> None:
+    ctx = run("sqil", 0, 3000)
+    assert ctx.last_eval_value >= 195

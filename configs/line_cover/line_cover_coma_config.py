@@ -29,9 +29,12 @@ line_cover_coma_config = dict(
             actor_hidden_size_list=[64, 64],
         ),
         learn=dict(
-            update_per_collect=20,
+            update_per_collect=5,
             batch_size=32,
-            learning_rate=0.0005,
+            learning_rate=0.001,
+            policy_weight=1,
+            value_weight=1,
+            entropy_weight=0.01,
             target_update_theta=0.01,
             discount_factor=0.95,
         ),
@@ -49,12 +52,13 @@ line_cover_coma_config = dict(
         other=dict(
             eps=dict(
                 type="exp",
-                start=1,
-                end=0.05,
+                start=0.5,
+                end=0.02,
                 decay=5000,
             ),
             replay_buffer=dict(
-                replay_buffer_size=5000,
+                # Nearly on-policy.
+                replay_buffer_size=64,
             ),
         ),
     ),

@@ -29,10 +29,11 @@ def pretrained_copy(model: nn.Module, path: str | None) -> nn.Module | None:
     return pretrained.eval().requires_grad_(False)
 
 
-def init_ppo_parameters(model: nn.Module, log_sigma: float = -0.5, reference_numerics: bool = False) -> None:
+def init_ppo_parameters(model: nn.Module, log_sigma: float | None = -0.5, reference_numerics: bool = False) -> None:
     """Orthogonal weights and zero biases of all linear layers of an actor-critic network or a policy network.
 
-    With continuous parts: gain ``sqrt(2)``, the output layers of the actor times 0.01, and ``log_sigma_param`` set.
+    With continuous parts: gain ``sqrt(2)``, the output layers of the actor times 0.01, and ``log_sigma_param`` set
+    unless ``log_sigma`` is None.
 
     Args:
         reference_numerics: scale all linear layers of the actor, those of a shared encoder too, as the original does.
@@ -45,7 +46,8 @@ def init_ppo_parameters(model: nn.Module, log_sigma: float = -0.5, reference_num
                 nn.init.orthogonal_(layer.weight, gain=gain)
                 nn.init.zeros_(layer.bias)
         for sigma in sigmas:
-            sigma.fill_(log_sigma)
+            if log_sigma is not None:
+                sigma.fill_(log_sigma)
         if not sigmas or not hasattr(model, "actor"):
             return
         actor: nn.Module = model.actor  # type: ignore[assignment]

@@ -103,13 +103,15 @@ def ppo_loss(network: Network, batch: Mapping[str, Any], settings: PPOSettings) 
 
     Args:
         network: observations to ``logit`` and ``value`` ``[B]``.
-        batch: what :func:`policy_terms` takes, and ``value, adv, return`` ``[B]`` (each ``[B, agents]`` for several).
+        batch: what :func:`policy_terms` takes, and ``value, adv, return`` ``[B]`` (each ``[B, agents]`` for several);
+            optionally ``factor`` ``[B]``, positive, which multiplies the surrogate (HAPPO).
     """
     output = network(batch["obs"])
     adv = batch["adv"]
     if settings.adv_norm:
         adv = normalized(adv)
-    terms = policy_terms(output["logit"], batch, adv, settings)
+    scaled = adv * batch["factor"] if "factor" in batch else adv
+    terms = policy_terms(output["logit"], batch, scaled, settings)
     value = output["value"]
     value_loss = ppo_value_error((value, batch["value"], batch["return"], batch.get("weight")), settings.clip_ratio)
     total = (

@@ -32,8 +32,12 @@ class RecurrentQPolicy(Policy):
             self._model, wrapper_name="hidden_state", state_num=self._env_num("collect"), save_prev_state=True
         )
         self._collect_model = model_wrap(
-            remembering, wrapper_name="eps_greedy_sample", reference_numerics=self._reference_numerics
+            remembering, wrapper_name=self._sampler(), reference_numerics=self._reference_numerics
         )
+
+    def _sampler(self) -> str:
+        """Name of the wrapper that chooses actions when collecting."""
+        return "eps_greedy_sample"
 
     def _init_eval(self) -> None:
         remembering = model_wrap(self._model, wrapper_name="hidden_state", state_num=self._env_num("eval"))

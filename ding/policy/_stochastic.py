@@ -51,9 +51,13 @@ class StochasticPolicy(Policy):
             )
         return _SAMPLERS[action_space]
 
+    def _acting_network(self) -> Any:
+        """What takes observations and a mode, and returns ``logit`` and ``value``."""
+        return self._model
+
     def _init_collect(self) -> None:
         self._unroll_len = self._cfg.collect.unroll_len
-        self._collect_model = model_wrap(self._model, wrapper_name=self._samplers()[0])
+        self._collect_model = model_wrap(self._acting_network(), wrapper_name=self._samplers()[0])
         self._collect_model.reset()
 
     @batched
@@ -69,7 +73,7 @@ class StochasticPolicy(Policy):
         return transition_of(obs, policy_output, timestep, kept, next_obs=with_next, time_limit_is_end=ends)
 
     def _init_eval(self) -> None:
-        self._eval_model = model_wrap(self._model, wrapper_name=self._samplers()[1])
+        self._eval_model = model_wrap(self._acting_network(), wrapper_name=self._samplers()[1])
         self._eval_model.reset()
 
     @batched

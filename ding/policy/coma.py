@@ -40,7 +40,8 @@ for _key in ("clip_value", "double_q"):
 @POLICY_REGISTRY.register("coma")
 class COMAPolicy(JointQPolicy):
     """Recurrent actors and a central critic of lambda returns; the advantage of an action is its value against what the
-    agent's policy would get on average, the others' actions being the same.
+    agent's policy would get on average, the others' actions being the same. Actions are drawn from the policies, with
+    chance epsilon uniformly.
 
     ``agent_state`` ends with the agent's last action and its number, both one-hot (see
     :class:`ding.model.template.coma.COMACriticNetwork`).
@@ -55,6 +56,10 @@ class COMAPolicy(JointQPolicy):
 
     def _make_optimizer(self, network: torch.nn.Module, weight_decay: float = 0.0) -> torch.optim.Optimizer:
         return clipping_adam(network.parameters(), self._cfg.learn, weight_decay=weight_decay)
+
+    def _sampler(self) -> str:
+        # The original API explores around the best action, whatever the policy gives the others.
+        return "eps_greedy_sample" if self._reference_numerics else "eps_greedy_multinomial_sample"
 
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:

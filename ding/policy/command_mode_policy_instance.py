@@ -16,6 +16,7 @@ from ding.policy.dqfd import DQFDPolicy
 from ding.policy.dqn import DQNPolicy, DQNSTDIMPolicy
 from ding.policy.dt import DTPolicy
 from ding.policy.fqf import FQFPolicy
+from ding.policy.happo import HAPPOPolicy
 from ding.policy.impala import IMPALAPolicy
 from ding.policy.iql import IQLPolicy
 from ding.policy.iqn import IQNPolicy
@@ -299,3 +300,8 @@ class QTRANCommandModePolicy(QTRANPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("wqmix_command")
 class WQMIXCommandModePolicy(WQMIXPolicy, EpsCommandModePolicy):
     """Weighted QMIX with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("happo_command")
+class HAPPOCommandModePolicy(HAPPOPolicy, DummyCommandModePolicy):
+    """HAPPO; the modes need no settings."""

@@ -23,6 +23,7 @@ from ding.policy._segments import as_given, minibatches
 from ding.policy._value_norm import ValueNormPolicy
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_train_sample
+from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 __all__ = ["PPOOffPolicy", "PPOPGPolicy", "PPOPolicy", "PPOSTDIMPolicy"]
@@ -99,13 +100,19 @@ class PPOPolicy(ValueNormPolicy):
             raise PolicyUsageError("policy.priority: PPO learns from all samples alike; leave it and its weights False")
         self._samplers()
         if cfg.learn.ppo_param_init:
-            init_ppo_parameters(self._model, reference_numerics=self._reference_numerics)
+            self._init_parameters()
         self._settings = ppo_settings(cfg)
-        self._optimizer = clipping_adam(self._model.parameters(), cfg.learn)
+        self._optimizer = self._make_optimizer()
         self._pretrained_model = pretrained_copy(self._model, cfg.learn.pretrained_model_path)
         self._init_value_norm()
         self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._learn_model.reset()
+
+    def _init_parameters(self) -> None:
+        init_ppo_parameters(self._model, reference_numerics=self._reference_numerics)
+
+    def _make_optimizer(self) -> Adam:
+        return clipping_adam(self._model.parameters(), self._cfg.learn)
 
     @batched
     def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The relatives of QMIX on a real cooperative game: columns and rows, sequences, states, what is not learned."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,7 @@ def test_a_learn_state_goes_on_where_it_was(case: str) -> None:
     policy, other = policy_of(case), policy_of(case)
     data = samples_of(policy, collect(policy, case, False))
     policy.learn_mode.forward(data)
-    other.learn_mode.load_state_dict(policy.learn_mode.state_dict())
+    other.learn_mode.load_state_dict(copy.deepcopy(policy.learn_mode.state_dict()))
     assert policy.learn_mode.forward(data) == other.learn_mode.forward(data)
 
 

@@ -61,7 +61,7 @@ LATER = tuple(
         *("policy/_joint_q", "policy/collaq", "policy/coma", "policy/madqn", "policy/qmix", "policy/qtran"),
         *("policy/wqmix", "policy/_recurrent", "model/template/_agent_q", "model/template/collaq"),
         *("model/template/coma", "model/template/madqn", "model/template/qmix", "model/template/qtran"),
-        "model/template/wqmix",
+        *("model/template/wqmix", "policy/happo", "model/template/havac"),
         # On-policy learning in the parallel mode.
         "worker/coordinator/buffers/on_policy_buffer",
         # A command twin of each algorithm.

@@ -11,7 +11,7 @@ from torch import nn
 from ding.model.common._shapes import ObsShape
 from ding.model.common.head import DiscreteHead, DuelingHead
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, make_encoder, make_head
-from ding.torch_utils.network.rnn import GRU, get_lstm
+from ding.torch_utils.network.rnn import get_lstm
 from ding.utils import MODEL_REGISTRY
 from ding.utils.default_helper import map_nested
 
@@ -98,8 +98,8 @@ class DRQN(nn.Module):
         """
         steps, batch_size = _leading_axes(obs)
         features = self.encoder(map_nested(lambda x: x.flatten(0, 1), obs)).reshape(steps, batch_size, -1)
-        # In one call where nothing is wanted in between; a GRU takes one step per call.
-        stride = steps if saved_state_timesteps is None and not isinstance(self.rnn, GRU) else 1
+        # In one call where nothing is wanted in between.
+        stride = steps if saved_state_timesteps is None else 1
         outputs, saved = [], []
         for step in range(0, steps, stride):
             out, state = self.rnn(features[step : step + stride], state, list_next_state=False)

@@ -88,7 +88,10 @@ class MAVAC(nn.Module):
         """``agent_state`` ``[B, agents, features]`` and, for discrete actions, ``action_mask`` ``[B, agents, N]`` (0:
         forbidden) to ``logit`` ``[B, agents, N]``, or ``{'mu', 'sigma'}`` ``[B, agents, D]``.
         """
-        output = actor_output(self.actor_head, self.actor_encoder(x["agent_state"]))
+        return self._acted_by_head(self.actor_encoder(x["agent_state"]), x)
+
+    def _acted_by_head(self, features: torch.Tensor, x: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+        output = actor_output(self.actor_head, features)
         logit = output["logit"]
         if ACTION_MASK in x and isinstance(logit, torch.Tensor):
             output["logit"] = logit.masked_fill(x[ACTION_MASK] == 0, _FORBIDDEN)

@@ -151,9 +151,7 @@ class PytorchLSTM(LSTMForwardWrapper, nn.LSTM):
 
 
 class GRU(LSTMForwardWrapper, nn.GRUCell):
-    """``nn.GRUCell`` behind the same interface: one layer, one time step per call; the state stands under both ``h``
-    and ``c``.
-    """
+    """``nn.GRUCell`` behind the same interface: one layer; the state stands under both ``h`` and ``c``."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1) -> None:
         if num_layers != 1:
@@ -164,12 +162,46 @@ class GRU(LSTMForwardWrapper, nn.GRUCell):
     def forward(  # type: ignore[override]
         self, inputs: torch.Tensor, prev_state: Any = None, list_next_state: bool = True
     ) -> tuple[torch.Tensor, Any]:
-        """Run over ``inputs`` ``[1, B, input_size]``; returns outputs ``[1, B, hidden_size]`` and the state."""
-        if inputs.shape[0] != 1:
-            raise ValueError(f"a GRU takes one time step per call, got inputs of shape {tuple(inputs.shape)}")
-        h, _ = self._before_forward(inputs, prev_state)
-        h = nn.GRUCell.forward(self, inputs[0], h[0]).unsqueeze(0)
-        return h, self._after_forward((h, h), list_next_state)
+        """Run over ``inputs`` ``[T, B, input_size]``; returns outputs ``[T, B, hidden_size]`` and the state after the
+        last step.
+        """
+        state, _ = self._before_forward(inputs, prev_state)
+        h, outputs = state[0], []
+        for step in inputs:
+            h = nn.GRUCell.forward(self, step, h)
+            outputs.append(h)
+        last = h.unsqueeze(0)
+        return torch.stack(outputs), self._after_forward((last, last), list_next_state)
+
+
+class RNNLayer(nn.Module):
+    """A recurrent layer between other layers.
+
+    State: ``rnn``.
+
+    Arguments:
+        lstm_type: as in :func:`get_lstm`.
+        res_link: add the input to the output; both have the same width then.
+    """
+
+    def __init__(self, lstm_type: str, input_size: int, hidden_size: int, res_link: bool = False) -> None:
+        super().__init__()
+        self.rnn = get_lstm(lstm_type, input_size=input_size, hidden_size=hidden_size)
+        self.res_link = res_link
+
+    def forward(
+        self, x: torch.Tensor, prev_state: Any, inference: bool = False
+    ) -> tuple[torch.Tensor, list[dict[str, torch.Tensor]], torch.Tensor]:
+        """Run over ``x`` ``[T, B, input_size]``, or ``[B, input_size]`` in inference.
+
+        Returns:
+            The output, the next state per row, and the hidden state after each step, both shaped as the input but for
+            the last axis.
+        """
+        steps = x.unsqueeze(0) if inference else x
+        hidden, next_state = self.rnn(steps, prev_state)
+        out = hidden + steps if self.res_link else hidden
+        return (out.squeeze(0), next_state, hidden.squeeze(0)) if inference else (out, next_state, hidden)
 
 
 def sequence_mask(lengths: torch.Tensor, max_len: int | None = None) -> torch.Tensor:
@@ -200,8 +232,7 @@ def get_lstm(
     """Build a recurrent layer of the interface described in ``LSTMForwardWrapper``.
 
     Arguments:
-        lstm_type: ``normal`` (an LSTM with normalised gates), ``pytorch`` (``nn.LSTM``) or ``gru`` (one layer, one
-            step per call).
+        lstm_type: ``normal`` (an LSTM with normalised gates), ``pytorch`` (``nn.LSTM``) or ``gru`` (one layer).
         norm_type: of the gates, for ``normal`` only.
         seq_len, batch_size: sizes some fused implementations need; unused here.
 

@@ -17,7 +17,7 @@ VALUE_BASED = ("bdq", "c51", "fqf", "iqn", "mdqn", "qrdqn", "r2d2", "r2d2_gtrxl"
 CARTPOLE = (*VALUE_BASED, "a2c", "acer", "impala", "pg", "ppg", "ppg_onpolicy", "ppo", "ppo_offpolicy", "ppo_pg")
 NAMES = [f"cartpole_{name}" for name in CARTPOLE]
 OTHERS = ["acrobot_ppo", "maze_ppo_plr", "pendulum_ppo"]
-COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "madqn", "qtran", "wqmix")]
+COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "happo", "madqn", "mappo", "qtran", "wqmix")]
 
 
 @pytest.fixture(autouse=True)

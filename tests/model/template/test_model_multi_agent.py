@@ -8,6 +8,7 @@ import torch
 
 from ding.model.template.collaq import CollaQ
 from ding.model.template.coma import COMA
+from ding.model.template.havac import HAVAC
 from ding.model.template.madqn import MADQN
 from ding.model.template.qmix import QMix
 from ding.model.template.qtran import QTran
@@ -195,3 +196,42 @@ def test_the_cooperating_network_sees_the_global_state_and_leaves_the_input_alon
     assert torch.equal(data["obs"]["agent_state"], before)
     with pytest.raises(ValueError, match="global_obs_shape"):
         MADQN(2, 4, 3, [8, 8])
+
+
+def test_havac_values() -> None:
+    obs = {"agent_state": wave((2, 4), 0.1), "global_state": wave((2, 6), 0.2), "action_mask": MASK}
+    output = filled(HAVAC(4, 6, 3, 2))(1, {"obs": obs}, mode="compute_actor_critic")
+    assert first(output["logit"], 6) == pytest.approx(
+        [-8.4812, 4.15755, -99999999, -3.21058, 1.5432, 6.29697], rel=1e-5
+    )
+    assert output["value"].tolist() == pytest.approx([6.97036, 2.09726], rel=1e-5)
+
+
+def test_recurrent_havac_values() -> None:
+    obs = {"agent_state": wave((3, 2, 4), 0.1), "global_state": wave((3, 2, 6), 0.2)}
+    inputs = {"obs": obs, "actor_prev_state": None, "critic_prev_state": None}
+    model = filled(HAVAC(4, 6, 3, 2, use_lstm=True))
+    output = model(0, inputs, mode="compute_actor_critic")
+    assert first(output["logit"], 4) == pytest.approx([-3.95957, 1.91461, 7.78879, -3.59855], rel=1e-5)
+    assert first(output["value"], 4) == pytest.approx([3.40841, 2.84939, 4.27192, 4.78167], rel=1e-5)
+    h = output["actor_next_state"][0]["h"]
+    assert h.shape == (1, 1, 64)
+    assert first(h, 3) == pytest.approx([0.530686, 0.54523, 0.559575], rel=1e-5)
+    assert first(output["critic_hidden_state"], 3) == pytest.approx([0.871032, 0.867191, 0.86263], rel=1e-5)
+    state = {"actor_prev_state": [None, None], "critic_prev_state": [None, None]}
+    for t in range(3):
+        step = {"obs": {key: value[t] for key, value in obs.items()}, **state}
+        one = model(0, step, mode="compute_actor_critic", inference=True)
+        assert torch.allclose(one["logit"], output["logit"][t], atol=1e-5)
+        state = {f"{part}_prev_state": one[f"{part}_next_state"] for part in ("actor", "critic")}
+
+
+def test_all_agents_at_once_give_what_each_gives() -> None:
+    model = HAVAC(4, 6, 2, 2, action_space="continuous")
+    obs = {"agent_state": wave((3, 2, 4), 0.1), "global_state": wave((3, 6), 0.2)}
+    together = model(None, {"obs": obs}, mode="compute_actor_critic")
+    for agent in range(2):
+        own = {"agent_state": obs["agent_state"][:, agent], "global_state": obs["global_state"]}
+        output = model(agent, {"obs": own}, mode="compute_actor_critic")
+        assert torch.equal(together["logit"]["mu"][:, agent], output["logit"]["mu"])
+        assert torch.equal(together["value"][:, agent], output["value"])

@@ -15,6 +15,7 @@ from ding.entry.dist_entry import dist_prepare_config as dist_prepare_config
 from ding.entry.dist_entry import dist_restart_replicas as dist_restart_replicas
 from ding.entry.parallel_entry import parallel_pipeline as parallel_pipeline
 from ding.entry.serial_entry import serial_pipeline as serial_pipeline
+from ding.entry.serial_entry_bc import serial_pipeline_bc as serial_pipeline_bc
 from ding.entry.serial_entry_dqfd import serial_pipeline_dqfd as serial_pipeline_dqfd
 from ding.entry.serial_entry_offline import serial_pipeline_dt as serial_pipeline_dt
 from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pipeline_offline

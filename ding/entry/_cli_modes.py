@@ -59,6 +59,7 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_onpolicy_ppg": _serial_onpolicy_ppg,
         "serial_plr": _serial_plr,
         "serial_offline": _serial_offline,
+        "serial_bc": _serial_bc,
         "serial_dqfd": _serial_with_expert,
         "serial_r2d3": _serial_with_expert,
         "serial_sqil": _serial_with_expert,
@@ -116,6 +117,12 @@ def _serial_onpolicy_ppg(options: Options) -> None:
     from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg
 
     _train(options, serial_pipeline_onpolicy_ppg)
+
+
+def _serial_bc(options: Options) -> None:
+    from ding.entry.serial_entry_bc import serial_pipeline_bc
+
+    _train(options, serial_pipeline_bc, "max_iter=train_iter data_path strict")
 
 
 def _serial_with_expert(options: Options) -> None:

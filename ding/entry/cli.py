@@ -80,7 +80,7 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--state-freq", metavar="ITERS", default=0, help="Save the whole state every so many train iterations.")
 @click.option("--replay-path", metavar="DIR", help="eval: write videos of the episodes into this folder.")
 @click.option("--collect-count", type=float, callback=_whole, default=0, metavar="N", help="collect_...: how many.")
-@click.option("--data-path", metavar="FILE", help="collect_...: the data set; else policy.collect.save_path.")
+@click.option("--data-path", metavar="FILE", help="collect_..., serial_bc: the data set; else as the config says.")
 @click.option("--quiet", is_flag=True, help="Plain lines instead of the live view.")
 @click.option("--enable-total-log", is_flag=True, help="parallel: show all lines of all processes here.")
 @click.option("--disable-flask-log/--enable-flask-log", default=True, help="Kept for scripts; there is no such log.")

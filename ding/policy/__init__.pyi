@@ -4,12 +4,14 @@ from ding.policy.base_policy import CommandModePolicy as CommandModePolicy
 from ding.policy.base_policy import Policy as Policy
 from ding.policy.base_policy import create_policy as create_policy
 from ding.policy.base_policy import get_policy_cls as get_policy_cls
+from ding.policy.bc import BehaviourCloningPolicy as BehaviourCloningPolicy
 from ding.policy.bdq import BDQPolicy as BDQPolicy
 from ding.policy.c51 import C51Policy as C51Policy
 from ding.policy.collaq import CollaQPolicy as CollaQPolicy
 from ding.policy.coma import COMAPolicy as COMAPolicy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
 from ding.policy.command_mode_policy_instance import ACERCommandModePolisy as ACERCommandModePolisy
+from ding.policy.command_mode_policy_instance import BCCommandModePolicy as BCCommandModePolicy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
 from ding.policy.command_mode_policy_instance import CollaQCommandModePolicy as CollaQCommandModePolicy

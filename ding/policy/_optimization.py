@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 
 from ding.policy.errors import PolicyConfigError
-from ding.torch_utils import Adam, RMSprop
+from ding.torch_utils import SGD, Adam, RMSprop
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.utils.default_helper import did_you_mean
 
@@ -37,6 +37,11 @@ def clipping_adam(params: _Parameters, learn_cfg: Mapping[str, Any], **options: 
 def clipping_rmsprop(params: _Parameters, learn_cfg: Mapping[str, Any], **options: Any) -> RMSprop:
     """RMSprop by the keys of a ``learn`` section, as :func:`clipping_adam`."""
     return _clipping(RMSprop, params, learn_cfg, options)
+
+
+def clipping_sgd(params: _Parameters, learn_cfg: Mapping[str, Any], **options: Any) -> SGD:
+    """Gradient descent by the keys of a ``learn`` section, ``momentum`` too, as :func:`clipping_adam`."""
+    return _clipping(SGD, params, learn_cfg, {"momentum": learn_cfg.get("momentum", 0.0), **options})
 
 
 def _clipping(cls: Callable[..., Any], params: _Parameters, learn_cfg: Mapping[str, Any], options: Any) -> Any:

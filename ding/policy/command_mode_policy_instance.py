@@ -5,6 +5,7 @@ from typing import Any
 from ding.policy.a2c import A2CPolicy
 from ding.policy.acer import ACERPolicy
 from ding.policy.base_policy import CommandModePolicy
+from ding.policy.bc import BehaviourCloningPolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
 from ding.policy.collaq import CollaQPolicy
@@ -305,3 +306,23 @@ class WQMIXCommandModePolicy(WQMIXPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("happo_command")
 class HAPPOCommandModePolicy(HAPPOPolicy, DummyCommandModePolicy):
     """HAPPO; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("bc_command")
+class BCCommandModePolicy(BehaviourCloningPolicy, DummyCommandModePolicy):
+    """Behaviour cloning; discrete actions with an annealed epsilon (``other.eps``, by env steps), continuous ones with
+    noise of an annealed deviation (``collect.noise_sigma``, by train iterations), where these are given.
+    """
+
+    def _init_command(self) -> None:
+        cfg = self._cfg
+        self._name, self._count = ("sigma", "learner_step") if cfg.continuous else ("eps", "envstep")
+        given: Any = cfg.collect.noise_sigma if cfg.continuous else cfg.other.get("eps", 0.0)
+        if isinstance(given, dict):
+            self._value = get_epsilon_greedy_fn(given["start"], given["end"], given["decay"], given["type"])
+        else:
+            self._value = lambda step: float(given)
+
+    def _get_setting_collect(self, command_info: dict[str, Any]) -> dict[str, Any]:
+        """``{'eps': ...}`` or ``{'sigma': ...}``."""
+        return {self._name: self._value(command_info[self._count])}

@@ -296,10 +296,10 @@ class TrajectoryStore:
         self._chunks = [chunk for chunk in self._chunks if (chunk[1] >= 0).any()]
         in_order = np.concatenate(places)
         lengths = np.bincount(in_order)
-        order = None if (np.diff(in_order) >= 0).all() else in_order.argsort(kind="stable")
-        joined: Any = self._joined(picked)
-        # Single steps are in their order already: frames are not copied once more, which takes as long as their env.
-        return joined if order is None else take(joined, order), lengths[lengths > 0]
+        joined, order = self._joined(picked), in_order.argsort(kind="stable")
+        if (np.diff(in_order) < 0).any():  # Not of single steps: to copy frames takes as long as their env.
+            joined = {key: take(value, order) for key, value in joined.items()}
+        return joined, lengths[lengths > 0]
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the growing segments of these environments (``None``: everything, finished segments too)."""

@@ -28,6 +28,7 @@ from ding.torch_utils.metric import hamming_distance as hamming_distance
 from ding.torch_utils.metric import levenshtein_distance as levenshtein_distance
 from ding.torch_utils.network import *
 from ding.torch_utils.nn_test_helper import is_differentiable as is_differentiable
+from ding.torch_utils.optimizer_helper import SGD as SGD
 from ding.torch_utils.optimizer_helper import Adam as Adam
 from ding.torch_utils.optimizer_helper import RMSprop as RMSprop
 from ding.torch_utils.optimizer_helper import calculate_grad_norm as calculate_grad_norm

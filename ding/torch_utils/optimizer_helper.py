@@ -43,7 +43,7 @@ class _GuardedOptimizer(Optimizer):
     The functions inside the wrappers do the work. The hooks of ``step`` and of state dicts are called as torch does.
     """
 
-    _moment: str
+    _moment = ""
     """Name of the second moment in the state of a parameter."""
     _torch_step: ClassVar[Callable[[Any], object]]
     """The step of the torch class."""
@@ -219,6 +219,30 @@ class RMSprop(_GuardedOptimizer, torch.optim.RMSprop):
             momentum=momentum,
             centered=centered,
         )
+
+
+class SGD(_GuardedOptimizer, torch.optim.SGD):
+    """Gradient descent with momentum, and the clipping of :class:`Adam` by value or norm.
+
+    Raises ``ValueError`` for the momentum kinds: there is no second moment.
+    """
+
+    _torch_step = inspect.unwrap(torch.optim.SGD.step)
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0,
+        weight_decay: float = 0,
+        grad_clip_type: str | None = None,
+        clip_value: float | None = None,
+    ) -> None:
+        if grad_clip_type is not None:
+            check_choice("grad_clip_type", grad_clip_type, ("clip_value", "clip_norm"))
+        self._clip = Guard.build("clip", grad_clip_type, clip_value, coef=0.0, norm_type=2.0, warmup_steps=0)
+        self._ignore = self._grad_norm_type = None
+        super().__init__(_groups(params), lr=lr, momentum=momentum, weight_decay=weight_decay)
 
 
 def _groups(params: Iterable[Any]) -> list[dict[str, Any]]:

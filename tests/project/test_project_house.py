@@ -53,6 +53,7 @@ LATER = tuple(
         "worker/replay_buffer/multi_buffer",
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
+        *("policy/bc", "model/template/bc", "entry/serial_entry_bc"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
         *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
         # On-policy learning in the parallel mode.
@@ -91,6 +92,8 @@ LATER = tuple(
 )
 # Folders that list one kind of thing may hold any number of modules.
 LISTS = {
+    # The pipelines, one module each.
+    "entry",
     "policy", "template", "rl_utils", "wrapper", "wrappers", "utils", "reward_model", "loss", "losses", "functional",
     "middleware", "network", "zoo",
 }  # fmt: skip

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from ding.torch_utils import Adam, RMSprop, calculate_grad_norm, calculate_grad_norm_without_bias_two_norm
+from ding.torch_utils import SGD, Adam, RMSprop, calculate_grad_norm, calculate_grad_norm_without_bias_two_norm
 
 
 def param_with_grad(values, grads):
@@ -320,3 +320,21 @@ def test_moments_fade_to_zero_and_the_switch_for_denormals_stays_as_it_was(flush
         torch.set_flush_denormal(False)
     assert kept is not flushing
     assert optimizer.state[param]["exp_avg"].tolist() == [0.0] * 3
+
+
+def test_gradient_descent_is_that_of_torch_and_clips():
+    ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
+    pair = (SGD([ours], 0.1, 0.9, 0.01), torch.optim.SGD([theirs], 0.1, 0.9, weight_decay=0.01))
+    for _ in range(3):
+        for param, optimizer in zip((ours, theirs), pair):
+            optimizer.zero_grad()
+            (param**2).sum().backward()
+            optimizer.step()
+        assert torch.equal(ours, theirs)
+    clipped = SGD([ours], 1.0, grad_clip_type="clip_value", clip_value=0.5)
+    before = ours.detach().clone()
+    ours.grad = torch.tensor([3.0, -0.25])
+    clipped.step()
+    torch.testing.assert_close(before - ours.detach(), torch.tensor([0.5, -0.25]))
+    with pytest.raises(ValueError, match="clip_momentum"):
+        SGD([ours], grad_clip_type="clip_momentum")

@@ -79,7 +79,9 @@ class PoolEnvManager(GymVectorEnvManager):
             raise ValueError(f"env.manager.batch_size must be the number of envs, {num_envs}, found {batch_size}")
         super().__init__([partial(_Pool, task, num_envs)], cfg)
         if not isinstance(env_fn, Mapping):
-            self._act_scale, self._rew_clip = ref.act_scale, ref.rew_clip
+            self._rew_clip = ref.rew_clip
+            if ref.act_scale:
+                self.action_space, self._scaled_to = ref.action_space, ref.inner_action_space
             ref.close()
 
 

@@ -1,7 +1,20 @@
 """Complete networks, registered in ``MODEL_REGISTRY``."""
 
 # Registers the models.
-from ding.model.template import acer, decision_transformer, mavac, pdqn, pg, ppg, q_learning, qac, qac_dist, qvac, vac  # noqa: F401
+from ding.model.template import (  # noqa: F401
+    acer,
+    bc,
+    decision_transformer,
+    mavac,
+    pdqn,
+    pg,
+    ppg,
+    q_learning,
+    qac,
+    qac_dist,
+    qvac,
+    vac,
+)
 from ding.utils.exports import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, absent=r"[A-Z]")

@@ -1,4 +1,6 @@
 from ding.model.template.acer import ACER as ACER
+from ding.model.template.bc import ContinuousBC as ContinuousBC
+from ding.model.template.bc import DiscreteBC as DiscreteBC
 from ding.model.template.collaq import CollaQ as CollaQ
 from ding.model.template.collaq import CollaQMultiHeadAttention as CollaQMultiHeadAttention
 from ding.model.template.collaq import CollaQSMACAttentionModule as CollaQSMACAttentionModule

@@ -1,0 +1,242 @@
+"""Behaviour cloning (Pomerleau 1988, ALVINN): supervised learning of what an expert did."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch.nn import functional
+
+from ding.data import EnvBatch, batched
+from ding.data.roles import Samples
+from ding.model import model_wrap
+from ding.policy._optimization import clipping_adam, clipping_sgd
+from ding.policy._q_loss import Network
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import read_out, transition_of
+from ding.policy.errors import PolicyConfigError
+from ding.rl_utils import get_train_sample
+from ding.torch_utils import SGD, Adam
+from ding.torch_utils.loss import LabelSmoothCELoss
+from ding.utils import POLICY_REGISTRY
+from ding.utils.default_helper import did_you_mean
+
+_LOSSES: dict[str, Callable[..., torch.Tensor]] = {"l1_loss": functional.l1_loss, "mse_loss": functional.mse_loss}
+_OPTIMIZERS = ("SGD", "Adam")
+# Targets at or beyond it are those that a squashed action hardly reaches.
+_TANH_LIMIT = torch.tanh(torch.tensor(1.0)).item()
+
+
+def discrete_bc_loss(network: Network, batch: Mapping[str, Any], smooth: float = 0.0) -> torch.Tensor:
+    """Cross entropy of the demonstrated actions.
+
+    Args:
+        network: observations to ``logit`` ``[B, actions]``.
+        batch: ``obs`` ``[B, ...]``; ``action`` int64 ``[B]``.
+        smooth: the share of the target that goes to all actions alike.
+    """
+    logit = network(batch["obs"])["logit"]
+    return (
+        LabelSmoothCELoss(smooth)(logit, batch["action"])
+        if smooth
+        else functional.cross_entropy(logit, batch["action"])
+    )
+
+
+def continuous_bc_loss(
+    network: Network, batch: Mapping[str, Any], loss_type: str = "l1_loss", tanh_mask: bool = False
+) -> torch.Tensor:
+    """Absolute or squared distance from the demonstrated actions.
+
+    Args:
+        network: observations to ``action`` ``[B, D]``.
+        batch: ``obs`` ``[B, ...]``; ``action`` ``[B, D]``.
+        loss_type: ``l1_loss`` or ``mse_loss``.
+        tanh_mask: leave out the entries whose prediction lies beyond ``tanh(1)``, unless that were more than 80 %.
+    """
+    prediction = network(batch["obs"])["action"]
+    errors = _LOSSES[loss_type](prediction, batch["action"].reshape(prediction.shape), reduction="none")
+    if not tanh_mask:
+        return errors.mean()
+    inside = (prediction.detach().abs() < _TANH_LIMIT).float()
+    kept = torch.where(inside.mean() < 0.2, torch.ones_like(inside), inside)
+    return (errors * kept).sum() / kept.sum()
+
+
+class EpochRates:
+    """Learning rates of an optimiser by the number of the epoch.
+
+    Args:
+        share: The epoch, from 0, to the factor of the learning rate.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, share: Callable[[int], float]) -> None:
+        self._optimizer, self._share = optimizer, share
+        self._starts = [group["lr"] for group in optimizer.param_groups]
+        self._epoch = -1
+        self.step()
+
+    def step(self) -> None:
+        """Go to the next epoch."""
+        self._epoch += 1
+        for group, start in zip(self._optimizer.param_groups, self._starts):
+            group["lr"] = start * self._share(self._epoch)
+
+
+@POLICY_REGISTRY.register("bc")
+class BehaviourCloningPolicy(Policy):
+    """A policy that is trained to choose the actions of a data set, discrete or continuous."""
+
+    config = {
+        "type": "bc",
+        "cuda": False,
+        "on_policy": False,
+        # (bool) Whether actions are continuous.
+        "continuous": False,
+        # (str) 'l1_loss' or 'mse_loss': the distance of continuous actions.
+        "loss_type": "l1_loss",
+        # (int) Kept for configs of the original API: ``model.action_shape`` is what the network has.
+        "action_shape": 19,
+        "learn": {
+            "update_per_collect": 1,
+            "batch_size": 32,
+            "learning_rate": 1e-5,
+            # (bool) Whether the learning rate is ``warmup_lr`` for ``warmup_epoch`` epochs, and is multiplied with
+            # ``decay_rate`` every ``decay_epoch`` epochs after them.
+            "lr_decay": False,
+            "decay_epoch": 30,
+            "decay_rate": 0.1,
+            "warmup_lr": 1e-4,
+            "warmup_epoch": 3,
+            # (str) 'SGD' or 'Adam' (with decoupled weight decay).
+            "optimizer": "SGD",
+            "momentum": 0.9,
+            "weight_decay": 1e-4,
+            # (bool) Whether a tenth of the target goes to all discrete actions alike.
+            "ce_label_smooth": False,
+            # (bool) Whether to log the share of discrete actions that are those of the data.
+            "show_accuracy": False,
+            # (bool) Whether to leave out continuous actions whose prediction lies near the border.
+            "tanh_mask": False,
+            "ignore_done": False,
+        },
+        "collect": {
+            "unroll_len": 1,
+            # (bool) Whether continuous actions get noise, of which deviation (or start, end, decay, type by train
+            # iterations), within which range.
+            "noise": False,
+            "noise_sigma": 0.2,
+            "noise_range": {"min": -0.5, "max": 0.5},
+        },
+        "eval": {},
+        "other": {"replay_buffer": {"replay_buffer_size": 10000}},
+    }
+
+    #: The fields of a data set that are learned from.
+    learn_fields: ClassVar[tuple[str, ...]] = ("obs", "action")
+
+    optional_keys: ClassVar[dict[str, str]] = {"learn": "grad_clip_type grad_clip_value", "other": "eps"}
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``discrete_bc`` or ``continuous_bc`` of :mod:`ding.model.template.bc`."""
+        return "continuous_bc" if self._cfg.continuous else "discrete_bc", ["ding.model.template.bc"]
+
+    def _init_learn(self) -> None:
+        learn = self._cfg.learn
+        if self._cfg.loss_type not in _LOSSES:
+            hint = did_you_mean(str(self._cfg.loss_type), _LOSSES)
+            raise PolicyConfigError(f"policy.loss_type: {self._cfg.loss_type!r} is unknown.{hint}")
+        if self._cfg.continuous and getattr(self._model, "action_space", "regression") != "regression":
+            raise PolicyConfigError("policy.model.action_space: behaviour cloning learns actions, use 'regression'")
+        self._optimizer = self._make_optimizer()
+        #: Moved on by the pipeline after each epoch.
+        self._lr_scheduler = EpochRates(self._optimizer, self._lr_share) if learn.lr_decay else None
+        self._learn_model = model_wrap(self._model, wrapper_name="base")
+
+    def _make_optimizer(self) -> Adam | SGD:
+        learn, parameters = self._cfg.learn, self._model.parameters()
+        if learn.optimizer not in _OPTIMIZERS:
+            hint = did_you_mean(str(learn.optimizer), _OPTIMIZERS)
+            raise PolicyConfigError(f"policy.learn.optimizer: {learn.optimizer!r} is unknown.{hint}")
+        if learn.optimizer == "SGD":
+            return clipping_sgd(parameters, learn)
+        return clipping_adam(parameters, learn, optim_type="adamw")
+
+    def _lr_share(self, epoch: int) -> float:
+        learn = self._cfg.learn
+        if epoch <= learn.warmup_epoch:
+            return learn.warmup_lr / learn.learning_rate
+        return learn.decay_rate ** ((epoch - learn.warmup_epoch) // learn.decay_epoch)
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update on B samples with ``obs`` and ``action``.
+
+        Returns:
+            ``cur_lr, total_loss`` and with ``show_accuracy`` ``accuracy`` (floats).
+        """
+        batch = self._preprocess_learn(data)
+        self._model.train()
+        learn = self._cfg.learn
+        if self._cfg.continuous:
+            loss = continuous_bc_loss(self._model, batch, self._cfg.loss_type, learn.tanh_mask)
+        else:
+            loss = discrete_bc_loss(self._model, batch, 0.1 if learn.ce_label_smooth else 0.0)
+        numbers = {"total_loss": loss.detach()}
+        if learn.show_accuracy and not self._cfg.continuous:
+            with torch.no_grad():
+                chosen = self._model(batch["obs"])["logit"].argmax(-1)
+            numbers["accuracy"] = (chosen == batch["action"]).float().mean()
+        self._optimize(loss, self._optimizer, self._model)
+        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(numbers)}
+
+    def _monitor_vars_learn(self) -> list[str]:
+        accuracy = ["accuracy"] if self._cfg.learn.show_accuracy and not self._cfg.continuous else []
+        return ["cur_lr", "total_loss", *accuracy]
+
+    def _init_collect(self) -> None:
+        collect = self._cfg.collect
+        self._unroll_len = collect.unroll_len
+        if not self._cfg.continuous:
+            self._collect_model = model_wrap(
+                self._model, wrapper_name="eps_greedy_sample", reference_numerics=self._reference_numerics
+            )
+        elif collect.noise:
+            sigma = collect.noise_sigma
+            self._collect_model = model_wrap(
+                self._model,
+                wrapper_name="action_noise",
+                noise_type="gauss",
+                noise_kwargs={"mu": 0.0, "sigma": sigma["start"] if isinstance(sigma, Mapping) else sigma},
+                noise_range=collect.noise_range,
+            )
+        else:
+            self._collect_model = model_wrap(self._model, wrapper_name="base")
+
+    @batched
+    def _forward_collect(self, data: EnvBatch, **kwargs: Any) -> EnvBatch:  # type: ignore[override]
+        """``action`` (int64 ``[N, 1]`` with ``logit``, or float32 ``[N, D]``).
+
+        Args:
+            kwargs: ``eps``, the chance of a random discrete action; ``sigma``, the deviation of the noise.
+        """
+        if self._cfg.continuous and not self._cfg.collect.noise:
+            kwargs.pop("sigma", None)
+        return self._act(self._collect_model, data, **kwargs)
+
+    @batched
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        """``obs, next_obs, action, reward, done``, for one environment or for columns of N."""
+        return transition_of(obs, policy_output, timestep, time_limit_is_end=self._reference_numerics)
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """Sequences of ``collect.unroll_len``."""
+        return get_train_sample(transitions, self._unroll_len)
+
+    def _init_eval(self) -> None:
+        self._eval_model = model_wrap(self._model, wrapper_name="base" if self._cfg.continuous else "argmax_sample")
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """``action``: the most likely one, int64 ``[N, 1]`` with ``logit``; or a continuous one, float32 ``[N, D]``."""
+        return self._act(self._eval_model, data)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from bench_side import require_ding_below
 from bench_work import BATCH_SIZE, BUFFER_SIZE, DISCOUNT, LEARNING_RATE, ROLLOUT, TARGET_FREQ
@@ -95,6 +96,13 @@ def env_entry() -> dict[str, Any]:
     return {"type": "cartpole", "import_names": ["dizoo.classic_control.cartpole.envs.cartpole_env"]}
 
 
+def pendulum_entry() -> dict[str, Any]:
+    """The same of Pendulum."""
+    if OWN:
+        return {"type": "gymnasium", "import_names": ["ding.envs"]}
+    return {"type": "pendulum", "import_names": ["dizoo.classic_control.pendulum.envs.pendulum_env"]}
+
+
 def buffer_entry(kind: str) -> dict[str, Any]:
     """The ``replay_buffer`` entry of a create config."""
     if kind == "deque":
@@ -102,11 +110,29 @@ def buffer_entry(kind: str) -> dict[str, Any]:
     return {"type": kind}
 
 
+class Task(NamedTuple):
+    """What differs from one algorithm to the next."""
+
+    configs: tuple[EasyDict, EasyDict]
+    env_fn: Callable[[], Any]
+    policy_class: Any
+
+
+def dqn_task(args: argparse.Namespace, n_sample: int) -> Task:
+    """DQN on CartPole."""
+    env_cfg = EasyDict({"env_id": "CartPole-v1"} if OWN else {"replay_path": None})
+    env_fn = functools.partial(env_class(), cfg=env_cfg)
+    return Task(configs(args, n_sample), env_fn, policy_class(args.custom_policy))
+
+
 class Parts:
     """Envs, policy, collector, buffer and learner, compiled from the config as a user would do it by hand."""
 
-    def __init__(self, args: argparse.Namespace, n_sample: int, learner: bool = False) -> None:
+    def __init__(
+        self, args: argparse.Namespace, n_sample: int, learner: bool = False, task: Task | None = None
+    ) -> None:
         check_import()
+        task = task or dqn_task(args, n_sample)
         from tensorboardX import SummaryWriter
 
         from ding.config import compile_config
@@ -114,17 +140,15 @@ class Parts:
         from ding.utils import set_pkg_seed
         from ding.worker import create_buffer, create_serial_collector
 
-        main, create = configs(args, n_sample)
+        main, create = task.configs
         create.policy.type += "_command"
         cfg = compile_config(main, seed=0, auto=True, create_cfg=create, save_cfg=True)
         writer = SummaryWriter(os.path.join(cfg.exp_name, "log", "serial"))
-        env_cfg = EasyDict({"env_id": "CartPole-v1"} if OWN else {"replay_path": None})
-        env_fns = [functools.partial(env_class(), cfg=env_cfg)] * args.envs
-        env = create_env_manager(cfg.env.manager, env_fns)
+        env = create_env_manager(cfg.env.manager, [task.env_fn] * args.envs)
         env.seed(0)
         set_pkg_seed(0, use_cuda=False)
         fields = ["learn", "collect"] if learner else ["collect"]
-        self.policy = policy_class(args.custom_policy)(cfg.policy, enable_field=fields)
+        self.policy = task.policy_class(cfg.policy, enable_field=fields)
         named = {"tb_logger": writer, "exp_name": cfg.exp_name}
         self.collector = create_serial_collector(
             cfg.policy.collect.collector, env=env, policy=self.policy.collect_mode, **named

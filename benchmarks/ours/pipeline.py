@@ -1,7 +1,7 @@
-"""The whole ``serial_pipeline`` on the default CartPole config. For this project and for DI-engine.
+"""The whole ``serial_pipeline`` on the default CartPole config, or on SAC's for Pendulum. Here and in DI-engine.
 
-Both take the numbers of the config that DI-engine calls ``cartpole_dqn_config``. The stop value is out of reach and
-the env steps are limited, so that both do the same env steps and updates.
+Both take the numbers of the configs that DI-engine calls ``cartpole_dqn_config`` and ``pendulum_sac_config``. The stop
+value is out of reach and the env steps are limited, so that both do the same env steps and updates.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import argparse
 from typing import Any
 
 from bench_side import Op, Side, count_optimizer_steps, serve
-from ding_parts import buffer_entry, check_import, env_entry
+from ding_parts import buffer_entry, check_import, env_entry, pendulum_entry
 from easydict import EasyDict
 
 NEVER = 10**9
 
 
 def config(args: argparse.Namespace) -> tuple[EasyDict, EasyDict]:
+    return pendulum_sac(args) if args.config == "pendulum_sac" else cartpole_dqn(args)
+
+
+def cartpole_dqn(args: argparse.Namespace) -> tuple[EasyDict, EasyDict]:
     main = {
         "exp_name": "bench_pipeline",
         "env": {
@@ -54,11 +58,59 @@ def config(args: argparse.Namespace) -> tuple[EasyDict, EasyDict]:
     return EasyDict(main), EasyDict(create)
 
 
+def pendulum_sac(args: argparse.Namespace) -> tuple[EasyDict, EasyDict]:
+    main = {
+        "exp_name": "bench_pipeline",
+        "env": {
+            "env_id": "Pendulum-v1",
+            "act_scale": True,
+            "collector_env_num": 10,
+            "evaluator_env_num": 5,
+            "n_evaluator_episode": 5,
+            "stop_value": NEVER,
+        },
+        "policy": {
+            "cuda": False,
+            "random_collect_size": 1000,
+            "model": {
+                "obs_shape": 3,
+                "action_shape": 1,
+                "twin_critic": True,
+                "action_space": "reparameterization",
+                "actor_head_hidden_size": 128,
+                "critic_head_hidden_size": 128,
+            },
+            "learn": {
+                "update_per_collect": 1,
+                "batch_size": 128,
+                "learning_rate_q": 0.001,
+                "learning_rate_policy": 0.001,
+                "learning_rate_alpha": 0.0003,
+                "ignore_done": True,
+                "target_theta": 0.005,
+                "discount_factor": 0.99,
+                "auto_alpha": True,
+            },
+            "collect": {"n_sample": 10},
+            "eval": {"evaluator": {"eval_freq": args.eval_freq}},
+            "other": {"replay_buffer": {"replay_buffer_size": 100000}},
+        },
+    }
+    create: dict[str, Any] = {
+        "env": pendulum_entry(),
+        "env_manager": {"type": "base"},
+        "policy": {"type": "sac"},
+        "replay_buffer": buffer_entry(args.buffer),
+    }
+    return EasyDict(main), EasyDict(create)
+
+
 def argument_parser(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--env-steps", type=int, default=3000)
     parser.add_argument("--eval-freq", type=int, default=NEVER, help="in train iterations")
     parser.add_argument("--buffer", default="deque")
+    parser.add_argument("--config", choices=("cartpole_dqn", "pendulum_sac"), default="cartpole_dqn")
     return parser
 
 
@@ -73,7 +125,7 @@ def build() -> Side:
     def run() -> None:
         serial_pipeline(config(args), seed=0, max_env_step=args.env_steps)
 
-    work = {"env_steps": args.env_steps, "updates_per_8_env_steps": 5, "eval_freq": args.eval_freq}
+    work = {"config": args.config, "env_steps": args.env_steps, "eval_freq": args.eval_freq}
     op = Op(run, lambda: {"env_steps": steps(), "updates": updates()}, single=True)
     return Side({"run": op}, work)
 

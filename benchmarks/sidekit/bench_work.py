@@ -16,6 +16,12 @@ ROLLOUT = 10
 COLLECT_HIDDEN = (128, 128)
 DQN_HIDDEN = (128, 128, 64)
 BATCH_SIZE = 64
+# Continuous control: one update per env step on Pendulum.
+CONTROL_ALGORITHMS = ("sac", "td3", "ddpg")
+CONTROL_HIDDEN = (256, 256)
+CONTROL_BATCH_SIZE = 256
+CONTROL_BUFFER_SIZE = 100_000
+CONTROL_ENVS = 8
 
 
 def make_mlp(hidden: tuple[int, ...] = COLLECT_HIDDEN) -> Any:
@@ -42,6 +48,18 @@ def dqn_work(updates: int) -> dict[str, Any]:
         "hidden": list(DQN_HIDDEN),
         "batch_size": BATCH_SIZE,
         "updates_per_80_env_steps": updates,
+        "optimizer": "adam",
+    }
+
+
+def control_work(algorithm: str) -> dict[str, Any]:
+    """What a side of the benchmark of continuous control declares."""
+    return {
+        "algorithm": algorithm,
+        "envs": CONTROL_ENVS,
+        "hidden": list(CONTROL_HIDDEN),
+        "batch_size": CONTROL_BATCH_SIZE,
+        "updates_per_env_step": 1,
         "optimizer": "adam",
     }
 

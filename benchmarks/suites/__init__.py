@@ -11,6 +11,7 @@ SUITES = (
     "buffers",
     "learner",
     "end_to_end",
+    "control",
     "startup",
     "scaling",
     "parallel",

@@ -1,4 +1,4 @@
-"""Discrete SAC on CartPole-v0, with the numbers of DI-engine's config (cartpole_sac_config).
+"""Discrete SAC on CartPole-v1, with the numbers of DI-engine's config (cartpole_sac_config).
 
 Result: to be filled in
 """
@@ -8,7 +8,7 @@ from easydict import EasyDict
 cartpole_discrete_sac_config = dict(
     exp_name="cartpole_discrete_sac_seed0",
     env=dict(
-        env_id="CartPole-v0",
+        env_id="CartPole-v1",
         collector_env_num=8,
         evaluator_env_num=5,
         n_evaluator_episode=5,

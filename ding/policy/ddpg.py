@@ -50,7 +50,10 @@ def ddpg_critic_loss(
 
 def ddpg_actor_loss(network: ActorCritic, obs: Any) -> torch.Tensor:
     """``-mean Q(s, mu(s))`` by the first critic: 0-d."""
-    return -each(network(_inputs(obs, network(obs, mode="compute_actor")), mode="compute_critic")["q_value"])[0].mean()
+    inputs = _inputs(obs, network(obs, mode="compute_actor"))
+    # A network of another make computes all critics.
+    mode = "compute_first_critic" if "compute_first_critic" in getattr(network, "mode", ()) else "compute_critic"
+    return -each(network(inputs, mode=mode)["q_value"])[0].mean()
 
 
 def _inputs(obs: Any, output: Mapping[str, Any]) -> dict[str, Any]:

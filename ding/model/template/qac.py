@@ -55,6 +55,8 @@ class ContinuousQAC(ActorCriticModes):
         RuntimeError: ``obs_shape`` has neither one nor three axes.
     """
 
+    mode = ["compute_actor", "compute_critic", "compute_first_critic"]
+
     def __init__(
         self,
         obs_shape: ObsShape,
@@ -144,17 +146,22 @@ class ContinuousQAC(ActorCriticModes):
             return owners, [[first, activation, head.main], [head.mu], [head.log_sigma_layer]]
         raise NotPlain
 
+    def compute_first_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """:meth:`compute_critic` with the values ``[B]`` of the first Q function only."""
+        first = self.critic_head[0] if isinstance(self.critic_head, nn.ModuleList) else self.critic_head
+        return {"q_value": each_value(first, self._critic_input(inputs), "pred")}
+
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """``obs`` and ``action`` (for a hybrid a dict with ``action_args``, and ``logit`` of the types) to ``q_value``
         ``[B]``, or a list of two.
         """
+        return {"q_value": each_value(self.critic_head, self._critic_input(inputs), "pred")}
+
+    def _critic_input(self, inputs: Mapping[str, Any]) -> torch.Tensor:
         features, action = _features(inputs["obs"], self.critic_encoder), inputs["action"]
         if self.action_space == "hybrid":
-            chances = inputs["logit"].softmax(dim=-1)
-            x = torch.cat([features, chances, action["action_args"]], dim=-1)
-        else:
-            x = state_action(features, action)
-        return {"q_value": each_value(self.critic_head, x, "pred")}
+            return torch.cat([features, inputs["logit"].softmax(dim=-1), action["action_args"]], dim=-1)
+        return state_action(features, action)
 
 
 @MODEL_REGISTRY.register("discrete_qac")

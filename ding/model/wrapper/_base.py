@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -188,28 +188,37 @@ class TargetNetworkWrapper(IModelWrapper):
         self, source: Mapping[str, torch.Tensor] | nn.Module | IModelWrapper, average: Callable[..., None]
     ) -> bool:
         """Move the parameters to those of ``source`` and copy its buffers; returns False if it does not fit."""
-        parameters = dict(self._model.named_parameters())
+        parameters, buffers = _tensors(self._model)
         own: Mapping[str, torch.Tensor]
         # Of a network its tensors: a whole state, which names shared ones twice, takes three times as long.
         if isinstance(source, Mapping):
             own, other = self._model.state_dict(), source
         else:
-            own, other = parameters | dict(self._model.named_buffers()), dict(_named_tensors(source))
+            others = _tensors(source)
+            own, other = parameters | buffers, others[0] | others[1]
         if own.keys() != other.keys() or any(value.shape != other[name].shape for name, value in own.items()):
             return False
         average(
             list(parameters.values()), [other[name].to(own[name].device) for name in parameters], self._update_count
         )
-        for name, buffer in self._model.named_buffers():
+        for name, buffer in buffers.items():
             if name in other:
                 buffer.copy_(other[name])
         return True
 
 
-def _named_tensors(network: nn.Module | IModelWrapper) -> Iterator[tuple[str, torch.Tensor]]:
-    """The parameters and buffers of a network, each once."""
-    yield from network.named_parameters()
-    yield from network.named_buffers()
+def _tensors(network: nn.Module | IModelWrapper) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """The parameters and the buffers of a network by name, each once, in one walk through it."""
+    parameters: dict[str, torch.Tensor] = {}
+    buffers: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for prefix, module in network.named_modules():
+        for found, held in ((parameters, module._parameters), (buffers, module._buffers)):
+            for name, tensor in held.items():
+                if tensor is not None and id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    found[f"{prefix}.{name}" if prefix else name] = tensor
+    return parameters, buffers
 
 
 def _nothing() -> None:

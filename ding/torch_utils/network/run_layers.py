@@ -19,6 +19,12 @@ _ACTIVATIONS: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
     nn.Tanh: torch.tanh,
     nn.Sigmoid: torch.sigmoid,
 }
+# The same in the place of their input, for the output of a linear layer, which no gradient needs.
+_IN_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
+    nn.ReLU: torch.relu_,
+    nn.Tanh: torch.tanh_,
+    nn.Sigmoid: torch.sigmoid_,
+}
 _LINEAR, _SEQUENTIAL, _linear = nn.Linear, nn.Sequential, F.linear  # each attribute look-up counts here
 
 
@@ -35,6 +41,7 @@ def run_layers(layers: Iterable[nn.Module], x: torch.Tensor) -> torch.Tensor:
         or _module._global_backward_hooks
         or _module._global_backward_pre_hooks
     )
+    after_linear = False
     for layer in layers:
         kind = type(layer)
         state = layer.__dict__
@@ -50,10 +57,13 @@ def run_layers(layers: Iterable[nn.Module], x: torch.Tensor) -> torch.Tensor:
         elif kind is _LINEAR:
             parameters = state["_parameters"]
             x = _linear(x, parameters["weight"], parameters["bias"])
+            after_linear = True
+            continue
         elif kind is _SEQUENTIAL:
             x = run_layers(state["_modules"].values(), x)
         elif kind in _ACTIVATIONS and not state.get("inplace"):
-            x = _ACTIVATIONS[kind](x)
+            x = (_IN_PLACE if after_linear else _ACTIVATIONS)[kind](x)
         else:
             x = layer(x)
+        after_linear = False
     return x

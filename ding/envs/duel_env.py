@@ -6,7 +6,7 @@ the player with more coins wins. A coin pays 1 to who takes it and -1 to the oth
 the same seen from either side.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import gymnasium
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
-from ding.envs.env.base_env import BaseEnv
+from ding.envs.env.base_env import BaseEnv, copy_cfg
 from ding.utils import ENV_REGISTRY, did_you_mean
 
 # stay, and one cell along an axis.
@@ -64,6 +64,11 @@ class DuelEnv(BaseEnv):
         self._coin = np.zeros(2, dtype=np.int64)
         self._lead = 0
         self._left = 0
+
+    @staticmethod
+    def create_collector_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
+        """As of every env, without ``eval_opponent``: collectors bring both players."""
+        return copy_cfg(cfg, "collector_env_num", eval_opponent=None)
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
         """See :class:`BaseEnv`."""

@@ -122,6 +122,11 @@ class BattleSharedPayoff:
                 self._records[home, away].update(record)
 
 
+def game_result(lead: float) -> str:
+    """``wins``, ``losses`` or ``draws`` of a player, by the sign of the return of the game."""
+    return "wins" if lead > 0 else "losses" if lead < 0 else "draws"
+
+
 def create_payoff(cfg: Mapping[str, Any]) -> BattleSharedPayoff:
     """The payoff that ``cfg['type']`` names; only ``battle`` is known.
 

@@ -6,6 +6,7 @@ from ding.worker.coordinator import BaseSerialCommander as BaseSerialCommander
 from ding.worker.coordinator import Coordinator as Coordinator
 from ding.worker.coordinator import create_parallel_commander as create_parallel_commander
 from ding.worker.coordinator import get_parallel_commander_cls as get_parallel_commander_cls
+from ding.worker.league import LeagueSerialCollector as LeagueSerialCollector
 from ding.worker.learner import BaseLearner as BaseLearner
 from ding.worker.learner import LearnerHook as LearnerHook
 from ding.worker.learner import add_learner_hook as add_learner_hook

@@ -44,6 +44,7 @@ LATER = tuple(
         *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
         # Games, self-play and levels.
         *("envs/testing_game", "data/level_replay/", "entry/serial/level_path", "entry/serial_entry_plr"),
+        "worker/league/",
         # Continuous control.
         *("model/template/_qac", "model/template/qac", "model/template/pdqn", "model/wrapper/_squashed"),
         *("policy/_q_critic", "policy/_temperature", "policy/_soft", "policy/_sac", "policy/sac", "policy/ddpg"),

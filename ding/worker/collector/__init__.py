@@ -23,6 +23,8 @@ for _alias, _target in {
     "episode_1v1": "battle_episode_serial_collector:BattleEpisodeSerialCollector",
 }.items():
     register_lazily(SERIAL_COLLECTOR_REGISTRY, _alias, f"{__name__}.{_target}")
+_league = "ding.worker.league.league_serial_collector:LeagueSerialCollector"
+register_lazily(SERIAL_COLLECTOR_REGISTRY, "league", _league)
 for _alias, _target in {
     "flask_fs": "flask_fs_collector:FlaskFileSystemCollector",
     "inproc": "inproc_collector:InprocCollector",

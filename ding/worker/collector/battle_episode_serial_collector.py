@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ding.data.roles import Samples
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
 from ding.worker.collector.base_serial_collector import (
@@ -36,7 +37,7 @@ class BattleEpisodeSerialCollector(SerialCollector):
         n_episode: "int | None" = None,
         train_iter: int = 0,
         policy_kwargs: "dict[str, Any] | None" = None,
-    ) -> tuple[list[list[Any]], list[list[dict[str, Any]]]]:
+    ) -> tuple[Sequence[list[Samples] | Samples], list[list[dict[str, Any]]]]:
         """Collect episodes.
 
         Args:
@@ -45,8 +46,8 @@ class BattleEpisodeSerialCollector(SerialCollector):
             policy_kwargs: keyword arguments of each ``policy.forward``.
 
         Returns:
-            ``(episodes, infos)``: per policy a list of episodes (with ``get_train_sample`` a flat list of samples),
-            and per policy the infos.
+            ``(episodes, infos)``: per policy a list of episodes (with ``get_train_sample`` its samples, a
+            :class:`~ding.data.TransitionBatch` when it is batched), and per policy the infos.
 
         Raises:
             RuntimeError: ``n_episode`` is unknown, env manager or policies are missing, or the manager is closed.
@@ -56,12 +57,12 @@ class BattleEpisodeSerialCollector(SerialCollector):
         rollout = self._ready()
         n_episode = episodes_target(n_episode, self._default_n_episode, rollout.stepper.env.env_num)
         as_samples = self._cfg.get("get_train_sample", False)
-        episodes: list[list[Any]] = [[], []]
+        episodes: list[list[Samples]] = [[], []]
         infos: list[list[dict[str, Any]]] = [[], []]
         for ended in rollout.play(n_episode, [policy_kwargs or {}] * 2, [{"collect_iter": train_iter}] * 2):
             for player in range(2):
                 infos[player].extend(of_players[player] for _, of_players in ended)
-                taken = rollout.take_samples(player).samples if as_samples else rollout.take_segments(player)
-                episodes[player].extend(taken)
+                if not as_samples:
+                    episodes[player] += rollout.take_segments(player)
         self._report(train_iter)
-        return episodes, infos
+        return [rollout.take_samples(player).samples for player in range(2)] if as_samples else episodes, infos

@@ -4,10 +4,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ding.data.roles import Transition
+from ding.data.roles import Samples
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
-from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, require_policies, target_of
+from ding.worker.collector.base_serial_collector import (
+    SERIAL_CONFIG,
+    SerialCollector,
+    joined_samples,
+    require_policies,
+    target_of,
+)
 
 
 @SERIAL_COLLECTOR_REGISTRY.register("sample_1v1")
@@ -36,7 +42,7 @@ class BattleSampleSerialCollector(SerialCollector):
         train_iter: int = 0,
         drop_extra: bool = True,
         policy_kwargs: "dict[str, Any] | None" = None,
-    ) -> tuple[list[list[Transition]], list[list[dict[str, Any]]]]:
+    ) -> tuple[list[Samples], list[list[dict[str, Any]]]]:
         """Collect at least ``n_sample`` samples for each policy that records data.
 
         Args:
@@ -46,7 +52,8 @@ class BattleSampleSerialCollector(SerialCollector):
             policy_kwargs: keyword arguments of each ``policy.forward``.
 
         Returns:
-            ``(samples, infos)``: per policy a list of samples, and per policy the infos of the finished episodes.
+            ``(samples, infos)``: per policy its samples (a :class:`~ding.data.TransitionBatch` when it is batched), and
+            per policy the infos of the finished episodes.
 
         Raises:
             RuntimeError: ``n_sample`` is unknown, env manager or policies are missing, or the manager is closed.
@@ -55,15 +62,17 @@ class BattleSampleSerialCollector(SerialCollector):
         rollout = self._ready()
         n_sample = target_of(n_sample, self._default_n_sample, "n_sample")
         num_players = len(self._policies)
-        samples: list[list[Transition]] = [[] for _ in range(num_players)]
+        parts: list[list[Samples]] = [[] for _ in range(num_players)]
         infos: list[list[dict[str, Any]]] = [[] for _ in range(num_players)]
         recorded = [player for player in range(num_players) if rollout.segments[player] is not None]
         kwargs, extras = [policy_kwargs or {}] * num_players, [{"collect_iter": train_iter}] * num_players
-        while any(len(samples[player]) < n_sample for player in recorded):
+        while any(sum(map(len, parts[player])) < n_sample for player in recorded):
             for _, of_players in rollout.step(kwargs, extras):
                 for seen, info in zip(infos, of_players):
                     seen.append(info)
             for player in recorded:
-                samples[player].extend(rollout.take_samples(player).samples)
+                taken = rollout.take_samples(player).samples
+                parts[player] += [taken] if len(taken) else []
         self._report(train_iter)
-        return ([items[:n_sample] for items in samples] if drop_extra else samples), infos
+        samples = [joined_samples(of_player) for of_player in parts]
+        return [items[:n_sample] if drop_extra else items for items in samples], infos

@@ -6,6 +6,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.data.roles import CollectMode, EvalMode
+from ding.league.payoff import game_result
 from ding.policy import create_policy
 from ding.rollout import Game
 from ding.utils import PARALLEL_COLLECTOR_REGISTRY
@@ -75,7 +76,7 @@ class MarineParallelCollector(ChunkingCollector):
 
     def _end_episode(self, env_id: int) -> float:
         result = super()._end_episode(env_id)
-        self._game_result[env_id].append("wins" if result > 0 else "losses" if result < 0 else "draws")
+        self._game_result[env_id].append(game_result(result))
         return result
 
     def get_finish_info(self) -> dict[str, Any]:

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ding.data import TransitionBatch, is_batched
+from ding.data import is_batched
 from ding.data.roles import Samples
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, one_time_warning
-from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, target_of
+from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, joined_samples, target_of
 
 
 @SERIAL_COLLECTOR_REGISTRY.register("sample")
@@ -99,7 +99,7 @@ class SampleSerialCollector(SerialCollector):
         self._report(train_iter)
         if self._on_policy and not self._cuts:
             rollout.forget_segments()
-        samples = parts[0] if len(parts) == 1 else _joined(parts)
+        samples = parts[0] if len(parts) == 1 else joined_samples(parts)
         if missing < 0 and drop_extra:
             if self._keep_surplus:
                 self._surplus = samples[n_sample:]
@@ -113,11 +113,3 @@ def _checked(given: int | None, default: int | None, env_num: int) -> int:
     if n_sample % env_num != 0:
         one_time_warning(f"n_sample {n_sample} is not a multiple of env_num {env_num}")
     return n_sample
-
-
-def _joined(parts: list[Samples]) -> Samples:
-    """One sequence of all samples; a ``TransitionBatch`` where all parts are."""
-    batches = [part for part in parts if isinstance(part, TransitionBatch)]
-    if parts and len(batches) == len(parts):
-        return TransitionBatch.concat(batches)
-    return [sample for part in parts for sample in part]

@@ -16,7 +16,7 @@ FOLDER = Path(ding.__file__).parents[1] / "configs"
 VALUE_BASED = ("bdq", "c51", "fqf", "iqn", "mdqn", "qrdqn", "r2d2", "r2d2_gtrxl", "rainbow", "sql", "sqn")
 CARTPOLE = (*VALUE_BASED, "a2c", "acer", "impala", "pg", "ppg", "ppg_onpolicy", "ppo", "ppo_offpolicy", "ppo_pg")
 NAMES = [f"cartpole_{name}" for name in CARTPOLE]
-OTHERS = ["acrobot_ppo", "maze_ppo_plr", "pendulum_ppo"]
+OTHERS = ["acrobot_ppo", "maze_ppo_plr", "pendulum_ppo", "duel_ppo_league"]
 COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "happo", "madqn", "mappo", "qtran", "wqmix")]
 
 
@@ -25,9 +25,11 @@ def _in_tmp(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def run(name: str, **limits: int) -> dict:
+def run(name: str, short: bool = False, **limits: int) -> dict:
     main, create = read_config(next(FOLDER.glob(f"*/{name}_config.py")))
     main.exp_name = "e"
+    if short:
+        main.env.n_evaluator_episode = main.env.evaluator_env_num
     on_policy = get_policy_cls(create.policy).default_config().on_policy
     pipeline = serial_pipeline_onpolicy if on_policy else serial_pipeline
     if name.endswith("_plr"):
@@ -40,7 +42,7 @@ def run(name: str, **limits: int) -> dict:
 def test_some_passes(name):
     # R2D2 needs two collections of 32 sequences, of 42 steps or 13, before it learns.
     limit = {"cartpole_r2d2": 3000, "cartpole_r2d2_gtrxl": 1000}.get(name, 200)
-    result = run(name, max_env_step=limit)
+    result = run(name, short=True, max_env_step=limit)
     assert result["env_step"] >= limit
     assert result["train_iter"] >= 1
 

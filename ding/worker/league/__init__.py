@@ -1,0 +1,5 @@
+"""Self-play in one process."""
+
+from ding.utils.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -1,0 +1,1 @@
+from ding.worker.league.league_serial_collector import LeagueSerialCollector as LeagueSerialCollector

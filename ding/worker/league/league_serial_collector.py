@@ -1,0 +1,168 @@
+"""Collect whole games of a learning policy against the opponents that a league chooses."""
+
+import copy
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.data.roles import CollectMode, EvalMode, Samples, StateDict, Writer
+from ding.league import BaseLeague, OneVsOneLeague, create_league
+from ding.league.payoff import game_result
+from ding.policy import create_policy
+from ding.rollout import INF, as_policies
+from ding.rollout.players import own_return, scalar
+from ding.utils import SERIAL_COLLECTOR_REGISTRY, deep_merge_dicts, get_world_size
+from ding.utils.default_helper import check_choice
+from ding.utils.file_helper import read_file, save_file
+from ding.worker.collector.base_serial_collector import (
+    SERIAL_CONFIG,
+    Policies,
+    SerialCollector,
+    episodes_target,
+    joined_samples,
+)
+
+
+@SERIAL_COLLECTOR_REGISTRY.register("league")
+class LeagueSerialCollector(SerialCollector):
+    """Collects ``n_episode`` whole games per call, all against one opponent: the learning policy itself, or a snapshot.
+
+    The learning policy is player 0; the environments are those of
+    :class:`~ding.worker.BattleSampleSerialCollector`. The steps of a snapshot are not recorded; where the policy plays
+    itself, those of both players are. The results go to the league, which takes a snapshot when one is due: a file in
+    ``<exp_name>/league``. Their number and the results belong to the state of the collector.
+
+    Raises:
+        RuntimeError: the run has several processes, of which each would have a league of its own.
+        ValueError: ``frozen_players`` is unknown, or the league shall begin with pretrained weights.
+    """
+
+    config = {
+        **SERIAL_CONFIG,
+        # How snapshots act: 'eval' (greedily), or 'collect' (they explore as the learning policy).
+        "frozen_players": "eval",
+        # See the league of its `league_type`; only its first active player learns.
+        "league": OneVsOneLeague.config,
+    }
+
+    def __init__(
+        self,
+        cfg: EasyDict,
+        env: Any = None,
+        policy: Policies | None = None,
+        tb_logger: Writer | None = None,
+        exp_name: str = "default_experiment",
+        instance_name: str = "collector",
+    ) -> None:
+        if get_world_size() > 1:
+            raise RuntimeError("the collector 'league' works in runs of one process only")
+        self._explores = cfg.get("frozen_players", "eval")
+        check_choice("collector.frozen_players", self._explores, ("eval", "collect"))
+        self._folder = os.path.join(exp_name, "league")
+        self._snapshot: CollectMode | EvalMode | None = None
+        league = deep_merge_dicts(OneVsOneLeague.default_config(), cfg.get("league", {}))
+        if league["use_pretrain"]:
+            raise ValueError("collector.league.use_pretrain: let the learner load the weights (load_ckpt_before_run)")
+        self._league = create_league(league, self._save_weights)
+        self._player = self._league.active_players[0].player_id
+        super().__init__(cfg, env, policy, tb_logger, exp_name, instance_name)
+
+    @property
+    def league(self) -> BaseLeague:
+        """The players, and how they did against each other."""
+        return self._league
+
+    def reset_policy(self, _policy: Policies | None = None) -> None:
+        """Reset the policy, or replace the learning one.
+
+        Raises:
+            AssertionError: no env manager was set before, there is no policy to reset, or there are several.
+            TypeError: this is not the collect mode of a policy.
+        """
+        if _policy is not None:
+            learning = as_policies(_policy)
+            if len(learning) != 1:
+                raise AssertionError(f"one policy learns in a league, found {len(learning)}")
+            self._snapshot = None
+            _policy = learning * 2
+        super().reset_policy(_policy)
+
+    def state_dict(self) -> StateDict:
+        """As of every collector, and the league's."""
+        return {**super().state_dict(), "league": self._league.state_dict()}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Take up a :meth:`state_dict`; the files of the snapshots must still be there."""
+        super().load_state_dict(state_dict)
+        self._league.load_state_dict(state_dict["league"])
+
+    def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
+        learning, opponent = self._policies
+        self._default_n_episode = learning.get_attribute("n_episode")
+        return [INF, INF if opponent is learning else None]
+
+    def collect(
+        self,
+        n_episode: "int | None" = None,
+        train_iter: int = 0,
+        policy_kwargs: "dict[str, Any] | None" = None,
+    ) -> Samples:
+        """Play games against one opponent.
+
+        Args:
+            n_episode: number of games, at least the number of environments (``None``: the policy's ``n_episode``).
+            train_iter: learner iteration, by which the league counts, stored as ``collect_iter``.
+            policy_kwargs: keyword arguments of ``policy.forward`` of players that explore.
+
+        Returns:
+            The training samples of the learning policy: of player 0, then, where it played itself, of player 1.
+
+        Raises:
+            RuntimeError: ``n_episode`` is unknown, env manager or policy is missing, or the manager is closed.
+            TypeError: ``n_episode`` is not an int.
+            AssertionError: ``n_episode`` is smaller than the number of environments.
+            FileNotFoundError: the file of a snapshot is gone.
+        """
+        n_episode = episodes_target(n_episode, self._default_n_episode, self._ready().stepper.env.env_num)
+        job = self._league.get_job_info(self._player)
+        plays_itself = job["player_id"][1] == self._player
+        self._set_opponent(None if plays_itself else job["checkpoint_path"][1])
+        rollout, kwargs, results = self._ready(), policy_kwargs or {}, []
+        of_opponent = kwargs if plays_itself or self._explores == "collect" else {}
+        for ended in rollout.play(n_episode, [kwargs, of_opponent], [{"collect_iter": train_iter}] * 2):
+            results += [game_result(scalar(own_return(infos[0]["eval_episode_return"], 0))) for _, infos in ended]
+        samples = joined_samples([rollout.take_samples(player).samples for player in range(1 + plays_itself)])
+        self._league.finish_job({"player_id": job["player_id"], "result": results})
+        self._league.update_active_player({"player_id": self._player, "train_iteration": train_iter})
+        self._league.judge_snapshot(self._player)
+        self._report(train_iter)
+        return samples
+
+    # ------------------------------------------------------------------ opponents
+
+    def _set_opponent(self, checkpoint: str | None) -> None:
+        """Let a snapshot be player 1, or the learning policy (``None``). No game is under way."""
+        learning = self._policies[0]
+        opponent: Any = learning
+        if checkpoint is not None:
+            opponent = self._snapshot = self._snapshot or self._copy_of(learning)
+            opponent.load_state_dict(read_file(os.path.join(self._folder, checkpoint)))
+            opponent.reset()
+        if opponent is not self._policies[1]:
+            self._policies = [learning, opponent]
+            self._start()
+
+    def _copy_of(self, learning: CollectMode) -> Any:
+        """The mode of a second policy with a network of its own."""
+        model = copy.deepcopy(learning.get_attribute("model"))
+        policy = create_policy(learning.get_attribute("cfg"), model=model, enable_field=[self._explores])
+        return policy.collect_mode if self._explores == "collect" else policy.eval_mode
+
+    def _save_weights(self, source: str, target: str) -> None:
+        """Write the weights of the learning policy, the only one that changes, to the file of a snapshot."""
+        assert self._log is not None
+        os.makedirs(self._folder, exist_ok=True)
+        save_file(os.path.join(self._folder, target), self._policies[0].state_dict())
+        self._log.text.info(f"{self._instance_name}: snapshot {target}")

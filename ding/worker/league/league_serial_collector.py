@@ -7,7 +7,7 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.data.roles import CollectMode, EvalMode, Samples, StateDict, Writer
+from ding.data.roles import CollectMode, EnvManager, EvalMode, Samples, StateDict, Writer
 from ding.league import BaseLeague, OneVsOneLeague, create_league
 from ding.league.payoff import game_result
 from ding.policy import create_policy
@@ -50,7 +50,7 @@ class LeagueSerialCollector(SerialCollector):
     def __init__(
         self,
         cfg: EasyDict,
-        env: Any = None,
+        env: EnvManager | None = None,
         policy: Policies | None = None,
         tb_logger: Writer | None = None,
         exp_name: str = "default_experiment",

@@ -30,6 +30,7 @@ EXTRAS = {
     "mujoco": ["gymnasium[mujoco]>=1.0"],
     "envpool": ["envpool>=1.0"],
     "minigrid": ["minigrid>=3.0"],
+    "pettingzoo": ["pettingzoo>=1.24", "mpe2>=1.0"],
     "hdf5": ["h5py>=3.10"],
     "offline": ["h5py>=3.10", "minari>=0.5"],
     "redis": ["redis>=5.0"],
@@ -41,6 +42,7 @@ EXTRAS["test"] = [
     *EXTRAS["plot"],
     *EXTRAS["video"],
     *EXTRAS["offline"],
+    *EXTRAS["pettingzoo"],
     *EXTRAS["redis"],
 ]
 EXTRAS["dev"] = [*EXTRAS["test"], "ruff>=0.6", "mypy>=1.10", "import-linter>=2.0", "coverage>=7.5", "py-spy>=0.3"]

@@ -1,0 +1,252 @@
+"""Envs of several agents by PettingZoo (extra ``pettingzoo``), as one env with one reward."""
+
+import importlib
+import pkgutil
+import re
+import warnings
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from easydict import EasyDict
+
+from ding.data import BaseEnvTimestep
+from ding.envs.env.base_env import BaseEnv, EnvConfigError
+from ding.utils import ENV_REGISTRY, deep_merge_dicts, did_you_mean, require_extra
+
+# Where families lie that have left PettingZoo.
+_FAMILIES = {"mpe": "mpe2"}
+_SPREAD = "simple_spread"
+
+
+@ENV_REGISTRY.register("petting_zoo")
+class PettingZooEnv(BaseEnv):
+    """A PettingZoo env by ``env_family`` and ``env_id``, of the parallel or (through PettingZoo's conversion) the AEC
+    API, whose agents see and do things of one shape.
+
+    An id with another version number gives the newest version. Observations are float32 arrays, of A agents:
+
+    * ``agent_state`` ``(A, ...)``; with ``agent_obs_only`` that array alone, without a dict around it;
+    * ``global_state`` ``(G,)``: the env's ``state()``, else the observations of all agents; with
+      ``agent_specific_global_state`` ``(A, O + G)``, each agent's own observation before it;
+    * ``action_mask`` ``(A, actions)``: what an agent's observation or info names, else ones; discrete actions only;
+    * ``agent_mask`` ``(A,)``: 0 for an agent that has ended; it sees zeros, and its actions have no effect.
+
+    ``simple_spread`` has the forms of the original API: ``global_state`` ``(4N + 2L + 2N(N - 1),)`` is relative to the
+    first agent, ``agent_alone_state`` ``(A, 4 + 2L + 2(N - 1))`` leaves the positions of the others out and
+    ``agent_alone_padding_state`` has zeros there; and the rewards of an agent are the sum of the local and the global
+    one.
+
+    The reward, float32 ``(1,)``, is the sum over the agents. An episode is done when all agents are, and truncated if
+    no agent has terminated, or after ``max_cycles`` steps. Actions are int64 ``(A,)`` or float32 ``(A, D)``, the latter
+    in [-1, 1] with ``act_scale``.
+
+    Args:
+        cfg: the keys of :attr:`config`; ``env_kwargs`` reach the PettingZoo env.
+
+    Raises:
+        EnvConfigError: an unknown family or id, a wrong ``n_landmark``, or agents that differ in shape.
+    """
+
+    config: ClassVar[dict[str, Any]] = {
+        "env_family": "mpe",
+        "env_id": "simple_spread_v3",
+        "n_agent": None,
+        "n_landmark": None,
+        "max_cycles": 25,
+        "agent_obs_only": False,
+        "agent_specific_global_state": False,
+        "continuous_actions": False,
+        "act_scale": False,
+        "env_kwargs": {},
+    }
+
+    def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
+        self._cfg = EasyDict(deep_merge_dicts(deepcopy(self.config), dict(cfg or {})))
+        name = re.sub(r"_v\d+$", "", self._cfg.env_id)
+        self._is_spread = self._cfg.env_family == "mpe" and name == _SPREAD
+        self._env = _make(self._cfg, name, self._is_spread)
+        self._agents: list[str] = list(self._env.possible_agents)
+        self._rng = np.random.default_rng()
+        self._fixed_seed: int | None = None
+        self._steps, self._return = 0, 0.0
+        spaces = [self._env.action_space(agent) for agent in self._agents]
+        if any(space != spaces[0] for space in spaces):
+            raise EnvConfigError(f"env.env_id: the agents of {self._cfg.env_id!r} have different action spaces")
+        self._actions = spaces[0]
+        self.action_space = self._joint_action_space()
+        shapes = {agent: _parts(self._env.observation_space(agent))[0].shape for agent in self._agents}
+        if len(set(shapes.values())) > 1:
+            raise EnvConfigError(f"env.env_id: the agents of {self._cfg.env_id!r} see different shapes, {shapes}")
+        self._seen_shape = shapes[self._agents[0]]
+        self.reward_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.observation_space = _space_of(self.reset())
+
+    def _joint_action_space(self) -> gymnasium.spaces.Space[Any]:
+        count, space = len(self._agents), self._actions
+        if isinstance(space, gymnasium.spaces.Discrete):
+            return gymnasium.spaces.MultiDiscrete([int(space.n)] * count)
+        if not isinstance(space, gymnasium.spaces.Box):
+            raise EnvConfigError(f"env.env_id: agents act in {space}; discrete and box spaces are supported")
+        low, high = (
+            (-1.0, 1.0) if self._cfg.act_scale else (np.stack([space.low] * count), np.stack([space.high] * count))
+        )
+        return gymnasium.spaces.Box(low, high, (count, *space.shape), np.float32)
+
+    def seed(self, seed: int, dynamic_seed: bool = True) -> None:
+        """Seed the env: with ``dynamic_seed`` every episode is another one, else every episode starts from ``seed``."""
+        self._rng = np.random.default_rng(seed)
+        self._fixed_seed = None if dynamic_seed else seed
+        for agent in self._agents:
+            self._env.action_space(agent).seed(seed)
+
+    def reset(self, **kwargs: Any) -> Any:
+        """Start an episode and return its first observation."""
+        seed = int(self._rng.integers(2**31)) if self._fixed_seed is None else self._fixed_seed
+        observations, infos = self._env.reset(seed=seed)
+        self._steps, self._return = 0, 0.0
+        return self._obs(observations, infos)
+
+    def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
+        """One step of all agents that are there."""
+        joint = np.asarray(action)
+        if joint.shape != self.action_space.shape:
+            raise ValueError(
+                f"the actions of {len(self._agents)} agents are {self.action_space.shape}, found {joint.shape}"
+            )
+        actions = {
+            agent: self._one_action(joint[i]) for i, agent in enumerate(self._agents) if agent in self._env.agents
+        }
+        observations, rewards, terminated, truncated, infos = self._env.step(actions)
+        self._steps += 1
+        # The original API's own env adds up what the weighted sum of this one halves.
+        reward = float(sum(rewards.values())) * (2 if self._is_spread else 1)
+        self._return += reward
+        over = not self._env.agents or all(terminated[a] or truncated[a] for a in terminated)
+        limit = self._steps >= self._cfg.max_cycles
+        info: dict[str, Any] = dict(infos)
+        if over or limit:
+            info["eval_episode_return"] = self._return
+            if not any(terminated.values()):
+                info["TimeLimit.truncated"] = True
+        obs = self._obs(observations, infos)
+        return BaseEnvTimestep(obs, np.array([reward], dtype=np.float32), over or limit, info)
+
+    def _one_action(self, action: np.ndarray) -> Any:
+        if isinstance(self._actions, gymnasium.spaces.Discrete):
+            return int(action)
+        if self._cfg.act_scale:
+            low, high = self._actions.low, self._actions.high
+            action = low + (np.clip(action, -1, 1) + 1) / 2 * (high - low)
+        return action.astype(np.float32)
+
+    def _obs(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> Any:
+        nothing = np.zeros(self._seen_shape, np.float32)
+        seen = {agent: _parts(observations[agent]) for agent in self._agents if agent in observations}
+        agent_state = np.stack(
+            [np.asarray(seen[agent][0] if agent in seen else nothing, np.float32) for agent in self._agents]
+        )
+        if self._cfg.agent_obs_only:
+            return agent_state
+        obs = {"agent_state": agent_state}
+        if self._is_spread:
+            obs.update(_spread_forms(agent_state))
+        else:
+            obs["global_state"] = self._state(agent_state)
+        if self._cfg.agent_specific_global_state:
+            shared = np.tile(obs["global_state"], (len(self._agents), 1))
+            obs["global_state"] = np.concatenate([agent_state.reshape(len(self._agents), -1), shared], axis=1)
+        if isinstance(self._actions, gymnasium.spaces.Discrete):
+            obs["action_mask"] = np.stack([self._mask(agent, seen, infos) for agent in self._agents])
+        obs["agent_mask"] = np.array([agent in self._env.agents for agent in self._agents], np.float32)
+        return obs
+
+    def _state(self, agent_state: np.ndarray) -> np.ndarray:
+        try:
+            state = np.asarray(self._env.state(), np.float32)
+        except (NotImplementedError, AttributeError):
+            # PettingZoo leaves it to an env whether it has a state.
+            state = agent_state
+        return state.reshape(-1)
+
+    def _mask(self, agent: str, seen: Mapping[str, tuple[Any, Any]], infos: Mapping[str, Any]) -> np.ndarray:
+        mask = seen[agent][1] if agent in seen else None
+        if mask is None:
+            mask = infos.get(agent, {}).get("action_mask")
+        return np.ones(int(self._actions.n), np.float32) if mask is None else np.asarray(mask, np.float32)
+
+    def random_action(self) -> np.ndarray:
+        """A random action of each agent, in the form of :attr:`action_space`; masks are not looked at."""
+        return np.asarray(self.action_space.sample())
+
+    def close(self) -> None:
+        """Close the PettingZoo env."""
+        self._env.close()
+
+    def __repr__(self) -> str:
+        return f"PettingZooEnv({self._cfg.env_family}, {self._cfg.env_id}, {len(self._agents)} agents)"
+
+
+def _make(cfg: EasyDict, name: str, is_spread: bool) -> Any:
+    """The PettingZoo env, in its parallel form."""
+    package_name = _FAMILIES.get(cfg.env_family, f"pettingzoo.{cfg.env_family}")
+    require_extra(package_name.partition(".")[0], "pettingzoo")
+    try:
+        package = importlib.import_module(package_name)
+    except ImportError as error:
+        raise EnvConfigError(f"env.env_family: {cfg.env_family!r} cannot be imported: {error}") from error
+    known = [one.name for one in pkgutil.iter_modules(package.__path__)]
+    versions = [one for one in known if re.fullmatch(rf"{re.escape(name)}_v\d+", one)]
+    if not versions:
+        raise EnvConfigError(f"env.env_id: {package_name} has no {cfg.env_id!r}.{did_you_mean(cfg.env_id, known)}")
+    newest = max(versions, key=lambda one: int(one.rpartition("_v")[2]))
+    with warnings.catch_warnings():
+        # Newer ones have a registry as well; modules are what all versions have.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        module = importlib.import_module(f"{package_name}.{cfg.env_id if cfg.env_id in versions else newest}")
+    kwargs = dict(cfg.env_kwargs)
+    if is_spread:
+        if cfg.n_landmark not in (None, cfg.n_agent):
+            raise EnvConfigError(f"env.n_landmark: simple_spread has as many as agents, found {cfg.n_landmark}")
+        # Half of each reward.
+        kwargs = {"N": cfg.n_agent or 3, "local_ratio": 0.5, **kwargs}
+    if cfg.env_family == "mpe":
+        kwargs = {"max_cycles": cfg.max_cycles, "continuous_actions": cfg.continuous_actions, **kwargs}
+    if hasattr(module, "parallel_env"):
+        return module.parallel_env(**kwargs)
+    conversions = importlib.import_module("pettingzoo.utils.conversions")
+    return conversions.turn_based_aec_to_parallel(module.env(**kwargs))
+
+
+def _parts(observation: Any) -> tuple[Any, Any]:
+    """What an agent sees, and the mask of its actions, if its observation (or space) has one."""
+    if isinstance(observation, Mapping | gymnasium.spaces.Dict):
+        return observation["observation"], observation["action_mask"]
+    return observation, None
+
+
+def _spread_forms(agent_state: np.ndarray) -> dict[str, np.ndarray]:
+    """The further observations of ``simple_spread`` from those of the agents ``(N, 4 + 2L + 4(N - 1))``: own velocity,
+    own position, landmarks, other agents (both relative), what the others say.
+    """
+    agents = len(agent_state)
+    others = 2 * (agents - 1)
+    landmarks_end = agent_state.shape[1] - 2 * others
+    positions, said = slice(landmarks_end, landmarks_end + others), slice(landmarks_end + others, None)
+    padded = agent_state.copy()
+    padded[:, positions] = 0
+    first = agent_state[0, 2 : landmarks_end + others]
+    return {
+        "global_state": np.concatenate([first, agent_state[:, :2].ravel(), agent_state[:, said].ravel()]),
+        "agent_alone_state": np.concatenate([agent_state[:, :landmarks_end], agent_state[:, said]], axis=1),
+        "agent_alone_padding_state": padded,
+    }
+
+
+def _space_of(obs: Any) -> gymnasium.spaces.Space[Any]:
+    if isinstance(obs, dict):
+        return gymnasium.spaces.Dict({key: _space_of(value) for key, value in obs.items()})
+    return gymnasium.spaces.Box(-np.inf, np.inf, obs.shape, np.float32)

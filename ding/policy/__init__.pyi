@@ -5,6 +5,7 @@ from ding.policy.base_policy import Policy as Policy
 from ding.policy.base_policy import create_policy as create_policy
 from ding.policy.base_policy import get_policy_cls as get_policy_cls
 from ding.policy.bc import BehaviourCloningPolicy as BehaviourCloningPolicy
+from ding.policy.bcq import BCQPolicy as BCQPolicy
 from ding.policy.bdq import BDQPolicy as BDQPolicy
 from ding.policy.c51 import C51Policy as C51Policy
 from ding.policy.collaq import CollaQPolicy as CollaQPolicy
@@ -12,6 +13,7 @@ from ding.policy.coma import COMAPolicy as COMAPolicy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
 from ding.policy.command_mode_policy_instance import ACERCommandModePolisy as ACERCommandModePolisy
 from ding.policy.command_mode_policy_instance import BCCommandModePolicy as BCCommandModePolicy
+from ding.policy.command_mode_policy_instance import BCQCommandModelPolicy as BCQCommandModelPolicy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
 from ding.policy.command_mode_policy_instance import CollaQCommandModePolicy as CollaQCommandModePolicy
@@ -26,6 +28,7 @@ from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQN
 from ding.policy.command_mode_policy_instance import DQNSTDIMCommandModePolicy as DQNSTDIMCommandModePolicy
 from ding.policy.command_mode_policy_instance import DTCommandModePolicy as DTCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
+from ding.policy.command_mode_policy_instance import EDACCommandModelPolicy as EDACCommandModelPolicy
 from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as EpsCommandModePolicy
 from ding.policy.command_mode_policy_instance import FQFCommandModePolicy as FQFCommandModePolicy
 from ding.policy.command_mode_policy_instance import HAPPOCommandModePolicy as HAPPOCommandModePolicy
@@ -68,6 +71,7 @@ from ding.policy.dqfd import DQFDPolicy as DQFDPolicy
 from ding.policy.dqn import DQNPolicy as DQNPolicy
 from ding.policy.dqn import DQNSTDIMPolicy as DQNSTDIMPolicy
 from ding.policy.dt import DTPolicy as DTPolicy
+from ding.policy.edac import EDACPolicy as EDACPolicy
 from ding.policy.errors import PolicyAttributeError as PolicyAttributeError
 from ding.policy.errors import PolicyConfigError as PolicyConfigError
 from ding.policy.errors import PolicyDataError as PolicyDataError

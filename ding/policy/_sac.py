@@ -102,11 +102,14 @@ class SACPolicy(SoftActorCriticPolicy):
         alpha = self._temperature.value.clone()
         losses, numbers = self._update_critic(batch, alpha)
         with frozen(self._critic_only):
-            actor = sac_actor_loss(self._model, alpha, batch["obs"], self._reference_numerics)
+            actor = self._actor_loss(alpha, batch["obs"])
         self._optimize(actor.loss, self._optimizer_policy, self._model.actor)
         losses |= {"policy_loss": actor.loss, **self._update_temperature(actor.log_prob)}
         self._target_model.update(self._model)
         return self._report(losses, {**numbers, **self._actor_numbers(actor)})
+
+    def _actor_loss(self, alpha: torch.Tensor, obs: Any) -> ActorLoss:
+        return sac_actor_loss(self._model, alpha, obs, self._reference_numerics)
 
     def _actor_numbers(self, actor: ActorLoss) -> dict[str, torch.Tensor]:
         """What to log of the actor's update."""

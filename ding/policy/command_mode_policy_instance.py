@@ -6,6 +6,7 @@ from ding.policy.a2c import A2CPolicy
 from ding.policy.acer import ACERPolicy
 from ding.policy.base_policy import CommandModePolicy
 from ding.policy.bc import BehaviourCloningPolicy
+from ding.policy.bcq import BCQPolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
 from ding.policy.collaq import CollaQPolicy
@@ -16,6 +17,7 @@ from ding.policy.ddpg import DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy
 from ding.policy.dqn import DQNPolicy, DQNSTDIMPolicy
 from ding.policy.dt import DTPolicy
+from ding.policy.edac import EDACPolicy
 from ding.policy.fqf import FQFPolicy
 from ding.policy.happo import HAPPOPolicy
 from ding.policy.impala import IMPALAPolicy
@@ -159,6 +161,16 @@ class IQLCommandModePolicy(IQLPolicy, DummyCommandModePolicy):
 @POLICY_REGISTRY.register("td3_bc_command")
 class TD3BCCommandModePolicy(TD3BCPolicy, DummyCommandModePolicy):
     """TD3+BC; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("bcq_command")
+class BCQCommandModelPolicy(BCQPolicy, DummyCommandModePolicy):
+    """BCQ; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("edac_command")
+class EDACCommandModelPolicy(EDACPolicy, DummyCommandModePolicy):
+    """EDAC; the modes need no settings."""
 
 
 @POLICY_REGISTRY.register("dt_command")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ding.policy import CQLPolicy, IQLPolicy, TD3BCPolicy
+from ding.model.template import BCQ, EDAC
+from ding.policy import BCQPolicy, CQLPolicy, EDACPolicy, IQLPolicy, TD3BCPolicy
 from ding.policy.cql import conservative_gaps
 from ding.policy.iql import iql_loss
 from ding.utils import deep_merge_dicts
@@ -34,7 +35,9 @@ def samples() -> list[dict[str, Any]]:
 
 def make(cls: type, **overrides: Any) -> Any:
     torch.manual_seed(0)
-    model = {"obs_shape": 4, "action_shape": 2, "actor_head_hidden_size": 64, "critic_head_hidden_size": 64}
+    sizes = [16, 8] if cls is BCQPolicy else 64
+    model = {"obs_shape": 4, "action_shape": 2, "actor_head_hidden_size": sizes, "critic_head_hidden_size": sizes}
+    model |= {"vae_hidden_dims": [12, 12]} if cls is BCQPolicy else {}
     cfg = deep_merge_dicts(cls.default_config(), {"model": model, "reference_numerics": True})
     return cls(deep_merge_dicts(cfg, overrides), enable_field=["learn"])
 
@@ -145,7 +148,7 @@ def test_the_losses_of_implicit_q_learning():
     assert float(loss.actor_loss) == pytest.approx((1.5 * normal + 0.5 * (normal + 0.5)) / 2)
 
 
-@pytest.mark.parametrize("cls", [TD3BCPolicy, CQLPolicy, IQLPolicy])
+@pytest.mark.parametrize("cls", [TD3BCPolicy, CQLPolicy, IQLPolicy, EDACPolicy, BCQPolicy])
 def test_a_checkpoint_is_gone_on_from(cls):
     policy, resumed = make(cls), make(cls)
     policy.learn_mode.forward(samples())
@@ -156,3 +159,81 @@ def test_a_checkpoint_is_gone_on_from(cls):
         output = one.learn_mode.forward(samples())
         outputs.append([*output.pop("priority"), *output.values()])
     assert outputs[0] == pytest.approx(outputs[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("eta", [0.1, 0.0])
+def test_the_first_learn_steps_of_edac(eta):
+    policy = make(EDACPolicy, model={"ensemble_num": 3}, learn={"with_q_entropy": True, "eta": eta})
+    fill(policy)
+    diversity = [12.2544 - 12.1544, 25.9463 - 25.8463, 6.84675 - 6.74676] if eta else [0, 0, 0]
+    steps = [
+        {"td_error": 12.1544, "alpha": 0.9997, "policy_loss": 0.39474},
+        {"td_error": 25.8464, "alpha": 0.9994, "policy_loss": 0.438172, "alpha_loss": -0.000498472},
+        {"td_error": 6.74676, "alpha": 0.999112, "policy_loss": -1.39376, "alpha_loss": -0.00209592},
+    ]
+    for expected, more in zip(steps, diversity):
+        found = policy.learn_mode.forward(samples())
+        # The sum over the members there, their mean here.
+        error = expected.pop("td_error")
+        assert 3 * found["td_error"] == pytest.approx(error, rel=1e-5)
+        assert found["critic_loss"] == pytest.approx(error + more, rel=1e-5)
+        for key, value in expected.items():
+            assert found[key] == pytest.approx(value, rel=2e-4), key
+    assert (size(policy, "model"), size(policy, "target_model")) == pytest.approx((313.042, 314.637), rel=1e-5)
+
+
+def test_members_of_an_ensemble_see_rows_of_their_own():
+    torch.manual_seed(0)
+    model = EDAC(4, 2, 3, 8, critic_head_hidden_size=8)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.linspace(-0.1, 0.1, parameter.numel()).reshape(parameter.shape))
+    inputs = {"obs": wave((2, 4), 0.1), "action": wave((2, 2), 0.3)}
+    np.testing.assert_allclose(
+        model(inputs, "compute_critic")["q_value"].flatten().detach(),
+        [-0.1, -0.1, 0.00745955, 0.00126288, 0.294775, 0.127773], rtol=1e-4,
+    )  # fmt: skip
+    inputs = {"obs": wave((3, 2, 4), 0.1), "action": wave((3, 2, 2), 0.3)}
+    np.testing.assert_allclose(
+        model(inputs, "compute_critic")["q_value"].flatten().detach(),
+        [-0.1, -0.1, 0.00268326, -0.00122327, 0.117317, 0.277566], rtol=1e-4,
+    )  # fmt: skip
+
+
+def test_the_first_learn_steps_of_bcq():
+    """The original perturbs all dimensions alike, and regresses each sample to the targets of the whole batch: what
+    does not depend on that is equal.
+    """
+    policy = make(BCQPolicy)
+    for name in ("model", "target_model"):
+        policy.learn_mode.get_attribute(name).actor[-1] = torch.nn.Linear(8, 1)
+    fill(policy)
+    steps = [
+        {"recons_loss": 0.429913, "kld_loss": 0.0283234, "vae_loss": 0.444074, "target_q_value": -0.057715},
+        {"recons_loss": 0.42884, "kld_loss": 0.0280329, "vae_loss": 0.442856},
+        {"recons_loss": 0.427482, "kld_loss": 0.0277461, "vae_loss": 0.441355},
+    ]
+    for expected in steps:
+        found = policy.learn_mode.forward(samples())
+        for key, value in expected.items():
+            assert found[key] == pytest.approx(value, rel=1e-5), key
+
+
+def test_the_network_of_bcq_predicts_what_the_original_one_predicts():
+    model = BCQ(4, 2, [16, 8], [16, 8], vae_hidden_dims=[12, 12])
+    model.actor[-1] = torch.nn.Linear(8, 1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.linspace(-0.1, 0.1, parameter.numel()).reshape(parameter.shape))
+    inputs = {"obs": wave((2, 4), 0.1), "action": wave((2, 2), 0.3)}
+    np.testing.assert_allclose(
+        model(inputs, "compute_actor")["action"].flatten().detach(), [0.293053, 0.839003, 0.987798, 0.671597], rtol=1e-5
+    )
+    for value in model(inputs, "compute_critic")["q_value"]:
+        np.testing.assert_allclose(value.detach(), [-0.0493921, -0.0774831], rtol=1e-5)
+    found = model.vae.decode_with_obs(wave((2, 4), 0.2), inputs["obs"])["reconstruction_action"]
+    np.testing.assert_allclose(found.flatten().detach(), [-0.107252, 0.136284, -0.105463, 0.128133], rtol=1e-5)
+    torch.manual_seed(0)
+    best = model({"obs": inputs["obs"]}, "compute_eval")["action"]
+    np.testing.assert_allclose(best.flatten().detach(), [-0.109751, 0.131651, -0.109244, 0.123813], rtol=1e-5)
+    assert model({"obs": inputs["obs"][:1]}, "compute_eval")["action"].shape == (1, 2)

@@ -4,7 +4,9 @@
 from ding.model.template import (  # noqa: F401
     acer,
     bc,
+    bcq,
     decision_transformer,
+    edac,
     mavac,
     pdqn,
     pg,

@@ -1,6 +1,7 @@
 from ding.model.template.acer import ACER as ACER
 from ding.model.template.bc import ContinuousBC as ContinuousBC
 from ding.model.template.bc import DiscreteBC as DiscreteBC
+from ding.model.template.bcq import BCQ as BCQ
 from ding.model.template.collaq import CollaQ as CollaQ
 from ding.model.template.collaq import CollaQMultiHeadAttention as CollaQMultiHeadAttention
 from ding.model.template.collaq import CollaQSMACAttentionModule as CollaQSMACAttentionModule
@@ -10,6 +11,7 @@ from ding.model.template.coma import COMACriticNetwork as COMACriticNetwork
 from ding.model.template.decision_transformer import DecisionTransformer as DecisionTransformer
 from ding.model.template.havac import HAVAC as HAVAC
 from ding.model.template.havac import HAVACAgent as HAVACAgent
+from ding.model.template.edac import EDAC as EDAC
 from ding.model.template.madqn import MADQN as MADQN
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pdqn import PDQN as PDQN
@@ -35,5 +37,6 @@ from ding.model.template.qtran import QTran as QTran
 from ding.model.template.qvac import ContinuousQVAC as ContinuousQVAC
 from ding.model.template.sqn import SQN as SQN
 from ding.model.template.vac import VAC as VAC
+from ding.model.template.vae import VanillaVAE as VanillaVAE
 from ding.model.template.wqmix import MixerStar as MixerStar
 from ding.model.template.wqmix import WQMix as WQMix

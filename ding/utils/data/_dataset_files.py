@@ -25,7 +25,7 @@ Arrays = dict[str, np.ndarray]
 
 _HDF5_KEYS = ("obs", "action", "reward", "done", "next_obs")
 # Bytes of a column that are looked at together: a data set may be larger than memory.
-_PART_BYTES = 1 << 24
+_PART_BYTES = 1 << 20
 
 
 class DatasetError(ValueError):

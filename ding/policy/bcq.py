@@ -1,0 +1,164 @@
+"""BCQ: batch-constrained Q-learning from data sets (Fujimoto et al. 2019, arXiv:1812.02900)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ding.data import EnvBatch, batched
+from ding.data.roles import Samples
+from ding.model import model_wrap
+from ding.model.template.bcq import BCQ
+from ding.model.template.vae import kl_to_normal
+from ding.policy._optimization import clipping_adam
+from ding.policy._q_critic import CriticLoss, critic_loss, priorities
+from ding.policy._target_update import target_network
+from ding.policy.base_policy import Policy
+from ding.policy.common_utils import read_out
+from ding.policy.errors import PolicyUsageError
+from ding.utils import POLICY_REGISTRY
+
+_REPEATS = 10
+
+
+def bcq_vae_loss(network: BCQ, batch: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The squared error of the decoded actions, and the divergence of the latent variable from a standard normal one;
+    both 0-d.
+    """
+    output = network.compute_vae(batch)
+    return F.mse_loss(output["recons_action"], batch["action"]), kl_to_normal(output["mu"], output["log_var"])
+
+
+def bcq_critic_loss(network: BCQ, target: BCQ, batch: Mapping[str, Any], gamma: float, lmbda: float) -> CriticLoss:
+    """Squared errors of the critics to ``r + gamma max_a (lmbda min_i Q_i'(s', a) + (1 - lmbda) max_i Q_i'(s', a))``,
+    over ten actions of the data's kind that the target perturbs.
+
+    Args:
+        batch: ``obs, next_obs`` ``[B, n]``, ``action`` ``[B, N]``, ``reward, done, weight`` (or None) ``[B]``.
+    """
+    with torch.no_grad():
+        next_obs = batch["next_obs"].repeat_interleave(_REPEATS, 0)
+        action = target.compute_actor({"obs": next_obs, "action": network.draw(next_obs)})["action"]
+        low, high = target.compute_critic({"obs": next_obs, "action": action})["q_value"]
+        low, high = torch.minimum(low, high), torch.maximum(low, high)
+        next_value = (lmbda * low + (1 - lmbda) * high).reshape(-1, _REPEATS).amax(1)
+    return critic_loss(network.compute_critic(batch)["q_value"], next_value, batch, gamma)
+
+
+@POLICY_REGISTRY.register("bcq")
+class BCQPolicy(Policy):
+    """Batch-constrained Q-learning of continuous actions; it learns from data sets only.
+
+    Each sample is regressed to its own target; the original API regresses it to those of the whole batch.
+    """
+
+    config = {
+        "type": "bcq",
+        "cuda": False,
+        "on_policy": False,
+        "priority": False,
+        "priority_IS_weight": False,
+        "nstep": 1,
+        "random_collect_size": 10000,
+        "model": {"actor_head_hidden_size": [400, 300], "critic_head_hidden_size": [400, 300], "phi": 0.05},
+        "learn": {
+            "update_per_collect": 1,
+            "batch_size": 100,
+            "learning_rate_q": 3e-4,
+            "learning_rate_policy": 3e-4,
+            "learning_rate_vae": 3e-4,
+            "ignore_done": False,
+            # (float) The share by which the target network moves to the learner at each update.
+            "target_theta": 0.005,
+            "discount_factor": 0.99,
+            # (float) Weight of the smaller critic beside the larger one.
+            "lmbda": 0.75,
+            "init_w": 3e-3,
+        },
+        "collect": {"unroll_len": 1},
+        "eval": {},
+        "other": {"replay_buffer": {"replay_buffer_size": 1000000}},
+    }
+
+    learn_state = {
+        "model": "_learn_model",
+        "target_model": "_target_model",
+        "optimizer_q": "_optimizer_q",
+        "optimizer_policy": "_optimizer_policy",
+        "optimizer_vae": "_optimizer_vae",
+    }
+
+    _model: BCQ
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``bcq`` of :mod:`ding.model.template.bcq`."""
+        return "bcq", ["ding.model.template.bcq"]
+
+    def _init_learn(self) -> None:
+        learn, model = self._cfg.learn, self._model
+        self._gamma = float(learn.discount_factor)
+        self._optimizer_q = clipping_adam(model.critic.parameters(), learn, lr=learn.learning_rate_q)
+        self._optimizer_policy = clipping_adam(model.actor.parameters(), learn, lr=learn.learning_rate_policy)
+        self._optimizer_vae = clipping_adam(model.vae.parameters(), learn, lr=learn.learning_rate_vae)
+        self._learn_model = model_wrap(model, wrapper_name="base")
+        self._target_model = target_network(model, learn, BCQPolicy.config["learn"], self._reference_numerics)
+
+    @batched
+    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+        """One update of the model of actions, the critics and the perturbation on B samples; returns floats, and
+        ``priority`` (B floats).
+        """
+        batch, learn = self._preprocess_learn(data), self._cfg.learn
+        self._model.train()
+        reconstruction, divergence = bcq_vae_loss(self._model, batch)
+        vae_loss = reconstruction + 0.5 * divergence
+        self._optimize(vae_loss, self._optimizer_vae, self._model.vae)
+        critic = bcq_critic_loss(self._model, self._target_model, batch, self._gamma, learn.lmbda)
+        self._optimize(torch.stack(critic.losses).sum(), self._optimizer_q, self._model.critic)
+        with torch.no_grad():
+            drawn = self._model.draw(batch["obs"])
+        action = self._model.compute_actor({"obs": batch["obs"], "action": drawn})["action"]
+        actor_loss = -self._model.compute_critic({"obs": batch["obs"], "action": action})["q_value"][0].mean()
+        self._optimize(actor_loss, self._optimizer_policy, self._model.actor)
+        self._target_model.update(self._model)
+        return {
+            "cur_lr": self._optimizer_q.param_groups[0]["lr"],
+            **read_out(
+                {
+                    "td_error": critic.error.mean(),
+                    "target_q_value": critic.target_q_value,
+                    "recons_loss": reconstruction,
+                    "kld_loss": divergence,
+                    "vae_loss": vae_loss,
+                    **dict(zip(("critic_loss", "twin_critic_loss"), critic.losses)),
+                    "actor_loss": actor_loss,
+                    "total_loss": vae_loss + torch.stack(critic.losses).sum() + actor_loss,
+                    "priority": priorities(critic.error, self._reference_numerics),
+                }
+            ),
+        }
+
+    def _monitor_vars_learn(self) -> list[str]:
+        losses = ["recons_loss", "kld_loss", "vae_loss", "critic_loss", "twin_critic_loss", "actor_loss", "total_loss"]
+        return ["cur_lr", "td_error", "target_q_value", *losses]
+
+    def _init_eval(self) -> None:
+        self._eval_model = model_wrap(self._model, wrapper_name="base")
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """The best of 100 actions of the data's kind: ``action`` float32 ``[N, D]``."""
+        return self._act(self._eval_model, EnvBatch(data.env_ids, {"obs": data.columns}), mode="compute_eval")
+
+    def _init_collect(self) -> None:
+        return
+
+    def _forward_collect(self, data: Any, **kwargs: Any) -> Any:
+        raise PolicyUsageError("bcq learns from data sets; it collects nothing")
+
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        raise PolicyUsageError("bcq learns from data sets; it collects nothing")
+
+    def _get_train_sample(self, transitions: Any) -> Any:
+        raise PolicyUsageError("bcq learns from data sets; it collects nothing")

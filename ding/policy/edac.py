@@ -1,0 +1,96 @@
+"""EDAC: SAC from data sets with an ensemble of diverse critics (An et al. 2021, arXiv:2110.01548)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ding.policy._q_critic import ActorCritic, priorities
+from ding.policy._sac import ActorLoss, SACPolicy, sac_actor_loss, sac_critic_loss
+from ding.utils import POLICY_REGISTRY
+
+
+def as_list(network: ActorCritic) -> ActorCritic:
+    """The network with the values ``[E, B]`` of its ensemble as a list of E times ``[B]``."""
+
+    def call(inputs: Any, mode: str) -> Mapping[str, Any]:
+        output = network(inputs, mode=mode)
+        return {**output, "q_value": list(output["q_value"].unbind(0))} if "q_value" in output else output
+
+    return call
+
+
+def diversity_loss(network: ActorCritic, obs: torch.Tensor, action: torch.Tensor, ensemble_num: int) -> torch.Tensor:
+    """The mean cosine between the gradients of the members' values by the action, times their number: 0-d.
+
+    Args:
+        network: see :class:`ding.model.template.EDAC`.
+        obs: ``[B, n]``.
+        action: ``[B, N]``.
+    """
+    obs = obs.expand(ensemble_num, *obs.shape)
+    action = action.detach().expand(ensemble_num, *action.shape).clone().requires_grad_(True)
+    value = network({"obs": obs, "action": action}, mode="compute_critic")["q_value"]
+    (gradient,) = torch.autograd.grad(value.sum(), action, create_graph=True)
+    unit = (gradient / (gradient.norm(dim=2, keepdim=True) + 1e-10)).transpose(0, 1)
+    cosines = unit @ unit.transpose(1, 2)
+    between = cosines.sum((1, 2)) - cosines.diagonal(dim1=1, dim2=2).sum(1)
+    return between.mean() / (ensemble_num - 1)
+
+
+@POLICY_REGISTRY.register("edac")
+class EDACPolicy(SACPolicy):
+    """SAC with the smallest of E critics, whose gradients are kept apart so that few of them are enough; the rest is as
+    in :class:`SACPolicy`.
+
+    ``critic_loss`` is the sum over the members plus ``learn.eta`` times :func:`diversity_loss`.
+    """
+
+    config = {
+        "type": "edac",
+        "model": {"ensemble_num": 10, "actor_head_hidden_size": 256, "critic_head_hidden_size": 256},
+        "learn": {
+            "alpha": 1,
+            # (bool) Whether targets hold the entropy of the policy.
+            "with_q_entropy": False,
+            # (float) Weight of the diversity of the critics' gradients.
+            "eta": 0.1,
+        },
+    }
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``edac`` of :mod:`ding.model.template.edac`."""
+        return "edac", ["ding.model.template.edac"]
+
+    def _init_weights(self) -> None:
+        """Start with small means and deviations around 1."""
+        bound, head = self._cfg.learn.init_w, self._model.get_submodule("actor.2")
+        for name, parameter in head.named_parameters():
+            if name.startswith(("mu.", "log_sigma_layer.")):
+                parameter.data.uniform_(-bound, bound)
+
+    def _update_critic(
+        self, batch: Mapping[str, Any], alpha: torch.Tensor
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        learn, reference = self._cfg.learn, self._reference_numerics
+        weight = alpha if learn.with_q_entropy else torch.zeros_like(alpha)
+        result = sac_critic_loss(
+            as_list(self._model), as_list(self._target_model.forward), weight, batch, self._gamma, reference
+        )
+        loss = torch.stack(result.losses).sum()
+        if learn.eta > 0:
+            members = int(self._cfg.model.ensemble_num)
+            loss = loss + learn.eta * diversity_loss(self._model, batch["obs"], batch["action"], members)
+        self._optimize(loss, self._optimizer_q, self._model.critic)
+        numbers = {
+            "priority": priorities(result.error, reference),
+            "td_error": result.error.mean(),
+            "target_q_value": result.target_q_value,
+        }
+        return {"critic_loss": loss}, numbers
+
+    def _actor_loss(self, alpha: torch.Tensor, obs: Any) -> ActorLoss:
+        return sac_actor_loss(as_list(self._model), alpha, obs, self._reference_numerics)
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return [name for name in super()._monitor_vars_learn() if name != "twin_critic_loss"]

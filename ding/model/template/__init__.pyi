@@ -9,9 +9,9 @@ from ding.model.template.coma import COMA as COMA
 from ding.model.template.coma import COMAActorNetwork as COMAActorNetwork
 from ding.model.template.coma import COMACriticNetwork as COMACriticNetwork
 from ding.model.template.decision_transformer import DecisionTransformer as DecisionTransformer
+from ding.model.template.edac import EDAC as EDAC
 from ding.model.template.havac import HAVAC as HAVAC
 from ding.model.template.havac import HAVACAgent as HAVACAgent
-from ding.model.template.edac import EDAC as EDAC
 from ding.model.template.madqn import MADQN as MADQN
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pdqn import PDQN as PDQN

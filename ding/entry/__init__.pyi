@@ -17,6 +17,8 @@ from ding.entry.parallel_entry import parallel_pipeline as parallel_pipeline
 from ding.entry.serial_entry import serial_pipeline as serial_pipeline
 from ding.entry.serial_entry_bc import serial_pipeline_bc as serial_pipeline_bc
 from ding.entry.serial_entry_dqfd import serial_pipeline_dqfd as serial_pipeline_dqfd
+from ding.entry.serial_entry_gail import save_reward_model as save_reward_model
+from ding.entry.serial_entry_gail import serial_pipeline_gail as serial_pipeline_gail
 from ding.entry.serial_entry_offline import serial_pipeline_dt as serial_pipeline_dt
 from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pipeline_offline
 from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy

@@ -15,7 +15,7 @@ from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, regist
 # Modes of the original command line that this version does not have.
 _NOT_BUILT = (
     *("serial_trex", "serial_trex_onpolicy"),
-    *("serial_gail", "serial_ngu"),
+    "serial_ngu",
 )
 # Options of the pipelines.
 _LIMITS = "max_train_iter=train_iter max_env_step=env_step strict"
@@ -63,6 +63,7 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_dqfd": _serial_with_expert,
         "serial_r2d3": _serial_with_expert,
         "serial_sqil": _serial_with_expert,
+        "serial_gail": _serial_with_expert,
         "serial_reward_model": _serial_reward_model,
         "serial_reward_model_onpolicy": _serial_reward_model,
         "parallel": _parallel,

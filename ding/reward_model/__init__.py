@@ -4,7 +4,11 @@ from ding.utils import REWARD_MODEL_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily
 
 _TYPES = {
+    "gail": "gail_irl_model:GailRewardModel",
     "icm": "icm_reward_model:ICMRewardModel",
+    "pdeil": "pdeil_irl_model:PdeilRewardModel",
+    "pwil": "pwil_irl_model:PwilRewardModel",
+    "red": "red_irl_model:RedRewardModel",
     "rnd": "rnd_reward_model:RndRewardModel",
 }
 for _alias, _target in _TYPES.items():

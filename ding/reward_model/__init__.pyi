@@ -1,9 +1,13 @@
 from ding.reward_model.base_reward_model import BaseRewardModel as BaseRewardModel
 from ding.reward_model.base_reward_model import create_reward_model as create_reward_model
 from ding.reward_model.base_reward_model import get_reward_model_cls as get_reward_model_cls
+from ding.reward_model.gail_irl_model import GailRewardModel as GailRewardModel
 from ding.reward_model.her_reward_model import HerRewardModel as HerRewardModel
 from ding.reward_model.icm_reward_model import ICMNetwork as ICMNetwork
 from ding.reward_model.icm_reward_model import ICMRewardModel as ICMRewardModel
+from ding.reward_model.pdeil_irl_model import PdeilRewardModel as PdeilRewardModel
+from ding.reward_model.pwil_irl_model import PwilRewardModel as PwilRewardModel
+from ding.reward_model.red_irl_model import RedRewardModel as RedRewardModel
 from ding.reward_model.rnd_reward_model import RndNetwork as RndNetwork
 from ding.reward_model.rnd_reward_model import RndRewardModel as RndRewardModel
 from ding.reward_model.rnd_reward_model import collect_states as collect_states

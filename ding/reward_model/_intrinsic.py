@@ -1,11 +1,12 @@
 """Rewards for what is new to an agent, beside those of the env."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from ding.data.roles import Samples, StateDict
+from ding.data.roles import Samples, StateDict, Writer
 from ding.model.common.encoder import ConvEncoder, FCEncoder
 from ding.reward_model._samples import with_rewards
 from ding.reward_model.base_reward_model import BaseRewardModel
@@ -48,7 +49,7 @@ class IntrinsicRewardModel(BaseRewardModel):
     reward_model: nn.Module
     opt: torch.optim.Optimizer
 
-    def __init__(self, config: Any, device: str = "cpu", tb_logger: Any = None) -> None:
+    def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
         super().__init__(config, device, tb_logger)
         for key, known in (("intrinsic_reward_type", _TYPES), ("intrinsic_reward_norm", _NORMS)):
             value = self.cfg.get(key, known[0])

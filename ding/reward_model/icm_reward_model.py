@@ -1,12 +1,13 @@
 """ICM: the intrinsic curiosity module (Pathak et al. 2017, arXiv:1705.05363), for discrete actions."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ding.data.roles import Samples
+from ding.data.roles import Samples, Writer
 from ding.reward_model._intrinsic import IntrinsicRewardModel, encoder_of
 from ding.reward_model._samples import Pool, field
 from ding.torch_utils import Adam
@@ -75,7 +76,7 @@ class ICMRewardModel(IntrinsicRewardModel):
     }
     _log_name = "icm"
 
-    def __init__(self, config: Any, device: str = "cpu", tb_logger: Any = None) -> None:
+    def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
         super().__init__(config, device, tb_logger)
         cfg = self.cfg
         self.reward_model: ICMNetwork = ICMNetwork(cfg.obs_shape, cfg.hidden_size_list, cfg.action_shape).to(device)

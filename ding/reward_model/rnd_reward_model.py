@@ -1,12 +1,13 @@
 """RND: random network distillation (Burda et al. 2018, arXiv:1810.12894)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ding.data.roles import Samples
+from ding.data.roles import Samples, Writer
 from ding.reward_model._intrinsic import IntrinsicRewardModel, encoder_of
 from ding.reward_model._samples import Pool, field
 from ding.torch_utils import Adam
@@ -65,7 +66,7 @@ class RndRewardModel(IntrinsicRewardModel):
     }
     _log_name = "rnd"
 
-    def __init__(self, config: Any, device: str = "cpu", tb_logger: Any = None) -> None:
+    def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
         super().__init__(config, device, tb_logger)
         shape = self.cfg.obs_shape
         self.reward_model = RndNetwork(shape, self.cfg.hidden_size_list).to(device)

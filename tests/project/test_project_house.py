@@ -69,7 +69,7 @@ LATER = tuple(
         # A command twin of each algorithm.
         "policy/command_mode_policy_instance",
         # Reward models.
-        *("entry/serial/reward_path", "entry/serial_entry_reward_model"),
+        *("entry/serial/reward_path", "entry/serial_entry_reward_model", "entry/serial_entry_gail"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

@@ -33,9 +33,9 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "shared_memory copy_on_get context wait_num step_wait_timeout connect_timeout reset_inplace cfg_type"
     ),
     "policy": (
-        "type import_names cfg_type cuda multi_gpu on_policy priority priority_IS_weight traj_len_inf model learn "
-        "collect eval other random_collect_size expert_random_collect_size transition_with_policy_data unroll_len "
-        "n_sample n_episode batch_size"
+        "type import_names cfg_type cuda multi_gpu on_policy priority priority_IS_weight traj_len_inf model "
+        "learn collect eval other random_collect_size expert_random_collect_size transition_with_policy_data "
+        "load_path unroll_len n_sample n_episode batch_size"
     ),
     "policy.model": (
         "type import_names obs_shape action_shape encoder_hidden_size_list dueling head_hidden_size head_layer_num "
@@ -66,7 +66,7 @@ _OPTIONAL_TEXT: dict[str, str] = {
 # Keys that many policies have in their defaults: what is misspelt in the config of a user's policy may be one of these.
 _COMMON_TEXT: dict[str, str] = {
     "policy": (
-        "load_path discount_factor nstep bp_update_sync reference_numerics num_threads action_space burnin_step "
+        "discount_factor nstep bp_update_sync reference_numerics num_threads action_space burnin_step "
         "reward_batch_norm noisy_net nstep_return loss_type continuous recompute_adv"
     ),
     "policy.learn": (

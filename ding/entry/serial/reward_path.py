@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
+from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.serial.data_path import OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
@@ -120,22 +121,29 @@ def run_with_reward_model(
     max_env_step: int,
     view: RunView | None,
     strict: bool,
+    mode: str | None = None,
+    options: Sequence[str] = (),
+    before: Callable[[EasyDict], None] = lambda cfg: None,
 ) -> Policy:
     """What the pipelines with a reward model have in common; the other arguments are those of `serial_pipeline`.
 
     Args:
         on_policy: Whether there is no replay buffer.
+        mode, options: What ``ding -m`` calls this pipeline, and what else its command line needs.
+        before: Called with the compiled config before anything is built; may write into its ``reward_model``.
     """
     with opened_run(input_cfg, seed, env_setting, view, strict) as run:
         cfg = run.cfg
         if bool(cfg.policy.on_policy) is not on_policy:
             right = "serial_pipeline_reward_model_" + ("offpolicy" if on_policy else "onpolicy")
             raise ConfigValueError(f"policy.on_policy is {cfg.policy.on_policy}: run this config with {right}")
+        with unused_dir_removed(cfg.exp_name):
+            before(cfg)
         with serial_parts(cfg, env_setting, model, with_buffer=not on_policy) as parts:
             made = create_reward_model(reward_model_config(cfg), *_place_and_writer(parts))
             data = RewardModelPath(parts, run.signals.interruptible, made, on_policy)
-            mode = "serial_reward_model_onpolicy" if on_policy else "serial_reward_model"
-            run.train(parts, data, max_train_iter, max_env_step, mode)
+            mode = mode or ("serial_reward_model_onpolicy" if on_policy else "serial_reward_model")
+            run.train(parts, data, max_train_iter, max_env_step, mode, options)
             return parts.policy
 
 

@@ -7,7 +7,14 @@ import pytest
 
 import ding
 from ding.config import ConfigValueError, read_config
-from ding.entry import serial_pipeline_reward_model_offpolicy, serial_pipeline_reward_model_onpolicy
+from ding.entry import (
+    collect_demo_data,
+    serial_pipeline,
+    serial_pipeline_gail,
+    serial_pipeline_reward_model_offpolicy,
+    serial_pipeline_reward_model_onpolicy,
+)
+from ding.utils import read_file
 
 FOLDER = Path(ding.__file__).parents[1] / "configs" / "cartpole"
 CASES = {
@@ -49,6 +56,37 @@ def test_samples_are_gathered_before_the_model_trains_and_a_run_goes_on_with_its
     main.policy.learn.learner = {"hook": {"load_ckpt_before_run": "e/ckpt/iteration_16.pth.tar"}}
     serial_pipeline_reward_model_onpolicy((main, create), max_env_step=1000)
     assert json.loads(Path("e/result.json").read_text())["env_step"] == 1024
+
+
+def expert_checkpoint() -> str:
+    """Of a network that has learned nothing."""
+    main, create = read_config(FOLDER / "cartpole_dqn_config.py")
+    main.exp_name = "expert"
+    serial_pipeline((main, create), max_env_step=8)
+    return "expert/ckpt/ckpt_best.pth.tar"
+
+
+def test_gail_collects_demonstrations_and_learns_from_them():
+    expert = str(FOLDER / "cartpole_dqn_config.py")
+    main, create = config("dqn_gail", update_per_collect=1, collect_count=70, expert_model_path=expert_checkpoint())
+    serial_pipeline_gail((main, create), expert, max_env_step=130, strict=True)
+    # In each pass at least 64 new samples.
+    result = json.loads(Path("e/result.json").read_text())
+    assert (result["env_step"], result["train_iter"]) == (192, 15)
+    assert len(read_file("e/expert_data.pkl")) == 70
+    main.reward_model.data_path = "e"
+    serial_pipeline_gail((main, create), expert, max_env_step=64, collect_data=False)
+
+
+@pytest.mark.parametrize("type_", ["red", "pwil", "pdeil"])
+def test_models_of_an_expert(type_):
+    expert = read_config(FOLDER / "cartpole_dqn_config.py")
+    collect_demo_data(expert, 0, 30, "data.pkl", state_dict_path=expert_checkpoint())
+    main, create = config("dqn_rnd")
+    sizes = {"red": {"input_size": 5}, "pwil": {"s_size": 4, "a_size": 1}, "pdeil": {"discrete_action": True}}
+    main.reward_model, create.reward_model.type = {"expert_data_path": "data.pkl", **sizes[type_]}, type_
+    serial_pipeline_reward_model_offpolicy((main, create), max_env_step=130, strict=True)
+    assert json.loads(Path("e/result.json").read_text())["train_iter"] > 0
 
 
 def test_the_kind_of_the_policy_and_the_model_are_checked():

@@ -1,0 +1,157 @@
+"""GAIL: generative adversarial imitation learning (Ho and Ermon 2016, arXiv:1606.03476)."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ding.data.roles import Samples, StateDict, Writer
+from ding.reward_model._experts import read_demonstrations
+from ding.reward_model._samples import Pool, field, obs_action, with_rewards
+from ding.reward_model.base_reward_model import BaseRewardModel
+from ding.torch_utils import Adam
+from ding.utils import REWARD_MODEL_REGISTRY
+
+_EPS = 1e-8
+
+
+def concat_state_action_pairs(iterator: Samples) -> list[torch.Tensor]:
+    """For each sample its observation and its action in one vector."""
+    return list(obs_action(iterator))
+
+
+def concat_state_action_pairs_one_hot(iterator: Samples, action_size: int) -> list[torch.Tensor]:
+    """For each sample its observation and its discrete action, one-hot, in one vector."""
+    obs, action = field(iterator, "obs").float(), field(iterator, "action").long().reshape(-1)
+    return list(torch.cat([obs.flatten(1), F.one_hot(action, action_size).float()], dim=1))
+
+
+class RewardModelNetwork(nn.Module):
+    """From a pair of observation and action to the chance that it is the agent's."""
+
+    def __init__(self, input_size: int, hidden_size: int, output_size: int) -> None:
+        super().__init__()
+        self.l1 = nn.Linear(input_size, hidden_size)
+        self.l2 = nn.Linear(hidden_size, output_size)
+        self.a1, self.a2 = nn.Tanh(), nn.Sigmoid()
+
+    def forward(self, pairs: torch.Tensor) -> torch.Tensor:
+        """``[B, input_size]`` to ``[B, output_size]``, 0..1."""
+        return self.a2(self.l2(self.a1(self.l1(pairs))))
+
+
+class AtariRewardModelNetwork(nn.Module):
+    """As :class:`RewardModelNetwork`, for images ``[4, 84, 84]`` and one-hot actions."""
+
+    def __init__(self, input_size: Sequence[int], action_size: int) -> None:
+        super().__init__()
+        self.input_size, self.action_size = tuple(input_size), action_size
+        self.conv1 = nn.Conv2d(input_size[0], 16, 7, stride=3)
+        self.conv2 = nn.Conv2d(16, 16, 5, stride=2)
+        self.conv3 = nn.Conv2d(16, 16, 3, stride=1)
+        self.conv4 = nn.Conv2d(16, 16, 3, stride=1)
+        self.fc1 = nn.Linear(784, 64)
+        self.fc2 = nn.Linear(64 + action_size, 1)
+
+    def forward(self, pairs: torch.Tensor) -> torch.Tensor:
+        """``[B, pixels + action_size]``, an image and then its action, to ``[B, 1]``, 0..1."""
+        pixels, action = pairs[:, : -self.action_size], pairs[:, -self.action_size :]
+        x = pixels.reshape(-1, *self.input_size)
+        for layer in (self.conv1, self.conv2, self.conv3, self.conv4):
+            x = F.leaky_relu(layer(x))
+        x = F.leaky_relu(self.fc1(x.flatten(1)))
+        return torch.sigmoid(self.fc2(torch.cat([x, action], dim=1)))
+
+
+@REWARD_MODEL_REGISTRY.register("gail")
+class GailRewardModel(BaseRewardModel):
+    """Rewards steps that a discriminator takes for an expert's: ``-log D``, with ``D`` the chance that they are not.
+
+    Args:
+        config: see ``config``; ``data_path``, the folder with ``expert_data.pkl``, has to be given; for images also
+            ``action_size``.
+    """
+
+    config = {
+        "type": "gail",
+        "learning_rate": 1e-3,
+        # (int) Updates per training.
+        "update_per_collect": 100,
+        "batch_size": 64,
+        # (int or list) Features of observation and action (a discrete action is one number), or [4, 84, 84].
+        "input_size": 4,
+        # (int) Samples to collect before each training.
+        "target_new_data_count": 64,
+        "hidden_size": 128,
+        # (int) Samples of the expert that the pipeline collects.
+        "collect_count": 100000,
+        "clear_buffer_per_iters": 1,
+    }
+
+    def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
+        super().__init__(config, device, tb_logger)
+        cfg = self.cfg
+        size = cfg.input_size
+        self._images = not isinstance(size, int) and len(size) > 1
+        network: nn.Module
+        if self._images:
+            network = AtariRewardModelNetwork(size, cfg.action_size)
+        else:
+            network = RewardModelNetwork(size if isinstance(size, int) else size[0], cfg.hidden_size, 1)
+        self.reward_model = network.to(device)
+        self.opt = Adam(self.reward_model.parameters(), lr=cfg.learning_rate)
+        self.train_iter = 0
+        self._expert, self._own = Pool(), Pool()
+        self.load_expert_data(read_demonstrations(os.path.join(cfg.data_path, "expert_data.pkl")))
+
+    def load_expert_data(self, data: Samples) -> None:
+        """Compare with these steps."""
+        self._expert.clear()
+        self._expert.add(self._pairs(data))
+
+    def collect_data(self, data: Samples) -> None:
+        """Keep the agent's steps."""
+        self._own.add(self._pairs(data))
+
+    def clear_data(self) -> None:
+        self._own.clear()
+
+    def train(self) -> None:
+        """``update_per_collect`` updates of the discriminator; none without steps of the agent."""
+        if not len(self._own):
+            return
+        for _ in range(self.cfg.update_per_collect):
+            (expert,) = self._expert.draw(self.cfg.batch_size, self.device)
+            (own,) = self._own.draw(self.cfg.batch_size, self.device)
+            own_chance, expert_chance = self.reward_model(own), self.reward_model(expert)
+            loss = -((own_chance + _EPS).log().mean() + (1 - expert_chance + _EPS).log().mean())
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+            self.train_iter += 1
+            self.log("reward_model", gail_loss=loss.detach())
+
+    def estimate(self, data: Samples) -> Any:
+        """The samples with ``-log D`` as reward."""
+        with torch.no_grad():
+            chance = self.reward_model(self._pairs(data).to(self.device))
+        reward = -(chance + _EPS).log().cpu()
+        return with_rewards(data, lambda old: reward.expand_as(old).clone())
+
+    def _pairs(self, data: Samples) -> torch.Tensor:
+        if self._images:
+            return torch.stack(concat_state_action_pairs_one_hot(data, self.cfg.action_size))
+        return obs_action(data)
+
+    def state_dict(self) -> StateDict:
+        """Network and optimiser."""
+        return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict()}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Load what :meth:`state_dict` returned; the original API saves no optimiser."""
+        self.reward_model.load_state_dict(state_dict["model"])
+        if "optimizer" in state_dict:
+            self.opt.load_state_dict(state_dict["optimizer"])

@@ -39,7 +39,13 @@ LATER = tuple(
         *("policy/_r2d2_loss", "policy/bdq", "policy/impala", "policy/r2d2", "policy/sqn", "model/template/sqn"),
         *("policy/a2c", "policy/pg", "policy/ppg", "policy/ppo", "policy/_policy", "policy/_pp", "policy/_segments"),
         *("policy/acer", "policy/_sequences", "model/template/acer"),
-        *("policy/_contrast", "model/template/_gtrxl", "torch_utils/network/gtrxl"),
+        *(
+            "policy/_contrast",
+            "model/template/_gtrxl",
+            "torch_utils/network/gtrxl",
+            "torch_utils/loss/contrastive_loss",
+        ),
+        *("rl_utils/acer", "rl_utils/retrace", "rl_utils/ppg"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
         # Games, self-play and levels.

@@ -1,7 +1,7 @@
 """A policy's output and action as parts of one kind each, so that one loss serves all action spaces.
 
 A part is ``(output, action)``: logits ``[B, N]`` with int64 ``[B]``, or ``{'mu', 'sigma'}`` ``[B, D]`` with float ``[B,
-D]``. A hybrid action has one part of each kind, a discrete or continuous one has one part.
+D]``. A hybrid action has one part of each kind, one of several discrete choices a part for each, another one part.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,10 @@ def policy_parts(logit: Any, action: Any, action_mask: torch.Tensor | None = Non
         kind, args = action["action_type"], action["action_args"]
         kind = kind.squeeze(1) if kind.ndim == 2 else kind
         return [(_masked(logit["action_type"], action_mask), kind), (logit["action_args"], args)]
+    if isinstance(logit, (list, tuple)):
+        heads = action if isinstance(action, (list, tuple)) else action.unbind(-1)
+        masks = action_mask if isinstance(action_mask, (list, tuple)) else [action_mask] * len(logit)
+        return [(_masked(part, mask), taken.flatten()) for part, taken, mask in zip(logit, heads, masks, strict=True)]
     return [(_masked(logit, action_mask), action)]
 
 

@@ -11,6 +11,7 @@ from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import logged
+from ding.policy._ppo_loss import normalized
 from ding.policy._segments import as_given, minibatches
 from ding.policy._stochastic import StochasticPolicy
 from ding.rl_utils import a2c_data, a2c_error, get_train_sample
@@ -48,12 +49,17 @@ def a2c_loss(
     output, adv = network(batch["obs"]), batch["adv"]
     return_ = batch["value"] + adv
     if adv_norm:
-        adv = (adv - adv.mean()) / (adv.std() + 1e-8)
+        adv = normalized(adv)
     mask = None if reference_numerics else action_mask_of(batch["obs"])
-    ((logit, action),) = policy_parts(output["logit"], batch["action"], mask)
-    loss = a2c_error(a2c_data(logit, action, output["value"], adv, return_, batch.get("weight")))
-    total = loss.policy_loss + value_weight * loss.value_loss - entropy_weight * loss.entropy_loss
-    return A2CLoss(total, *loss, adv.abs().max())
+    losses = [
+        a2c_error(a2c_data(logit, action, output["value"], adv, return_, batch.get("weight")))
+        for logit, action in policy_parts(output["logit"], batch["action"], mask)
+    ]
+    policy_loss = torch.stack([loss.policy_loss for loss in losses]).sum()
+    entropy_loss = torch.stack([loss.entropy_loss for loss in losses]).sum()
+    value_loss = losses[0].value_loss
+    total = policy_loss + value_weight * value_loss - entropy_weight * entropy_loss
+    return A2CLoss(total, policy_loss, value_loss, entropy_loss, adv.abs().max())
 
 
 @POLICY_REGISTRY.register("a2c")

@@ -37,10 +37,11 @@ def pg_loss(
         total loss, policy loss and entropy loss (the entropy times ``-entropy_weight``), each 0-d.
     """
     mask = None if reference_numerics else action_mask_of(batch["obs"])
-    ((output, action),) = policy_parts(network(batch["obs"])["logit"], batch["action"], mask)
-    policy = policy_of(output)
-    policy_loss = -(policy.log_prob(action) * batch["return"]).mean()
-    entropy_loss = -entropy_weight * policy.entropy().mean()
+    parts = policy_parts(network(batch["obs"])["logit"], batch["action"], mask)
+    policies = [(policy_of(output), action) for output, action in parts]
+    log_prob = torch.stack([policy.log_prob(action) for policy, action in policies]).sum(0)
+    policy_loss = -(log_prob * batch["return"]).mean()
+    entropy_loss = -entropy_weight * torch.stack([policy.entropy() for policy, _ in policies]).sum(0).mean()
     return policy_loss + entropy_loss, policy_loss, entropy_loss
 
 

@@ -60,6 +60,7 @@ HYBRID = {
 }
 REGRESSION = {"model": {"action_space": "regression"}}
 MIXED = {"model": {"action_shape": {"action_type_shape": 3, "action_args_shape": 2}}}
+MULTI_DISCRETE = {"model": {"action_shape": [2, 3]}}
 # Sequences of 5 steps of segments of 7: the second overlaps the first.
 R2D2 = {
     "priority": False,
@@ -113,6 +114,10 @@ CASES = {
     "ppg-hybrid": (PPGPolicy, {"learn": {"aux_freq": 1}, **HYBRID}, {}),
     "ppg-offpolicy": (PPGOffPolicy, {"learn": {"aux_freq": 1}}, {}),
     "ppg-offpolicy-continuous": (PPGOffPolicy, {"learn": {"aux_freq": 1}, **CONTINUOUS}, {}),
+    "ppo-multi-discrete": (PPOPolicy, {"learn": {"epoch_per_collect": 2}, **MULTI_DISCRETE}, {}),
+    "ppg-multi-discrete": (PPGPolicy, {"learn": {"aux_freq": 1}, **MULTI_DISCRETE}, {}),
+    "a2c-multi-discrete": (A2CPolicy, MULTI_DISCRETE, {}),
+    "pg-multi-discrete": (PGPolicy, MULTI_DISCRETE, {}),
     "pg": (PGPolicy, {}, {}),
     "pg-continuous": (PGPolicy, CONTINUOUS, {}),
     "impala": (IMPALAPolicy, {"unroll_len": 4}, {}),
@@ -171,6 +176,10 @@ def _payoff(action: Any) -> np.ndarray:
     """A reward that depends on the action, ``[..., 1]``."""
     if isinstance(action, dict):
         return _payoff(action["action_type"]) + _payoff(action["action_args"])
+    if isinstance(action, list) and isinstance(action[0], list):
+        return np.stack([_payoff(row) for row in action])
+    if isinstance(action, list):
+        return sum(_payoff(one) for one in action)
     return action.numpy().sum(-1, keepdims=True)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ding.data import TransitionBatch
-from ding.data.columns import stack_rows, take
+from ding.data.columns import row_at, stack_rows, take
 from ding.data.roles import Samples
 from ding.rl_utils.adder import segment_ends
 from ding.rl_utils.gae import backward_sums, gae, gae_data
@@ -96,8 +96,11 @@ def stacked_sequences(samples: Samples) -> Samples:
     return samples if isinstance(samples, TransitionBatch) else [stacked_sequence(sample) for sample in samples]
 
 
-def stacked_sequence(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """A sequence with one tensor or array per field instead of a list of T entries."""
+def stacked_sequence(sample: Mapping[str, Any] | Samples) -> dict[str, Any]:
+    """A sequence with one tensor or array per field instead of a list of T entries, or instead of T transitions."""
+    if not isinstance(sample, Mapping):
+        columns = columns_of(sample).columns
+        return {key: row_at(value, 0) if key == "prev_state" else value for key, value in columns.items()}
     result: dict[str, Any] = {}
     for key, value in sample.items():
         if key == "prev_state":

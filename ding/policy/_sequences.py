@@ -31,7 +31,7 @@ class SequencePolicy(StochasticPolicy):
         """Steps of a train sample, by the config."""
 
     def _time_first(self, data: Samples) -> dict[str, Any]:
-        """B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field), with time first.
+        """B sequences, as :meth:`_get_train_sample` makes them (or as lists of T), with time first.
 
         Returns:
             ``obs`` ``[T + 1, B, ...]``, whose last entry comes after the last step; ``action``; ``logit``; ``reward,

@@ -101,7 +101,7 @@ class R2D2Policy(RecurrentQPolicy):
 
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
-        """One update on B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field).
+        """One update on B sequences, as :meth:`_get_train_sample` makes them (or as lists of T).
 
         Returns:
             ``cur_lr, total_loss, q_s_taken-a_t0, target_q_s_max-a_t0, q_s_a-mean_t0`` (floats) and ``priority`` (B

@@ -56,7 +56,7 @@ STEPS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("form", ["stacked", "lists", "reference"])
+@pytest.mark.parametrize("form", ["stacked", "lists", "transitions", "reference"])
 @pytest.mark.parametrize("optim", list(STEPS))
 def test_first_learn_steps(optim, form):
     steps, total = STEPS[optim]
@@ -68,6 +68,8 @@ def test_first_learn_steps(optim, form):
     samples = [policy.collect_mode.get_train_sample(segment(3, b, done=b == 1))[0] for b in range(2)]
     if form == "lists":
         samples = [{key: [*value] for key, value in sample.items()} for sample in samples]
+    if form == "transitions":
+        samples = [segment(3, b, done=b == 1) for b in range(2)]
     for expected in steps:
         result = policy.learn_mode.forward(samples)
         keys = ("total_loss", "policy_loss", "value_loss", "entropy_loss")

@@ -107,6 +107,14 @@ def test_ignore_done_and_another_batch_size_than_configured():
     assert len(learn(make(learn={"ignore_done": True}), *(episode(8, b) for b in range(5)))["priority"]) == 5
 
 
+def test_sequences_as_lists_of_transitions():
+    policy, other = (make(priority=False, priority_IS_weight=False, nstep=1) for _ in range(2))
+    episodes = [[{**step, "value_gamma": 0.997} for step in episode(8, b)] for b in range(2)]
+    whole = [sample for steps in episodes for sample in policy.collect_mode.get_train_sample(steps)]
+    left, right = policy.learn_mode.forward(whole), other.learn_mode.forward(episodes)
+    assert left["total_loss"] == pytest.approx(right["total_loss"], rel=1e-5)
+
+
 def test_a_long_episode_gives_sequences_that_end_with_it():
     samples = make().collect_mode.get_train_sample(episode(11))
     assert [len(sample["done"]) for sample in samples] == [8, 8]

@@ -16,6 +16,7 @@ from ding.entry.dist_entry import dist_restart_replicas as dist_restart_replicas
 from ding.entry.parallel_entry import parallel_pipeline as parallel_pipeline
 from ding.entry.serial_entry import serial_pipeline as serial_pipeline
 from ding.entry.serial_entry_bc import serial_pipeline_bc as serial_pipeline_bc
+from ding.entry.serial_entry_bco import serial_pipeline_bco as serial_pipeline_bco
 from ding.entry.serial_entry_dqfd import serial_pipeline_dqfd as serial_pipeline_dqfd
 from ding.entry.serial_entry_gail import save_reward_model as save_reward_model
 from ding.entry.serial_entry_gail import serial_pipeline_gail as serial_pipeline_gail

@@ -60,6 +60,7 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_plr": _serial_plr,
         "serial_offline": _serial_offline,
         "serial_bc": _serial_bc,
+        "serial_bco": _serial_with_expert,
         "serial_dqfd": _serial_with_expert,
         "serial_r2d3": _serial_with_expert,
         "serial_sqil": _serial_with_expert,

@@ -60,7 +60,9 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 )
 @click.option("-c", "--config", metavar="FILE", help="The config file.")
 @click.option(
-    "--expert-config", metavar="FILE", help="serial_dqfd, _r2d3, _sqil: the expert's config file; asked for without it."
+    "--expert-config",
+    metavar="FILE",
+    help="serial_bco, _dqfd, _r2d3, _sqil: the expert's config file; asked for without it.",
 )
 @click.option("-s", "--seed", type=int, multiple=True, help="Seed; several are run one after another. Default: 0.")
 @click.option("-e", "--env", metavar="ENV", help="Without -c: the env of a config in configs/.")

@@ -134,7 +134,11 @@ class BehaviourCloningPolicy(Policy):
     #: The fields of a data set that are learned from.
     learn_fields: ClassVar[tuple[str, ...]] = ("obs", "action")
 
-    optional_keys: ClassVar[dict[str, str]] = {"learn": "grad_clip_type grad_clip_value", "other": "eps"}
+    optional_keys: ClassVar[dict[str, str]] = {
+        "learn": "grad_clip_type grad_clip_value",
+        "other": "eps",
+        "other.eps": "type start end decay",
+    }
 
     def default_model(self) -> tuple[str, list[str]]:
         """``discrete_bc`` or ``continuous_bc`` of :mod:`ding.model.template.bc`."""

@@ -60,7 +60,7 @@ LATER = tuple(
         "worker/replay_buffer/multi_buffer",
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
-        *("policy/bc", "model/template/bc", "entry/serial_entry_bc"),
+        *("policy/bc", "model/template/bc", "entry/serial_entry_bc", "world_model/"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
         *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
         # On-policy learning in the parallel mode.

@@ -21,7 +21,7 @@ logger = logging.getLogger("ding.config")
 
 # Keys that are read when they are there and that no default config lists, by section.
 _OPTIONAL_TEXT: dict[str, str] = {
-    "": "exp_name seed env policy reward_model world_model level_replay wandb_logger",
+    "": "exp_name seed env policy reward_model world_model bco level_replay wandb_logger",
     "env": (
         "type import_names env_id collector_env_num evaluator_env_num n_evaluator_episode stop_value manager cfg_type "
         "collector_episode_num evaluator_episode_num replay_path save_replay act_scale rew_clip env_wrapper is_train "
@@ -178,7 +178,7 @@ class _Keys:
         near = _nearest(key, known)
         if near is not None and not (section in FREE_SECTIONS and near in user):
             return f"did you mean {f'{section}.{near}' if section else near}?"
-        if not self._closed or section not in CLOSED_SECTIONS:
+        if not self._closed or section not in CLOSED_SECTIONS or not known:
             return ""
         same = [other for other in self._homes(self._defaults["policy"], "policy", key) if other != path]
         close = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.0)

@@ -17,7 +17,7 @@ from easydict import EasyDict
 from ding.config import compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data import TransitionBatch
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.entry.serial.data_path import ReplayPath
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
@@ -171,27 +171,23 @@ def run_with_expert(
     with opened_run(input_cfg, seed, env_setting, view, strict) as run, contextlib.ExitStack() as ends:
         cfg = run.cfg
         with unused_dir_removed(cfg.exp_name):
-            expert = _compiled_expert(expert_cfg, cfg, env_setting, strict)
+            expert = compiled_expert(expert_cfg, cfg, env_setting, strict)
             mix = mix_of(cfg, expert)
             needed = mix.first_count + mix.pass_count > 0
             state = read_state(model_path_of(cfg, expert), "policy.collect.model_path") if needed else {}
         parts = ends.enter_context(serial_parts(cfg, env_setting, model))
         player = None
         if needed:
-            env, _ = env_managers(expert, env_setting, evaluate=False)
-            env.seed(cfg.seed)
-            named = {"exp_name": cfg.exp_name, "instance_name": "expert_collector"}
-            made = ends.enter_context(demonstrator(expert, env, state, expert_model, **named))
+            made = ends.enter_context(playing_expert(cfg, expert, state, env_setting, expert_model))
             buffer: Any = create_buffer(mix.buffer, exp_name=cfg.exp_name, instance_name="expert_buffer")
             ends.callback(buffer.close)
             player = made, buffer
         data = ExpertPath(parts, run.signals.interruptible, player, mix)
-        options = ("--expert-config", os.path.join(cfg.exp_name, "expert_config.py"))
-        run.train(parts, data, max_train_iter, max_env_step, mode, options)
+        run.train(parts, data, max_train_iter, max_env_step, mode, expert_options(cfg))
         return parts.policy
 
 
-def _compiled_expert(expert_cfg: InputConfig, cfg: EasyDict, env_setting: EnvSetting | None, strict: bool) -> EasyDict:
+def compiled_expert(expert_cfg: InputConfig, cfg: EasyDict, env_setting: EnvSetting | None, strict: bool) -> EasyDict:
     """The expert's config, with the agent's envs in the expert's manager."""
     main, create = load_input(expert_cfg)
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
@@ -208,6 +204,26 @@ def _compiled_expert(expert_cfg: InputConfig, cfg: EasyDict, env_setting: EnvSet
     )
     expert.env = EasyDict({**cfg.env, "manager": expert.env.manager})
     return expert
+
+
+def playing_expert(
+    cfg: EasyDict,
+    expert: EasyDict,
+    state: StateDict,
+    env_setting: EnvSetting | None,
+    model: torch.nn.Module | None,
+    collector: str | None = None,
+) -> AbstractContextManager[Demonstrator]:
+    """The expert with these weights, in envs of its own; see `demonstrator`."""
+    env, _ = env_managers(expert, env_setting, evaluate=False)
+    env.seed(cfg.seed)
+    named = {"exp_name": cfg.exp_name, "instance_name": "expert_collector"}
+    return demonstrator(expert, env, state, model, collector, **named)
+
+
+def expert_options(cfg: EasyDict) -> tuple[str, str]:
+    """What the command line of a run with this expert needs."""
+    return "--expert-config", os.path.join(cfg.exp_name, "expert_config.py")
 
 
 def replay_buffer_of(cfg: EasyDict, size: int) -> dict[str, Any]:

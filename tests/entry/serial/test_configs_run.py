@@ -56,7 +56,7 @@ def test_the_stop_value_is_reached(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bc", "dqfd", "r2d3", "sqil"])
+@pytest.mark.parametrize("name", ["bc", "bco", "dqfd", "r2d3", "sqil"])
 def test_scripts_that_train_their_expert_first(name):
     runpy.run_path(str(FOLDER / "cartpole" / f"cartpole_{name}_config.py"), run_name="__main__")
     assert json.loads(Path(f"cartpole_{name}_seed0/result.json").read_text())["stop"]

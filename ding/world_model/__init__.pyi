@@ -1,0 +1,1 @@
+from ding.world_model.idm import InverseDynamicsModel as InverseDynamicsModel

@@ -42,12 +42,18 @@ from ding.policy.command_mode_policy_instance import PGCommandModePolicy as PGCo
 from ding.policy.command_mode_policy_instance import PPGCommandModePolicy as PPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPGOffCommandModePolicy as PPGOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOCommandModePolicy as PPOCommandModePolicy
+from ding.policy.command_mode_policy_instance import (
+    PPOOffCollectTrajCommandModePolicy as PPOOffCollectTrajCommandModePolicy,
+)
 from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as PPOOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOSTDIMCommandModePolicy as PPOSTDIMCommandModePolicy
 from ding.policy.command_mode_policy_instance import QMIXCommandModePolicy as QMIXCommandModePolicy
 from ding.policy.command_mode_policy_instance import QRDQNCommandModePolicy as QRDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import QTRANCommandModePolicy as QTRANCommandModePolicy
+from ding.policy.command_mode_policy_instance import (
+    R2D2CollectTrajCommandModePolicy as R2D2CollectTrajCommandModePolicy,
+)
 from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2D2CommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D2GTrXLCommandModePolicy as R2D2GTrXLCommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D3CommandModePolicy as R2D3CommandModePolicy
@@ -85,6 +91,7 @@ from ding.policy.iql import IQLPolicy as IQLPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
 from ding.policy.madqn import MADQNPolicy as MADQNPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
+from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy as OffPPOCollectTrajPolicy
 from ding.policy.pdqn import PDQNPolicy as PDQNPolicy
 from ding.policy.pg import PGPolicy as PGPolicy
 from ding.policy.policy_factory import PolicyFactory as PolicyFactory
@@ -100,6 +107,7 @@ from ding.policy.qmix import QMIXPolicy as QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy
 from ding.policy.qtran import QTRANPolicy as QTRANPolicy
 from ding.policy.r2d2 import R2D2Policy as R2D2Policy
+from ding.policy.r2d2_collect_traj import R2D2CollectTrajPolicy as R2D2CollectTrajPolicy
 from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy as R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy as R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy

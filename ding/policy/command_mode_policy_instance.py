@@ -25,6 +25,7 @@ from ding.policy.iql import IQLPolicy
 from ding.policy.iqn import IQNPolicy
 from ding.policy.madqn import MADQNPolicy
 from ding.policy.mdqn import MDQNPolicy
+from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy
 from ding.policy.pdqn import PDQNPolicy
 from ding.policy.pg import PGPolicy
 from ding.policy.ppg import PPGOffPolicy, PPGPolicy
@@ -33,6 +34,7 @@ from ding.policy.qmix import QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.qtran import QTRANPolicy
 from ding.policy.r2d2 import R2D2Policy
+from ding.policy.r2d2_collect_traj import R2D2CollectTrajPolicy
 from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy
@@ -211,6 +213,16 @@ class R2D2CommandModePolicy(R2D2Policy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("r2d2_gtrxl_command")
 class R2D2GTrXLCommandModePolicy(R2D2GTrXLPolicy, EpsCommandModePolicy):
     """R2D2 over a gated transformer-XL with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("r2d2_collect_traj_command")
+class R2D2CollectTrajCommandModePolicy(R2D2CollectTrajPolicy, DummyCommandModePolicy):
+    """R2D2 that collects an expert's trajectories; the modes need no settings."""
+
+
+@POLICY_REGISTRY.register("offppo_collect_traj_command")
+class PPOOffCollectTrajCommandModePolicy(OffPPOCollectTrajPolicy, DummyCommandModePolicy):
+    """PPO that collects an expert's trajectories; the modes need no settings."""
 
 
 @POLICY_REGISTRY.register("bdq_command")

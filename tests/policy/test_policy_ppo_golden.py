@@ -11,6 +11,7 @@ import torch
 from ding.data import TransitionBatch
 from ding.policy import (
     A2CPolicy,
+    OffPPOCollectTrajPolicy,
     PGPolicy,
     PPGOffPolicy,
     PPGPolicy,
@@ -122,6 +123,17 @@ CASES = {
             {"total_loss": -0.156436, "policy_loss": -0.617613, "value_loss": 0.935458, "approx_kl": -0.0146404},
         ],
         868.245,
+    ),
+    "offppo_collect_traj": (
+        OffPPOCollectTrajPolicy,
+        {},
+        [
+            {"total_loss": -0.430813, "policy_loss": -0.617851, "value_loss": 0.387204, "entropy_loss": 0.656404,
+             "adv_abs_max": 0.973848, "approx_kl": -0.0158373, "clipfrac": 0.0},
+            {"total_loss": -0.447117, "policy_loss": -0.617728, "value_loss": 0.354337, "approx_kl": -0.0152168},
+            {"total_loss": -0.4641, "policy_loss": -0.617639, "value_loss": 0.320185, "approx_kl": -0.0148683},
+        ],
+        868.159,
     ),
     "ppo_pg": (
         PPOPGPolicy,

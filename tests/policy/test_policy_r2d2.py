@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ding.data import EnvBatch, TransitionBatch
-from ding.policy import R2D2CommandModePolicy, R2D2Policy
+from ding.policy import R2D2CollectTrajPolicy, R2D2CommandModePolicy, R2D2Policy
 from ding.policy.errors import PolicyConfigError
 from ding.utils import deep_merge_dicts
 
@@ -73,10 +73,11 @@ STEPS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("as_lists", [False, True], ids=["stacked", "lists"])
-@pytest.mark.parametrize("case", list(STEPS))
+@pytest.mark.parametrize("case", [*STEPS, "collect_traj"])
 def test_first_learn_steps(case, as_lists):
-    overrides, steps, total = STEPS[case]
-    policy = make(reference_numerics=True, **overrides)
+    overrides, steps, total = STEPS["default" if case == "collect_traj" else case]
+    cls = R2D2CollectTrajPolicy if case == "collect_traj" else R2D2Policy
+    policy = make(cls, reference_numerics=True, unroll_len=6, **overrides)
     for name in ("model", "target_model"):
         with torch.no_grad():
             for p in policy.learn_mode.get_attribute(name).parameters():
@@ -113,6 +114,19 @@ def test_sequences_as_lists_of_transitions():
     whole = [sample for steps in episodes for sample in policy.collect_mode.get_train_sample(steps)]
     left, right = policy.learn_mode.forward(whole), other.learn_mode.forward(episodes)
     assert left["total_loss"] == pytest.approx(right["total_loss"], rel=1e-5)
+
+
+def test_a_collector_of_trajectories_acts_greedily_from_states_that_it_does_not_keep():
+    policy = make(R2D2CollectTrajPolicy, unroll_len=6)
+    obs = EnvBatch(np.arange(2), torch.stack([wave((4,), 0.0), wave((4,), 1.0)]))
+    greedy = make(R2D2Policy)
+    greedy.collect_mode.load_state_dict(policy.collect_mode.state_dict())
+    for _ in range(5):
+        left, right = policy.collect_mode.forward(obs), greedy.collect_mode.forward(obs, eps=0.0)
+        assert torch.equal(left.columns["action"], right.columns["action"])
+    (sample,) = policy.collect_mode.get_train_sample(episode(8))
+    assert [bool(done) for done in sample["done_one_step"]] == [False] * 7 + [True]
+    assert [bool(done) for done in sample["done"]] == [False] * 6 + [True] * 2
 
 
 def test_a_long_episode_gives_sequences_that_end_with_it():

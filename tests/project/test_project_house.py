@@ -38,7 +38,7 @@ LATER = tuple(
         *("policy/c51", "policy/fqf", "policy/iqn", "policy/mdqn", "policy/qrdqn", "policy/rainbow", "policy/sql"),
         *("policy/_r2d2_loss", "policy/bdq", "policy/impala", "policy/r2d2", "policy/sqn", "model/template/sqn"),
         *("policy/a2c", "policy/pg", "policy/ppg", "policy/ppo", "policy/_policy", "policy/_pp", "policy/_segments"),
-        *("policy/acer", "policy/_sequences", "model/template/acer"),
+        *("policy/acer", "policy/_sequences", "model/template/acer", "policy/offppo_collect_traj"),
         *(
             "policy/_contrast",
             "model/template/_gtrxl",

@@ -63,6 +63,13 @@ class NoCollector:
     def close(self) -> None:
         """There is nothing to release."""
 
+    def state_dict(self) -> StateDict:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """There is nothing to take up."""
+
 
 class HasState(Protocol):
     """Something that a saved run takes along."""

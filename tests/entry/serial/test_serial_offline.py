@@ -121,6 +121,30 @@ def test_a_run_goes_on_from_a_checkpoint_exactly():
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
+def test_a_run_goes_on_from_a_saved_state_exactly():
+    """The noise of the targets comes from the global generators, which the state holds."""
+    made = {**columns(), "action": np.linspace(-1, 1, ROWS, dtype=np.float32)[:, None]}
+    columns_save({**made, "obs": made["obs"][:, :3], "next_obs": made["next_obs"][:, :3]}, "data")
+
+    def setting(**learn):
+        main, create = config("td3_bc", run_state_freq=3, **learn)
+        main.env.update(env_id="Pendulum-v1", act_scale=True)
+        main.policy.model = dict(
+            obs_shape=3, action_shape=1, actor_head_hidden_size=8, critic_head_hidden_size=8, type="continuous_qac",
+            twin_critic=True, action_space="regression",
+        )  # fmt: skip
+        main.policy.eval.evaluator.eval_freq = 10**9
+        return main, create
+
+    whole, _ = serial_pipeline_offline(setting(), seed=0)
+    (saved,) = Path().glob("offline*/ckpt/iteration_3.pth.tar")
+    resumed, _ = serial_pipeline_offline(
+        setting(resume_training=True, learner={"hook": {"load_ckpt_before_run": str(saved)}}), seed=0
+    )
+    expected, found = (policy.learn_mode.state_dict()["model"] for policy in (whole, resumed))
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
 def test_the_command_line_has_the_mode():
     main, create = config()
     Path("c.py").write_text(

@@ -3,6 +3,10 @@ from ding.entry.application_entry import collect_episodic_demo_data as collect_e
 from ding.entry.application_entry import episode_to_transitions as episode_to_transitions
 from ding.entry.application_entry import episode_to_transitions_filter as episode_to_transitions_filter
 from ding.entry.application_entry import eval as eval
+from ding.entry.application_entry_trex_collect_data import (
+    collect_episodic_demo_data_for_trex as collect_episodic_demo_data_for_trex,
+)
+from ding.entry.application_entry_trex_collect_data import trex_collecting_data as trex_collecting_data
 from ding.entry.cli import cli as cli
 from ding.entry.dist_entry import dist_add_replicas as dist_add_replicas
 from ding.entry.dist_entry import dist_delete_replicas as dist_delete_replicas
@@ -25,6 +29,24 @@ from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pi
 from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
 from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg
 from ding.entry.serial_entry_plr import serial_pipeline_plr as serial_pipeline_plr
+from ding.entry.serial_entry_preference_based_irl import (
+    serial_pipeline_preference_based_irl as serial_pipeline_preference_based_irl,
+)
+from ding.entry.serial_entry_preference_based_irl import (
+    serial_pipeline_reward_model_trex as serial_pipeline_reward_model_trex,
+)
+from ding.entry.serial_entry_preference_based_irl import (
+    serial_pipeline_trex as serial_pipeline_trex,
+)
+from ding.entry.serial_entry_preference_based_irl_onpolicy import (
+    serial_pipeline_preference_based_irl_onpolicy as serial_pipeline_preference_based_irl_onpolicy,
+)
+from ding.entry.serial_entry_preference_based_irl_onpolicy import (
+    serial_pipeline_reward_model_trex_onpolicy as serial_pipeline_reward_model_trex_onpolicy,
+)
+from ding.entry.serial_entry_preference_based_irl_onpolicy import (
+    serial_pipeline_trex_onpolicy as serial_pipeline_trex_onpolicy,
+)
 from ding.entry.serial_entry_r2d3 import serial_pipeline_r2d3 as serial_pipeline_r2d3
 from ding.entry.serial_entry_reward_model_offpolicy import (
     serial_pipeline_reward_model_offpolicy as serial_pipeline_reward_model_offpolicy,

@@ -13,10 +13,7 @@ from ding.config import ConfigValueError
 from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, registries
 
 # Modes of the original command line that this version does not have.
-_NOT_BUILT = (
-    *("serial_trex", "serial_trex_onpolicy"),
-    "serial_ngu",
-)
+_NOT_BUILT = ("serial_ngu",)
 # Options of the pipelines.
 _LIMITS = "max_train_iter=train_iter max_env_step=env_step strict"
 # What each module of -m dist runs, with which options (under the name of the parameter, where that is another).
@@ -65,6 +62,8 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_r2d3": _serial_with_expert,
         "serial_sqil": _serial_with_expert,
         "serial_gail": _serial_with_expert,
+        "serial_trex": _serial_trex,
+        "serial_trex_onpolicy": _serial_trex,
         "serial_reward_model": _serial_reward_model,
         "serial_reward_model_onpolicy": _serial_reward_model,
         "parallel": _parallel,
@@ -140,6 +139,10 @@ def _serial_plr(options: Options) -> None:
     from ding.entry.serial_entry_plr import serial_pipeline_plr
 
     _train(options, serial_pipeline_plr)
+
+
+def _serial_trex(options: Options) -> None:
+    _train(options, getattr(importlib.import_module("ding.entry"), f"serial_pipeline_{options.mode[len('serial_') :]}"))
 
 
 def _serial_reward_model(options: Options) -> None:

@@ -139,11 +139,19 @@ class Run:
 
 @contextlib.contextmanager
 def opened_run(
-    input_cfg: InputConfig, seed: int, env_setting: EnvSetting | None, view: RunView | None, strict: bool
+    input_cfg: InputConfig,
+    seed: int,
+    env_setting: EnvSetting | None,
+    view: RunView | None,
+    strict: bool,
+    keep_folder: bool = False,
 ) -> Iterator[Run]:
     """Compile the config, make the experiment folder, show the run and note signals until the block ends.
 
-    The policy becomes its twin with command mode; the arguments are those of `serial_pipeline`.
+    The policy becomes its twin with command mode; the other arguments are those of `serial_pipeline`.
+
+    Args:
+        keep_folder: Whether to use the experiment folder that is there, for what lies in it.
     """
     main, create = load_input(input_cfg)
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
@@ -156,7 +164,7 @@ def opened_run(
             env=None if env_setting is None else env_setting[0],
             auto=True,
             create_cfg=create,
-            renew_dir=not resumes,
+            renew_dir=not (resumes or keep_folder),
             # The config the run began with stays as it is.
             save_path="resumed_config.py" if resumes else "total_config.py",
             strict=strict,

@@ -52,7 +52,7 @@ class EpsCommandModePolicy(CommandModePolicy):
     """A command mode that anneals the epsilon of exploration by the number of env steps (``cfg.other.eps``)."""
 
     # Not every policy has a default for it.
-    optional_keys = {"other": "eps", "other.eps": "type start end decay"}
+    optional_keys = {"other": "eps", "other.eps": "type start end decay collect"}
 
     def _init_command(self) -> None:
         eps = self._cfg.other.eps

@@ -10,6 +10,7 @@ _TYPES = {
     "pwil": "pwil_irl_model:PwilRewardModel",
     "red": "red_irl_model:RedRewardModel",
     "rnd": "rnd_reward_model:RndRewardModel",
+    "trex": "trex_reward_model:TrexRewardModel",
 }
 for _alias, _target in _TYPES.items():
     register_lazily(REWARD_MODEL_REGISTRY, _alias, f"{__name__}.{_target}")

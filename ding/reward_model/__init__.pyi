@@ -11,3 +11,4 @@ from ding.reward_model.red_irl_model import RedRewardModel as RedRewardModel
 from ding.reward_model.rnd_reward_model import RndNetwork as RndNetwork
 from ding.reward_model.rnd_reward_model import RndRewardModel as RndRewardModel
 from ding.reward_model.rnd_reward_model import collect_states as collect_states
+from ding.reward_model.trex_reward_model import TrexRewardModel as TrexRewardModel

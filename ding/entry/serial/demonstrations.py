@@ -44,6 +44,7 @@ def demonstrator(
     state: StateDict,
     model: torch.nn.Module | None = None,
     collector: str | None = None,
+    eps: float = 0.0,
     **common: Any,
 ) -> Iterator[Demonstrator]:
     """Build the policy of a config with its weights, and a collector; both end with the block, and so does ``env``.
@@ -54,6 +55,7 @@ def demonstrator(
         state: The policy's weights: a checkpoint of a learner will do.
         model: The network; the policy's default when not given.
         collector: ``sample`` or ``episode`` (whole ones, step by step); else what the config has.
+        eps: How often it acts at random, where its algorithm explores by epsilon.
         common: Further arguments of the collector: ``exp_name, tb_logger, instance_name``.
     """
     commanded = cfg.policy.type.endswith("_command")
@@ -66,16 +68,16 @@ def demonstrator(
             collector_cfg = EasyDict({**collector_cfg, "type": collector, "get_train_sample": False})
         made: Any = create_serial_collector(collector_cfg, env=env, policy=policy.collect_mode, **common)
         ends.callback(made.close)
-        yield Demonstrator(made, _settings(policy, cfg), on_cpu=not cfg.policy.cuda)
+        yield Demonstrator(made, _settings(policy, cfg, eps), on_cpu=not cfg.policy.cuda)
 
 
-def _settings(policy: Policy, cfg: EasyDict) -> dict[str, Any]:
-    """How the policy acts at the begin of a run, without epsilon."""
+def _settings(policy: Policy, cfg: EasyDict, eps: float) -> dict[str, Any]:
+    """How the policy acts at the begin of a run, with this epsilon."""
     if isinstance(policy, CommandModePolicy):
         settings = dict(policy.command_mode.get_setting_collect({"learner_step": 0, "envstep": 0}))
     else:
-        settings = {"eps": 0.0} if "eps" in cfg.policy.other else {}
-    return {**settings, "eps": 0.0} if "eps" in settings else settings
+        settings = {"eps": eps} if "eps" in cfg.policy.other else {}
+    return {**settings, "eps": eps} if "eps" in settings else settings
 
 
 def read_state(path: str | None, wanted: str) -> StateDict:

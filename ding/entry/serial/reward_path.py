@@ -15,7 +15,7 @@ from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.serial.data_path import OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
-from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.serial_entry import InputConfig, load_input, opened_run
 from ding.entry.view.views import RunView
 from ding.policy import Policy
 from ding.reward_model import BaseRewardModel, create_reward_model
@@ -39,6 +39,7 @@ class RewardModelPath:
         reward_model: The model; of its config ``target_new_data_count`` (samples to collect before it trains, at least
             one collection) and ``clear_buffer_per_iters`` (after how many trainings it forgets them) are read.
         on_policy: Whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
+        trains: Whether the model goes on learning.
     """
 
     def __init__(
@@ -47,8 +48,9 @@ class RewardModelPath:
         interruptible: Callable[[], AbstractContextManager[None]],
         reward_model: BaseRewardModel,
         on_policy: bool,
+        trains: bool = True,
     ) -> None:
-        self._parts, self.reward_model = parts, reward_model
+        self._parts, self.reward_model, self._trains = parts, reward_model, trains
         self._inner: ReplayPath | OnPolicyPath
         if on_policy:
             self._inner = OnPolicyPath(parts, interruptible, self._show)
@@ -73,11 +75,14 @@ class RewardModelPath:
 
     def collect(self) -> None:
         cfg = self.reward_model.cfg
+        cfg = cfg.get("reward_model", cfg)
         self._new_count = 0
         while True:
             self._inner.collect()
             if self._new_count >= cfg.get("target_new_data_count", 1):
                 break
+        if not self._trains:
+            return
         self.reward_model.train()
         if self._trainings % cfg.get("clear_buffer_per_iters", 1) == 0:
             self.reward_model.clear_data()
@@ -124,6 +129,7 @@ def run_with_reward_model(
     mode: str | None = None,
     options: Sequence[str] = (),
     before: Callable[[EasyDict], None] = lambda cfg: None,
+    ranked: bool = False,
 ) -> Policy:
     """What the pipelines with a reward model have in common; the other arguments are those of `serial_pipeline`.
 
@@ -131,8 +137,9 @@ def run_with_reward_model(
         on_policy: Whether there is no replay buffer.
         mode, options: What ``ding -m`` calls this pipeline, and what else its command line needs.
         before: Called with the compiled config before anything is built; may write into its ``reward_model``.
+        ranked: Whether the model reads the whole config, and learns from what lies in the experiment folder, once.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, keep_folder=ranked) as run:
         cfg = run.cfg
         if bool(cfg.policy.on_policy) is not on_policy:
             right = "serial_pipeline_reward_model_" + ("offpolicy" if on_policy else "onpolicy")
@@ -140,11 +147,28 @@ def run_with_reward_model(
         with unused_dir_removed(cfg.exp_name):
             before(cfg)
         with serial_parts(cfg, env_setting, model, with_buffer=not on_policy) as parts:
-            made = create_reward_model(reward_model_config(cfg), *_place_and_writer(parts))
-            data = RewardModelPath(parts, run.signals.interruptible, made, on_policy)
+            own = reward_model_config(cfg)
+            made = create_reward_model(cfg if ranked else own, *_place_and_writer(parts))
+            if ranked:
+                made.train()
+            data = RewardModelPath(parts, run.signals.interruptible, made, on_policy, trains=not ranked)
             mode = mode or ("serial_reward_model_onpolicy" if on_policy else "serial_reward_model")
             run.train(parts, data, max_train_iter, max_env_step, mode, options)
             return parts.policy
+
+
+def ranked_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
+    """The configs, with ``reward_model.type`` of the main config in the create config.
+
+    Raises:
+        ConfigValueError: There is none.
+    """
+    main, create = load_input(input_cfg)
+    kind = main.get("reward_model", {}).get("type") or create.get("reward_model", {}).get("type")
+    if kind is None:
+        raise ConfigValueError("main_config.reward_model.type is missing: it must name the reward model, such as trex")
+    create.reward_model = EasyDict({**create.get("reward_model", {}), "type": kind})
+    return main, create
 
 
 def reward_model_config(cfg: EasyDict) -> EasyDict:

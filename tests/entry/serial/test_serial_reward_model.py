@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,12 @@ from ding.entry import (
     collect_demo_data,
     serial_pipeline,
     serial_pipeline_gail,
+    serial_pipeline_onpolicy,
     serial_pipeline_reward_model_offpolicy,
     serial_pipeline_reward_model_onpolicy,
+    serial_pipeline_trex,
+    serial_pipeline_trex_onpolicy,
+    trex_collecting_data,
 )
 from ding.utils import read_file
 
@@ -86,6 +91,29 @@ def test_models_of_an_expert(type_):
     sizes = {"red": {"input_size": 5}, "pwil": {"s_size": 4, "a_size": 1}, "pdeil": {"discrete_action": True}}
     main.reward_model, create.reward_model.type = {"expert_data_path": "data.pkl", **sizes[type_]}, type_
     serial_pipeline_reward_model_offpolicy((main, create), max_env_step=130, strict=True)
+    assert json.loads(Path("e/result.json").read_text())["train_iter"] > 0
+
+
+@pytest.mark.parametrize("name", ["dqn", "ppo"])
+def test_checkpoints_are_played_and_ranked(name):
+    main, create = read_config(FOLDER / f"cartpole_{name}_config.py")
+    main.exp_name = "expert"
+    main.policy.learn.learner = {"hook": {"save_ckpt_after_iter": 4}}
+    on_policy = name == "ppo"
+    (serial_pipeline_onpolicy if on_policy else serial_pipeline)((main, create), max_train_iter=9)
+    main, create = read_config(FOLDER / f"cartpole_{name}_config.py")
+    main.exp_name = "e"
+    main.reward_model = {
+        "type": "trex", "min_snippet_length": 2, "max_snippet_length": 5, "num_snippets": 8, "update_per_collect": 1,
+        "expert_model_path": "expert", "checkpoint_min": 4, "checkpoint_max": 8, "checkpoint_step": 4,
+    }  # fmt: skip
+    with pytest.raises(FileNotFoundError, match="episodes_data"):
+        serial_pipeline_trex((main, create)) if not on_policy else serial_pipeline_trex_onpolicy((main, create))
+    checkpoints, episodes, returns, rewards = trex_collecting_data(SimpleNamespace(cfg=(main, create), seed=0))
+    assert checkpoints == ["4", "8"]
+    assert [len(one) for (one,) in episodes] == [one for (one,) in returns] == [len(one) for (one,) in rewards]
+    pipeline = serial_pipeline_trex_onpolicy if on_policy else serial_pipeline_trex
+    pipeline((main, create), max_env_step=100, strict=True)
     assert json.loads(Path("e/result.json").read_text())["train_iter"] > 0
 
 

@@ -1,0 +1,117 @@
+"""`trex_collecting_data`: episodes of several checkpoints of a policy, ranked by their age."""
+
+import argparse
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from easydict import EasyDict
+
+from ding.config import ConfigValueError, compile_config
+from ding.entry.serial.demonstrations import demonstrator, read_state
+from ding.entry.serial.parts import EnvSetting, env_managers
+from ding.entry.serial_entry import InputConfig, load_input
+from ding.utils import set_pkg_seed
+from ding.utils.file_helper import save_file
+
+_EPS = 0.2
+_NEEDED = ("expert_model_path", "checkpoint_min", "checkpoint_max", "checkpoint_step")
+
+
+def collect_episodic_demo_data_for_trex(
+    input_cfg: InputConfig,
+    seed: int,
+    collect_count: int,
+    rank: int,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    state_dict: dict[str, Any] | None = None,
+    state_dict_path: str | None = None,
+) -> list[list[dict[str, Any]]]:
+    """Return ``collect_count`` whole episodes of a policy, each a list of transitions, from one env.
+
+    It acts with the epsilon ``policy.other.eps.collect`` (0.2 when not given).
+
+    Args:
+        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: Seed of everything, the env included.
+        rank: Number of the checkpoint; not used.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
+        model: The network; the policy's default when not given.
+        state_dict: The policy's state; read from ``state_dict_path`` when not given.
+    """
+    main, create = load_input(input_cfg)
+    create.policy.type = create.policy.type.removesuffix("_command") + "_command"
+    main.setdefault("env", EasyDict()).collector_env_num = 1
+    env_cls = None if env_setting is None else env_setting[0]
+    cfg = compile_config(
+        main, seed=seed, env=env_cls, auto=True, create_cfg=create, renew_dir=False,
+        save_path="collect_demo_data_config.py",
+    )  # fmt: skip
+    state = state_dict if state_dict is not None else read_state(state_dict_path, "state_dict or state_dict_path")
+    env, _ = env_managers(cfg, env_setting, evaluate=False)
+    env.seed(seed)
+    set_pkg_seed(seed, use_cuda=cfg.policy.cuda)
+    eps = cfg.policy.other.get("eps", {}).get("collect", _EPS)
+    with demonstrator(cfg, env, state, model, "episode", eps, exp_name=cfg.exp_name) as expert:
+        return [list(episode) for episode in expert.collect(n_episode=collect_count)]
+
+
+def trex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[list[float]], list[Any]]:
+    """Play one episode with each of the checkpoints ``range(checkpoint_min, checkpoint_max + 1, checkpoint_step)``.
+
+    They are ``<expert_model_path>/ckpt/iteration_<n>.pth.tar``; the four keys stand in section ``reward_model`` of the
+    config. Writes ``episodes_data.pkl``, ``learning_returns.pkl``, ``learning_rewards.pkl``, ``suboptimal_data.pkl``
+    and ``checkpoints.pkl`` into the experiment folder.
+
+    Args:
+        args: with ``cfg`` (path of a config, or a pair), ``seed`` and ``device``; read from the command line (``--cfg
+            --seed --device``) when not given.
+
+    Returns:
+        The numbers of the checkpoints; per checkpoint and episode the observations ``[T, ...]``; the returns; the
+        rewards of the steps.
+    """
+    args = _arguments() if args is None else args
+    main, create = load_input(args.cfg)
+    main.policy.cuda = str(getattr(args, "device", "cpu")).startswith("cuda")
+    ranked = main.get("reward_model", {})
+    missing = [key for key in _NEEDED if key not in ranked]
+    if missing:
+        raise ConfigValueError(f"main_config.reward_model.{missing[0]} is missing: it says which checkpoints to play")
+    numbers = range(ranked.checkpoint_min, ranked.checkpoint_max + ranked.checkpoint_step, ranked.checkpoint_step)
+    played = {}
+    for rank, number in enumerate(numbers):
+        path = os.path.join(ranked.expert_model_path, "ckpt", f"iteration_{number}.pth.tar")
+        played[rank] = collect_episodic_demo_data_for_trex(
+            (main, create), args.seed + rank, 1, rank, state_dict_path=path
+        )
+    observations = [[np.stack([np.asarray(step["obs"]) for step in one]) for one in part] for part in played.values()]
+    rewards = [[[_number(step["reward"]) for step in one] for one in part] for part in played.values()]
+    returns = [[sum(one) for one in part] for part in rewards]
+    checkpoints = [str(number) for number in numbers]
+    written = {
+        "episodes_data": observations, "learning_returns": returns, "learning_rewards": rewards,
+        "suboptimal_data": played, "checkpoints": checkpoints,
+    }  # fmt: skip
+    for name, content in written.items():
+        save_file(os.path.join(main.get("exp_name", "default_experiment"), f"{name}.pkl"), content)
+    return checkpoints, observations, returns, rewards
+
+
+def _number(reward: Any) -> float:
+    return float(np.sum(np.asarray(reward)))
+
+
+def trex_get_args() -> argparse.Namespace:
+    """The command line of :func:`trex_collecting_data`."""
+    return _arguments()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Play checkpoints of a policy, for T-REX.")
+    parser.add_argument("--cfg", required=True, help="a config file")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    return parser.parse_args()

@@ -1,4 +1,5 @@
-"""D4PG on Pendulum-v1, with the numbers of DI-engine's config of the same name.
+"""D4PG on Pendulum-v1, with atoms over the returns that there are: DI-engine's config has
+[-100, 100], which hold next to none of them, and did not get there on one of three seeds.
 
 Result: to be filled in
 """
@@ -25,9 +26,9 @@ pendulum_d4pg_config = dict(
             obs_shape=3,
             action_shape=1,
             action_space="regression",
-            v_min=-100,
-            v_max=100,
-            n_atom=51,
+            v_min=-1000,
+            v_max=0,
+            n_atom=101,
         ),
         learn=dict(
             update_per_collect=2,
@@ -35,7 +36,7 @@ pendulum_d4pg_config = dict(
             learning_rate_actor=0.001,
             learning_rate_critic=0.001,
             ignore_done=True,
-            discount_factor=0.995,
+            discount_factor=0.99,
             actor_update_freq=1,
             noise=False,
         ),

@@ -7,12 +7,14 @@ from ding.bonus.common import EvalReturn as EvalReturn
 from ding.bonus.common import ExperimentNotFoundError as ExperimentNotFoundError
 from ding.bonus.common import TrainingReturn as TrainingReturn
 from ding.bonus.core.agent import Agent as Agent
+from ding.bonus.ddpg import DDPGAgent as DDPGAgent
 from ding.bonus.dqn import DQNAgent as DQNAgent
 from ding.bonus.experiment import load as load
 from ding.bonus.pg import PGAgent as PGAgent
 from ding.bonus.ppo import PPOAgent as PPOAgent
 from ding.bonus.ppo_offpolicy import PPOOffPolicyAgent as PPOOffPolicyAgent
 from ding.bonus.ppof import PPOF as PPOF
+from ding.bonus.sac import SACAgent as SACAgent
 from ding.bonus.sql import SQLAgent as SQLAgent
 from ding.bonus.support import algo_supported as algo_supported
 from ding.bonus.support import env_supported as env_supported
@@ -20,3 +22,4 @@ from ding.bonus.support import is_supported as is_supported
 from ding.bonus.support import supported_algo as supported_algo
 from ding.bonus.support import supported_algo_list as supported_algo_list
 from ding.bonus.support import supported_env as supported_env
+from ding.bonus.td3 import TD3Agent as TD3Agent

@@ -3,17 +3,32 @@
 from ding.bonus.a2c import A2CAgent
 from ding.bonus.c51 import C51Agent
 from ding.bonus.core.agent import Agent
+from ding.bonus.ddpg import DDPGAgent
 from ding.bonus.dqn import DQNAgent
 from ding.bonus.pg import PGAgent
 from ding.bonus.ppo import PPOAgent
 from ding.bonus.ppo_offpolicy import PPOOffPolicyAgent
 from ding.bonus.ppof import PPOF
+from ding.bonus.sac import SACAgent
 from ding.bonus.sql import SQLAgent
+from ding.bonus.td3 import TD3Agent
 from ding.utils import did_you_mean
 
 supported_algo: dict[str, type[Agent]] = {
     agent.algorithm: agent
-    for agent in (A2CAgent, C51Agent, DQNAgent, PGAgent, PPOAgent, PPOF, PPOOffPolicyAgent, SQLAgent)
+    for agent in (
+        A2CAgent,
+        C51Agent,
+        DDPGAgent,
+        DQNAgent,
+        PGAgent,
+        PPOAgent,
+        PPOF,
+        PPOOffPolicyAgent,
+        SACAgent,
+        SQLAgent,
+        TD3Agent,
+    )
 }
 supported_algo_list = list(supported_algo)
 supported_env = sorted({env_id for agent in supported_algo.values() for env_id in agent.supported_env_list})

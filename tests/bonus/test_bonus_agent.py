@@ -21,13 +21,16 @@ from ding.bonus import (
     AgentConfigError,
     C51Agent,
     CheckpointError,
+    DDPGAgent,
     DQNAgent,
     EvalReturn,
     ExperimentNotFoundError,
     PGAgent,
     PPOAgent,
     PPOOffPolicyAgent,
+    SACAgent,
     SQLAgent,
+    TD3Agent,
     TrainingReturn,
 )
 from ding.entry import RunInterrupted
@@ -422,3 +425,23 @@ def test_cartpole_is_solved_in_one_line(agent_type, seed) -> None:
     agent.train(step=30000)
     assert json.loads(Path("run/result.json").read_text())["stop"]
     assert agent.best.batch_evaluate(env_num=5, n_evaluator_episode=5).eval_value >= 195
+
+
+@pytest.mark.parametrize("agent_type", [SACAgent, TD3Agent, DDPGAgent])
+def test_continuous_control(agent_type, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cfg = {
+        "env": {"collector_env_num": 2, "evaluator_env_num": 1, "n_evaluator_episode": 1},
+        "policy": {
+            "random_collect_size": 8,
+            "model": {"actor_head_hidden_size": 8, "critic_head_hidden_size": 8},
+            "learn": {"batch_size": 4, "update_per_collect": 1},
+            "collect": {"n_sample": 4},
+        },
+    }
+    agent = agent_type("Pendulum-v1", exp_name="e", cfg=cfg)
+    agent.train(step=20)
+    assert agent.train_iter > 0
+    assert agent.env.action_space == spaces.Box(-1.0, 1.0, (1,))
+    with pytest.raises(AgentConfigError, match="needs a continuous action space"):
+        agent_type("CartPole-v1", exp_name="e")

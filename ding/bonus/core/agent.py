@@ -76,6 +76,8 @@ class Agent:
     action_kinds: ClassVar[tuple[str, ...]] = ("discrete", "continuous", "hybrid")
     #: Whether policy and model have a key ``action_space``.
     names_action_space: ClassVar[bool] = False
+    #: Whether the network has an encoder for vectors, too, and not for images only.
+    encodes_vectors: ClassVar[bool] = True
     #: Section ``policy`` for envs without a config of their own.
     policy_defaults: ClassVar[Mapping[str, Any]] = {}
     #: Ids of the envs for which there is a config.
@@ -183,7 +185,9 @@ class Agent:
                 user.env.env_wrapper = [*wrappers, *DEFAULT_WRAPPERS]
                 env.close()
                 env = pattern.with_cfg(user.env).clone("evaluator")
-            fitted = fitted_config(env, self.action_kinds, self.algorithm, self.names_action_space)
+            fitted = fitted_config(
+                env, self.action_kinds, self.algorithm, self.names_action_space, self.encodes_vectors
+            )
         finally:
             env.close()
         defaults = {} if "policy" in base else {"policy": self.policy_defaults}

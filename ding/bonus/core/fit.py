@@ -24,7 +24,11 @@ def wrappers_for(space: "spaces.Space[Any]") -> list[dict[str, Any]]:
 
 
 def fitted_config(
-    env: BaseEnv, kinds: tuple[str, ...], algorithm: str, names_action_space: bool = False
+    env: BaseEnv,
+    kinds: tuple[str, ...],
+    algorithm: str,
+    names_action_space: bool = False,
+    encodes_vectors: bool = True,
 ) -> dict[str, Any]:
     """Return the sections ``env`` and ``policy`` for an env, whose observations are vectors, images or dicts of them.
 
@@ -33,6 +37,7 @@ def fitted_config(
         kinds: kinds of action spaces that the algorithm works with.
         algorithm: its name, for messages.
         names_action_space: whether policy and model have a key ``action_space``.
+        encodes_vectors: whether the network has an encoder for vectors, too.
 
     Raises:
         AgentConfigError: the algorithm does not work with the action space.
@@ -44,7 +49,7 @@ def fitted_config(
             f"{algorithm} needs a {' or '.join(kinds)} action space, but that of the env is {action}"
         )
     model: dict[str, Any] = {"obs_shape": obs_shape_of(obs), "action_shape": action_shape}
-    if isinstance(obs, spaces.Box):
+    if isinstance(obs, spaces.Box) and (encodes_vectors or len(obs.shape) == 3):
         model["encoder_hidden_size_list"] = list(IMAGE_SIZES if len(obs.shape) == 3 else VECTOR_SIZES)
     section: dict[str, Any] = {"collector_env_num": 8, "evaluator_env_num": 5, "n_evaluator_episode": 5}
     policy: dict[str, Any] = {"model": model}

@@ -20,6 +20,10 @@ OTHERS = ["acrobot_ppo", "maze_ppo_plr", "pendulum_ppo", "duel_ppo_league"]
 COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "happo", "madqn", "mappo", "qtran", "wqmix")]
 
 
+CONTROL = ["pendulum_ddpg", "pendulum_td3", "pendulum_d4pg", "pendulum_sac", "cartpole_discrete_sac", "gym_hybrid_ddpg"]
+CONTROL += ["gym_hybrid_pdqn"]
+
+
 @pytest.fixture(autouse=True)
 def _in_tmp(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -45,6 +49,19 @@ def test_some_passes(name):
     result = run(name, short=True, max_env_step=limit)
     assert result["env_step"] >= limit
     assert result["train_iter"] >= 1
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "pendulum_sac" else pytest.mark.slow) for name in CONTROL]
+)
+def test_some_passes_of_continuous_control(name):
+    assert run(name, max_env_step=1100, max_train_iter=6)["train_iter"] >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONTROL[:5])
+def test_the_stop_value_of_continuous_control(name):
+    assert run(name, max_env_step=150_000)["stop"]
 
 
 @pytest.mark.slow

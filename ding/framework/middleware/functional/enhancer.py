@@ -84,9 +84,10 @@ def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
     value.
 
     Args:
-        cfg: ``policy.nstep`` (n) and ``policy.discount_factor``.
+        cfg: ``policy.nstep`` (n) and ``policy.discount_factor``, or ``policy.learn.discount_factor`` without it.
     """
-    nstep, gamma = cfg.policy.nstep, cfg.policy.discount_factor
+    nstep = cfg.policy.nstep
+    gamma = cfg.policy.discount_factor if "discount_factor" in cfg.policy else cfg.policy.learn.discount_factor
 
     def enhance(ctx: OnlineRLContext) -> None:
         if ctx.trajectories:

@@ -1,0 +1,22 @@
+"""The agent of SAC."""
+
+from ding.bonus.core.agent import Agent
+from ding.config.example.SAC import supported_env_cfg
+
+
+class SACAgent(Agent):
+    """SAC (see :class:`ding.policy.SACPolicy`) on envs with continuous actions."""
+
+    algorithm = "SAC"
+    policy_type = "sac"
+    action_kinds = ("continuous",)
+    encodes_vectors = False
+    supported_env_list = tuple(supported_env_cfg)
+    policy_defaults = {
+        "random_collect_size": 1000,
+        "model": {"actor_head_hidden_size": 128, "critic_head_hidden_size": 128},
+        "learn": {"batch_size": 128, "learning_rate_q": 0.001, "learning_rate_policy": 0.001},
+        "collect": {"n_sample": 10},
+        "eval": {"evaluator": {"eval_freq": 100}},
+        "other": {"replay_buffer": {"replay_buffer_size": 100000}},
+    }

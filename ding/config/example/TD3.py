@@ -1,0 +1,94 @@
+"""TD3: what a config sets over the defaults, by id of the env."""
+
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config.example.envs import EnvFactory, example, factories
+
+
+def _control(
+    env: dict[str, Any], sizes: tuple[int, int], hidden: int, learn: dict[str, Any], **policy: Any
+) -> EasyDict:
+    """A config for observations and actions of ``sizes``, and heads as wide as ``hidden``."""
+    model = {
+        "obs_shape": sizes[0],
+        "action_shape": sizes[1],
+        "actor_head_hidden_size": hidden,
+        "critic_head_hidden_size": hidden,
+        "action_space": "regression",
+        "twin_critic": True,
+    }
+    return example("TD3", {"act_scale": True, **env}, model, learn, **policy)
+
+
+supported_env_cfg: dict[str, EasyDict] = {
+    "Pendulum-v1": _control(
+        {"env_id": "Pendulum-v1", "stop_value": -250, "evaluator_env_num": 5},
+        (3, 1),
+        64,
+        {
+            "update_per_collect": 2,
+            "batch_size": 128,
+            "learning_rate_actor": 0.001,
+            "learning_rate_critic": 0.001,
+            "ignore_done": True,
+            "noise_sigma": 0.1,
+        },
+        random_collect_size=800,
+        collect={"n_sample": 48, "noise_sigma": 0.1},
+        eval={"evaluator": {"eval_freq": 100}},
+        other={"replay_buffer": {"replay_buffer_size": 20000}},
+    ),
+    "LunarLanderContinuous-v3": _control(
+        {"env_id": "LunarLanderContinuous-v3", "stop_value": 240, "collector_env_num": 4},
+        (8, 2),
+        64,
+        {
+            "update_per_collect": 256,
+            "batch_size": 256,
+            "learning_rate_actor": 0.0003,
+            "learning_rate_critic": 0.001,
+            "noise_sigma": 0.1,
+        },
+        random_collect_size=10000,
+        collect={"n_sample": 256, "noise_sigma": 0.1},
+        eval={"evaluator": {"eval_freq": 1000}},
+        other={"replay_buffer": {"replay_buffer_size": 100000}},
+    ),
+    "BipedalWalker-v3": _control(
+        {"env_id": "BipedalWalker-v3", "evaluator_env_num": 5, "rew_clip": True},
+        (24, 4),
+        400,
+        {"update_per_collect": 64, "batch_size": 256, "learning_rate_actor": 0.0003, "learning_rate_critic": 0.0003},
+        random_collect_size=10000,
+        collect={"n_sample": 64, "noise_sigma": 0.1},
+        other={"replay_buffer": {"replay_buffer_size": 300000}},
+    ),
+    "HalfCheetah-v5": _control(
+        {"env_id": "HalfCheetah-v5", "stop_value": 11000, "collector_env_num": 1},
+        (17, 6),
+        256,
+        {
+            "update_per_collect": 1,
+            "batch_size": 256,
+            "learning_rate_actor": 0.001,
+            "learning_rate_critic": 0.001,
+            "ignore_done": True,
+        },
+        random_collect_size=25000,
+        collect={"n_sample": 1, "noise_sigma": 0.1},
+        other={"replay_buffer": {"replay_buffer_size": 1000000}},
+    ),
+    "Hopper-v5": _control(
+        {"env_id": "Hopper-v5", "stop_value": 6000, "collector_env_num": 8},
+        (11, 3),
+        256,
+        {"update_per_collect": 1, "batch_size": 256, "learning_rate_actor": 0.001, "learning_rate_critic": 0.001},
+        random_collect_size=25000,
+        collect={"n_sample": 1, "noise_sigma": 0.1},
+        other={"replay_buffer": {"replay_buffer_size": 1000000}},
+    ),
+}
+
+supported_env: dict[str, EnvFactory] = factories(supported_env_cfg)

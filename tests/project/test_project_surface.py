@@ -54,7 +54,8 @@ NAMES = {
         "create_dataset naive_save hdf5_save offline_data_save_type"
     ),
     "ding.bonus": (
-        "A2CAgent C51Agent DDPGAgent DQNAgent PGAgent PPOF PPOOffPolicyAgent SACAgent SQLAgent TD3Agent supported_algo supported_algo_list "
+        "A2CAgent C51Agent DDPGAgent DQNAgent PGAgent PPOF PPOOffPolicyAgent SACAgent "
+        "SQLAgent TD3Agent supported_algo supported_algo_list "
         "supported_env env_supported algo_supported is_supported"
     ),
     "ding.bonus.common": "TrainingReturn EvalReturn",

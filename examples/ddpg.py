@@ -1,6 +1,7 @@
 """DDPG on Pendulum, as a task.
 
-RESULT
+The run of ``configs/pendulum/pendulum_ddpg_config.py``, which reaches a mean evaluation return of -250 after some
+95,000 env steps.
 
     python examples/ddpg.py
 """

@@ -1,6 +1,6 @@
 """P-DQN on the hybrid actions of Moving-v0, as a task.
 
-RESULT
+The run of ``configs/gym_hybrid/gym_hybrid_pdqn_config.py``.
 
     python examples/pdqn.py
 """

@@ -1,4 +1,4 @@
-"""SQIL with SAC on Pendulum-v1, beside an expert of pendulum_sac_config, with the numbers of DI-engine's config of the same name.
+"""SQIL with SAC on Pendulum-v1, beside an expert of pendulum_sac_config.
 
 Result: to be filled in
 """

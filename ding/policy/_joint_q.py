@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -55,6 +55,15 @@ JOINT_Q_CONFIG: dict[str, Any] = {
 }
 
 
+class TargetSettings(NamedTuple):
+    """How the target of a joint value is made."""
+
+    gamma: float
+    #: Whether the learner chooses the actions that the target network values.
+    double_q: bool
+    reference_numerics: bool
+
+
 class JointQPolicy(RecurrentQPolicy):
     """Agents that act epsilon-greedily, each by its own history, and learn together.
 
@@ -80,6 +89,9 @@ class JointQPolicy(RecurrentQPolicy):
             update_type="momentum",
             update_kwargs={"theta": self._cfg.learn.target_update_theta},
         )
+        learn = self._cfg.learn
+        double_q = bool(learn.get("double_q", False))
+        self._settings = TargetSettings(learn.discount_factor, double_q, self._reference_numerics)
 
     def _make_optimizer(self, network: torch.nn.Module, weight_decay: float = 0.0) -> torch.optim.Optimizer:
         return clipping_rmsprop(network.parameters(), self._cfg.learn, alpha=0.99, eps=1e-5, weight_decay=weight_decay)

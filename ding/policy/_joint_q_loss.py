@@ -5,18 +5,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.policy._joint_q import JointNetwork, greedy_actions, next_values, taken_values
+from ding.policy._joint_q import JointNetwork, TargetSettings, greedy_actions, next_values, taken_values
 from ding.policy._q_loss import QLoss
 from ding.rl_utils import v_1step_td_data, v_1step_td_error, v_nstep_td_data, v_nstep_td_error
-
-
-class TargetSettings(NamedTuple):
-    """How the target of a joint value is made."""
-
-    gamma: float
-    #: Whether the learner chooses the actions that the target network values.
-    double_q: bool
-    reference_numerics: bool
 
 
 def qmix_loss(
@@ -181,10 +172,8 @@ def madqn_loss(
     network: JointNetwork,
     target_network: JointNetwork,
     batch: Mapping[str, Any],
-    gamma: float,
+    settings: TargetSettings,
     nstep: int,
-    double_q: bool,
-    reference_numerics: bool,
 ) -> MADQNLoss:
     """The squared n-step errors of the agents' joint value and of the cooperative one, towards the target network of
     the latter.
@@ -192,15 +181,14 @@ def madqn_loss(
     Args:
         batch: see ``JointQPolicy._time_first``; ``reward`` ``[T, B]`` for one step, else ``[nstep, T, B]``; optionally
             ``value_gamma`` ``[T, B]``.
-        double_q: whether the learner's cooperative network chooses the actions that are valued.
     """
     total_q = taken_values(network, batch)["total_q"]
     cooperative = taken_values(network, batch, cooperation=True)["total_q"]
-    stored = "prev_state" if reference_numerics else None
+    stored = "prev_state" if settings.reference_numerics else None
     options: dict[str, Any] = {"nstep": nstep, "stored_state": stored, "cooperation": True}
     with torch.no_grad():
         action = None
-        if double_q:
+        if settings.double_q:
             action = greedy_actions(next_values(network, batch, **options), batch["next_obs"])
         target_q = next_values(target_network, batch, action, **options)["total_q"]
     reward, value_gamma = batch["reward"].reshape(nstep, -1), batch.get("value_gamma")
@@ -209,7 +197,7 @@ def madqn_loss(
 
     def error(value: torch.Tensor) -> torch.Tensor:
         data = v_nstep_td_data(value.flatten(), target_q.flatten(), *fields, given)
-        return v_nstep_td_error(data, gamma, nstep)[0]
+        return v_nstep_td_error(data, settings.gamma, nstep)[0]
 
     agents = batch["action"].shape[-1]
     numbers = {"total_q": total_q.detach().mean() / agents, "target_total_q": target_q.mean() / agents}

@@ -5,7 +5,7 @@ from typing import Any
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG, JointQPolicy
-from ding.policy._joint_q_loss import TargetSettings, collaq_loss
+from ding.policy._joint_q_loss import collaq_loss
 from ding.policy.common_utils import read_out
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
@@ -36,11 +36,6 @@ class CollaQPolicy(JointQPolicy):
     def default_model(self) -> tuple[str, list[str]]:
         """``collaq`` of :mod:`ding.model.template.collaq`."""
         return "collaq", ["ding.model.template.collaq"]
-
-    def _init_learn(self) -> None:
-        super()._init_learn()
-        learn = self._cfg.learn
-        self._settings = TargetSettings(learn.discount_factor, learn.double_q, self._reference_numerics)
 
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:

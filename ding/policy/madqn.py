@@ -66,9 +66,7 @@ class MADQNPolicy(JointQPolicy):
         cfg, model = self._cfg, self._network
         model.train()
         target = self._target_model.forward
-        result = madqn_loss(
-            model, target, batch, cfg.learn.discount_factor, cfg.nstep, cfg.learn.double_q, self._reference_numerics
-        )
+        result = madqn_loss(model, target, batch, self._settings, cfg.nstep)
         limit = cfg.learn.clip_value
         norm = self._limited_step(result.loss, self._optimizer, model.current, limit)
         norm_cooperation = self._limited_step(

@@ -5,7 +5,7 @@ from typing import Any
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG, JointQPolicy
-from ding.policy._joint_q_loss import TargetSettings, qtran_loss
+from ding.policy._joint_q_loss import qtran_loss
 from ding.policy.common_utils import read_out
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
@@ -42,7 +42,6 @@ class QTRANPolicy(JointQPolicy):
     def _init_learn(self) -> None:
         super()._init_learn()
         learn = self._cfg.learn
-        self._settings = TargetSettings(learn.discount_factor, learn.double_q, self._reference_numerics)
         self._weights = (learn.td_weight, learn.opt_weight, learn.nopt_min_weight)
 
     @batched

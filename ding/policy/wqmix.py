@@ -7,7 +7,7 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG
-from ding.policy._joint_q_loss import TargetSettings, wqmix_loss
+from ding.policy._joint_q_loss import wqmix_loss
 from ding.policy.common_utils import read_out
 from ding.policy.qmix import QMIXPolicy
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
@@ -54,7 +54,6 @@ class WQMIXPolicy(QMIXPolicy):
         self._plain = torch.nn.ModuleList([model._q_network, model._mixer])
         self._star = torch.nn.ModuleList([model._q_network_star, model._mixer_star])
         self._optimizer, self._optimizer_star = (self._make_optimizer(part, 0.0) for part in (self._plain, self._star))
-        self._settings = TargetSettings(learn.discount_factor, False, self._reference_numerics)
         self._alpha = float(learn.get("alpha", learn.w))
 
     @batched

@@ -1,5 +1,6 @@
 from ding.policy.a2c import A2CPolicy as A2CPolicy
 from ding.policy.acer import ACERPolicy as ACERPolicy
+from ding.policy.atoc import ATOCPolicy as ATOCPolicy
 from ding.policy.base_policy import CommandModePolicy as CommandModePolicy
 from ding.policy.base_policy import Policy as Policy
 from ding.policy.base_policy import create_policy as create_policy
@@ -12,6 +13,7 @@ from ding.policy.collaq import CollaQPolicy as CollaQPolicy
 from ding.policy.coma import COMAPolicy as COMAPolicy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
 from ding.policy.command_mode_policy_instance import ACERCommandModePolisy as ACERCommandModePolisy
+from ding.policy.command_mode_policy_instance import ATOCCommandModePolicy as ATOCCommandModePolicy
 from ding.policy.command_mode_policy_instance import BCCommandModePolicy as BCCommandModePolicy
 from ding.policy.command_mode_policy_instance import BCQCommandModelPolicy as BCQCommandModelPolicy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy

@@ -4,6 +4,7 @@ from typing import Any
 
 from ding.policy.a2c import A2CPolicy
 from ding.policy.acer import ACERPolicy
+from ding.policy.atoc import ATOCPolicy
 from ding.policy.base_policy import CommandModePolicy
 from ding.policy.bc import BehaviourCloningPolicy
 from ding.policy.bcq import BCQPolicy
@@ -350,3 +351,8 @@ class BCCommandModePolicy(BehaviourCloningPolicy, DummyCommandModePolicy):
     def _get_setting_collect(self, command_info: dict[str, Any]) -> dict[str, Any]:
         """``{'eps': ...}`` or ``{'sigma': ...}``."""
         return {self._name: self._value(command_info[self._count])}
+
+
+@POLICY_REGISTRY.register("atoc_command")
+class ATOCCommandModePolicy(ATOCPolicy, DummyCommandModePolicy):
+    """ATOC; the modes need no settings."""

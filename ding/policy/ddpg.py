@@ -160,9 +160,7 @@ class DDPGPolicy(Policy):
             self._model.train()
         losses, numbers = self._update_critic(batch)
         if num_steps(self._optimizer_critic) % self._cfg.learn.actor_update_freq == 0:
-            with frozen(self._critic_only):
-                losses["actor_loss"] = self._actor_loss(batch)
-            self._optimize(losses["actor_loss"], self._optimizer_actor, self._model.actor)
+            losses.update(self._update_actor(batch))
         self._target_model.update(self._model)
         losses["total_loss"] = torch.stack([loss.detach() for loss in losses.values()]).sum()
         action = batch["action"]
@@ -188,6 +186,13 @@ class DDPGPolicy(Policy):
             "target q_value": result.target_q_value,
         }
         return dict(zip(("critic_loss", "critic_twin_loss"), result.losses)), numbers
+
+    def _update_actor(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """One step of the actor; returns the losses, by name."""
+        with frozen(self._critic_only):
+            loss = self._actor_loss(batch)
+        self._optimize(loss, self._optimizer_actor, self._model.actor)
+        return {"actor_loss": loss}
 
     def _actor_loss(self, batch: Mapping[str, Any]) -> torch.Tensor:
         return ddpg_actor_loss(self._model, batch["obs"])

@@ -69,7 +69,8 @@ LATER = tuple(
         *("policy/_joint_q", "policy/collaq", "policy/coma", "policy/madqn", "policy/qmix", "policy/qtran"),
         *("policy/wqmix", "policy/_recurrent", "model/template/_agent_q", "model/template/collaq"),
         *("model/template/coma", "model/template/madqn", "model/template/qmix", "model/template/qtran"),
-        *("model/template/wqmix", "policy/happo", "model/template/havac"),
+        *("model/template/wqmix", "policy/happo", "model/template/havac", "policy/atoc"),
+        "model/template/atoc",
         # On-policy learning in the parallel mode.
         "worker/coordinator/buffers/on_policy_buffer",
         # A command twin of each algorithm.

@@ -41,10 +41,14 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     if not is_our_network(policy_cls, model_cfg):
         return
     wanted, found = model_cfg.get("obs_shape"), env.observation_space
-    if isinstance(found, spaces.Box) and is_shape(wanted) and as_tuple(wanted) != found.shape:
-        raise ConfigValueError(f"policy.model.obs_shape is {wanted}, but observations of the env are {found.shape}")
+    agents = model_cfg.get("agent_num", model_cfg.get("n_agent"))
+    if isinstance(found, spaces.Box) and is_shape(wanted):
+        # What one agent sees, where there are several.
+        seen = found.shape[1:] if agents is not None and found.shape[:1] == (agents,) else found.shape
+        if as_tuple(wanted) != seen:
+            raise ConfigValueError(f"policy.model.obs_shape is {wanted}, but observations of the env are {found.shape}")
     wanted, found = model_cfg.get("action_shape"), env.action_space
-    count = _action_shape(found, model_cfg.get("agent_num"))
+    count = _action_shape(found, agents)
     if count is not None and is_shape(wanted) and as_tuple(wanted) != count:
         if isinstance(found, spaces.Box):
             raise ConfigValueError(f"policy.model.action_shape is {wanted}, but actions of the env are {count}")

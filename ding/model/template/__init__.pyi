@@ -1,4 +1,8 @@
 from ding.model.template.acer import ACER as ACER
+from ding.model.template.atoc import ATOC as ATOC
+from ding.model.template.atoc import ATOCActorNet as ATOCActorNet
+from ding.model.template.atoc import ATOCAttentionUnit as ATOCAttentionUnit
+from ding.model.template.atoc import ATOCCommunicationNet as ATOCCommunicationNet
 from ding.model.template.bc import ContinuousBC as ContinuousBC
 from ding.model.template.bc import DiscreteBC as DiscreteBC
 from ding.model.template.bcq import BCQ as BCQ

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from ding.model.template.atoc import ATOC
 from ding.model.template.collaq import CollaQ
 from ding.model.template.coma import COMA
 from ding.model.template.havac import HAVAC
@@ -235,3 +236,35 @@ def test_all_agents_at_once_give_what_each_gives() -> None:
         output = model(agent, {"obs": own}, mode="compute_actor_critic")
         assert torch.equal(together["logit"]["mu"][:, agent], output["logit"]["mu"])
         assert torch.equal(together["value"][:, agent], output["value"])
+
+
+def test_atoc_values() -> None:
+    model = filled(ATOC(4, 2, 8, 3))
+    assert len(model.state_dict()) == 34
+    assert sum(parameter.numel() for parameter in model.parameters()) == 14492
+    obs = wave((2, 3, 4), 0.1)
+    output = model(obs, mode="compute_actor", get_delta_q=True)
+    action = [-0.105231, 0.125918, -0.105195, 0.125756, -0.105218, 0.125859, -0.105193, 0.125751, -0.105199]
+    assert first(output["action"], 9) == pytest.approx(action, rel=1e-5)
+    assert first(output["group"].int(), 9) == [1, 0, 1, 0, 1, 1, 1, 0, 1]
+    chance = [0.565651, 0.558372, 0.563151, 0.55821, 0.55919, 0.562305]
+    assert first(output["initiator_prob"], 6) == pytest.approx(chance, rel=1e-5)
+    assert output["is_initiator"].all()
+    new = [0.00417601, 0.0120996, 0.0204994, 0.0293639, 0.00621085, 0.0180996, 0.0308335, 0.0443968, 0.00379192]
+    assert first(output["new_thoughts"], 9) == pytest.approx(new, rel=1e-5)
+    old = [0, 0, 0, 0, 0.0310743, 0.0799931, 0.128912, 0.177831, 0]
+    assert first(output["old_thoughts"], 9) == pytest.approx(old, rel=1e-5)
+    gain = [-6.19888e-05, -1.51992e-05, -6.19888e-05, -2.95937e-05, -2.95937e-05, -4.1604e-05]
+    assert first(output["delta_q"], 6) == pytest.approx(gain, rel=5e-3)
+    taken = wave((2, 3, 2), 0.3)
+    q_value = model({"obs": obs, "action": taken}, mode="compute_critic")["q_value"]
+    assert first(q_value, 6) == pytest.approx([1.56896, 0.372305, 0.689303, 0.504964, 0.29664, 1.44978], rel=1e-5)
+
+
+def test_atoc_without_communication() -> None:
+    model = ATOC(4, 2, 8, 3, communication=False)
+    assert list(model(wave((2, 3, 4), 0.1), mode="compute_actor", get_delta_q=True)) == ["action"]
+    with pytest.raises(NotImplementedError, match="communication=False"):
+        model({}, mode="optimize_actor_attention")
+    with pytest.raises(ValueError, match="thought_size"):
+        ATOC(4, 2, 7, 3)

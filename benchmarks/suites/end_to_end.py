@@ -77,6 +77,7 @@ def task_pipeline() -> Measurement:
                 "env_steps",
                 seconds=None,
                 exact=("env_steps",),
+                targets=(Target(13, "DI-engine", 2.5), Target(13, "ding serial_pipeline", 0.95)),
             ),
         ),
         modes=MODES[:1],

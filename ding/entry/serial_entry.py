@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from ding.entry.serial.data_path import DataPath, ReplayPath
 from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial.run_state import save_run_state
-from ding.entry.view.status import UNBOUNDED, RunStatus, write_result
+from ding.entry.view.status import UNBOUNDED, RunStatus, write_run_result
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
@@ -130,7 +129,7 @@ class Run:
                 sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status, mode, options)}"
                 raise RunInterrupted(self.signals.requested, checkpoint)
             if get_rank() == 0:
-                write_result(status.exp_name, _result(status))
+                write_run_result(status)
             sentence, ok = status.describe_end(), True
             return status
         finally:
@@ -187,18 +186,6 @@ def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
     if not isinstance(create.get("policy", EasyDict()).get("type"), str):
         raise ConfigValueError("create_config.policy.type is missing: it must be the name of a registered policy")
     return main, create
-
-
-def _result(status: RunStatus) -> dict[str, Any]:
-    """How the run ended; ``eval_value`` is the mean return of the last evaluation, None when there was none."""
-    return {
-        "stop": status.solved,
-        "env_step": status.env_step,
-        "train_iter": status.train_iter,
-        "eval_value": status.last_return,
-        "eval_value_raw": list(status.returns),
-        "finish_time": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
-    }
 
 
 def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus, mode: str | None, options: Sequence[str]) -> str:

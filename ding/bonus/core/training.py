@@ -17,7 +17,7 @@ from ding.config.source import save_leniently
 from ding.data import DequeBuffer
 from ding.data.roles import EnvManager, EvalMode, Writer
 from ding.entry.serial.loop import StopSignals
-from ding.entry.view.status import RunStatus, write_result
+from ding.entry.view.status import Evaluations, RunStatus, write_run_result
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import (
@@ -191,6 +191,7 @@ class Monitor:
         self._last_drawn_iter = agent.train_iter
         self._last_eval_iter: int | None = None
         stop_value = float(agent.cfg.env.stop_value)
+        self._evaluations = Evaluations()
         self._figures: dict[str, Any] = {"max_env_step": max_env_step, "stop_value": stop_value}
 
     def __call__(self, ctx: OnlineRLContext) -> None:
@@ -211,14 +212,9 @@ class Monitor:
 
     def _note_evaluation(self, ctx: OnlineRLContext) -> None:
         self._last_eval_iter = ctx.last_eval_iter
-        value, best = float(ctx.eval_value), self._figures.get("best_return")
-        self._figures |= {
-            "evaluations": self._figures.get("evaluations", 0) + 1,
-            "returns": tuple(float(one) for one in ctx.eval_output.get("episode_return", ())),
-            "last_return": value,
-            "best_return": value if best is None else max(best, value),
-            "solved": value >= self._figures["stop_value"] and ctx.last_eval_iter > 0,
-        }
+        value = float(ctx.eval_value)
+        solved = value >= self._figures["stop_value"] and ctx.last_eval_iter > 0
+        self._evaluations.note(solved, ctx.eval_output.get("episode_return", ()), value)
         self._writer.add_scalar("evaluator_step/reward_mean", value, ctx.env_step)
         self._writer.add_scalar("evaluator_iter/reward_mean", value, ctx.last_eval_iter)
 
@@ -230,6 +226,7 @@ class Monitor:
             elapsed_s=time.monotonic() - self._began_s,
             buffer_rows=buffer.count(),
             buffer_size=buffer.size,
+            **vars(self._evaluations),
             **self._figures,
         )
 
@@ -242,16 +239,7 @@ class Monitor:
             with _without_tables():
                 yield
             status = self.status()
-            write_result(
-                status.exp_name,
-                {
-                    "stop": status.solved,
-                    "env_step": status.env_step,
-                    "train_iter": status.train_iter,
-                    "eval_value": status.last_return,
-                    "eval_value_raw": list(status.returns),
-                },
-            )
+            write_run_result(status)
             sentence, ok = status.describe_end(), True
             if signals.requested is not None:
                 sentence = f"stopped after {status.env_step} env steps and {status.train_iter} train iterations"

@@ -20,7 +20,7 @@ import numpy as np
 from ding.entry.serial.data_path import DataPath
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_state import begin_new_episodes, load_run_state, save_run_state
-from ding.entry.view.status import RunStatus
+from ding.entry.view.status import Evaluations, RunStatus
 from ding.entry.view.views import RunView
 from ding.parallel.launch.signals import first_asks, handling, write_notice
 
@@ -108,11 +108,7 @@ class SerialLoop:
         self._signals = signals
         self._clock = clock
         self._began_s = self._next_show_s = clock()
-        self._solved = False
-        self._evaluations = 0
-        self._returns: tuple[float, ...] = ()
-        self._last_return: float | None = None
-        self._best_return: float | None = None
+        self._evaluations = Evaluations()
         self._state_freq = int(parts.cfg.policy.learn.get("run_state_freq") or 0)
         self._last_state_iter = 0
 
@@ -150,11 +146,7 @@ class SerialLoop:
             max_env_step=self._max_env_step,
             max_train_iter=self._max_train_iter,
             stop_value=stop_value if isinstance(stop_value, (int, float)) else None,
-            solved=self._solved,
-            evaluations=self._evaluations,
-            returns=self._returns,
-            last_return=self._last_return,
-            best_return=self._best_return,
+            **vars(self._evaluations),
             buffer_rows=0 if parts.buffer is None else parts.buffer.count(),
             buffer_size=None if parts.buffer is None else parts.buffer.replay_buffer_size,
         )
@@ -173,7 +165,7 @@ class SerialLoop:
         learner = self._parts.learner
         if self._parts.evaluator.should_eval(learner.train_iter):
             self._evaluate()
-            if self._solved:
+            if self._evaluations.solved:
                 return False
         self._data.collect()
         for batch in self._data.batches():
@@ -196,15 +188,10 @@ class SerialLoop:
     def _evaluate(self) -> None:
         learner = self._parts.learner
         with self._signals.interruptible():
-            self._solved, info = self._parts.evaluator.eval(
+            solved, info = self._parts.evaluator.eval(
                 learner.save_checkpoint, learner.train_iter, self._parts.collector.envstep
             )
-        self._evaluations += 1
-        self._returns = _returns_of(info)
-        if self._returns:
-            self._last_return = float(np.mean(self._returns))
-            best = self._best_return
-            self._best_return = self._last_return if best is None else max(best, self._last_return)
+        self._evaluations.note(solved, _returns_of(info))
         self._show()
 
     def _show(self) -> None:

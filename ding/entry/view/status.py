@@ -4,12 +4,15 @@ A pipeline makes a `RunStatus` now and then and hands it to a view (`ding.entry.
 ``result.json``. The learning curves of `ding plot` are the same figures over time, in the event files.
 """
 
+import datetime
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ding.parallel.launch import ProcessStatus
 from ding.utils.file_helper import write_text
@@ -29,6 +32,33 @@ class WorkerStatus:
 
     does: str
     version_lag: float | None = None
+
+
+@dataclass
+class Evaluations:
+    """What the evaluations of a run have found so far; its fields are those of :class:`RunStatus`."""
+
+    solved: bool = False
+    evaluations: int = 0
+    returns: tuple[float, ...] = ()
+    last_return: float | None = None
+    best_return: float | None = None
+
+    def note(self, solved: bool, returns: Sequence[float], mean: float | None = None) -> None:
+        """Count an evaluation.
+
+        Args:
+            solved: Whether it reached the stop value.
+            returns: Return of each episode, where they are known one by one.
+            mean: Mean return; that of ``returns`` when not given.
+        """
+        self.solved, self.returns = solved, tuple(float(one) for one in returns)
+        self.evaluations += 1
+        if mean is None and self.returns:
+            mean = float(np.mean(self.returns))
+        if mean is not None:
+            self.last_return = mean
+            self.best_return = mean if self.best_return is None else max(self.best_return, mean)
 
 
 @dataclass(frozen=True)
@@ -138,6 +168,19 @@ def clock_text(seconds: float | None) -> str:
 def number_text(value: float | None) -> str:
     """``9.5`` or ``12.34``; a dash for None."""
     return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def write_run_result(status: RunStatus) -> None:
+    """Write how a run of one process ended; ``eval_value`` is the mean return of the last evaluation, if any."""
+    result = {
+        "stop": status.solved,
+        "env_step": status.env_step,
+        "train_iter": status.train_iter,
+        "eval_value": status.last_return,
+        "eval_value_raw": list(status.returns),
+        "finish_time": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+    }
+    write_result(status.exp_name, result)
 
 
 def write_result(exp_name: str, result: Mapping[str, Any]) -> None:

@@ -55,6 +55,16 @@ def in_parallel(made: type[T]) -> type[T]:
     return made
 
 
+def between_processes(made: type[T]) -> type[T]:
+    """Let a class of middleware make a :class:`VoidMiddleware` in a run of one process, which exchanges nothing."""
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls) if current_task().router.is_active else VoidMiddleware()
+
+    made.__new__ = staticmethod(new)  # type: ignore[method-assign]
+    return made
+
+
 def plays(*roles: str) -> bool:
     """Return whether this process has one of the roles."""
     task = current_task()

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from ding.framework._barrier import BarrierRuntime as BarrierRuntime
 from ding.framework.context import Context
-from ding.framework.task import VoidMiddleware, current_task
+from ding.framework.middleware._roles import between_processes
+from ding.framework.task import current_task
 
 
+@between_processes
 class Barrier:
     """Waits for all connected processes in the forward phase, and again in the backward phase.
 
@@ -19,9 +21,6 @@ class Barrier:
     Raises:
         TimeoutError: by the middleware: not all of them came in time.
     """
-
-    def __new__(cls, *args: object, **kwargs: object) -> "Barrier | VoidMiddleware":  # type: ignore[misc]
-        return object.__new__(cls) if current_task().router.is_active else VoidMiddleware()
 
     def __init__(self, attch_from_nums: int, timeout: float = 60) -> None:
         self._task = current_task()

@@ -3,15 +3,14 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 
 from ding.data import ModelLoader, StorageLoader
 from ding.framework.context import Context
 from ding.framework.middleware._exchange import ContextPost, ModelPost, News, has_data
-from ding.framework.middleware._roles import in_parallel
-from ding.framework.task import Role, VoidMiddleware, current_task
+from ding.framework.middleware._roles import between_processes, in_parallel
+from ding.framework.task import Role, current_task
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +113,7 @@ class ModelExchanger:
             logger.warning("no new model came from the learner within %.0f s; the old one is used", WAIT_S)
 
 
+@between_processes
 class PeriodicalModelExchanger:
     """Sends a model every few iterations, or receives one and goes on with an old one for some time.
 
@@ -149,10 +149,6 @@ class PeriodicalModelExchanger:
         self._staleness, self._newest_s = stale_toleration, -float("inf")  # no model has come yet
         if mode == "receive":
             self._post.listen()
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """A run of one process exchanges nothing."""
-        return object.__new__(cls) if current_task().router.is_active else VoidMiddleware()
 
     def __call__(self, ctx: Context) -> Iterator[None]:
         if self._mode == "receive" and ctx.total_step > 0:

@@ -121,6 +121,11 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     )
     policy.other.commander = _commander(user, create)
     policy.other.replay_buffer = sections.compile_buffer_config(policy, user, None)
+    if policy.other.replay_buffer.get("multi_buffer", False):
+        raise ConfigValueError(
+            f"create_config.policy.type {create.policy.type.removesuffix('_command')!r} learns from several replay "
+            "buffers (policy.other.replay_buffer.multi_buffer), and the parallel mode has one; run it with -m serial"
+        )
     defaults = EasyDict(env=sections.env_section(env, env_manager, create), policy=policy)
     check_keys(user, defaults, strict, policy_cls)
     check_values(user, defaults)

@@ -308,3 +308,10 @@ def test_what_an_on_policy_run_needs(configs, path, value, message):
     put(configs[0], path, value)
     with pytest.raises(ConfigValueError, match=message):
         compile_config_parallel(*configs, save_cfg=False)
+
+
+def test_a_policy_with_several_buffers_needs_the_serial_mode(configs):
+    main, create, system = configs
+    create.policy.type = "ppg_offpolicy"
+    with pytest.raises(ConfigValueError, match="'ppg_offpolicy' learns from several replay buffers"):
+        compile_config_parallel(main, create, system, 0)

@@ -75,7 +75,7 @@ def check_on_policy(policy: Mapping[str, Any]) -> None:
     holds = isinstance(n_sample, int) and COUNT.holds(n_sample)
     _check(holds, f"{where}.collect.n_sample", "the number of samples of an on-policy collection", n_sample)
     _check(learners == 1, f"{where}.learn.learner.learner_num", "1 for an on-policy policy", learners)
-    if policy.get("recompute_adv") is False and policy["learn"].get("value_norm"):
+    if policy["learn"].get("value_norm") and not policy.get("recompute_adv"):
         raise ConfigValueError(
             f"{where}.recompute_adv must be true with learn.value_norm: collectors do not know the unit of the values"
         )

@@ -1,4 +1,4 @@
-"""stable-baselines3's DQN on the common work."""
+"""stable-baselines3's DQN, or sb3-contrib's QR-DQN, on the common work."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ from bench_work import (
 def build() -> Side:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--algorithm", choices=("dqn", "qrdqn"), default="dqn")
     args = parser.parse_args()
-    from stable_baselines3 import DQN
+    if args.algorithm == "dqn":
+        from stable_baselines3 import DQN
+    else:
+        from sb3_contrib import QRDQN as DQN
     from stable_baselines3.common.env_util import make_vec_env
 
     updates = count_optimizer_steps()
@@ -35,7 +39,7 @@ def build() -> Side:
         batch_size=BATCH_SIZE,
         learning_rate=LEARNING_RATE,
         gamma=DISCOUNT,
-        policy_kwargs={"net_arch": list(DQN_HIDDEN)},
+        policy_kwargs={"net_arch": list(DQN_HIDDEN), **({"n_quantiles": 51} if args.algorithm == "qrdqn" else {})},
         train_freq=ROLLOUT,
         gradient_steps=args.updates,
         learning_starts=0,
@@ -64,7 +68,7 @@ def build() -> Side:
 
     for _ in range(10):
         collect()
-    sizes, remove = observed_batch_sizes(agent.q_net)
+    sizes, remove = observed_batch_sizes(agent.q_net if args.algorithm == "dqn" else agent.quantile_net)
     agent.train(batch_size=BATCH_SIZE, gradient_steps=1)
     remove()
     if sizes != {BATCH_SIZE}:

@@ -1,4 +1,4 @@
-"""tianshou's DQN on the common work: the training step of its off-policy trainer, turn by turn."""
+"""tianshou's DQN, C51 or QR-DQN on the common work: the training step of its off-policy trainer, turn by turn."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ STEPS = 80
 def build() -> Side:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--algorithm", choices=("dqn", "c51", "qrdqn"), default="dqn")
     args = parser.parse_args()
-    from tianshou.algorithm.modelfree.dqn import DQN
     from tianshou.algorithm.optim import AdamOptimizerFactory
     from tianshou.utils.torch_utils import policy_within_training_step
-    from tianshou_parts import make_collector, make_policy
+    from tianshou_parts import make_algorithm, make_collector
 
     updates = count_optimizer_steps()
-    algorithm = DQN(
-        policy=make_policy(DQN_HIDDEN),
+    algorithm = make_algorithm(
+        args.algorithm,
+        DQN_HIDDEN,
         optim=AdamOptimizerFactory(lr=LEARNING_RATE),
         gamma=DISCOUNT,
         target_update_freq=TARGET_FREQ,
-        is_double=False,
     )
     collector = make_collector(algorithm, 8)
     steps = [0]

@@ -73,3 +73,17 @@ def observed_batch_sizes(model: Any) -> tuple[set[int], Any]:
             sizes.add(len(inputs[0]))
 
     return sizes, model.register_forward_pre_hook(record).remove
+
+
+# PPO: vector steps of a collection, epochs over it, minibatch, and units of the two layers of actor and critic each.
+PPO_STEPS, PPO_EPOCHS, PPO_MINIBATCH, ACTOR_CRITIC_HIDDEN = 128, 4, 256, (64, 64)
+# A2C: vector steps of a collection, from all of which one update is made.
+A2C_STEPS = 5
+
+
+def on_policy_work(algorithm: str) -> dict[str, Any]:
+    """What a side of the on-policy benchmarks declares; ``algorithm`` is that of the measurement."""
+    work = {"envs": 8, "hidden": list(ACTOR_CRITIC_HIDDEN), "optimizer": "adam"}
+    if algorithm == "ppo":
+        return {**work, "steps": PPO_STEPS, "epochs": PPO_EPOCHS, "minibatch": PPO_MINIBATCH}
+    return {**work, "steps": A2C_STEPS, "updates": 1}

@@ -15,6 +15,7 @@ SUITES = (
     "startup",
     "scaling",
     "parallel",
+    "algorithms",
     "vs_reference",
 )
 # vs_reference picks from the others; running it beside them would measure the same twice.

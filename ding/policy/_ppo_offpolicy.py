@@ -79,7 +79,8 @@ class PPOOffPolicy(ValueNormPolicy):
         """One update on B samples; returns floats."""
         cfg = self._cfg
         batch = self._preprocess_learn(data, use_nstep=cfg.nstep_return)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         adv_abs_max = batch["adv"].abs().max()
         if cfg.nstep_return:
             numbers = self._nstep_losses(batch)

@@ -58,7 +58,8 @@ class PPOPGPolicy(EpisodePolicy):
         cfg = self._cfg.learn
         batch = self._preprocess_learn(data)
         results = []
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         for _ in range(cfg.epoch_per_collect):
             for part in minibatches(batch, _FIELDS, cfg.batch_size):
                 terms = policy_terms(self._model(part["obs"])["logit"], part, part["return"], self._settings)

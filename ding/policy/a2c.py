@@ -110,7 +110,8 @@ class A2CPolicy(StochasticPolicy):
         """One pass over B samples; returns the floats of the last minibatch."""
         cfg = self._cfg.learn
         batch = self._preprocess_learn(data)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         results = []
         for part in minibatches(batch, _FIELDS, cfg.batch_size):
             loss = a2c_loss(

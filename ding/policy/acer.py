@@ -180,7 +180,8 @@ class ACERPolicy(SequencePolicy):
         each field); returns floats.
         """
         batch = self._time_first(data)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         loss = acer_loss(self._model, self._target_model.forward, batch, self._cfg.learn, self._reference_numerics)
         self._optimize(loss.actor_step, self._optimizer_actor, self._model.get_submodule("actor"))
         self._optimize(loss.critic_loss, self._optimizer_critic, self._model.get_submodule("critic"))

@@ -111,7 +111,8 @@ class FQFPolicy(DQNPolicy):
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update of the fractions and one of the quantiles on B samples; returns floats and ``priority``."""
         batch = self._preprocess_learn(data, use_nstep=True)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         if self._cfg.noisy_net:
             self._renew_noise()
         result = self._losses(batch)

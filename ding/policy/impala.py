@@ -129,7 +129,8 @@ class IMPALAPolicy(SequencePolicy):
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update on B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field)."""
         batch = self._time_first(data)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         loss = impala_loss(self._actor_critic, batch, self._cfg.learn, self._reference_numerics)
         self._optimize(loss.total_loss, self._optimizer, self._model)
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(loss._asdict())}

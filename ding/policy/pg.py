@@ -81,7 +81,8 @@ class PGPolicy(EpisodePolicy):
         """One pass over B samples with ``return``; returns a dict of floats per minibatch."""
         cfg = self._cfg.learn
         batch = self._preprocess_learn(data)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         results = []
         for part in minibatches(batch, _FIELDS, cfg.batch_size):
             losses = pg_loss(self._model, part, cfg.entropy_weight, self._reference_numerics)

@@ -163,7 +163,8 @@ class PPGPolicy(PhasicPolicy):
         learn = self._cfg.learn
         batch = self._preprocess_learn(data)
         batch["return"] = self._normed_returns(batch["value"], batch["adv"])
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         policy, value = [], []
         for _ in range(learn.actor_epoch_per_collect):
             policy += [self._policy_step(part) for part in minibatches(batch, _POLICY_FIELDS, learn.batch_size)]
@@ -226,7 +227,8 @@ class PPGOffPolicy(PhasicPolicy):
         """One update of policy and critic, from ``{'policy': samples, 'value': samples}`` of B each; returns floats."""
         policy_batch, value_batch = (self._preprocess_learn(data[name]) for name in ("policy", "value"))
         value_batch["return"] = value_batch["value"] + value_batch["adv"]
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         numbers = dict(zip(_POLICY_NUMBERS, self._policy_step(policy_batch)))
         numbers["value_loss"] = self._value_step(value_batch, self._cfg.learn.value_weight)
         numbers["total_loss"] = (

@@ -129,7 +129,8 @@ class PPOPolicy(ValueNormPolicy):
         results: list[tuple[torch.Tensor | None, ...]] = []
         for _ in range(cfg.epoch_per_collect):
             batch.update(self._returns(batch))
-            self._model.train()
+            if not self._model.training:
+                self._model.train()
             parts = minibatches(batch, self.minibatch_fields, cfg.batch_size)
             results.extend(self._step(part) for part in parts)
         rate = self._optimizer.param_groups[0]["lr"]

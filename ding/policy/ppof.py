@@ -155,7 +155,8 @@ class PPOFPolicy:
         size = cfg.n_sample // cfg.batch_size * cfg.batch_size
         columns = data.columns if isinstance(data, TransitionBatch) else data
         batch = {key: _first(value, size, self._device) for key, value in columns.items()}
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         results = []
         for _ in range(cfg.epoch_per_collect):
             batch.update(self._returns(batch))

@@ -3,6 +3,7 @@
 from collections import namedtuple
 
 import torch
+from torch.nn import functional
 
 from ding.rl_utils._td_values import td_target, weighted_mean
 from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
@@ -19,14 +20,24 @@ def evaluate_quantile_at_action(q_s: torch.Tensor, actions: torch.Tensor) -> tor
     return q_s.gather(-1, actions[:, None, None].expand(-1, q_s.shape[1], 1))
 
 
-def _huber(delta: torch.Tensor, kappa: float) -> torch.Tensor:
-    size = delta.abs()
-    return torch.where(size <= kappa, 0.5 * delta.square(), kappa * (size - 0.5 * kappa))
+def _quantile_huber(
+    tau: torch.Tensor, below: torch.Tensor, prediction: torch.Tensor, target: torch.Tensor, kappa: float
+) -> torch.Tensor:
+    """Quantile Huber loss of each pair: ``[B, M, M']``.
 
-
-def _asymmetric(tau: torch.Tensor, below: torch.Tensor, delta: torch.Tensor, kappa: float) -> torch.Tensor:
-    """Quantile Huber loss ``[B, M, M']`` of ``delta``; ``tau`` ``[B, M, 1]``, ``below`` where the target is below."""
-    return (tau - below.to(delta.dtype)).abs() * _huber(delta, kappa) / kappa
+    Args:
+        tau: fractions ``[B, M, 1]``; no gradient reaches them.
+        below: bool ``[B, M, M']``, where a target counts as below its prediction.
+        prediction: ``[B, M, 1]``.
+        target: ``[B, 1, M']``.
+        kappa: from which distance on the loss is linear.
+    """
+    with torch.no_grad():
+        weight = (tau - below.to(target.dtype)).abs_()
+        weight = weight if kappa == 1.0 else weight / kappa
+    # One kernel instead of six over B * M * M' pairs, which are most of the work of an update.
+    predicted, wanted = torch.broadcast_tensors(prediction, target)
+    return weight * functional.huber_loss(predicted, wanted, reduction="none", delta=kappa)
 
 
 def qrdqn_nstep_td_error(data: Data, gamma: Gamma, nstep: int = 1, value_gamma: ValueGamma = None) -> LossAndPerSample:
@@ -40,8 +51,8 @@ def qrdqn_nstep_td_error(data: Data, gamma: Gamma, nstep: int = 1, value_gamma: 
     with torch.no_grad():
         next_value = evaluate_quantile_at_action(next_n_q.transpose(1, 2), next_n_action).squeeze(-1)
         target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
-    delta = target.unsqueeze(1) - prediction
-    per_sample = _asymmetric(tau, delta <= 0, delta, 1.0).sum(-1).mean(1)
+    target = target.unsqueeze(1)
+    per_sample = _quantile_huber(tau, target <= prediction, prediction, target, 1.0).sum(-1).mean(1)
     return weighted_mean(per_sample, weight), per_sample
 
 
@@ -74,8 +85,9 @@ def fqf_nstep_td_error(
     with torch.no_grad():
         next_value = evaluate_quantile_at_action(next_n_q, next_n_action).squeeze(-1)
         target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
-    delta = target.unsqueeze(1) - prediction
-    per_sample = _asymmetric(quantiles_hats.unsqueeze(-1), delta < 0, delta, kappa).sum(1).mean(-1)
+    target = target.unsqueeze(1)
+    tau = quantiles_hats.unsqueeze(-1)
+    per_sample = _quantile_huber(tau, target < prediction, prediction, target, kappa).sum(1).mean(-1)
     return weighted_mean(per_sample, weight), per_sample
 
 

@@ -8,6 +8,7 @@ module          what it has
                 :class:`Rollout`: the stepper and the record moved together, for collectors
 ``record``      :class:`Segments`: steps grow into trajectory segments, segments become training samples;
                 :class:`EpisodeRecord`: counts, durations and returns of episodes, over all ranks
+``tensors``     what an env or a policy gave, as tensors
 ``evaluation``  :class:`EvaluationRunner`: plays a fixed number of episodes per environment, for evaluators
 ==============  ======================================================================================================
 

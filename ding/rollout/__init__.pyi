@@ -11,9 +11,9 @@ from ding.rollout.record import EpisodeRecord as EpisodeRecord
 from ding.rollout.record import Segments as Segments
 from ding.rollout.record import Taken as Taken
 from ding.rollout.record import TrajectoryStore as TrajectoryStore
-from ding.rollout.record import to_tensor_transitions as to_tensor_transitions
 from ding.rollout.rollout import Rollout as Rollout
 from ding.rollout.rollout import Sent as Sent
 from ding.rollout.rollout import VectorStepper as VectorStepper
 from ding.rollout.rollout import drop_abnormal as drop_abnormal
 from ding.rollout.rollout import v1_interface as v1_interface
+from ding.rollout.tensors import to_tensor_transitions as to_tensor_transitions

@@ -18,13 +18,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 
 from ding.data import EnvBatch, SchemaError, TransitionBatch, is_batched
 from ding.data.columns import Columns, concat, take
-from ding.data.roles import CollectMode, Samples, StateDict, Transition
+from ding.data.roles import CollectMode, Samples, StateDict
 from ding.rollout.players import VectorStep
-from ding.torch_utils import to_tensor
+from ding.rollout.tensors import as_tensors, to_tensor_transitions
 from ding.utils import allreduce_data, get_world_size
 
 INF = float("inf")
@@ -77,9 +76,10 @@ class Segments:
         self._copies = copies
         self._in_columns = is_batched(policy.process_transition)
         self._batched_samples = self._in_columns and is_batched(policy.get_train_sample)
-        self._store = TrajectoryStore(env_num, rows_as_tensors=self._in_columns)
-        # The most samples that a step has given so far, if that was more than one.
-        self._samples_per_step = 1.0
+        sequence_len = int(policy.get_attribute("unroll_len") or 1) if self._batched_samples else 1
+        self._store = TrajectoryStore(env_num, self._in_columns, sequence_len)
+        # The most samples that a sequence (a step, where samples are single steps) has given so far, if more than one.
+        self._samples_per_sequence = 1.0
         self.length = length
 
     def take_over(self, previous: "Segments") -> bool:
@@ -92,9 +92,9 @@ class Segments:
     @property
     def samples_waiting(self) -> float:
         """The number of samples that :meth:`take_samples` would return; where that is not known yet, no less."""
-        steps = self._store.finished_steps
+        sequences = self._store.finished_sequences
         # What is made segment by segment is made as soon as there is one.
-        return steps * self._samples_per_step if self._batched_samples or not steps else INF
+        return sequences * self._samples_per_sequence if self._batched_samples or not sequences else INF
 
     def record(self, step: VectorStep, extra: dict[str, Any]) -> np.ndarray:
         """Add a vector step, and finish the segments that end with it: by their length, or with their episode.
@@ -142,13 +142,14 @@ class Segments:
 
     def take_samples(self) -> Taken:
         """Take the finished segments out as training samples."""
+        sequences = self._store.finished_sequences
         batch = self._store.take_finished()
         steps = batch.lengths
         if steps is None:
             return Taken([], _NO_SEGMENTS, _NO_SEGMENTS)
         if self._batched_samples:
             samples = self._policy.get_train_sample(batch)
-            self._samples_per_step = max(self._samples_per_step, len(samples) / len(batch))
+            self._samples_per_sequence = max(self._samples_per_sequence, len(samples) / sequences)
             num_samples = samples.lengths if isinstance(samples, TransitionBatch) else None
             if num_samples is None or len(num_samples) != len(steps):
                 # Exact where no step was lost.
@@ -214,17 +215,20 @@ class TrajectoryStore:
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
         rows_as_tensors: arrays with a row shape leave as tensors (float64 as float32); scalar columns stay arrays.
+        sequence_len: steps of the sequences that segments will be cut into.
 
     Attributes:
         counts: int64 ``[env_num]``, steps of the growing segment of each environment. Do not write.
         finished_steps: steps of the segments that :meth:`take_finished` would return.
+        finished_sequences: the sequences that they will be cut into, of which the last of each segment may be shorter.
     """
 
-    def __init__(self, env_num: int, rows_as_tensors: bool = False) -> None:
+    def __init__(self, env_num: int, rows_as_tensors: bool = False, sequence_len: int = 1) -> None:
         if env_num < 1:
             raise ValueError(f"env_num must be positive, found {env_num}")
         self._env_num = env_num
         self._rows_as_tensors = rows_as_tensors
+        self._sequence_len = sequence_len
         # The steps since the last time that segments were taken, and what was joined of those before; beside each the
         # numbers of the segments of its rows, -1 for rows that were taken or dropped.
         self._steps: list[_Rows] = []
@@ -234,7 +238,7 @@ class TrajectoryStore:
         self._growing = np.arange(env_num, dtype=np.int64)
         self._next = env_num
         self.counts = np.zeros(env_num, dtype=np.int64)
-        self.finished_steps = 0
+        self.finished_steps = self.finished_sequences = 0
 
     def append(self, env_ids: np.ndarray, columns: dict[str, Columns]) -> None:
         """Add one step of the environments ``env_ids`` (int64 ``[N]``, distinct) from columns with N rows each.
@@ -246,7 +250,9 @@ class TrajectoryStore:
 
     def finish(self, env_ids: np.ndarray) -> None:
         """End the growing segments of these environments: they wait, in this order, for :meth:`take_finished`."""
-        self.finished_steps += int(np.add.reduce(self.counts[env_ids]))
+        counts = self.counts[env_ids]
+        self.finished_steps += int(np.add.reduce(counts))
+        self.finished_sequences += int(np.add.reduce(-(-counts // self._sequence_len)))
         self._finished.append(self._growing[env_ids])
         self._begin(env_ids)
 
@@ -259,7 +265,7 @@ class TrajectoryStore:
                 segments are lost then, too.
         """
         total, parts = self.finished_steps, self._finished
-        self._finished, self.finished_steps = [], 0
+        self._finished, self.finished_steps, self.finished_sequences = [], 0, 0
         if not total:
             return TransitionBatch.from_rows([])
         finished = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -304,7 +310,8 @@ class TrajectoryStore:
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the growing segments of these environments (``None``: everything, finished segments too)."""
         if env_ids is None:
-            self._steps, self._chunks, self._finished, self.finished_steps = [], [], [], 0
+            self._steps, self._chunks, self._finished = [], [], []
+            self.finished_steps = self.finished_sequences = 0
             self._begin(np.arange(self._env_num))
             return
         for _, rows in (*self._steps, *self._chunks):
@@ -461,40 +468,3 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def ratio(value: float, count: float) -> float:
     """``value / count``; 0 where nothing was counted."""
     return value / count if count > 0 else 0.0
-
-
-def to_tensor_transitions(data: list[Transition], shallow_copy_next_obs: bool = True) -> list[Transition]:
-    """Turn the arrays of transitions into tensors (float64 into float32) and leave Python scalars alone.
-
-    Args:
-        data: consecutive transitions of one environment.
-        shallow_copy_next_obs: make ``next_obs`` of each transition the very object that is ``obs`` of the next one.
-            The last transition keeps its own.
-
-    Returns:
-        A new list of new dicts.
-    """
-    if not data:
-        return []
-    if "next_obs" not in data[0] or not shallow_copy_next_obs:
-        return [to_tensor(transition, transform_scalar=False) for transition in data]
-    last = len(data) - 1
-    tensors = [
-        {k: to_tensor(v, transform_scalar=False) for k, v in transition.items() if k != "next_obs" or i == last}
-        for i, transition in enumerate(data)
-    ]
-    for current, following in itertools.pairwise(tensors):
-        current["next_obs"] = following["obs"]
-    return tensors
-
-
-def as_tensors(columns: Columns) -> Any:
-    """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
-
-    The column form of :func:`ding.rollout.to_tensor_transitions`.
-    """
-    if isinstance(columns, dict):
-        return {key: as_tensors(value) for key, value in columns.items()}
-    if not isinstance(columns, np.ndarray) or columns.ndim < 2:
-        return columns
-    return torch.from_numpy(columns.astype(np.float32) if columns.dtype == np.float64 else columns)

@@ -64,6 +64,11 @@ def _inputs(obs: Any, output: Mapping[str, Any]) -> dict[str, Any]:
     return {"obs": obs, "action": action, **({"logit": output["logit"]} if isinstance(action, Mapping) else {})}
 
 
+def _noisy(model: Any, sigma: float, limits: Mapping[str, float] | None = None) -> Any:
+    noise = {"mu": 0.0, "sigma": sigma}
+    return model_wrap(model, wrapper_name="action_noise", noise_type="gauss", noise_kwargs=noise, noise_range=limits)
+
+
 @POLICY_REGISTRY.register("ddpg")
 class DDPGPolicy(Policy):
     """Deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
@@ -90,6 +95,8 @@ class DDPGPolicy(Policy):
         "reward_batch_norm": False,
         # (bool) Whether the observations and actions are those of several agents.
         "multi_agent": False,
+        # (str) The form of the actor: 'regression', or 'hybrid' as above.
+        "model": {"action_space": "regression"},
         "learn": {
             "update_per_collect": 1,
             "batch_size": 256,
@@ -137,13 +144,7 @@ class DDPGPolicy(Policy):
         self._learn_model = model_wrap(model, wrapper_name="base")
         self._target_model = target_network(model, learn, DDPGPolicy.config["learn"], self._reference_numerics)
         if learn.noise:
-            self._target_model = model_wrap(
-                self._target_model,
-                wrapper_name="action_noise",
-                noise_type="gauss",
-                noise_kwargs={"mu": 0.0, "sigma": learn.noise_sigma},
-                noise_range=learn.noise_range,
-            )
+            self._target_model = _noisy(self._target_model, learn.noise_sigma, learn.noise_range)
 
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
@@ -211,12 +212,7 @@ class DDPGPolicy(Policy):
     def _init_collect(self) -> None:
         collect = self._cfg.collect
         self._unroll_len = collect.unroll_len
-        self._collect_model = model_wrap(
-            self._model,
-            wrapper_name="action_noise",
-            noise_type="gauss",
-            noise_kwargs={"mu": 0.0, "sigma": collect.noise_sigma},
-        )
+        self._collect_model = _noisy(self._model, collect.noise_sigma)
         if self._hybrid():
             self._check_random_collect()
             self._collect_model = model_wrap(self._collect_model, wrapper_name="hybrid_eps_greedy_multinomial_sample")

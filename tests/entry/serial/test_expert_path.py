@@ -186,3 +186,12 @@ def test_from_the_command_line_the_experts_config_is_asked_for(workplace):
         assert result.exit_code == 0, result.output
         assert ("The config file of the expert" in result.output) == (answer is not None)
         assert Path(exp, "result.json").is_file()
+
+
+def test_the_expert_of_r2d3_may_be_one_that_only_collects(workplace):
+    main, create = prepared("r2d3")
+    expert_main, expert_create = copy.deepcopy((main, create))
+    expert_create.policy.type = "r2d2_collect_traj"
+    expert_main.policy.unroll_len = expert_main.policy.pop("learn_unroll_len")
+    serial_pipeline_r2d3((main, create), (expert_main, expert_create), seed=0, max_env_step=60)
+    assert json.loads(Path("e/result.json").read_text())["train_iter"] > 2

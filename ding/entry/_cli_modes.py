@@ -62,8 +62,9 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_r2d3": _serial_with_expert,
         "serial_sqil": _serial_with_expert,
         "serial_gail": _serial_with_expert,
-        "serial_trex": _serial_trex,
-        "serial_trex_onpolicy": _serial_trex,
+        "serial_trex": _serial_by_name,
+        "serial_guided_cost": _serial_by_name,
+        "serial_trex_onpolicy": _serial_by_name,
         "serial_reward_model": _serial_reward_model,
         "serial_reward_model_onpolicy": _serial_reward_model,
         "parallel": _parallel,
@@ -141,7 +142,7 @@ def _serial_plr(options: Options) -> None:
     _train(options, serial_pipeline_plr)
 
 
-def _serial_trex(options: Options) -> None:
+def _serial_by_name(options: Options) -> None:
     _train(options, getattr(importlib.import_module("ding.entry"), f"serial_pipeline_{options.mode[len('serial_') :]}"))
 
 

@@ -5,6 +5,7 @@ from ding.utils.exports import lazy_exports, register_lazily
 
 _TYPES = {
     "gail": "gail_irl_model:GailRewardModel",
+    "guided_cost": "guided_cost_reward_model:GuidedCostRewardModel",
     "icm": "icm_reward_model:ICMRewardModel",
     "pdeil": "pdeil_irl_model:PdeilRewardModel",
     "pwil": "pwil_irl_model:PwilRewardModel",

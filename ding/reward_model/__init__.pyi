@@ -2,6 +2,7 @@ from ding.reward_model.base_reward_model import BaseRewardModel as BaseRewardMod
 from ding.reward_model.base_reward_model import create_reward_model as create_reward_model
 from ding.reward_model.base_reward_model import get_reward_model_cls as get_reward_model_cls
 from ding.reward_model.gail_irl_model import GailRewardModel as GailRewardModel
+from ding.reward_model.guided_cost_reward_model import GuidedCostRewardModel as GuidedCostRewardModel
 from ding.reward_model.her_reward_model import HerRewardModel as HerRewardModel
 from ding.reward_model.icm_reward_model import ICMNetwork as ICMNetwork
 from ding.reward_model.icm_reward_model import ICMRewardModel as ICMRewardModel

@@ -77,7 +77,7 @@ LATER = tuple(
         "policy/command_mode_policy_instance",
         # Reward models.
         *("entry/serial/reward_path", "entry/serial_entry_reward_model", "entry/serial_entry_gail"),
-        *("entry/serial_entry_preference", "entry/application_entry_trex"),
+        *("entry/serial_entry_preference", "entry/serial_entry_guided", "entry/application_entry_trex"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.

@@ -148,7 +148,7 @@ def run_with_reward_model(
             before(cfg)
         with serial_parts(cfg, env_setting, model, with_buffer=not on_policy) as parts:
             own = reward_model_config(cfg)
-            made = create_reward_model(cfg if ranked else own, *_place_and_writer(parts))
+            made = create_reward_model(cfg if ranked else own, *place_and_writer(parts))
             if ranked:
                 made.train()
             data = RewardModelPath(parts, run.signals.interruptible, made, on_policy, trains=not ranked)
@@ -182,6 +182,7 @@ def reward_model_config(cfg: EasyDict) -> EasyDict:
     return EasyDict({"exp_name": cfg.exp_name, **cfg.reward_model})
 
 
-def _place_and_writer(parts: SerialParts) -> tuple[str, Any]:
+def place_and_writer(parts: SerialParts) -> tuple[str, Any]:
+    """The device of the policy, and the tensorboard writer; none but for the first process."""
     writer = parts.learner.tb_logger if get_rank() == 0 else None
     return str(parts.policy.learn_mode.get_attribute("device")), writer

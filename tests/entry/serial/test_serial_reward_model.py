@@ -12,6 +12,7 @@ from ding.entry import (
     collect_demo_data,
     serial_pipeline,
     serial_pipeline_gail,
+    serial_pipeline_guided_cost,
     serial_pipeline_onpolicy,
     serial_pipeline_reward_model_offpolicy,
     serial_pipeline_reward_model_onpolicy,
@@ -115,6 +116,20 @@ def test_checkpoints_are_played_and_ranked(name):
     pipeline = serial_pipeline_trex_onpolicy if on_policy else serial_pipeline_trex
     pipeline((main, create), max_env_step=100, strict=True)
     assert json.loads(Path("e/result.json").read_text())["train_iter"] > 0
+
+
+def test_guided_cost_learns_beside_an_expert():
+    main, create = read_config(FOLDER / "cartpole_ppo_config.py")
+    main.exp_name = "expert"
+    serial_pipeline_onpolicy((main, create), max_env_step=64)
+    main, create = config("guided_cost", update_per_collect=2, store_model_every_n_train=16)
+    main.policy.collect.update(n_sample=64, model_path="expert/ckpt/ckpt_best.pth.tar")
+    serial_pipeline_guided_cost((main, create), max_env_step=600, strict=True)
+    # Two epochs of one minibatch in each pass.
+    result = json.loads(Path("e/result.json").read_text())
+    assert result["train_iter"] * 32 == result["env_step"] >= 600
+    names = {path.name for path in Path("e/reward_model").iterdir()}
+    assert names == {"iteration_0.pth.tar", "iteration_16.pth.tar", "final_model.pth.tar"}
 
 
 def test_the_kind_of_the_policy_and_the_model_are_checked():

@@ -1,0 +1,128 @@
+"""`serial_pipeline_guided_cost`: learning from costs under which an expert does well."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from ding.config.experiment_dir import unused_dir_removed
+from ding.data.roles import Samples
+from ding.entry.serial.data_path import OnPolicyPath
+from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
+from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
+from ding.entry.serial.reward_path import place_and_writer, reward_model_config
+from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.view.views import RunView
+from ding.policy import Policy
+from ding.reward_model import GuidedCostRewardModel, create_reward_model
+from ding.utils import get_rank
+from ding.utils.file_helper import save_file
+from ding.worker import create_buffer
+
+
+class GuidedCostPath:
+    """Trains a cost on an expert's samples and the agent's, and the policy on the newest samples with that cost.
+
+    Args:
+        parts: The workers; the agent's samples are kept in their buffer.
+        interruptible: Makes the section that a signal may leave at any point.
+        expert: Plays the expert's samples, as many as the agent's, which are kept in ``demonstrations``.
+    """
+
+    def __init__(
+        self,
+        parts: SerialParts,
+        interruptible: Callable[[], AbstractContextManager[None]],
+        reward_model: GuidedCostRewardModel,
+        expert: Demonstrator,
+        demonstrations: ReplayBuffer,
+    ) -> None:
+        self._parts, self._interruptible, self.reward_model = parts, interruptible, reward_model
+        self._inner = OnPolicyPath(parts, interruptible)
+        self._expert, self._demonstrations = expert, demonstrations
+        self._updates = int(parts.cfg.policy.learn.get("update_per_collect", 1))
+
+    def prepare(self) -> None:
+        return
+
+    def collect(self) -> None:
+        self._inner.collect()
+        (self._newest,) = self._inner.batches()
+        with self._interruptible():
+            shown = self._expert.collect(n_sample=len(self._newest))
+        learner, own, cfg = self._parts.learner, self._parts.buffer, self.reward_model.cfg
+        assert own is not None
+        own.push(self._newest, cur_collector_envstep=self._parts.collector.envstep)
+        self._demonstrations.push(shown, cur_collector_envstep=0)
+        size, train_iter = cfg.batch_size, learner.train_iter
+        for _ in range(cfg.update_per_collect):
+            pair = self._demonstrations.sample(size, train_iter), own.sample(size, train_iter)
+            if pair[0] is None or pair[1] is None:
+                break  # there are not enough samples yet
+            self.reward_model.train(*pair, train_iter, self._parts.collector.envstep)
+        if train_iter % cfg.store_model_every_n_train == 0:
+            self.save(f"iteration_{train_iter}")
+
+    def batches(self) -> Iterator[Samples]:
+        for _ in range(self._updates):
+            yield self.reward_model.estimate(self._newest)
+
+    def trained(self) -> None:
+        return
+
+    def save(self, name: str) -> None:
+        """Write the model's state to ``reward_model/<name>.pth.tar``."""
+        if get_rank() == 0:
+            folder = os.path.join(self._parts.cfg.exp_name, "reward_model")
+            os.makedirs(folder, exist_ok=True)
+            save_file(os.path.join(folder, f"{name}.pth.tar"), self.reward_model.state_dict())
+
+
+def serial_pipeline_guided_cost(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    expert_model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+) -> Policy:
+    """Train a policy by guided cost learning beside an expert, and return it.
+
+    The expert is a policy of the same config with the weights ``policy.collect.model_path``. In each pass agent and
+    expert collect as much; the cost learns from what they have collected so far, the policy from the newest samples,
+    ``policy.learn.update_per_collect`` times (1). It has to be one that computes its advantages anew from the rewards
+    that it is given (``ppo``), or none (``sac`` with ``collect.collector_logit``).
+    Evaluations report the env's rewards.
+
+    Other arguments, what a run leaves behind, and how it ends are those of `serial_pipeline`; the states of the cost
+    are in ``reward_model/``.
+
+    Args:
+        expert_model: The expert's network; the policy's default when not given.
+    """
+    with opened_run(input_cfg, seed, env_setting, view, strict) as run, contextlib.ExitStack() as ends:
+        cfg = run.cfg
+        with unused_dir_removed(cfg.exp_name):
+            state = read_state(cfg.policy.collect.get("model_path"), "policy.collect.model_path")
+            own = reward_model_config(cfg)
+        parts = ends.enter_context(serial_parts(cfg, env_setting, model))
+        env, _ = env_managers(cfg, env_setting, evaluate=False)
+        env.seed(cfg.seed)
+        named = {"exp_name": cfg.exp_name, "instance_name": "expert_collector"}
+        expert = ends.enter_context(demonstrator(cfg, env, state, expert_model, **named))
+        buffer: Any = create_buffer(
+            cfg.policy.other.replay_buffer, exp_name=cfg.exp_name, instance_name="expert_buffer"
+        )
+        ends.callback(buffer.close)
+        made = create_reward_model(own, *place_and_writer(parts))
+        data = GuidedCostPath(parts, run.signals.interruptible, made, expert, buffer)
+        run.train(parts, data, max_train_iter, max_env_step, "serial_guided_cost")
+        data.save("final_model")
+        return parts.policy

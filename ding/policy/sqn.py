@@ -1,7 +1,6 @@
 """SQN: soft Q-learning with two Q functions and a learned temperature."""
 
 import copy
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import Network, next_action_mask
+from ding.policy._temperature import Temperature
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, transition_of
 from ding.rl_utils import get_train_sample
@@ -20,10 +20,9 @@ from ding.utils import POLICY_REGISTRY
 
 
 class SQNLoss(NamedTuple):
-    """What :func:`sqn_loss` returns, each 0-d; ``q_loss`` and ``alpha_loss`` carry gradients that are used."""
+    """What :func:`sqn_loss` returns, each 0-d; ``q_loss`` carries gradients that are used."""
 
     q_loss: torch.Tensor
-    alpha_loss: torch.Tensor
     entropy: torch.Tensor
     q_value: torch.Tensor
 
@@ -31,21 +30,19 @@ class SQNLoss(NamedTuple):
 def sqn_loss(
     network: Network,
     target_network: Network,
-    log_alpha: torch.Tensor,
+    alpha: torch.Tensor,
     batch: Mapping[str, Any],
     gamma: float,
-    target_entropy: float,
 ) -> SQNLoss:
-    """Squared errors of both Q functions to ``r + gamma alpha logsumexp(min(Q0', Q1') / alpha)``, and what moves the
-    entropy of ``softmax(min(Q0', Q1') / alpha)`` to ``target_entropy``; means over the heads.
+    """Squared errors of both Q functions to ``r + gamma alpha logsumexp(min(Q0', Q1') / alpha)``, and the entropy of
+    ``softmax(min(Q0', Q1') / alpha)``; means over the heads.
 
     Args:
         network, target_network: observations to ``q_value``, two times ``[B, actions]`` or a list of such per head.
-        log_alpha: 0-d, the logarithm of the temperature.
+        alpha: 0-d, the temperature, without gradients.
         batch: ``obs, next_obs``; ``action`` int64 ``[B]`` (``[B, heads]``, or a list, for several heads); ``reward,
             done`` ``[B]``; optional ``next_action_mask``.
     """
-    alpha = log_alpha.detach().exp()
     values = [_heads(q) for q in network(batch["obs"])["q_value"]]
     with torch.no_grad():
         targets = [_heads(q) for q in target_network(batch["next_obs"])["q_value"]]
@@ -64,7 +61,7 @@ def sqn_loss(
         entropies.append(-(log_pi.exp() * log_pi).sum(-1).mean())
     entropy = torch.stack(entropies).mean()
     q_value = torch.stack([q.detach().mean() for heads in values for q in heads]).mean()
-    return SQNLoss(torch.stack(q_losses).mean(), log_alpha * (entropy - target_entropy), entropy, q_value)
+    return SQNLoss(torch.stack(q_losses).mean(), entropy, q_value)
 
 
 def _heads(q: Any) -> list[torch.Tensor]:
@@ -121,8 +118,7 @@ class SQNPolicy(Policy):
         "alpha": "_temperature",
     }
 
-    # Its one parameter is the logarithm of the temperature.
-    _temperature: torch.nn.ParameterDict | None = None
+    _temperature: Temperature | None = None
 
     def default_model(self) -> tuple[str, list[str]]:
         """``sqn`` of :mod:`ding.model.template.sqn`."""
@@ -130,8 +126,7 @@ class SQNPolicy(Policy):
 
     def _init_learn(self) -> None:
         learn = self._cfg.learn
-        start = torch.tensor(math.log(learn.alpha), device=self._device)
-        self._temperature = torch.nn.ParameterDict({"log_alpha": torch.nn.Parameter(start)})
+        self._temperature = Temperature(learn.alpha).to(self._device)
         self._optimizer_q = clipping_adam(self._model.parameters(), learn, lr=learn.learning_rate_q)
         self._optimizer_alpha = clipping_adam(
             self._temperature.parameters(), learn, lr=learn.learning_rate_alpha, weight_decay=0.0
@@ -148,19 +143,18 @@ class SQNPolicy(Policy):
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update of the networks and of the temperature on B samples; returns floats."""
         assert self._temperature is not None
-        learn, log_alpha = self._cfg.learn, self._temperature["log_alpha"]
+        learn, temperature = self._cfg.learn, self._temperature
         batch = self._preprocess_learn(data)
         self._model.train()
-        loss = sqn_loss(
-            self._model, self._target_model.forward, log_alpha, batch, learn.discount_factor, learn.target_entropy
-        )
+        loss = sqn_loss(self._model, self._target_model.forward, temperature.value, batch, learn.discount_factor)
         self._optimize(loss.q_loss, self._optimizer_q, self._model)
-        self._optimize(loss.alpha_loss, self._optimizer_alpha, self._temperature)
+        alpha_loss = temperature.loss(-loss.entropy, learn.target_entropy)
+        self._optimize(alpha_loss, self._optimizer_alpha, temperature)
         self._target_model.update(self._model)
-        return read_out({**loss._asdict(), "alpha": log_alpha.exp()})
+        return read_out({**loss._asdict(), "alpha_loss": alpha_loss, "alpha": temperature.value})
 
     def _monitor_vars_learn(self) -> list[str]:
-        return [*SQNLoss._fields, "alpha"]
+        return [*SQNLoss._fields, "alpha_loss", "alpha"]
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
         """A file of the original API holds no target network, which is the model then, and no temperature, which stays
@@ -180,7 +174,7 @@ class SQNPolicy(Policy):
     @batched
     def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
         """Actions drawn from ``softmax(Q0 / alpha)``, or with chance ``eps`` random ones: int64 ``[N, 1]``."""
-        alpha = self._cfg.learn.alpha if self._temperature is None else self._temperature["log_alpha"].exp().item()
+        alpha = self._cfg.learn.alpha if self._temperature is None else self._temperature.value.item()
         return self._act(self._collect_model, data, eps=eps, alpha=alpha)
 
     @batched

@@ -48,9 +48,7 @@ def batch(**more: Any) -> dict[str, Any]:
 
 
 def test_the_goal_is_the_soft_value_of_the_smaller_one():
-    loss = sqn_loss(
-        constant([1.0, 0.0], [2.0, 0.0]), constant([1.0, 3.0], [2.0, 2.0]), torch.zeros(()), batch(), 0.5, 0.2
-    )
+    loss = sqn_loss(constant([1.0, 0.0], [2.0, 0.0]), constant([1.0, 3.0], [2.0, 2.0]), torch.ones(()), batch(), 0.5)
     goal = 1 + 0.5 * math.log(math.exp(1) + math.exp(2))
     assert loss.q_loss.item() == pytest.approx((1 - goal) ** 2 + (2 - goal) ** 2)
     p = 1 / (1 + math.exp(1))
@@ -60,9 +58,7 @@ def test_the_goal_is_the_soft_value_of_the_smaller_one():
 
 def test_forbidden_actions_do_not_count():
     given = batch(next_action_mask=torch.tensor([[1.0, 0.0]]))
-    loss = sqn_loss(
-        constant([1.0, 0.0], [1.0, 0.0]), constant([1.0, 9.0], [1.0, 9.0]), torch.zeros(()), given, 0.5, 0.2
-    )
+    loss = sqn_loss(constant([1.0, 0.0], [1.0, 0.0]), constant([1.0, 9.0], [1.0, 9.0]), torch.ones(()), given, 0.5)
     assert loss.q_loss.item() == pytest.approx(2 * (1 - 1.5) ** 2)
     assert loss.entropy.item() == 0
 

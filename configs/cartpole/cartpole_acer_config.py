@@ -1,6 +1,6 @@
 """ACER on CartPole-v1, with the settings of cartpole_impala_config.py where ACER has them.
 
-Result: the stop value on seeds 0, 1 and 2 after 7,176, 13,224 and 16,072 env steps; on seeds 3 to 6, too, after at
+Result: the stop value on seeds 0, 1 and 2 after 7,176, 13,224 and 16,072 env steps; on seeds 3 to 7, too, after at
 most 13,528.
 """
 

@@ -94,6 +94,20 @@ def test_half_and_half_is_the_whole(schedule) -> None:
     assert "value_norm" in state(whole)
 
 
+def test_half_and_half_is_the_whole_with_several_buffers() -> None:
+    def run(exp_name: str, max_train_iter: int, **learn):
+        main, create = config(exp_name)
+        # An auxiliary phase ends just where the states are saved: the samples kept for the next one are not.
+        main.policy.learn = EasyDict(update_per_collect=5, batch_size=16, run_state_freq=10, aux_freq=5, **learn)
+        create.policy.type = "ppg_offpolicy"
+        return state(serial_pipeline((main, create), seed=1, max_train_iter=max_train_iter))
+
+    whole = run("whole", 20)
+    run("parts", 10)
+    hook = {"load_ckpt_before_run": str(newest_checkpoint("parts"))}
+    assert same(whole, run("parts", 20, resume_training=True, learner={"hook": hook}))
+
+
 @pytest.mark.parametrize("name", ["pg", "ppo_pg"])
 def test_policies_without_a_critic_learn_from_whole_episodes(name) -> None:
     main, create = config("e")

@@ -77,22 +77,22 @@ def test_the_auxiliary_phase_comes_every_second_step() -> None:
 def test_the_auxiliary_phase_learns_values_and_keeps_the_policy(mask) -> None:
     changes = {}
     for weight in (0, 100):
-        # No policy phase: what changes the policy is the auxiliary phase alone.
-        learn = {"entropy_weight": 0.0, "aux_freq": 1, "aux_train_epoch": 15}
-        policy = make(PPGPolicy, learn={**learn, "aux_bc_weight": weight, "learning_rate": 0.01})
+        # Advantages of zero: what changes the policy is the auxiliary phase alone. One minibatch holds all samples.
+        learn = {"entropy_weight": 0.0, "batch_size": 6, "aux_freq": 1, "aux_train_epoch": 40, "aux_bc_weight": weight}
+        policy = make(PPGPolicy, learn=learn)
         batch = samples(policy, mask=mask)
         batch = batch.with_columns(adv=torch.zeros(len(batch), 1), value=torch.full((len(batch), 1), 2.0))
         first = policy.learn_mode.forward(batch)
         last = policy.learn_mode.forward(batch)
-        assert last["auxiliary_loss"] < 0.8 * first["auxiliary_loss"]
+        assert last["auxiliary_loss"] < 0.3 * first["auxiliary_loss"]
         assert last["aux_value_loss"] < first["aux_value_loss"]
         model = policy.learn_mode.get_attribute("model")
         with torch.no_grad():
             logit = model(batch.columns["obs"], mode="compute_actor")["logit"]
         allowed = 2 if mask else 3
         old = batch.columns["logit"][:, :allowed].softmax(-1)
-        changes[weight] = float((logit[:, :allowed].softmax(-1) - old).abs().max())
-    assert changes[100] < 0.8 * changes[0]
+        changes[weight] = float((logit[:, :allowed].softmax(-1) - old).abs().mean())
+    assert changes[100] < 0.3 * changes[0]
 
 
 def test_each_phase_has_its_own_network() -> None:

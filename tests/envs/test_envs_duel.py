@@ -12,7 +12,7 @@ def greedy(row):
     return 0 if row[axis] == 0 else 1 + 2 * axis + int(row[axis] > 0)
 
 
-def lead(opponent, choose, games=60):
+def lead(opponent, choose, games=40):
     env = DuelEnv({"eval_opponent": opponent})
     env.seed(7)
     leads = []
@@ -83,11 +83,10 @@ def test_opponents_differ_in_skill():
         return env.random_action()
 
     assert (lead("RULE_BASED", play_greedy) > 0).mean() > 0.9
-    assert (lead("RULE_BASED", play_random) < 0).mean() > 0.7
+    random = lead("RULE_BASED", play_random)
+    assert (random < 0).mean() > 0.7
     assert abs(lead("RANDOM", play_random).mean()) < 1
-    assert (
-        lead("GREEDY", play_random).mean() < lead("RULE_BASED", play_random).mean() < lead("RANDOM", play_greedy).mean()
-    )
+    assert lead("GREEDY", play_random).mean() < random.mean() < lead("RANDOM", play_greedy).mean()
     assert abs(lead("GREEDY", play_greedy).mean()) < 1
 
 

@@ -468,7 +468,7 @@ class TestNoSpace:
         deadline = time.monotonic() + 10
         while bench.take()["blocked"] is None and time.monotonic() < deadline:
             pass
-        blocked = bench.call("collector_data_task", ack=bench.ack)["blocked"]
+        blocked = bench.call("collector_data_task", ack=bench.ack, max_wait_s=0.0)["blocked"]
         assert "max_bytes" in blocked
         assert sum(ref["bytes"] for ref in bench.refs) <= 6000
         while time.monotonic() < deadline + 20:

@@ -207,3 +207,71 @@ def test_first_learn_steps_of_pdqn(multi_pass):
             assert result[key] == pytest.approx(value, rel=1e-5), key
     assert _sizes(policy, "model") == pytest.approx(total, rel=1e-5)
     assert _sizes(policy, "target_model") == pytest.approx(target_total, rel=1e-5)
+
+
+def agents(phase: float, discrete: bool) -> dict[str, torch.Tensor]:
+    obs = {"agent_state": wave((2, 4), phase), "global_state": wave((2, 6), phase + 0.1)}
+    return obs | ({"action_mask": torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])} if discrete else {})
+
+
+AGENT_CASES: dict[str, Any] = {
+    "ddpg": (
+        DDPGPolicy, {"twin_critic": False},
+        [
+            {"action": 0.581879, "td_error": 0.492728, "actor_loss": -0.492216, "q_value": 0.600623,
+             "target q_value": 0.473669},
+            {"td_error": 0.477731, "actor_loss": -0.525663, "q_value": 0.635722, "target q_value": 0.473825},
+            {"td_error": 0.465028, "actor_loss": -0.559621, "q_value": 0.671644, "target q_value": 0.474133},
+        ],
+        [0.13976, 0.72701, 0.21512, 0.88902], 478.863, 471.279,
+    ),
+    "sac": (
+        SACPolicy, {},
+        [
+            {"td_error": 0.432765, "alpha": 0.19994, "target_q_value": 0.337763, "transformed_log_prob": -1.36358,
+             "policy_loss": -0.282883, "alpha_loss": -2.1946, "total_loss": -1.61195},
+            {"td_error": 0.738122, "alpha": 0.19988, "policy_loss": -0.439009, "alpha_loss": -3.12178},
+            {"td_error": 0.579256, "alpha": 0.199821, "policy_loss": -0.390761, "total_loss": -2.10212},
+        ],
+        [0.166312, 0.273514, 0.402215, 0.889021], 717.788, 718.205,
+    ),
+    "discrete_sac": (
+        DiscreteSACPolicy, {"action_shape": 3},
+        [
+            {"total_loss": -4.64368, "policy_loss": -0.301263, "critic_loss": 0.90274, "target_value": 0.325265,
+             "entropy": 1.01281},
+            {"total_loss": -4.65284, "policy_loss": -0.305415, "critic_loss": 0.898824, "target_value": 0.327075},
+            {"total_loss": -4.66149, "policy_loss": -0.309509, "critic_loss": 0.895089, "target_value": 0.328898},
+        ],
+        [1.305, 1.3654, 0.808086, 0.13243], 715.073, 714.957,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(AGENT_CASES))
+def test_first_learn_steps_of_several_agents(case):
+    cls, model, steps, priority, total, target_total = AGENT_CASES[case]
+    discrete = cls is DiscreteSACPolicy
+    shapes = {"agent_obs_shape": 4, "global_obs_shape": 6, "action_shape": 2, **model}
+    base = {"model": shapes, "learn": {"batch_size": 4}, "reference_numerics": True, "multi_agent": True}
+    policy = cls(deep_merge_dicts(cls.default_config(), base), enable_field=["learn", "collect"])
+    _fill(policy)
+    data = [
+        {
+            "obs": agents(0.3 * i, discrete),
+            "next_obs": agents(0.3 * i + 0.2, discrete),
+            "action": torch.tensor([i % 2, i % 3]) if discrete else 0.9 * wave((2, 2), 0.4 * i),
+            "logit": wave((2, 3), 0.1 * i),
+            "reward": wave((1,), 0.5 + i),
+            "done": i == 3,
+        }
+        for i in range(4)
+    ]
+    results = [policy.learn_mode.forward(copy.deepcopy(data)) for _ in steps]
+    for result, expected in zip(results, steps):
+        for key, value in expected.items():
+            assert result[key] == pytest.approx(value, rel=1e-5), key
+    # The original has one per agent; a buffer needs their mean.
+    assert results[0]["priority"] == pytest.approx(priority, rel=1e-4)
+    assert _sizes(policy, "model") == pytest.approx(total, rel=1e-5)
+    assert _sizes(policy, "target_model") == pytest.approx(target_total, rel=1e-5)

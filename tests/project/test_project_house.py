@@ -52,7 +52,13 @@ LATER = tuple(
         *("envs/testing_game", "data/level_replay/", "entry/serial/level_path", "entry/serial_entry_plr"),
         "worker/league/",
         # Continuous control.
-        *("model/template/_qac", "model/template/qac", "model/template/pdqn", "model/wrapper/_squashed"),
+        *(
+            "model/template/_qac",
+            "model/template/qac",
+            "model/template/maqac",
+            "model/template/pdqn",
+            "model/wrapper/_squashed",
+        ),
         *("policy/_q_critic", "policy/_temperature", "policy/_soft", "policy/_sac", "policy/sac", "policy/ddpg"),
         *("policy/td3", "policy/d4pg", "policy/pdqn", "rl_utils/squashed_normal"),
         # Schedules, clipping and precision of learning, and the choice of the device.

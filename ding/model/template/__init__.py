@@ -7,6 +7,7 @@ from ding.model.template import (  # noqa: F401
     bcq,
     decision_transformer,
     edac,
+    maqac,
     mavac,
     pdqn,
     pg,

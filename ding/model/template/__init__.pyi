@@ -17,6 +17,8 @@ from ding.model.template.edac import EDAC as EDAC
 from ding.model.template.havac import HAVAC as HAVAC
 from ding.model.template.havac import HAVACAgent as HAVACAgent
 from ding.model.template.madqn import MADQN as MADQN
+from ding.model.template.maqac import ContinuousMAQAC as ContinuousMAQAC
+from ding.model.template.maqac import DiscreteMAQAC as DiscreteMAQAC
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.pdqn import PDQN as PDQN
 from ding.model.template.pg import PG as PG

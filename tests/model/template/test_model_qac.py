@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from ding.model import PDQN, QACDIST, ContinuousQAC, DiscreteQAC, create_model
+from ding.model import PDQN, QACDIST, ContinuousMAQAC, ContinuousQAC, DiscreteQAC, create_model
 
 HYBRID = {"action_type_shape": 3, "action_args_shape": 2}
 
@@ -125,6 +125,20 @@ def test_names_of_pdqn():
         if name.startswith(prefix)
     }
     assert shapes(model) == {**own, **again}
+
+
+def test_names_of_several_agents():
+    own = {
+        **linear("actor.0", 64, 4),
+        **linear("actor.2.main.0", 64, 64),
+        **linear("actor.2.mu", 2, 64),
+        **linear("actor.2.log_sigma_layer", 2, 64),
+    }
+    for twin in range(2):
+        own |= linear(f"critic.{twin}.0", 64, 8)
+        own |= linear(f"critic.{twin}.2.main.0", 64, 64)
+        own |= linear(f"critic.{twin}.2.last", 1, 64)
+    assert shapes(ContinuousMAQAC(4, 6, 2, "reparameterization", twin_critic=True)) == own
 
 
 def test_pdqn_golden():

@@ -1,4 +1,4 @@
-"""CQL, with the numbers of DI-engine's config of the same name, on Pendulum-v1.
+"""CQL on Pendulum-v1.
 
 Its data: `python configs/pendulum/pendulum_sac_data_generation_config.py`.
 """
@@ -27,11 +27,14 @@ pendulum_cql_config = dict(
         learn=dict(
             train_epoch=1000,
             batch_size=128,
-            learning_rate_q=0.0003,
+            learning_rate_q=0.001,
             learning_rate_policy=0.001,
             learning_rate_alpha=0.0003,
             ignore_done=True,
-            target_theta=0.005,
+            target_theta=0.05,
+            discount_factor=0.95,
+            num_actions=4,
+            min_q_weight=3.0,
             alpha=0.2,
             auto_alpha=False,
         ),

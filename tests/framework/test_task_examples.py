@@ -4,8 +4,10 @@ import importlib.util
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ding.data import columns_save
 from ding.policy import SQLPolicy
 from ding.utils import deep_merge_dicts
 from ding.utils.file_helper import save_file
@@ -52,6 +54,24 @@ def test_the_result(name, seed) -> None:
     ctx = run(name, seed, BUDGETS[name])
     assert ctx.last_eval_value >= SOLVED.get(name, 195)
     assert ctx.env_step <= BUDGETS[name]
+
+
+def test_a_few_iterations_on_a_data_set() -> None:
+    rng = np.random.default_rng(0)
+    obs = rng.normal(size=(65, 4)).astype(np.float32)
+    columns = {
+        "obs": obs[:-1],
+        "next_obs": obs[1:],
+        "action": rng.integers(0, 2, (64, 1)),
+        "reward": np.ones((64, 1), np.float32),
+        "done": np.zeros(64, bool),
+    }
+    columns_save(columns, "cartpole_dqn_generation_data/data")
+    spec = importlib.util.spec_from_file_location("example_cql", EXAMPLES / "cql.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    ctx = module.main(seed=0, max_train_iter=3)
+    assert (ctx.train_iter, ctx.trained_env_step) == (4, 256)
 
 
 def test_a_few_iterations_beside_an_expert(tmp_path) -> None:

@@ -3,14 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from easydict import EasyDict
 
+from ding.data.roles import Samples
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial_entry import InputConfig
 from ding.entry.view.views import RunView
 from ding.policy import Policy
+from ding.policy._segments import stacked_sequence
+from ding.utils.default_helper import map_nested
 
 
 def serial_pipeline_r2d3(
@@ -31,8 +35,8 @@ def serial_pipeline_r2d3(
     The expert's config has ``policy.learn.expert_replay_buffer_size`` (the number of demonstrations, each a sequence)
     and ``policy.collect.model_path``, its checkpoint; the agent's may have them instead. The agent's has
     ``policy.learn.per_train_iter_k`` (updates from the demonstrations alone) and ``policy.collect.pho`` (the share of
-    demonstrations in a batch). The expert's policy has the type of the agent's, so that its samples have the same
-    fields; the weights may be those of R2D2.
+    demonstrations in a batch). The expert's policy is ``r2d3`` itself or ``r2d2_collect_traj``, both with the weights
+    of R2D2, or ``offppo_collect_traj`` with those of PPO; its sequences are as long as the agent's.
 
     Args:
         expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
@@ -58,8 +62,25 @@ def _mix(cfg: EasyDict, expert: EasyDict) -> Mix:
     """``learn.expert_replay_buffer_size`` demonstrations, by the expert's config where that has it."""
     learns = (expert.policy.learn, cfg.policy.learn)
     count, alone = (_first(learns, key) for key in ("expert_replay_buffer_size", "per_train_iter_k"))
-    share = random_share(cfg.policy.collect.pho)
-    return Mix(mark_expert, share, replay_buffer_of(cfg, count), first_count=count, lone_updates=alone)
+    return Mix(
+        mark_expert,
+        random_share(cfg.policy.collect.pho),
+        replay_buffer_of(cfg, count),
+        first_count=count,
+        lone_updates=alone,
+        completed=_completed,
+    )
+
+
+def _completed(samples: Samples, agent: Policy) -> Samples:
+    """Sequences of an expert without memory, with empty states of the agent's kind."""
+    if not len(samples) or "prev_state" in samples[0]:
+        return samples
+    rows = [stacked_sequence(sample) for sample in samples]
+    output: Any = agent.collect_mode.forward({0: rows[0]["obs"][0]}, eps=0.0)
+    agent.collect_mode.reset(data_id=[0])
+    state = map_nested(torch.zeros_like, output[0]["prev_state"])
+    return [{**row, "prev_state": state, "null": np.zeros(len(row["done"]), dtype=np.bool_)} for row in rows]
 
 
 def _first(sections: Sequence[Mapping[str, Any]], key: str) -> int:

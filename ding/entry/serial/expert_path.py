@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +44,8 @@ class Mix:
     pass_count: int = 0
     #: Updates from the expert's samples alone, one in each of the first passes, which collect nothing.
     lone_updates: int = 0
+    #: Gives the expert's samples the fields of the agent's.
+    completed: Callable[[Samples, Policy], Samples] = lambda samples, _: samples
 
 
 class ExpertPath:
@@ -112,7 +114,7 @@ class ExpertPath:
         if self._expert is not None and count > 0:
             expert, buffer = self._expert
             with self._interruptible():
-                samples = expert.collect(n_sample=count)
+                samples = self._mix.completed(expert.collect(n_sample=count), self._parts.policy)
             buffer.push(self._mix.label(samples, True), cur_collector_envstep=0)
 
     def _batch(self) -> Samples | None:
@@ -134,8 +136,11 @@ def mark_expert(samples: Samples, is_expert: bool) -> Samples:
     return [{**sample, "is_expert": _like(sample["done"], int(is_expert))} for sample in samples]
 
 
-def _like(done: object, value: int) -> Any:
-    return [value] * len(done) if isinstance(done, Sequence) or np.ndim(done) else value  # type: ignore[arg-type]
+def _like(done: Any, value: int) -> Any:
+    """A number for each step, in the form of ``done``."""
+    if isinstance(done, (list, tuple)):
+        return [value] * len(done)
+    return np.full(np.shape(done)[:1], value) if np.ndim(done) else value
 
 
 def random_share(share: float) -> Callable[[int], int]:

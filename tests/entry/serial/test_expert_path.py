@@ -55,6 +55,7 @@ def make_path(mix: Mix, resumed_at: int | None = None) -> tuple[ExpertPath, Rows
         learner=learner,
         collector=collector,
         commander=SimpleNamespace(step=dict),
+        policy=None,
         buffer=own,
     )
     expert: Any = SimpleNamespace(collect=lambda n_sample: [{"obs": 1, "done": False}] * n_sample)
@@ -188,10 +189,16 @@ def test_from_the_command_line_the_experts_config_is_asked_for(workplace):
         assert Path(exp, "result.json").is_file()
 
 
-def test_the_expert_of_r2d3_may_be_one_that_only_collects(workplace):
+@pytest.mark.parametrize("kind", ["r2d2_collect_traj", "offppo_collect_traj"])
+def test_the_expert_of_r2d3_may_be_one_that_only_collects(workplace, kind):
     main, create = prepared("r2d3")
     expert_main, expert_create = copy.deepcopy((main, create))
-    expert_create.policy.type = "r2d2_collect_traj"
+    expert_create.policy.type = kind
     expert_main.policy.unroll_len = expert_main.policy.pop("learn_unroll_len")
+    if kind.startswith("offppo"):
+        expert_main.policy.unroll_len = expert_main.policy.collect.unroll_len = 8
+        expert_main.policy.model.encoder_hidden_size_list = [64, 64]
+        policy = create_policy(compile_config(expert_main, auto=True, create_cfg=expert_create, save_cfg=False).policy)
+        save_file("expert.pth.tar", policy.learn_mode.state_dict())
     serial_pipeline_r2d3((main, create), (expert_main, expert_create), seed=0, max_env_step=60)
     assert json.loads(Path("e/result.json").read_text())["train_iter"] > 2

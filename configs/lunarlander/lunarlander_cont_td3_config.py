@@ -1,6 +1,6 @@
 """TD3 on LunarLanderContinuous, with the numbers of DI-engine's config of the same name (extra `box2d`).
 
-Result: to be filled in
+Result: not measured yet; it has been run for some passes only.
 """
 
 from easydict import EasyDict

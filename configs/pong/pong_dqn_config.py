@@ -1,6 +1,6 @@
 """DQN on Pong (extra `atari`, the real Arcade Learning Environment): -21 at the start, 21 at best.
 
-Result so far, on seed 0 with the base env manager: -20 after 144,000 env steps (of four frames), -18 after 199,000,
+Result so far, on seed 0 with the base env manager and the env type `gymnasium`: -20 after 144,000 env steps (of four frames), -18 after 199,000,
 -8 after 253,000 to 289,000, and -19.5 after 307,000, where the run was ended after an hour, a part of it standing still
 for other work. About 200 env steps/s on a core without GPU.
 The stop value has not been seen. With a network of 16 and 32 channels and learning rate 0.00025 all units of the last
@@ -13,7 +13,7 @@ pong_dqn_config = dict(
     exp_name="pong_dqn_seed0",
     env=dict(
         env_id="PongNoFrameskip-v4",
-        env_wrapper="atari_default",
+        frame_stack=4,
         collector_env_num=8,
         evaluator_env_num=4,
         n_evaluator_episode=4,
@@ -39,8 +39,9 @@ pong_dqn_config = dict(
 main_config = EasyDict(pong_dqn_config)
 
 pong_dqn_create_config = dict(
-    env=dict(type="gymnasium", import_names=["ding.envs"]),
-    env_manager=dict(type="subprocess"),
+    env=dict(type="atari", import_names=["ding.envs.zoo.atari_env"]),
+    # All games in ale-py's vector env; 'env_pool' takes EnvPool's, 'subprocess' a process for each.
+    env_manager=dict(type="gym_vector"),
     policy=dict(type="dqn"),
 )
 create_config = EasyDict(pong_dqn_create_config)

@@ -16,7 +16,9 @@ FOLDER = Path(ding.__file__).parents[1] / "configs"
 VALUE_BASED = ("bdq", "c51", "fqf", "iqn", "mdqn", "qrdqn", "r2d2", "r2d2_gtrxl", "rainbow", "sql", "sqn")
 CARTPOLE = (*VALUE_BASED, "a2c", "acer", "impala", "pg", "ppg", "ppg_onpolicy", "ppo", "ppo_offpolicy", "ppo_pg")
 NAMES = [f"cartpole_{name}" for name in CARTPOLE]
-OTHERS = ["acrobot_ppo", "maze_ppo_plr", "pendulum_ppo", "duel_ppo_league"]
+OTHERS = ["acrobot_ppo", "maze_ppo_plr", "pendulum_bdq", "pendulum_ppo", "duel_ppo_league"]
+BOX2D = ["lunarlander_ppo", "lunarlander_ppo_continuous"]
+PACKAGES = {"lunarlander": "Box2D", "minigrid": "minigrid", "pong": "ale_py"}
 COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "happo", "madqn", "mappo", "qtran", "wqmix")]
 
 
@@ -30,6 +32,8 @@ def _in_tmp(tmp_path, monkeypatch):
 
 
 def run(name: str, short: bool = False, **limits: int) -> dict:
+    if package := PACKAGES.get(name.partition("_")[0]):
+        pytest.importorskip(package)
     main, create = read_config(next(FOLDER.glob(f"*/{name}_config.py")))
     main.exp_name = "e"
     if short:
@@ -44,7 +48,7 @@ def run(name: str, short: bool = False, **limits: int) -> dict:
     return json.loads(Path("e/result.json").read_text())
 
 
-@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:2], *COOPERATIVE[:1]])
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:3], *COOPERATIVE[:1]])
 def test_some_passes(name):
     # R2D2 needs 8 sequences, of 42 steps or 13, before it learns.
     limit = 400 if name == "cartpole_r2d2" else 200
@@ -67,10 +71,25 @@ def test_the_stop_value_of_continuous_control(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*NAMES, *OTHERS, *COOPERATIVE, "lunarlander_ppo"])
+@pytest.mark.parametrize("name", ["pong_dqn", "pong_rainbow", "pong_ppo"])
+def test_some_passes_of_atari(name):
+    pytest.importorskip("ale_py")
+    pytest.importorskip("ale_py")
+    main, create = read_config(FOLDER / "pong" / f"{name}_config.py")
+    main.exp_name = "e"
+    main.env.update(evaluator_env_num=1, n_evaluator_episode=1)
+    if create.policy.type == "ppo":
+        main.policy.collect.n_sample, main.policy.learn.epoch_per_collect = 640, 1
+    pipeline = serial_pipeline_onpolicy if create.policy.type == "ppo" else serial_pipeline
+    pipeline((main, create), seed=0, strict=True, max_env_step=640)
+    result = json.loads(Path("e/result.json").read_text())
+    assert result["env_step"] >= 640
+    assert result["train_iter"] >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS, *COOPERATIVE, *BOX2D, "minigrid_ppo", "acrobot_dqn"])
 def test_the_stop_value_is_reached(name):
-    if name.startswith("lunarlander"):
-        pytest.importorskip("Box2D")
     assert run(name, max_env_step=200_000)["stop"]
 
 

@@ -1,6 +1,6 @@
 """DQN on Pong (extra `atari`, the real Arcade Learning Environment): -21 at the start, 21 at best.
 
-Result so far, on seed 0 with the base env manager and the env type `gymnasium`: -20 after 144,000 env steps (of four frames), -18 after 199,000,
+Result so far, on seed 0 with single envs: -20 after 144,000 env steps (of four frames), -18 after 199,000,
 -8 after 253,000 to 289,000, and -19.5 after 307,000, where the run was ended after an hour, a part of it standing still
 for other work. About 200 env steps/s on a core without GPU.
 The stop value has not been seen. With a network of 16 and 32 channels and learning rate 0.00025 all units of the last

@@ -3,7 +3,7 @@
 The keys stand in ``policy.learn``:
 
 * ``learning_rate``, ``weight_decay``;
-* ``grad_clip_type``, ``grad_clip_value``: see :class:`ding.torch_utils.Adam`;
+* ``grad_clip_type``, ``grad_clip_value`` (or ``clip_value``): see :class:`ding.torch_utils.Adam`;
 * ``lr_scheduler``: ``{epoch_num, min_lr_lambda}``, or a pair of them: the learning rate falls linearly over that many
   calls of ``learn.forward`` to that share;
 * ``amp``: ``'bfloat16'`` computes what autocast of torch finds fit for it in that precision.
@@ -45,7 +45,7 @@ def clipping_sgd(params: _Parameters, learn_cfg: Mapping[str, Any], **options: A
 
 
 def _clipping(cls: Callable[..., Any], params: _Parameters, learn_cfg: Mapping[str, Any], options: Any) -> Any:
-    kind, limit = learn_cfg.get("grad_clip_type"), learn_cfg.get("grad_clip_value")
+    kind, limit = learn_cfg.get("grad_clip_type"), learn_cfg.get("grad_clip_value", learn_cfg.get("clip_value"))
     decay = learn_cfg.get("weight_decay") or 0.0
     given = {"weight_decay": decay, "grad_clip_type": kind, "clip_value": limit, **options}
     given.setdefault("lr", learn_cfg.get("learning_rate"))

@@ -161,7 +161,7 @@ class ACERPolicy(SequencePolicy):
     def _init_learn(self) -> None:
         learn, model = self._cfg.learn, self._model
         self._optimizer_actor = clipping_adam(
-            model.get_submodule("actor").parameters(), learn, lr=learn.learning_rate_actor, clip_value=learn.clip_value
+            model.get_submodule("actor").parameters(), learn, lr=learn.learning_rate_actor
         )
         self._optimizer_critic = clipping_adam(
             model.get_submodule("critic").parameters(), learn, lr=learn.learning_rate_critic, grad_clip_type=None

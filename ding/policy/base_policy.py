@@ -62,7 +62,7 @@ class Policy(ABC):
     learn_state: dict[str, str] = {"model": "_learn_model", "optimizer": "_optimizer"}
 
     #: Keys that are read where they are given, and that :attr:`config` does not have: section -> names.
-    optional_keys: ClassVar[dict[str, str]] = {"learn": "weight_decay"}
+    optional_keys: ClassVar[dict[str, str]] = {"learn": "weight_decay grad_clip_type grad_clip_value"}
 
     config: ClassVar[dict[str, Any]] = {
         # (bool) Whether only data of the newest policy may be trained on.

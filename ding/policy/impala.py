@@ -122,7 +122,7 @@ class IMPALAPolicy(SequencePolicy):
                 f"policy.learn.optim: {learn.optim!r} is unknown.{did_you_mean(learn.optim, ('adam', 'rmsprop'))}"
             )
         build: Callable[..., torch.optim.Optimizer] = clipping_adam if learn.optim == "adam" else clipping_rmsprop
-        self._optimizer = build(self._model.parameters(), learn, clip_value=learn.clip_value)
+        self._optimizer = build(self._model.parameters(), learn)
         self._learn_model = model_wrap(self._model, wrapper_name="base")
 
     @batched

@@ -28,7 +28,8 @@ def _project(target_support: torch.Tensor, probability: torch.Tensor, v_min: flo
     # On an atom both neighbours are one: move one of them away, the split gives it no mass.
     lower = lower - ((upper > 0) & (lower == upper)).to(lower.dtype)
     upper = upper + ((lower < n_atom - 1) & (lower == upper)).to(upper.dtype)
-    projected = torch.zeros_like(probability)
+    # In mixed precision the distribution is less exact than the support.
+    projected = torch.zeros_like(probability, dtype=torch.promote_types(probability.dtype, position.dtype))
     projected.scatter_add_(-1, lower.long(), probability * (upper - position))
     return projected.scatter_add_(-1, upper.long(), probability * (position - lower))
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from easydict import EasyDict
 
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
@@ -72,6 +73,13 @@ class ATOCPolicy(DDPGPolicy):
             "collect": {"noise_sigma": 0.4},
         },
     )
+
+    @classmethod
+    def default_config(cls) -> EasyDict:
+        """As of DDPG, but for the forms of its actor: this network has one."""
+        cfg = super().default_config()
+        cfg.model.pop("action_space", None)
+        return cfg
 
     def default_model(self) -> tuple[str, list[str]]:
         """``atoc`` of :mod:`ding.model.template.atoc`."""

@@ -89,3 +89,18 @@ def test_a_few_iterations_beside_an_expert(tmp_path) -> None:
 def test_the_result_beside_an_expert() -> None:
     ctx = run("sqil", 0, 3000)
     assert ctx.last_eval_value >= 195
+
+
+@pytest.mark.parametrize(
+    "name", ["sac", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ddpg", "td3", "d4pg", "pdqn"))]
+)
+def test_a_few_iterations_of_continuous_control(name) -> None:
+    ctx = run(name, 0, 1100)
+    assert ctx.env_step > 1100
+    assert ctx.train_iter > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "budget"), [("sac", 51_000), ("ddpg", 120_000), ("td3", 121_000), ("d4pg", 70_000)])
+def test_the_result_of_continuous_control(name, budget) -> None:
+    assert run(name, 0, budget).last_eval_value >= -250

@@ -131,9 +131,8 @@ class DDPGPolicy(Policy):
 
     def default_model(self) -> tuple[str, list[str]]:
         """``continuous_qac`` of :mod:`ding.model.template.qac`, or ``continuous_maqac`` for several agents."""
-        if self._cfg.multi_agent:
-            return "continuous_maqac", ["ding.model.template.maqac"]
-        return "continuous_qac", ["ding.model.template.qac"]
+        name = "maqac" if self._cfg.multi_agent else "qac"
+        return f"continuous_{name}", [f"ding.model.template.{name}"]
 
     def _init_learn(self) -> None:
         learn, model = self._cfg.learn, self._model
@@ -210,13 +209,11 @@ class DDPGPolicy(Policy):
         return space == "hybrid"
 
     def _init_collect(self) -> None:
-        collect = self._cfg.collect
-        self._unroll_len = collect.unroll_len
-        self._collect_model = _noisy(self._model, collect.noise_sigma)
+        self._unroll_len = self._cfg.collect.unroll_len
+        self._collect_model = _noisy(self._model, self._cfg.collect.noise_sigma)
         if self._hybrid():
             self._check_random_collect()
             self._collect_model = model_wrap(self._collect_model, wrapper_name="hybrid_eps_greedy_multinomial_sample")
-        self._collect_model.reset()
 
     def _check_random_collect(self) -> None:
         size = self._cfg.random_collect_size
@@ -246,7 +243,6 @@ class DDPGPolicy(Policy):
 
     def _init_eval(self) -> None:
         self._eval_model = model_wrap(self._model, wrapper_name="hybrid_argmax_sample" if self._hybrid() else "base")
-        self._eval_model.reset()
 
     @batched
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]

@@ -107,7 +107,8 @@ class Agent:
         self.exp_name: str = self.cfg.exp_name
         set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
         self.policy = self._make_policy(model)
-        check_action_kind(policy_type, self.policy.learn_mode.get_attribute("model"), self.env)
+        if hasattr(self.policy.learn_mode, "get_attribute"):  # compact policies have none
+            check_action_kind(policy_type, self.policy.learn_mode.get_attribute("model"), self.env)
         if model is None:
             check_model_shapes(type(self.policy), self.cfg.policy.model, self.env)
         self.buffer_ = self._new_buffer()

@@ -2,4 +2,4 @@
 
 from ding.utils.exports import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, absent=r"(DDPG|SAC|TD3)Agent$")
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -28,8 +28,8 @@ def test_unknown_names() -> None:
         bonus.algo_supported("LunarLander-v4")
     with pytest.raises(ValueError, match="env_id, algo, or both"):
         bonus.is_supported()
-    with pytest.raises(ImportError, match="has no 'SACAgent' in this version"):
-        _ = bonus.SACAgent
+    with pytest.raises(AttributeError, match="SAKAgent"):
+        _ = bonus.SAKAgent
 
 
 def test_results_are_plain_records() -> None:

@@ -1,6 +1,6 @@
 """DDPG with hybrid actions on the built-in Moving-v0, after DI-engine's config of the same name.
 
-Result: not measured yet; it has been run for some passes only.
+Result: the stop value was not reached: on seed 0 the return went from -1.21 to 0.09 in some 157,000 env steps.
 """
 
 from easydict import EasyDict

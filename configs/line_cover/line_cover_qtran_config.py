@@ -34,6 +34,8 @@ line_cover_qtran_config = dict(
             double_q=True,
             target_update_theta=0.01,
             discount_factor=0.95,
+            opt_weight=1,
+            nopt_min_weight=1,
         ),
         collect=dict(
             n_sample=32,

@@ -1,6 +1,6 @@
 """COMA on a cooperative game: two agents cover two landmarks on a line of six cells.
 
-The best mean return is 7.36, that of random moves 2.44.
+The best mean return is 7.36, that of random moves 2.44; it comes to about 5 and does not reach its stop value.
 """
 
 from easydict import EasyDict
@@ -29,24 +29,24 @@ line_cover_coma_config = dict(
             actor_hidden_size_list=[64, 64],
         ),
         learn=dict(
-            update_per_collect=5,
+            update_per_collect=4,
             batch_size=32,
             learning_rate=0.001,
             policy_weight=1,
             value_weight=1,
-            entropy_weight=0.01,
-            target_update_theta=0.01,
+            entropy_weight=0.2,
+            target_update_theta=0.02,
             discount_factor=0.95,
         ),
         collect=dict(
-            n_sample=32,
+            n_sample=16,
             unroll_len=8,
             env_num=8,
         ),
         eval=dict(
             env_num=8,
             evaluator=dict(
-                eval_freq=200,
+                eval_freq=400,
             ),
         ),
         other=dict(
@@ -58,7 +58,7 @@ line_cover_coma_config = dict(
             ),
             replay_buffer=dict(
                 # Nearly on-policy.
-                replay_buffer_size=64,
+                replay_buffer_size=32,
             ),
         ),
     ),

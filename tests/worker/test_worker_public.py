@@ -19,7 +19,7 @@ def test_aliases_are_registered_without_loading_their_modules():
     code = (
         "import sys, ding.worker\n"
         "from ding.utils import SERIAL_COLLECTOR_REGISTRY as collectors, SERIAL_EVALUATOR_REGISTRY as evaluators\n"
-        "assert list(collectors) == ['sample', 'episode', 'sample_1v1', 'episode_1v1']\n"
+        "assert list(collectors) == ['sample', 'episode', 'sample_1v1', 'episode_1v1', 'league']\n"
         "assert list(evaluators) == ['interaction', 'battle_interaction', 'metric']\n"
         "loaded = {m for m in sys.modules if m.startswith('ding.worker.')}\n"
         "assert loaded <= {'ding.worker.collector', 'ding.worker.replay_buffer'}, loaded\n"

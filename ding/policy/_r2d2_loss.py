@@ -40,13 +40,12 @@ def r2d2_loss(
     learned, ahead = slice(burnin, len(done) - nstep), slice(burnin + nstep, len(done))
     with torch.no_grad():
         start = advance(network, obs, state, slice(0, burnin))
-        ahead_start = advance(network, obs, start, slice(burnin, burnin + nstep))
-        target_start = advance(target_network, obs, state, slice(0, burnin + nstep))
-        ahead_obs = map_nested(lambda x: x[ahead], obs)
-        target_q = target_network({"obs": ahead_obs, "prev_state": target_start})["logit"]
-        mask = ahead_obs.get("action_mask") if isinstance(ahead_obs, Mapping) else None
-        next_action = greedy(network({"obs": ahead_obs, "prev_state": ahead_start})["logit"], mask)
-    q = network({"obs": map_nested(lambda x: x[learned], obs), "prev_state": start})["logit"]
+        target_q = target_network({"obs": obs, "prev_state": state})["logit"][ahead]
+    # One pass gives the values to learn and, nstep steps later, the actions of the bootstrap.
+    values = network({"obs": map_nested(lambda x: x[burnin:], obs), "prev_state": start})["logit"]
+    mask = obs["action_mask"][ahead] if isinstance(obs, Mapping) and "action_mask" in obs else None
+    next_action = greedy(values.detach()[nstep:], mask)
+    q = values[: len(done) - nstep - burnin]
     return nstep_loss(q, target_q, next_action, batch, learned, gamma, nstep, value_rescale)
 
 

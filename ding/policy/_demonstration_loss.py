@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ding.policy._q_loss import Network, QLoss, greedy, mean_values, next_values
-from ding.policy._r2d2_loss import advance, first_step_values, shared_loss, valid_steps
+from ding.policy._r2d2_loss import advance, first_step_values, mask_at, shared_loss, valid_steps
 from ding.rl_utils import dqfd_nstep_td_data, dqfd_nstep_td_error, dqfd_nstep_td_error_with_rescale
 from ding.utils.default_helper import map_nested
 
@@ -93,7 +93,7 @@ def r2d3_loss(
         starts = (burnin + 1, burnin + nstep) if states_swapped else None
         target_q, target_q_1 = _values(target_network, obs, state, (ahead, following), starts)
         values = _values(network, obs, state, (ahead, following), starts)
-        best, best_1 = greedy(values[0], _mask(obs, ahead)), greedy(values[1], _mask(obs, following))
+        best, best_1 = greedy(values[0], mask_at(obs, ahead)), greedy(values[1], mask_at(obs, following))
         start = advance(network, obs, state, slice(0, burnin))
     q = network({"obs": map_nested(lambda x: x[learned], obs), "prev_state": start})["logit"]
     valid = valid_steps(batch, learned, ahead)
@@ -136,11 +136,6 @@ def _values(
         return network({"obs": map_nested(lambda x: x[steps], obs), "prev_state": begin})["logit"]
 
     return tuple(map(values, starts, ranges))
-
-
-def _mask(obs: Any, steps: slice) -> torch.Tensor | None:
-    mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
-    return None if mask is None else mask[steps]
 
 
 def _named(parts: tuple[torch.Tensor, ...]) -> dict[str, torch.Tensor]:

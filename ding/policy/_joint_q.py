@@ -208,9 +208,3 @@ def taken_values(network: JointNetwork, batch: Mapping[str, Any], **kwargs: Any)
     """The output of ``network`` for ``obs`` and the actions that were taken there."""
     data = {"obs": batch["obs"], "prev_state": batch["prev_state"], "action": batch["action"]}
     return network(data, single_step=False, **kwargs)
-
-
-def greedy_actions(output: Mapping[str, Any], obs: Mapping[str, Any]) -> torch.Tensor:
-    """The best allowed actions ``[T, B, A]`` of an output."""
-    logit, mask = output["logit"], obs.get("action_mask")
-    return (logit if mask is None else logit.masked_fill(mask == 0, -torch.inf)).argmax(-1)

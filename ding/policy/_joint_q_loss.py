@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.policy._joint_q import JointNetwork, TargetSettings, greedy_actions, next_values, taken_values
-from ding.policy._q_loss import QLoss
+from ding.policy._joint_q import JointNetwork, TargetSettings, next_values, taken_values
+from ding.policy._q_loss import QLoss, greedy
 from ding.rl_utils import v_1step_td_data, v_1step_td_error, v_nstep_td_data, v_nstep_td_error
 
 
@@ -68,13 +68,13 @@ def wqmix_loss(
     with torch.no_grad():
         stored = "second_state" if settings.reference_numerics else None
         chosen = next_values(network, batch, stored_state=stored)
-        action = greedy_actions(chosen, batch["next_obs"])
+        action = _greedy(chosen, batch["next_obs"])
         target_q = next_values(target_network, batch, action, stored_state=stored, q_star=True)["total_q"]
         target = batch["reward"] + gamma * (1 - batch["done"]) * target_q
         if optimistic:
             full = total_q < target
         else:
-            best = greedy_actions(output, batch["obs"])
+            best = _greedy(output, batch["obs"])
             best_value = taken_values(network, {**batch, "action": best}, q_star=True)["total_q"]
             full = (best == batch["action"]).all(-1) | (target > best_value)
         weight = torch.where(full, 1.0, alpha)
@@ -120,12 +120,12 @@ def qtran_loss(
             after = {"obs": batch["next_obs"], "prev_state": output["next_state"]}
             chosen = network(after, single_step=False)
             next_state = chosen["next_state"]
-            action = greedy_actions(chosen, batch["next_obs"])
+            action = _greedy(chosen, batch["next_obs"])
             target_q = next_values(target_network, batch, action, stored_state="prev_state")["total_q"]
         else:
             next_state = output["next_state"] if settings.reference_numerics else next_state
             target_q = _target_values(network, target_network, batch, settings)
-        best = greedy_actions(output, batch["obs"])
+        best = _greedy(output, batch["obs"])
         greedy = {"obs": batch["obs"], "prev_state": next_state, "action": best}
         best_total = network(greedy, single_step=False)["total_q"]
     td_loss, error = joint_td_error(total_q, target_q, batch, settings.gamma)
@@ -137,13 +137,18 @@ def qtran_loss(
     return QLoss(loss, error.detach(), {"td_loss": td_loss, "opt_loss": opt_loss, "nopt_loss": nopt_loss})
 
 
+def _greedy(output: Mapping[str, Any], obs: Mapping[str, Any]) -> torch.Tensor:
+    """The best allowed actions ``[T, B, A]`` of an output."""
+    return greedy(output["logit"], obs.get("action_mask"))
+
+
 def _target_values(
     network: JointNetwork, target_network: JointNetwork, batch: Mapping[str, Any], settings: TargetSettings
 ) -> torch.Tensor:
     reference, action = settings.reference_numerics, None
     if settings.double_q:
         stored = "second_state" if reference else None
-        action = greedy_actions(next_values(network, batch, stored_state=stored), batch["next_obs"])
+        action = _greedy(next_values(network, batch, stored_state=stored), batch["next_obs"])
     return next_values(target_network, batch, action, stored_state="prev_state" if reference else None)["total_q"]
 
 
@@ -189,7 +194,7 @@ def madqn_loss(
     with torch.no_grad():
         action = None
         if settings.double_q:
-            action = greedy_actions(next_values(network, batch, **options), batch["next_obs"])
+            action = _greedy(next_values(network, batch, **options), batch["next_obs"])
         target_q = next_values(target_network, batch, action, **options)["total_q"]
     reward, value_gamma = batch["reward"].reshape(nstep, -1), batch.get("value_gamma")
     fields = (reward, batch["done"].flatten(), batch["weight"].flatten())

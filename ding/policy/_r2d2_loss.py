@@ -43,10 +43,15 @@ def r2d2_loss(
         target_q = target_network({"obs": obs, "prev_state": state})["logit"][ahead]
     # One pass gives the values to learn and, nstep steps later, the actions of the bootstrap.
     values = network({"obs": map_nested(lambda x: x[burnin:], obs), "prev_state": start})["logit"]
-    mask = obs["action_mask"][ahead] if isinstance(obs, Mapping) and "action_mask" in obs else None
-    next_action = greedy(values.detach()[nstep:], mask)
+    next_action = greedy(values.detach()[nstep:], mask_at(obs, ahead))
     q = values[: len(done) - nstep - burnin]
     return nstep_loss(q, target_q, next_action, batch, learned, gamma, nstep, value_rescale)
+
+
+def mask_at(obs: Any, steps: slice) -> torch.Tensor | None:
+    """The ``action_mask`` of these steps, where dict observations have one."""
+    mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
+    return None if mask is None else mask[steps]
 
 
 def nstep_loss(

@@ -47,9 +47,7 @@ class MADQNPolicy(JointQPolicy):
 
     def _init_learn(self) -> None:
         super()._init_learn()
-        # Its parts are named below.
-        self._network: Any = self._model
-        model: Any = self._network
+        model: Any = self._model
         decay = self._cfg.learn.weight_decay
         self._optimizer = self._make_optimizer(model.current, decay)
         self._optimizer_cooperation = self._make_optimizer(model.cooperation, decay)
@@ -63,7 +61,8 @@ class MADQNPolicy(JointQPolicy):
             target_total_q``.
         """
         batch = self._time_first(data)
-        cfg, model = self._cfg, self._network
+        cfg = self._cfg
+        model: Any = self._model
         model.train()
         target = self._target_model.forward
         result = madqn_loss(model, target, batch, self._settings, cfg.nstep)

@@ -18,7 +18,6 @@ from ding.policy._segments import minibatches
 from ding.policy.common_utils import float_columns
 from ding.policy.errors import PolicyConfigError
 from ding.policy.ppo import PPOPolicy
-from ding.rl_utils import gae, gae_data
 from ding.rl_utils._policy_dist import policy_of
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY, RunningMeanStd, deep_merge_dicts
@@ -154,18 +153,16 @@ class HAPPOPolicy(PPOPolicy):
         scale = 1.0 if spread is None else spread.std
         value, adv = part["value"], part["adv"]
         if self._cfg.recompute_adv:
-            with torch.no_grad():
-                value, next_value = (
-                    self._model(agent, {"obs": part[key]}, mode="compute_critic")["value"]
-                    for key in ("obs", "next_obs")
-                )
-            data = gae_data(value * scale, next_value * scale, part["reward"], part["done"], part.get("traj_flag"))
-            adv = gae(data, self._cfg.collect.discount_factor, self._cfg.collect.gae_lambda)
+            value, adv = self._fresh_advantages(lambda obs: self._agent_values(agent, obs), part, scale)
         returns = value * scale + adv
         if spread is not None:
             spread.update(gather_rows(returns) if self._multi_gpu else returns)
             returns = returns / scale
         return {"value": value, "adv": adv, "return": returns}
+
+    def _agent_values(self, agent: int, obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        with torch.no_grad():
+            return self._model(agent, {"obs": obs}, mode="compute_critic")["value"]
 
     def _log_prob(self, agent: int, part: Mapping[str, Any]) -> torch.Tensor:
         """Log-probability ``[B]`` of the actions that were taken."""

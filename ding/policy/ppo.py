@@ -1,6 +1,6 @@
 """PPO: proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347), and its relatives by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -145,13 +145,19 @@ class PPOPolicy(ValueNormPolicy):
     def _returns(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         """``value, adv, return`` for an epoch; values and returns in the unit of ``value_norm``."""
         if self._cfg.recompute_adv:
-            scale = self._value_scale
-            value, next_value = (self._values(batch[key]) for key in ("obs", "next_obs"))
-            data = gae_data(value * scale, next_value * scale, batch["reward"], batch["done"], batch.get("traj_flag"))
-            adv = gae(data, self._cfg.collect.discount_factor, self._cfg.collect.gae_lambda)
+            value, adv = self._fresh_advantages(self._values, batch, self._value_scale)
         else:
             value, adv = batch["value"], batch["adv"]
         return {"value": value, "adv": adv, "return": self._normed_returns(value, adv)}
+
+    def _fresh_advantages(
+        self, values: Callable[[Any], torch.Tensor], batch: Mapping[str, Any], value_scale: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Values by the newest critic, and advantages in the unit of the rewards; both shaped as the values."""
+        value, next_value = values(batch["obs"]), values(batch["next_obs"])
+        flag = batch.get("traj_flag")
+        data = gae_data(value * value_scale, next_value * value_scale, batch["reward"], batch["done"], flag)
+        return value, gae(data, self._cfg.collect.discount_factor, self._cfg.collect.gae_lambda)
 
     def _monitor_vars_learn(self) -> list[str]:
         continuous = ["act", "mu_mean", "sigma_mean"] if self._cfg.action_space == "continuous" else []

@@ -68,6 +68,18 @@ def find_free_port(host: str = "") -> int:
     raise OSError(errno.EADDRINUSE, f"found no free port on {host!r} that was not given out lately")
 
 
+def is_port_free(host: str, port: int) -> bool:
+    """Whether nobody listens at a TCP port of this host. True, too, for an address that is none of this host."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As a server binds it: a port of which only ended connections are left is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+        return True
+
+
 class PropagatingThread(threading.Thread):
     """A thread whose ``join`` returns the result of the target, or raises what the target raised."""
 

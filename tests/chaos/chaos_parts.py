@@ -86,6 +86,11 @@ def is_gone(pid):
     return state == "Z"
 
 
+def parent_of(pid):
+    """The process that made this one."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
 class ChaosRun:
     """A run in a process group of its own."""
 

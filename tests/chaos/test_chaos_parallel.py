@@ -9,9 +9,10 @@ import signal
 import socket
 import sys
 import threading
+from pathlib import Path
 
 import pytest
-from chaos_parts import ChaosRun
+from chaos_parts import ChaosRun, is_gone, parent_of
 
 from ding.entry.view import read_status
 
@@ -145,6 +146,41 @@ def test_a_crash_in_an_env_stops_the_run_and_names_the_signal(start, how):
     assert run.wait_end() == 1
     assert {"abort": "SIGABRT", "segfault": "SIGSEGV"}[how] in run.output
     assert run.left_behind() == []
+
+
+@pytest.mark.slow
+def test_the_fork_server_and_its_helper_are_killed_five_times(start):
+    """R21: each time all roles end with it, and others take their places."""
+    run = start()
+    run.wait_for(is_training(run), "training")
+    for _ in range(5):
+        before = {role: run.pid(role) for role in ("coordinator", "learner0", "collector0", "collector1")}
+        for helper in helpers_of(run):
+            os.kill(helper, signal.SIGKILL)
+        for role, pid in before.items():
+            run.wait_for(lambda: run.pid(role) not in (None, pid) and is_gone(pid), f"successor of {role}")  # noqa: B023
+        run.wait_for(gets_data(run), "data")
+        run.wait_for(is_training(run), "training")
+    assert run.status("tasks")["failed"] == 0
+    os.kill(run.process.pid, signal.SIGTERM)
+    assert run.wait_end(12) == 143, run.output
+    assert run.left_behind() == []
+
+
+def helpers_of(run):
+    """The fork server, and the process that cleans up after all of them."""
+    children = [
+        int(path.name) for path in Path("/proc").glob("[0-9]*") if parent_of_or_none(path.name) == run.process.pid
+    ]
+    assert parent_of(run.pid("coordinator")) in children
+    return children
+
+
+def parent_of_or_none(pid):
+    try:
+        return parent_of(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def test_a_port_that_is_taken_is_named(start):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.entry.parallel.reports import with_run_figures
-from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare
+from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare, wait_for_port
 from ding.interaction import TlsConfig
 from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
 from ding.worker.coordinator import Coordinator
@@ -32,6 +32,8 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
         # The workers look for it where it was.
         own.port = former["port"]
     own.journal = os.path.join(context.run_dir, JOURNAL)
+    if os.path.exists(own.journal):
+        wait_for_port(context, own.get("host"), own.port)
     # They announce themselves, also after the coordinator was away.
     own.update(learner={}, collector={})
 

@@ -26,6 +26,7 @@ from ding.entry.parallel.workers import (
     prepare,
     serve,
     threads_for,
+    wait_for_port,
     work,
 )
 from ding.interaction import TlsConfig
@@ -75,6 +76,9 @@ def aggregate(context: RoleContext) -> None:
     context.on_peer(lambda name, data: over.set() if name == COORDINATOR and data != coordinator else None)
     config.slave.coordinator_address = coordinator["address"]
     where = f"the aggregator of {context.name}"
+    if context.incarnation > 0:
+        for side in (config.slave, config.master):
+            wait_for_port(context, side.get("host"), side.get("port"))
     with permanent_bind_errors(where):
         aggregator = LearnerAggregator(config)
 

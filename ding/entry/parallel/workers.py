@@ -12,9 +12,11 @@ import torch
 from easydict import EasyDict
 
 from ding.config.resolve import import_names_of
+from ding.interaction.config import LOCAL_HOST
 from ding.interaction.exception import PortTakenError, UnsafeBindError
 from ding.parallel.launch import PermanentRoleError, RoleContext
 from ding.utils import import_module, set_pkg_seed
+from ding.utils.system_helper import is_port_free
 from ding.worker.collector.comm import create_comm_collector
 from ding.worker.learner.comm import create_comm_learner
 
@@ -23,6 +25,9 @@ logger = logging.getLogger("ding.entry")
 COORDINATOR = "coordinator"
 PEER_TIMEOUT_S = 120.0
 COLLECTOR_NICENESS = 10
+# How long a process waits for the port of the one before it, which may still be about to end.
+_PORT_PATIENCE_S = 20.0
+_PORT_PAUSE_S = 0.1
 _LOOK_EVERY_S = 0.5
 # So many answers to the coordinator show that a worker works: one that breaks at its first step gives two or three.
 _PROOF_TASKS = 10
@@ -106,6 +111,8 @@ def work(
     context.stop.on_set(over.set)
     if hasattr(worker, "on_broken"):
         worker.on_broken = over.set
+    if context.incarnation > 0:
+        wait_for_port(context, section.get("host"), section.get("port"))
     try:
         with permanent_bind_errors(f"system_config.{context.name}"):
             worker.start()
@@ -116,6 +123,15 @@ def work(
     if not context.stop.is_set() and getattr(worker, "group_error", None) is not None:
         raise worker.group_error
     return outlasted
+
+
+def wait_for_port(context: RoleContext, host: str | None, port: int | str | None) -> None:
+    """Wait until the process before this one has let go of the port that both of them have by the config."""
+    deadline_s = time.monotonic() + _PORT_PATIENCE_S
+    if isinstance(port, int) and port:
+        while not is_port_free(host or LOCAL_HOST, port) and time.monotonic() < deadline_s:
+            if context.stop.wait(_PORT_PAUSE_S):
+                return
 
 
 @contextlib.contextmanager

@@ -1,9 +1,9 @@
+from ding.parallel.launch.forked import fork_server as fork_server
 from ding.parallel.launch.launcher import LAUNCHER as LAUNCHER
 from ding.parallel.launch.launcher import Launcher as Launcher
 from ding.parallel.launch.launcher import Outcome as Outcome
 from ding.parallel.launch.local import run_here as run_here
 from ding.parallel.launch.process import RoleEnd as RoleEnd
-from ding.parallel.launch.process import fork_server as fork_server
 from ding.parallel.launch.role import TOKEN_VARIABLE as TOKEN_VARIABLE
 from ding.parallel.launch.role import PermanentRoleError as PermanentRoleError
 from ding.parallel.launch.role import ProcessStatus as ProcessStatus

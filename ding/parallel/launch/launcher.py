@@ -26,7 +26,8 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ding.parallel.launch.process import RoleEnd, RoleProcess, fork_server
+from ding.parallel.launch.forked import ForkServerLost, fork_server
+from ding.parallel.launch.process import RoleEnd, RoleProcess
 from ding.parallel.launch.role import Message, ProcessStatus, Role, RoleFailed
 from ding.parallel.launch.signals import SignalInbox
 
@@ -146,7 +147,7 @@ class Launcher:
     def _start(self, process: RoleProcess) -> None:
         try:
             process.start(self._peers)
-        except (EOFError, OSError) as error:
+        except (ForkServerLost, OSError) as error:
             # The fork server was killed just now, and the next start makes another one; or no more processes may be.
             if process.may_restart(process.not_started(error)):
                 delay_s = process.schedule()

@@ -3,70 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import multiprocessing.forkserver
-import multiprocessing.resource_tracker
 import selectors
 import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ding.parallel.launch.child import ChildSpec, child_main
+from ding.parallel.launch.forked import ForkedProcess, ForkServerLost
 from ding.parallel.launch.role import Message, ProcessStatus, Role
-from ding.parallel.launch.signals import STOP_SIGNALS
 
 _TAIL_BYTES = 4000
 _KILL_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-# A fork server that has the library loaded makes a process in no time; elsewhere forking is not safe, or not there.
-_CONTEXT: Any = get_context("forkserver" if sys.platform.startswith("linux") else "spawn")
-
-
-@contextlib.contextmanager
-def fork_server(preload: Sequence[str] = ()) -> Iterator[None]:
-    """End the fork server with the block, unless it ran before: no process is left after a run.
-
-    Args:
-        preload: Modules that the fork server imports once for all roles; none of them may start a thread.
-    """
-    server: Any = None
-    if _CONTEXT.get_start_method() == "forkserver":
-        _CONTEXT.set_forkserver_preload([__name__, *preload])
-        server = getattr(multiprocessing.forkserver, "_forkserver", None)
-    ours = server is not None and getattr(server, "_forkserver_pid", 1) is None
-    try:
-        yield
-    finally:
-        if ours and hasattr(server, "_stop"):
-            server._stop()
-
-
-def _ready_fork_server() -> None:
-    """Have a fork server, and have it block what reaches all processes of a terminal or a service at once.
-
-    It would die of it while it loads the library, and with it every process that it forks; the launcher ends it.
-    """
-    if _CONTEXT.get_start_method() != "forkserver":
-        return
-    # First, because it changes the blocked signals at its start.
-    multiprocessing.resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
-        multiprocessing.forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
 
 @dataclass(frozen=True)
 class RoleEnd:
-    """How a process of a role ended."""
+    """How a process of a role ended.
 
-    exitcode: int
+    Attributes:
+        exitcode: None when nobody knows it, because the fork server was killed.
+    """
+
+    exitcode: int | None
     result: Any = None
     error: str | None = None
     permanent: bool = False
@@ -75,11 +37,13 @@ class RoleEnd:
     @property
     def killed(self) -> bool:
         """Whether it came from outside: a kill, or an orderly end that the launcher did not ask for."""
-        return self.error is None and (self.exitcode == 0 or -self.exitcode in _KILL_SIGNALS)
+        return self.error is None and (not self.exitcode or -self.exitcode in _KILL_SIGNALS)
 
     @property
     def text(self) -> str:
         """The exit code in words."""
+        if self.exitcode is None:
+            return "ended after the fork server was killed"
         if self.exitcode >= 0:
             return f"ended with exit code {self.exitcode}"
         try:
@@ -114,7 +78,7 @@ class RoleProcess:
         self._token = token
         self._show_level = show_level
         self._clock = clock
-        self._process: Any = None
+        self._process: ForkedProcess | None = None
         self._pipe: Connection | None = None
         self._unsent: dict[Message, Message] = {}
         self._result: Any = None
@@ -127,25 +91,26 @@ class RoleProcess:
 
     def waitables(self) -> list[Any]:
         """What `multiprocessing.connection.wait` should watch."""
-        found = [] if self._process is None else [self._process.sentinel]
+        found: list[Any] = [] if self._process is None else [self._process.end]
         return found if self._pipe is None else [*found, self._pipe]
 
     def start(self, peers: dict[str, Any]) -> None:
-        """Start the next incarnation."""
-        ours, theirs = _CONTEXT.Pipe()
+        """Start the next incarnation.
+
+        Raises:
+            ForkServerLost, OSError: No process could be made.
+        """
+        ours, theirs = Pipe()
         log_file = None if self.log_file is None else str(self.log_file)
         spec = ChildSpec(self.role, self.starts, self._run_dir, log_file, self._token, dict(peers), self._show_level)
-        # No daemon: a collector may have env processes of its own.
-        process = _CONTEXT.Process(target=child_main, args=(spec, theirs), name=self.role.name, daemon=False)
         try:
-            _ready_fork_server()
-            process.start()
+            self._process = ForkedProcess(child_main, (spec, theirs), self.role.name)
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
-        self._process, self._pipe = process, ours
+        self._pipe = ours
         self._unsent.clear()
         self._result, self._error = None, (None, False, None)
         self._started_s = self._clock()
@@ -177,14 +142,15 @@ class RoleProcess:
 
     def ended(self) -> bool:
         """Whether the process has ended (and is not yet collected)."""
-        return self._process is not None and self._process.exitcode is not None
+        return self._process is not None and self._process.has_ended()
 
     def collect(self) -> RoleEnd:
         """Free what a process that ended held; counts the end unless it was asked for."""
-        end = RoleEnd(self._process.exitcode, self._result, *self._error)
-        self._process.join()
-        self._process.close()
-        self._process = None
+        process, self._process = self._process, None
+        if process is None:
+            raise ValueError(f"{self.role.name} has no process")
+        end = RoleEnd(process.exitcode(), self._result, *self._error)
+        process.close()
         self._close_pipe()
         asked = self.state == "stopping"
         self.state = "ended"
@@ -201,8 +167,11 @@ class RoleProcess:
         return end
 
     def not_started(self, error: BaseException) -> RoleEnd:
-        """Note that a process could not be started: a failure like any other."""
-        self.failures += 1
+        """Note that a process could not be started: a failure like any other, unless the fork server was killed."""
+        if isinstance(error, ForkServerLost):
+            self.kills += 1
+        else:
+            self.failures += 1
         self.state = "ended"
         self.last_end, self.last_error = f"could not be started ({type(error).__name__}: {error})", None
         return RoleEnd(1)

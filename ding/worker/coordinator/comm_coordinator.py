@@ -126,8 +126,11 @@ class CommCoordinator:
             lives = (Holder(link.name, f"{link.holder.process}+{number}") for number in itertools.count(1))
             link.holder = next(life for life in lives if not self._ledger.is_fenced(life))
         former = self._links.enter(link)
-        if former is not None and former.holder != link.holder:
-            self._ledger.fence(former.holder, f"another process took the place of {link.name}")
+        # One to which an earlier coordinator gave a task has no connection here.
+        before = {*self._ledger.lives_of(link.name), *(() if former is None else [former.holder])} - {link.holder}
+        for holder in before:
+            self._ledger.fence(holder, f"another process took the place of {link.name}")
+        if former is not None and former.holder in before:
             former.close()
         try:
             self._welcome(link)

@@ -1,5 +1,6 @@
 """Roles that do nothing but fail, wait and report, for the tests of the launcher."""
 
+import fcntl
 import os
 import queue
 import signal
@@ -62,13 +63,16 @@ def finishes_in_the_third_process(context):
     return {"incarnation": context.incarnation}
 
 
-def kills_fork_server(context):
-    """The first process kills the fork server, which is its parent, and waits for its own end."""
-    if context.incarnation == 0:
-        os.kill(os.getppid(), signal.SIGKILL)
-        context.stop.wait(60)
-        return None
-    return {"incarnation": context.incarnation}
+def holds_a_port(context):
+    """Has what only one process may have; the first ones kill the fork server, and need a while for their own end."""
+    with open(Path(context.run_dir, "port.lock"), "a") as port:
+        fcntl.flock(port, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if context.incarnation < context.payload:
+            os.kill(os.getppid(), signal.SIGKILL)
+            context.stop.wait(60)
+            time.sleep(0.3)
+            return None
+        return {"incarnation": context.incarnation, "server": os.getppid()}
 
 
 def hears_with_another_thread(context):

@@ -267,6 +267,11 @@ class TaskLedger:
         with self._lock:
             return holder in self._fenced
 
+    def lives_of(self, worker: str) -> list[Holder]:
+        """The lives of a worker that hold a task; more than one while a former one is not known to be over."""
+        with self._lock:
+            return [holder for holder in self._by_holder if holder.worker == worker]
+
     def unswept(self, present: Callable[[Holder], bool]) -> list[Holder]:
         """Lives of workers that are over, unless their process is ``present`` or works on a task in a later life."""
         with self._lock:

@@ -98,9 +98,11 @@ def _config_mistakes() -> tuple[type[Exception], ...]:
 def _failures() -> tuple[type[Exception], ...]:
     """What ends a run in a way that one sentence (and the log of a process) explains."""
     from ding.parallel.launch import RoleFailed
+    from ding.utils.file_helper import FileRefusedError
     from ding.worker.coordinator.errors import OperatorError
+    from ding.worker.learner.saving import DiskFullError
 
-    return RoleFailed, OperatorError
+    return RoleFailed, OperatorError, FileRefusedError, DiskFullError
 
 
 def _serial(options: Options) -> None:

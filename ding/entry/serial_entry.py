@@ -17,7 +17,6 @@ from ding.config import ConfigValueError, compile_config, read_config
 from ding.entry.serial.data_path import DataPath, ReplayPath
 from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
-from ding.entry.serial.run_state import save_run_state
 from ding.entry.view.status import UNBOUNDED, RunStatus, write_run_result
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch.signals import RunInterrupted
@@ -125,7 +124,7 @@ class Run:
         try:
             status = loop.run()
             if self.signals.requested is not None:
-                checkpoint = save_run_state(parts)
+                checkpoint = str(loop.save())
                 sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status, mode, options)}"
                 raise RunInterrupted(self.signals.requested, checkpoint)
             if get_rank() == 0:

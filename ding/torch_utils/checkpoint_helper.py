@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from ding.utils.file_helper import atomic_write
+from ding.utils.checkpoint import read_checkpoint
+from ding.utils.file_helper import save_file
 
 logger = logging.getLogger(__name__)
 
@@ -38,13 +39,6 @@ class CountVar:
 
     def __repr__(self) -> str:
         return f"CountVar({self.val})"
-
-
-def _write_whole(path: Path, state: dict[str, Any]) -> None:
-    """Write beside the target and rename, so that a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        torch.save(state, file)
 
 
 def _edit_prefix(state: Mapping[str, Any], op: str | None, prefix: str | None) -> dict[str, Any]:
@@ -85,7 +79,8 @@ class CheckpointHelper:
         for name, holder in (("dataset", dataset), ("collector_info", collector_info)):
             if holder is not None:
                 state[name] = holder.state_dict()
-        _write_whole(Path(path), state)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        save_file(path, state)
         logger.info("saved checkpoint %s", path)
 
     def load(
@@ -108,9 +103,10 @@ class CheckpointHelper:
         """Read the wanted parts into the given objects, in place.
 
         Parameters whose name starts with an entry of ``state_dict_mask`` are left as they are. ``lr_schduler`` (the
-        public spelling) gets the last iteration. Raises ``KeyError`` when the file lacks a wanted part.
+        public spelling) gets the last iteration. Raises ``KeyError`` when the file lacks a wanted part, and
+        ``FileRefusedError`` when it is damaged.
         """
-        state = torch.load(load_path, map_location="cpu", weights_only=True)
+        state = read_checkpoint(load_path)
         loaded = _edit_prefix(state["model"], prefix_op, prefix)
         masked = {key for key in loaded if any(key.startswith(name) for name in state_dict_mask)}
         kept = {key: value for key, value in model.state_dict().items() if key in masked}

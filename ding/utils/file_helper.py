@@ -2,13 +2,25 @@
 
 import contextlib
 import os
+import pickle
 import re
 import uuid
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from ding.utils import _plain_data
+from ding.utils._seal import FileRefusedError, SealingWriter, check_seal, refusal
 from ding.utils.lock_helper import get_file_lock
+
+__all__ = [
+    "FileRefusedError",
+    "atomic_write",
+    "read_file",
+    "remove_file",
+    "remove_torn_files",
+    "save_file",
+    "write_text",
+]
 
 _TORN = re.compile(r"\.[0-9]+\.[0-9a-f]{8}\.tmp$")
 
@@ -71,15 +83,21 @@ def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> 
         use_lock: hold an exclusive ``flock`` on ``<path>.lock`` meanwhile.
 
     Raises:
-        pickle.UnpicklingError: the file holds something else than tensors and plain containers.
+        FileRefusedError: the file is damaged, or holds something else than tensors and plain containers (a
+            ``ValueError`` and a ``pickle.UnpicklingError``).
     """
     _check(path, fs_type)
     with get_file_lock(path, "read") if use_lock else contextlib.nullcontext():
-        return _plain_data.load(path)
+        check_seal(path)
+        try:
+            return _plain_data.load(path)
+        except (pickle.UnpicklingError, ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, TypeError,
+                ValueError) as error:  # fmt: skip
+            raise refusal(path, error) from error
 
 
 def save_file(path: str, data: object, fs_type: str | None = None, use_lock: bool = False) -> None:
-    """Write ``data`` whole (see ``atomic_write``), in the format of ``torch.save``.
+    """Write ``data`` whole (see ``atomic_write``), in the format of ``torch.save``, with the SHA-256 of its bytes.
 
     Args:
         path: the file; its folder must exist.
@@ -90,10 +108,16 @@ def save_file(path: str, data: object, fs_type: str | None = None, use_lock: boo
 
     Raises:
         TypeError: something in ``data`` has no safe form; the message says where. The file is left as it was.
+        OSError: it cannot be written, for example because there is no space. The file is left as it was.
     """
     _check(path, fs_type)
     with get_file_lock(path, "write") if use_lock else contextlib.nullcontext(), atomic_write(path) as file:
-        _plain_data.dump(data, file)
+        sealing = SealingWriter(file)
+        try:
+            _plain_data.dump(data, sealing)  # type: ignore[arg-type]
+        except RuntimeError as error:
+            raise sealing.error or error from error
+        sealing.seal()
 
 
 def remove_file(path: str, fs_type: str | None = None) -> None:

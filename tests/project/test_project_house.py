@@ -69,6 +69,8 @@ LATER = tuple(
         *("policy/bc", "model/template/bc", "entry/serial_entry_bc", "world_model/"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
         *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
+        # Checkpoints that can be relied on.
+        *("utils/_seal", "utils/checkpoint", "worker/learner/saving"),
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # Cooperating agents.

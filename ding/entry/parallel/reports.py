@@ -1,6 +1,5 @@
 """What a coordinator reports of a parallel run: as JSON, as a `RunStatus`, and as the result of the run."""
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from ding.entry.view.status import UNBOUNDED, RunStatus, WorkerStatus, write_result
 from ding.parallel.launch import ProcessStatus
+from ding.utils.checkpoint import rename_checkpoint
 
 _RESUME_PREFIX = "resume_"
 _FIGURES = ("solved", "return", "best_return", "env_step", "train_iter", "elapsed_s")
@@ -109,5 +109,5 @@ def _keep_final_checkpoint(exp_name: str) -> str | None:
     if newest is None or not Path(newest).name.startswith(_RESUME_PREFIX):
         return newest
     final = Path(newest).with_name("ckpt_final.pth.tar")
-    os.replace(newest, final)
+    rename_checkpoint(newest, final)
     return str(final)

@@ -14,12 +14,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 
 from ding.entry.serial.data_path import DataPath
 from ding.entry.serial.parts import SerialParts
-from ding.entry.serial.run_state import begin_new_episodes, load_run_state, save_run_state
+from ding.entry.serial.run_state import RunSaver, begin_new_episodes, load_run_state
 from ding.entry.view.status import Evaluations, RunStatus
 from ding.entry.view.views import RunView
 from ding.parallel.launch.signals import first_asks, handling, write_notice
@@ -46,6 +47,8 @@ class StopSignals:
     def __init__(self, notify: Callable[[], None] = write_notice) -> None:
         self._notify = notify
         self.requested: int | None = None
+        #: Called inside the handler, too.
+        self.on_request: Callable[[], None] = lambda: None
         self._interruptible = False
         self._handlers = contextlib.ExitStack()
 
@@ -58,6 +61,7 @@ class StopSignals:
 
     def _on_first(self, signum: int) -> None:
         self.requested = signum
+        self.on_request()
         self._notify()
         if self._interruptible:
             raise StopNow
@@ -111,6 +115,8 @@ class SerialLoop:
         self._evaluations = Evaluations()
         self._state_freq = int(parts.cfg.policy.learn.get("run_state_freq") or 0)
         self._last_state_iter = 0
+        self._saver = RunSaver(parts)
+        signals.on_request = parts.learner.saver.stop_waiting
 
     def run(self) -> RunStatus:
         """Run to the end and return the last status. After a signal, the `after_run` hooks are left to the caller."""
@@ -127,6 +133,10 @@ class SerialLoop:
                     break
         except StopNow:
             logger.debug("left at env step %d by signal %s", collector.envstep, self._signals.requested)
+        except Exception:
+            self._save_at_error()
+            raise
+        self._saver.finish()
         if self._signals.requested is None:
             # So that the last checkpoint knows the env steps of the last collect.
             learner.collector_envstep = collector.envstep
@@ -182,8 +192,25 @@ class SerialLoop:
     def _save_state(self) -> None:
         """Save all that a killed run needs to go on."""
         self._last_state_iter = self._parts.learner.train_iter
-        save_run_state(self._parts)
+        self._saver.save(beside=True)
         begin_new_episodes(self._parts)
+
+    def save(self) -> Path:
+        """Save all that the run needs to go on; returns the folder of the snapshot.
+
+        Raises:
+            DiskFullError: There is no space.
+        """
+        return self._saver.save()
+
+    def _save_at_error(self) -> None:
+        """Save the learner's checkpoint, where that is possible; the error is what matters."""
+        try:
+            self._saver.finish()
+            if self._parts.learner.train_iter:
+                self._parts.learner.save_checkpoint("ckpt_exception.pth.tar")
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
+            logger.warning("no checkpoint is saved because of the error: %s", error)
 
     def _evaluate(self) -> None:
         learner = self._parts.learner

@@ -1,16 +1,20 @@
-"""What a checkpoint of the learner does not hold: replay buffer, random generators, and the counters of the workers.
+"""All that a run needs to go on: a snapshot of the learner, the replay buffer, the random generators and the counters.
 
-It lies beside the checkpoint as ``iteration_<n>_state.safetensors`` and is written before it, so that a checkpoint
-that exists has its state. Of several processes each has its own; ``rank<r>_`` stands before the names of all but the
-first. A run that goes on from it is equal, bit for bit, to the run that wrote it and went on: the state of an env
-cannot be saved in general, so *both* begin new episodes there, from seeds that follow from the config's seed and the
-train iteration.
+A snapshot is a checkpoint folder (:mod:`ding.utils.checkpoint`) ``ckpt/snapshot_<train iteration>``; of several
+processes, each but the first has its part in ``rank<r>`` below it. What it consists of is copied in memory, and is
+written while training goes on. A run that goes on from it is equal, bit for bit, to the run that wrote it and went on:
+the state of an env cannot be saved in general, so *both* begin new episodes there, from seeds that follow from the
+config's seed and the train iteration.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,52 +23,135 @@ import torch
 
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
 from ding.entry.serial.parts import SerialParts
-from ding.utils import get_rank
+from ding.utils import get_rank, get_world_size
+from ding.utils.checkpoint import (
+    CLASSIC_SUFFIX,
+    LEARNER,
+    checked_manifest,
+    read_manifest,
+    remove_checkpoint,
+    write_parts,
+)
+from ding.utils.file_helper import FileRefusedError, atomic_write, save_file
 
 logger = logging.getLogger("ding.entry")
 
-_CHECKPOINT_SUFFIX = ".pth.tar"
-_STATE_SUFFIX = "_state.safetensors"
+_STATE = "state.safetensors"
 _FILE_KIND = "ding.run_state"
-_KEPT_STATES = 2
+_SNAPSHOT = re.compile(r"snapshot_([0-9]+)")
+_KEPT_SNAPSHOTS = 2
 
 
-def save_run_state(parts: SerialParts) -> str:
-    """Write the state of the run and then the learner's checkpoint; returns the path of the checkpoint.
+class RunSaver:
+    """Saves snapshots of a run, one at a time.
 
-    Older states are removed (all but the newest two), checkpoints are not.
+    Args:
+        parts: The workers of the run.
     """
+
+    def __init__(self, parts: SerialParts) -> None:
+        self._parts = parts
+        self._writer = ThreadPoolExecutor(1, "snapshot-writer")
+        self._writing: Future[None] | None = None
+
+    def save(self, beside: bool = False) -> Path:
+        """Save the learner's checkpoint, and a snapshot; older snapshots are removed. Returns the snapshot's folder.
+
+        Args:
+            beside: Whether the snapshot is written in a thread, while the run goes on.
+
+        Raises:
+            DiskFullError: There is no space, now or for the snapshot before.
+        """
+        self.finish()
+        parts, learner = self._parts, self._parts.learner
+        learner.collector_envstep = parts.collector.envstep
+        classic = f"iteration_{learner.train_iter}{CLASSIC_SUFFIX}"
+        learner.save_checkpoint(classic)
+        folder = Path(parts.cfg.exp_name) / "ckpt" / f"snapshot_{learner.train_iter}"
+        state = _copied_state(parts)
+        notes = {
+            "train_iter": learner.train_iter,
+            "env_step": int(parts.collector.envstep),
+            "world_size": get_world_size(),
+        }
+        learned = _writer_of_learner(parts, folder.with_name(classic)) if get_rank() == 0 else None
+
+        def write() -> None:
+            learner.saver.when_there_is_space(lambda: _write(folder, state, learned, notes), folder)
+            if get_rank() == 0:
+                _remove_old(folder.parent, learner.saver.keep_last or _KEPT_SNAPSHOTS)
+
+        self._writing = self._writer.submit(write)
+        if not beside:
+            self.finish()
+        return folder
+
+    def finish(self) -> None:
+        """Wait for the snapshot that is being written; raises what it failed with."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+
+def _copied_state(parts: SerialParts) -> dict[str, Any]:
+    state: dict[str, Any] = {"random": _random_state(), "cfg_seed": int(parts.cfg.seed)}
+    for key in ("collector", "evaluator"):
+        state[key] = copy.deepcopy(_state_of(getattr(parts, key)))
+    # A buffer gives copies.
+    state["buffer"] = _state_of(parts.buffer)
+    return state | {key: copy.deepcopy(one.state_dict()) for key, one in parts.saved.items()}
+
+
+def _writer_of_learner(parts: SerialParts, classic: Path) -> Callable[[str], object]:
+    """What writes the state of the learner as it is now, in the moment of this call."""
+    if classic.is_file():
+        data = classic.read_bytes()
+
+        def write(target: str) -> None:
+            with atomic_write(target) as file:
+                file.write(data)
+
+        return write
+    # A hook of the user's saved it elsewhere.
     learner = parts.learner
-    learner.collector_envstep = parts.collector.envstep
-    name = f"iteration_{learner.train_iter}{_CHECKPOINT_SUFFIX}"
-    checkpoint = Path(parts.cfg.exp_name) / "ckpt" / name
-    state = {"random": _random_state(), "cfg_seed": int(parts.cfg.seed)}
-    for key in ("collector", "evaluator", "buffer"):
-        state[key] = _state_of(getattr(parts, key))
-    state |= {key: one.state_dict() for key, one in parts.saved.items()}
-    try:
-        write_tree(_state_file(checkpoint), state, _FILE_KIND)
-    except SafeFileError as error:
-        # An object of the user's in the buffer: the run can go on without its old data.
-        logger.warning("the replay buffer is not saved: %s", error)
-        write_tree(_state_file(checkpoint), {**state, "buffer": None}, _FILE_KIND)
-    learner.save_checkpoint(name)
-    _remove_old_states(checkpoint)
-    return str(checkpoint)
+    state = {**learner.policy.state_dict(), "last_iter": learner.train_iter, "last_step": learner.collector_envstep}
+    state = copy.deepcopy(state)
+    return lambda target: save_file(target, state)
+
+
+def _write(folder: Path, state: dict[str, Any], learned: Callable[[str], object] | None, notes: dict[str, Any]) -> None:
+    def write_state(target: str) -> None:
+        try:
+            write_tree(target, state, _FILE_KIND)
+        except SafeFileError as error:
+            # An object of the user's in the buffer: the run can go on without its old data.
+            logger.warning("the replay buffer is not saved: %s", error)
+            write_tree(target, {**state, "buffer": None}, _FILE_KIND)
+
+    parts = {_STATE: write_state} if learned is None else {_STATE: write_state, LEARNER: learned}
+    write_parts(_own_folder(folder), parts, notes)
 
 
 def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
-    """Take up what :func:`save_run_state` wrote for ``checkpoint``; returns whether there was anything.
+    """Take up the snapshot ``checkpoint``, or the one that belongs to this classic file; returns whether there is one.
 
     The learner has loaded the checkpoint itself before.
 
     Raises:
-        SafeFileError: the state file is broken.
+        FileRefusedError: The snapshot is damaged; the message names the newest good one.
     """
-    file = _state_file(Path(checkpoint))
-    if not file.is_file():
+    folder = _snapshot_of(Path(checkpoint))
+    if folder is None:
         return False
-    state = read_tree(file, _FILE_KIND)
+    try:
+        state = read_tree(checked_manifest(_own_folder(folder)).path(_STATE), _FILE_KIND)
+    except (FileRefusedError, SafeFileError) as error:
+        good = next(_good_snapshots(folder.parent), None)
+        offer = "there is no good one" if good is None else f"the newest good one is {good}"
+        raise FileRefusedError(f"the saved state {folder} is refused: {error}; {offer}") from error
+    except FileNotFoundError:
+        return False
     for key in ("collector", "evaluator", "buffer"):
         if state[key] is not None:
             getattr(parts, key).load_state_dict(state[key])
@@ -89,16 +176,53 @@ def begin_new_episodes(parts: SerialParts, random_state: dict[str, Any] | None =
 
 
 def newest_checkpoint(exp_dir: str | Path) -> Path | None:
-    """The newest checkpoint of an experiment that has a state beside it."""
-    found = [
-        (int(file.name.removeprefix("iteration_").removesuffix(_STATE_SUFFIX)), file)
-        for file in (Path(exp_dir) / "ckpt").glob(f"iteration_*{_STATE_SUFFIX}")
-    ]
-    for _, file in sorted(found, reverse=True):
-        checkpoint = file.with_name(file.name.removesuffix(_STATE_SUFFIX) + _CHECKPOINT_SUFFIX)
-        if checkpoint.is_file():
-            return checkpoint
-    return None
+    """The newest good snapshot of an experiment; those that are damaged are logged and passed over."""
+    return next(_good_snapshots(Path(exp_dir) / "ckpt"), None)
+
+
+def _good_snapshots(folder: Path) -> Iterator[Path]:
+    for _, snapshot in sorted(_snapshots(folder), reverse=True):
+        try:
+            ranks = int(checked_manifest(snapshot).notes.get("world_size", 1))
+            for rank in range(1, ranks):
+                checked_manifest(_folder_of_rank(snapshot, rank))
+        except FileNotFoundError:
+            logger.info("%s is passed over: it was not written to its end", snapshot)
+        except FileRefusedError as error:
+            logger.warning("%s is passed over: %s", snapshot, error)
+        else:
+            yield snapshot
+
+
+def _snapshots(folder: Path) -> list[tuple[int, Path]]:
+    matches = [(_SNAPSHOT.fullmatch(path.name), path) for path in folder.glob("snapshot_*")]
+    return [(int(match[1]), path) for match, path in matches if match is not None]
+
+
+def _snapshot_of(checkpoint: Path) -> Path | None:
+    """The snapshot that ``checkpoint`` is or that has the same learner; None when there is none."""
+    if checkpoint.is_dir():
+        return checkpoint
+    snapshot = checkpoint.with_name(checkpoint.name.removesuffix(CLASSIC_SUFFIX).replace("iteration_", "snapshot_"))
+    try:
+        learner = read_manifest(snapshot).path(LEARNER)
+        same = learner.read_bytes() == checkpoint.read_bytes()
+    except FileNotFoundError:
+        return None
+    return snapshot if same else None
+
+
+def _own_folder(snapshot: Path) -> Path:
+    return _folder_of_rank(snapshot, get_rank())
+
+
+def _folder_of_rank(snapshot: Path, rank: int) -> Path:
+    return snapshot / f"rank{rank}" if rank else snapshot
+
+
+def _remove_old(folder: Path, keep: int) -> None:
+    for _, snapshot in sorted(_snapshots(folder))[:-keep]:
+        remove_checkpoint(snapshot)
 
 
 def _state_of(worker: object) -> Any:
@@ -109,20 +233,6 @@ def _state_of(worker: object) -> Any:
         logger.info("a %s has no state_dict; the run will go on with a new one", type(worker).__name__)
         return None
     return worker.state_dict()
-
-
-def _state_file(checkpoint: Path) -> Path:
-    return checkpoint.with_name(_rank_prefix() + checkpoint.name.removesuffix(_CHECKPOINT_SUFFIX) + _STATE_SUFFIX)
-
-
-def _rank_prefix() -> str:
-    return f"rank{get_rank()}_" if get_rank() else ""
-
-
-def _remove_old_states(checkpoint: Path) -> None:
-    files = checkpoint.parent.glob(f"{_rank_prefix()}iteration_*{_STATE_SUFFIX}")
-    for file in sorted(files, key=lambda file: file.stat().st_mtime)[:-_KEPT_STATES]:
-        file.unlink()
 
 
 def _random_state() -> dict[str, Any]:

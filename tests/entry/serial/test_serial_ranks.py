@@ -71,5 +71,5 @@ def test_two_processes_train_one_network_on_data_of_their_own(tmp_path, pipeline
     assert len(re.findall("the run starts", output)) == 1
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["run"]
     assert json.loads((tmp_path / "run" / "result.json").read_text())["env_step"] >= steps
-    states = {path.name.split("_")[0] for path in (tmp_path / "run" / "ckpt").glob("*_state.safetensors")}
-    assert states == {"iteration", "rank1"}
+    states = {path.parent.name.split("_")[0] for path in (tmp_path / "run" / "ckpt").rglob("state.safetensors")}
+    assert states == {"snapshot", "rank1"}

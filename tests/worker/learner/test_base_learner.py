@@ -56,7 +56,7 @@ def make(policy=None, cfg=None, **kwargs):
 
 
 def ckpt_names(tmp_path, folder="ckpt"):
-    return sorted(path.name for path in (tmp_path / "exp" / folder).glob("*"))
+    return sorted(path.name for path in (tmp_path / "exp" / folder).glob("*.pth.tar"))
 
 
 # -------------------------------------------------------------------- train
@@ -410,10 +410,13 @@ def test_default_config():
         "log_policy": True,
         "is_multitask_pipeline": False,
         "only_monitor_rank0": True,
+        "keep_last": None,
+        "on_disk_full": "end",
         "hook": {
             "load_ckpt_before_run": "",
             "log_show_after_iter": 100,
             "save_ckpt_after_iter": 10000,
+            "save_ckpt_every_minutes": None,
             "save_ckpt_after_run": True,
         },
         "cfg_type": "BaseLearnerDict",

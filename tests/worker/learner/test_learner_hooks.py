@@ -60,6 +60,7 @@ def test_simplified_form():
         "log_show_after_iter",
         "save_ckpt_after_iter",
         "save_ckpt_after_run",
+        "save_ckpt_every_minutes",
         "log_reduce_after_iter",
     }
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ding.utils.file_helper import read_file, remove_file
+from ding.utils.checkpoint import read_checkpoint, remove_checkpoint
 from ding.worker.learner.learner_hook import Engine, LearnerHook, checked_freq, save_learner_checkpoint
 
 
@@ -114,7 +114,7 @@ class ResumePoint(LearnerHook):
         path = self.path(engine)
         if not os.path.isfile(path):
             return False
-        state = dict(read_file(path))
+        state = read_checkpoint(path)
         engine.last_iter.update(state.pop("last_iter"))
         engine.collector_envstep = state.pop("last_step")
         engine.policy.load_state_dict(state)
@@ -124,4 +124,4 @@ class ResumePoint(LearnerHook):
     def remove(self, engine: Engine) -> None:
         """The task is over."""
         if engine.rank == 0:
-            remove_file(self.path(engine))
+            remove_checkpoint(self.path(engine))

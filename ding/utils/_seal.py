@@ -1,0 +1,120 @@
+"""Files in the format of ``torch.save`` that carry the SHA-256 of their bytes, so that one changed bit is noticed.
+
+The digest stands where a zip archive has its comment: any version of torch, and DI-engine, reads such a file as before.
+A file of theirs has no comment; the CRC-32 that a zip archive has of each entry is checked instead.
+"""
+
+import hashlib
+import os
+import pickle
+import re
+import zipfile
+import zlib
+from typing import BinaryIO
+
+_HEAD = b"PK\x03\x04"
+# The first bytes of what torch wrote before it used zip archives.
+_LEGACY_HEAD = b"\x80\x02"
+_END = b"PK\x05\x06"
+_END_BYTES = 22
+_MARK = b"ding-sha256:"
+_SEAL_BYTES = len(_MARK) + 2 * hashlib.sha256().digest_size
+_PART_BYTES = 1 << 20
+_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
+
+
+class FileRefusedError(ValueError, pickle.UnpicklingError):
+    """A file that is damaged, or not what it should be; the message is one sentence that begins with its path."""
+
+
+class SealingWriter:
+    """Passes what is written on to ``file``, and notes its digest.
+
+    Args:
+        file: an open binary file, at its beginning.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._digest = file, hashlib.sha256()
+        #: Why the file could not be written: what ``torch.save`` raises of it does not say so.
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write ``data``."""
+        self._digest.update(data)
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        """Flush the file."""
+        self._file.flush()
+
+    def seal(self) -> None:
+        """Append the digest; call it once, when the zip archive is whole."""
+        self._file.seek(-2, os.SEEK_END)
+        self._file.write(_SEAL_BYTES.to_bytes(2, "little") + _MARK + self._digest.hexdigest().encode())
+
+
+def check_seal(path: "str | os.PathLike[str]") -> None:
+    """Check that the bytes of a file are those that were written.
+
+    Raises:
+        FileRefusedError: they are not, or the file has not the format of ``torch.save``.
+        OSError: it cannot be read.
+    """
+    where = os.fspath(path)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(4)
+        if size == 0:
+            raise FileRefusedError(f"{where} is empty")
+        if not head.startswith((_HEAD, _LEGACY_HEAD)):
+            raise FileRefusedError(f"{where} is no file of torch.save: it begins with the bytes {head!r}")
+        if head.startswith(_LEGACY_HEAD):
+            return
+        file.seek(max(0, size - _END_BYTES - _SEAL_BYTES))
+        tail = file.read()
+        sealed, bare = tail[:_END_BYTES], tail[-_END_BYTES:]
+        if bare.startswith(_END) and bare.endswith(b"\0\0"):
+            _check_entries(file, where)
+        elif not sealed.startswith(_END) or tail[_END_BYTES - 2 :][:2] != _SEAL_BYTES.to_bytes(2, "little"):
+            raise FileRefusedError(f"{where} is truncated or damaged: its end is not that of a file of torch.save")
+        elif tail[_END_BYTES:] != _MARK + _digest(file, size - _SEAL_BYTES - 2).encode():
+            raise FileRefusedError(f"{where} is damaged: its bytes do not have the recorded SHA-256")
+
+
+def _digest(file: BinaryIO, nbytes: int) -> str:
+    """Of the first ``nbytes`` bytes and the length of the comment, which was 0."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    while nbytes:
+        part = file.read(min(nbytes, _PART_BYTES))
+        digest.update(part)
+        nbytes -= len(part)
+    digest.update(b"\0\0")
+    return digest.hexdigest()
+
+
+def _check_entries(file: BinaryIO, where: str) -> None:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as error:
+        raise FileRefusedError(f"{where} is truncated or damaged: {error}") from error
+    if broken is not None:
+        raise FileRefusedError(f"{where} is damaged: its entry {broken} does not have the recorded CRC-32")
+
+
+def refusal(path: "str | os.PathLike[str]", error: Exception) -> FileRefusedError:
+    """The error to raise for what ``torch.load`` said of a file; torch's own advice is to load it unsafely."""
+    where, text = os.fspath(path), str(error)
+    found = _GLOBAL.search(text)
+    if found is not None:
+        return FileRefusedError(
+            f"{where} is refused: it holds {found[1]}, and only tensors, numbers, texts and their containers are loaded"
+        )
+    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    return FileRefusedError(f"{where} cannot be read: {first[:200]}")

@@ -1,0 +1,295 @@
+"""Checkpoints: the one place that writes them and reads them.
+
+A checkpoint is a folder. Its parts are files; ``manifest.json`` names them, with their sizes and SHA-256, and says
+which versions wrote them. The manifest is written last and replaces the one before at once, and until then the parts of
+the checkpoint before stay: a process that is killed between any two writes leaves the old checkpoint or the new one. ::
+
+    ckpt/iteration_500/manifest.json      parts, versions, counters
+    ckpt/iteration_500/learner.pth.tar    the state of the learner
+    ckpt/iteration_500.pth.tar            the same file under its classic name; it carries its own SHA-256
+
+The classic file is what scripts load and what DI-engine reads. :func:`read_checkpoint` takes either.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import ding
+from ding.utils.file_helper import FileRefusedError, atomic_write, read_file, save_file, write_text
+
+PathLike = str | os.PathLike[str]
+#: Writes a part of a checkpoint to the path that it is given.
+WritePart = Callable[[str], object]
+
+LEARNER = "learner.pth.tar"
+CLASSIC_SUFFIX = ".pth.tar"
+_MANIFEST = "manifest.json"
+_FORMAT = "ding-checkpoint"
+_VERSION = 1
+_MAX_MANIFEST_BYTES = 1 << 20
+_PART_BYTES = 1 << 20
+# A part whose name is in use by the checkpoint before gets this prefix.
+_OTHER = "other-"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_ITERATION = re.compile(r"iteration_([0-9]+)")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a checkpoint consists of.
+
+    Attributes:
+        folder: where it lies.
+        parts: part -> ``{'name', 'bytes', 'sha256'}`` of its file.
+        notes: what the writer noted: counters and the like.
+        versions: of the packages that wrote it.
+    """
+
+    folder: Path
+    parts: Mapping[str, Mapping[str, Any]]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, part: str) -> Path:
+        """The file of a part. Raises ``KeyError`` when there is no such part."""
+        return self.folder / str(self.parts[part]["name"])
+
+
+# ------------------------------------------------------------------ writing
+
+
+def write_parts(folder: PathLike, parts: Mapping[str, WritePart], notes: Mapping[str, Any]) -> None:
+    """Write a checkpoint of these parts in place of the one that is there.
+
+    Args:
+        folder: made where it is not there.
+        parts: plain file names, and what writes each.
+        notes: what JSON can hold.
+
+    Raises:
+        OSError: it cannot be written; the checkpoint before is whole.
+    """
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    used = _names_in_use(path)
+    written: dict[str, dict[str, Any]] = {}
+    for part, write in parts.items():
+        name = _OTHER + part if part in used else part
+        write(str(path / name))
+        written[part] = {"name": name, "bytes": (path / name).stat().st_size, "sha256": _file_digest(path / name)}
+    body = {
+        "format": _FORMAT, "version": _VERSION, "versions": _versions(), "notes": dict(notes), "parts": written
+    }  # fmt: skip
+    write_text(path / _MANIFEST, json.dumps({**body, "sha256": _digest_of(body)}, indent=1))
+    _sync_folder(path)
+    kept = {_MANIFEST, *(entry["name"] for entry in written.values())}
+    for entry in os.scandir(path):
+        if entry.is_file(follow_symlinks=False) and entry.name not in kept:
+            os.remove(entry.path)
+
+
+def save_checkpoint(path: PathLike, state: Mapping[str, Any], notes: Mapping[str, Any]) -> None:
+    """Write the state of a learner as a checkpoint, and as the classic file ``path``.
+
+    The folder of the checkpoint is the path without ``.pth.tar``.
+
+    Raises:
+        TypeError: something in ``state`` has no safe form.
+        OSError: it cannot be written; what was there before is whole.
+    """
+    folder = folder_of(path)
+    if folder is None:  # a name of the user's that leaves no room for a folder beside it
+        save_file(os.fspath(path), dict(state))
+        return
+    write_parts(folder, {LEARNER: lambda target: save_file(target, dict(state))}, notes)
+    link_file(read_manifest(folder).path(LEARNER), path)
+
+
+def folder_of(path: PathLike) -> Path | None:
+    """The folder of the checkpoint whose classic file is ``path``; None where the name has no suffix to strike off."""
+    file = Path(path)
+    if not file.name.endswith(CLASSIC_SUFFIX) or file.name == CLASSIC_SUFFIX:
+        return None
+    return file.with_name(file.name.removesuffix(CLASSIC_SUFFIX))
+
+
+def link_file(source: PathLike, target: PathLike) -> None:
+    """Give a file a second name, at once; a copy where the file system has no hard links."""
+    temporary = f"{os.fspath(target)}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
+    try:
+        os.link(source, temporary)
+        os.replace(temporary, target)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        with open(source, "rb") as file, atomic_write(target) as copy:
+            shutil.copyfileobj(file, copy)
+
+
+def remove_checkpoint(path: PathLike) -> None:
+    """Remove a checkpoint, given as a folder or as a classic file, with both; a missing one is fine."""
+    folder = folder_of(path) or Path(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(folder.with_name(folder.name + CLASSIC_SUFFIX))
+    with contextlib.suppress(FileNotFoundError):
+        # Without its manifest it is none any more, also when it is not removed to the end.
+        os.remove(folder / _MANIFEST)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def rename_checkpoint(path: PathLike, new_path: PathLike) -> None:
+    """Give a checkpoint another classic name, in the same folder; one of that name is replaced."""
+    folder, new_folder = folder_of(path), folder_of(new_path)
+    if folder is not None and new_folder is not None and folder.is_dir():
+        remove_checkpoint(new_path)
+        os.rename(folder, new_folder)
+    os.replace(path, new_path)
+
+
+def keep_newest(folder: PathLike, keep_last: int) -> None:
+    """Remove all but the ``keep_last`` newest of the checkpoints ``iteration_<n>``; the others stay."""
+    numbered: dict[int, Path] = {}
+    for entry in os.scandir(folder):
+        match = _ITERATION.fullmatch(entry.name.removesuffix(CLASSIC_SUFFIX))
+        if match is not None:
+            numbered[int(match[1])] = Path(folder) / match[0]
+    for number in sorted(numbered)[: max(0, len(numbered) - keep_last)]:
+        remove_checkpoint(numbered[number])
+
+
+# ------------------------------------------------------------------ reading
+
+
+def read_manifest(folder: PathLike) -> Manifest:
+    """The manifest of a checkpoint; its parts are not looked at.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint.
+        FileRefusedError: the manifest is damaged, or of a version that this package does not know.
+    """
+    path = Path(folder)
+    with open(path / _MANIFEST, "rb") as file:
+        text = file.read(_MAX_MANIFEST_BYTES + 1)
+    try:
+        body = json.loads(text)
+        recorded = body.pop("sha256")
+        parts = body["parts"]
+        sound = len(text) <= _MAX_MANIFEST_BYTES and recorded == _digest_of(body)
+        named = all(_NAME.fullmatch(entry["name"]) for entry in parts.values())
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise FileRefusedError(f"{path / _MANIFEST} is damaged: it cannot be read ({error})") from error
+    if not sound or not named:
+        raise FileRefusedError(f"{path / _MANIFEST} is damaged: it does not have its recorded SHA-256")
+    if body.get("format") != _FORMAT or body.get("version") != _VERSION:
+        raise FileRefusedError(
+            f"{path} is a checkpoint of {body.get('format')!r}, version {body.get('version')!r}; this package reads "
+            f"{_FORMAT!r}, version {_VERSION}"
+        )
+    return Manifest(path, parts, body["notes"], body["versions"])
+
+
+def checked_manifest(folder: PathLike) -> Manifest:
+    """The manifest of a checkpoint whose parts are what was written.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint.
+        FileRefusedError: something of it is missing or damaged.
+    """
+    manifest = read_manifest(folder)
+    for part, entry in manifest.parts.items():
+        path = manifest.path(part)
+        try:
+            nbytes = path.stat().st_size
+        except FileNotFoundError as error:
+            raise FileRefusedError(f"{path} is missing") from error
+        if nbytes != entry["bytes"]:
+            raise FileRefusedError(f"{path} is truncated or damaged: {nbytes} bytes of {entry['bytes']}")
+        if _file_digest(path) != entry["sha256"]:
+            raise FileRefusedError(f"{path} is damaged: its bytes do not have the recorded SHA-256")
+    return manifest
+
+
+def read_checkpoint(path: PathLike) -> dict[str, Any]:
+    """The state of the learner in a checkpoint: a folder, or a classic file (also one of DI-engine).
+
+    Raises:
+        FileNotFoundError: there is none.
+        FileRefusedError: it is damaged, or no checkpoint; the message names the newest good one that lies beside it.
+    """
+    try:
+        if os.path.isdir(path):
+            state = read_file(str(checked_manifest(path).path(LEARNER)))
+        else:
+            state = read_file(os.fspath(path))
+        if not isinstance(state, Mapping):
+            raise FileRefusedError(f"{os.fspath(path)} is no checkpoint: it holds a {type(state).__name__}")
+    except FileRefusedError as error:
+        good = next(good_beside(path), None)
+        offer = "there is no good one beside it" if good is None else f"the newest good one beside it is {good}"
+        raise FileRefusedError(f"{error}; {offer}") from error
+    except KeyError as error:
+        raise FileRefusedError(f"{os.fspath(path)} holds no state of a learner") from error
+    return dict(state)
+
+
+def good_beside(path: PathLike) -> Iterator[Path]:
+    """The other checkpoints in the folder of ``path`` that can be read, the newest first, by their classic files."""
+    given = Path(path)
+    own = {given, folder_of(given), given.with_name(given.name + CLASSIC_SUFFIX)}
+    others = [other for other in given.parent.glob(f"*{CLASSIC_SUFFIX}") if other not in own and other.is_file()]
+    for other in sorted(others, key=lambda one: one.stat().st_mtime_ns, reverse=True):
+        with contextlib.suppress(FileRefusedError, OSError):
+            if isinstance(read_file(str(other)), Mapping):
+                yield other
+
+
+# ------------------------------------------------------------------ parts
+
+
+def _names_in_use(folder: Path) -> set[str]:
+    try:
+        return {str(entry["name"]) for entry in read_manifest(folder).parts.values()}
+    except (FileNotFoundError, FileRefusedError):
+        return set()
+
+
+def _file_digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while part := file.read(_PART_BYTES):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _digest_of(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "ding": ding.__version__,
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

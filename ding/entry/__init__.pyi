@@ -25,6 +25,8 @@ from ding.entry.serial_entry_dqfd import serial_pipeline_dqfd as serial_pipeline
 from ding.entry.serial_entry_gail import save_reward_model as save_reward_model
 from ding.entry.serial_entry_gail import serial_pipeline_gail as serial_pipeline_gail
 from ding.entry.serial_entry_guided_cost import serial_pipeline_guided_cost as serial_pipeline_guided_cost
+from ding.entry.serial_entry_ngu import serial_pipeline_ngu as serial_pipeline_ngu
+from ding.entry.serial_entry_ngu import serial_pipeline_reward_model_ngu as serial_pipeline_reward_model_ngu
 from ding.entry.serial_entry_offline import serial_pipeline_dt as serial_pipeline_dt
 from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pipeline_offline
 from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy

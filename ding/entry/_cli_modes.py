@@ -12,8 +12,6 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, registries
 
-# Modes of the original command line that this version does not have.
-_NOT_BUILT = ("serial_ngu",)
 # Options of the pipelines.
 _LIMITS = "max_train_iter=train_iter max_env_step=env_step strict"
 # What each module of -m dist runs, with which options (under the name of the parameter, where that is another).
@@ -63,6 +61,7 @@ def run_mode(mode: str, options: Options) -> None:
         "serial_sqil": _serial_with_expert,
         "serial_gail": _serial_with_expert,
         "serial_trex": _serial_by_name,
+        "serial_ngu": _serial_by_name,
         "serial_guided_cost": _serial_by_name,
         "serial_trex_onpolicy": _serial_by_name,
         "serial_reward_model": _serial_reward_model,
@@ -73,8 +72,6 @@ def run_mode(mode: str, options: Options) -> None:
         "collect_demo_data": _collect_demo_data,
         "collect_episodic_demo_data": _collect_demo_data,
     }
-    if mode in _NOT_BUILT:
-        raise ConfigValueError(f"-m {mode}: this version does not have that mode; it has {', '.join(modes)}")
     if mode not in modes:
         raise ConfigValueError(f"-m {mode}: there is no such mode.{did_you_mean(mode, modes)}")
     try:

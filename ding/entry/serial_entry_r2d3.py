@@ -8,12 +8,12 @@ import torch
 from easydict import EasyDict
 
 from ding.data.roles import Samples
+from ding.data.sequences import stacked_sequence
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial_entry import InputConfig
 from ding.entry.view.views import RunView
 from ding.policy import Policy
-from ding.policy._segments import stacked_sequence
 from ding.utils.default_helper import map_nested
 
 

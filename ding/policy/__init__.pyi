@@ -39,6 +39,7 @@ from ding.policy.command_mode_policy_instance import IQLCommandModePolicy as IQL
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MADQNCommandModePolicy as MADQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import NGUCommandModePolicy as NGUCommandModePolicy
 from ding.policy.command_mode_policy_instance import PDQNCommandModePolicy as PDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import PGCommandModePolicy as PGCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPGCommandModePolicy as PPGCommandModePolicy
@@ -93,6 +94,7 @@ from ding.policy.iql import IQLPolicy as IQLPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
 from ding.policy.madqn import MADQNPolicy as MADQNPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
+from ding.policy.ngu import NGUPolicy as NGUPolicy
 from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy as OffPPOCollectTrajPolicy
 from ding.policy.pdqn import PDQNPolicy as PDQNPolicy
 from ding.policy.pg import PGPolicy as PGPolicy

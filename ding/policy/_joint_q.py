@@ -9,10 +9,11 @@ import torch
 from ding.data import TransitionBatch, batched
 from ding.data.columns import stack_rows
 from ding.data.roles import Samples, StateDict
+from ding.data.sequences import stacked_sequence
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_rmsprop
 from ding.policy._recurrent import RecurrentQPolicy
-from ding.policy._segments import marked_real, stacked_sequence
+from ding.policy._segments import marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
 from ding.utils.default_helper import map_nested

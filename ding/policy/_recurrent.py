@@ -50,9 +50,10 @@ class RecurrentQPolicy(Policy):
         return env_num
 
     @batched
-    def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
-        """Epsilon-greedy actions: ``logit`` float32 ``[N, actions]``, ``action`` int64 ``[N, 1]``, and ``prev_state``:
-        the states before this step, ``{'h', 'c'}`` of ``[N, layers, 1, H]``.
+    def _forward_collect(self, data: EnvBatch, eps: float | dict[int, float]) -> EnvBatch:  # type: ignore[override]
+        """Epsilon-greedy actions, with one ``eps`` for all rows or one for each: ``logit`` float32 ``[N, actions]``,
+        ``action`` int64 ``[N, 1]``, and ``prev_state``: the states before this step, ``{'h', 'c'}`` of ``[N, layers, 1,
+        H]``.
         """
         columns: Any = self._remember(self._collect_model, data, eps=eps).columns
         states = map_nested(lambda x: x.cpu(), stack_rows(columns["prev_state"]))
@@ -65,8 +66,12 @@ class RecurrentQPolicy(Policy):
 
     def _remember(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
         """Act from the states of these environments, and keep the states after it."""
-        inputs = EnvBatch.unchecked(data.env_ids, {"obs": data.columns})
+        inputs = EnvBatch.unchecked(data.env_ids, self._network_inputs(data.columns))
         return self._act(model, inputs, data_id=np.asarray(data.env_ids).tolist(), **self.acting_kwargs, **kwargs)
+
+    def _network_inputs(self, obs: Any) -> dict[str, Any]:
+        """What the network takes beside its states, from observation columns."""
+        return {"obs": obs}
 
     def _reset_collect(self, data_id: list[int] | None = None) -> None:
         self._collect_model.reset(data_id=data_id)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ding.data import TransitionBatch
-from ding.data.columns import row_at, stack_rows, take
+from ding.data.columns import take
 from ding.data.roles import Samples
 from ding.rl_utils.adder import segment_ends
 from ding.rl_utils.gae import backward_sums, gae, gae_data
@@ -89,24 +89,3 @@ def marked_real(transitions: Samples) -> Samples:
     if isinstance(transitions, TransitionBatch):
         return transitions.with_columns(null=np.zeros(len(transitions), dtype=np.bool_))
     return [{**transition, "null": False} for transition in transitions]
-
-
-def stacked_sequences(samples: Samples) -> Samples:
-    """Sequences of ``get_train_sample`` with fields ``[T, ...]``, see :func:`stacked_sequence`."""
-    return samples if isinstance(samples, TransitionBatch) else [stacked_sequence(sample) for sample in samples]
-
-
-def stacked_sequence(sample: Mapping[str, Any] | Samples) -> dict[str, Any]:
-    """A sequence with one tensor or array per field instead of a list of T entries, or instead of T transitions."""
-    if not isinstance(sample, Mapping):
-        columns = columns_of(sample).columns
-        return {key: row_at(value, 0) if key == "prev_state" else value for key, value in columns.items()}
-    result: dict[str, Any] = {}
-    for key, value in sample.items():
-        if key == "prev_state":
-            result[key] = value[0] if isinstance(value, list) else value
-        elif isinstance(value, dict):
-            result[key] = stacked_sequence(value)
-        else:
-            result[key] = stack_rows(value) if isinstance(value, list) else value
-    return result

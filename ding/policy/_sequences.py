@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from ding.data import TransitionBatch, batched
+from ding.data import batched
 from ding.data.roles import Samples
+from ding.data.sequences import sequence_batch
 from ding.model import model_wrap
-from ding.policy._segments import as_given, columns_of, marked_real, stacked_sequence
+from ding.policy._segments import as_given, columns_of, marked_real
 from ding.policy._stochastic import StochasticPolicy
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
@@ -38,9 +39,7 @@ class SequencePolicy(StochasticPolicy):
             done`` and ``null`` (1.0: a step that only fills the sequence up) ``[T, B]``. With ``reference_numerics``
             there is no ``null``.
         """
-        if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
-            data = TransitionBatch.from_rows([stacked_sequence(row) for row in data])
-        batch = self._preprocess_learn(data)
+        batch = self._preprocess_learn(sequence_batch(data))
         shape = batch["done"].shape
         flat = {"reward", "null"} | ({"action"} if batch["action"].dtype is torch.int64 else set())
         for key in flat & batch.keys():

@@ -26,6 +26,7 @@ from ding.policy.iql import IQLPolicy
 from ding.policy.iqn import IQNPolicy
 from ding.policy.madqn import MADQNPolicy
 from ding.policy.mdqn import MDQNPolicy
+from ding.policy.ngu import NGUPolicy
 from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy
 from ding.policy.pdqn import PDQNPolicy
 from ding.policy.pg import PGPolicy
@@ -254,6 +255,11 @@ class DQFDCommandModePolicy(DQFDPolicy, EpsCommandModePolicy):
 @POLICY_REGISTRY.register("r2d3_command")
 class R2D3CommandModePolicy(R2D3Policy, EpsCommandModePolicy):
     """R2D3 with an annealed epsilon."""
+
+
+@POLICY_REGISTRY.register("ngu_command")
+class NGUCommandModePolicy(NGUPolicy, EpsCommandModePolicy):
+    """NGU; its environments have epsilons of their own, and that of the command mode is ignored."""
 
 
 @POLICY_REGISTRY.register("ddpg_command")

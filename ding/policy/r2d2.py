@@ -4,14 +4,15 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ding.data import TransitionBatch, batched
+from ding.data import batched
 from ding.data.roles import Samples
+from ding.data.sequences import sequence_batch, stacked_sequences
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import QLoss
 from ding.policy._r2d2_loss import r2d2_loss
 from ding.policy._recurrent import RecurrentQPolicy
-from ding.policy._segments import marked_real, stacked_sequence, stacked_sequences
+from ding.policy._segments import marked_real
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
@@ -132,9 +133,7 @@ class R2D2Policy(RecurrentQPolicy):
 
     def _time_first(self, data: Samples) -> dict[str, Any]:
         """The batch of :func:`r2d2_loss`."""
-        if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
-            data = TransitionBatch.from_rows([stacked_sequence(row) for row in data])
-        batch = self._preprocess_learn(data)
+        batch = self._preprocess_learn(sequence_batch(data))
         rows, steps = batch["done"].shape[:2]
         batch["reward"] = batch["reward"].float().reshape(rows, steps, -1).permute(2, 1, 0)
         batch["prev_state"] = self._first_state(batch)

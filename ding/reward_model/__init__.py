@@ -4,6 +4,7 @@ from ding.utils import REWARD_MODEL_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily
 
 _TYPES = {
+    "episodic": "ngu_reward_model:EpisodicNGURewardModel",
     "gail": "gail_irl_model:GailRewardModel",
     "guided_cost": "guided_cost_reward_model:GuidedCostRewardModel",
     "icm": "icm_reward_model:ICMRewardModel",
@@ -11,6 +12,7 @@ _TYPES = {
     "pwil": "pwil_irl_model:PwilRewardModel",
     "red": "red_irl_model:RedRewardModel",
     "rnd": "rnd_reward_model:RndRewardModel",
+    "rnd-ngu": "ngu_reward_model:RndNGURewardModel",
     "trex": "trex_reward_model:TrexRewardModel",
 }
 for _alias, _target in _TYPES.items():

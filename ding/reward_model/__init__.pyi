@@ -6,6 +6,9 @@ from ding.reward_model.guided_cost_reward_model import GuidedCostRewardModel as 
 from ding.reward_model.her_reward_model import HerRewardModel as HerRewardModel
 from ding.reward_model.icm_reward_model import ICMNetwork as ICMNetwork
 from ding.reward_model.icm_reward_model import ICMRewardModel as ICMRewardModel
+from ding.reward_model.ngu_reward_model import EpisodicNGURewardModel as EpisodicNGURewardModel
+from ding.reward_model.ngu_reward_model import InverseNetwork as InverseNetwork
+from ding.reward_model.ngu_reward_model import RndNGURewardModel as RndNGURewardModel
 from ding.reward_model.pdeil_irl_model import PdeilRewardModel as PdeilRewardModel
 from ding.reward_model.pwil_irl_model import PwilRewardModel as PwilRewardModel
 from ding.reward_model.red_irl_model import RedRewardModel as RedRewardModel

@@ -48,7 +48,6 @@ def pipeline(monkeypatch):
             "ding: which mode? give -m serial, -m parallel or -m eval, or a command such as plot; -h shows all options",
         ),
         (["-m", "serail"], "ding: -m serail: there is no such mode. Did you mean 'serial'?"),
-        (["-m", "serial_ngu"], "ding: -m serial_ngu: this version does not have that mode"),
         (["status", "no"], "ding: no/access.json: there is no such file, so no parallel run lasts there"),
         (
             ["-m", "dist", "-M", "colector"],

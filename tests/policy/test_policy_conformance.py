@@ -27,6 +27,7 @@ from ding.policy import (
     IQLPolicy,
     IQNPolicy,
     MDQNPolicy,
+    NGUPolicy,
     PDQNPolicy,
     PGPolicy,
     PolicyConfigError,
@@ -99,6 +100,7 @@ CASES = {
     ),
     "dqfd": (DQFDPolicy, {"nstep": 3, "priority": False, "priority_IS_weight": False}, {"eps": 0.4}),
     "r2d3": (R2D3Policy, R2D2, {"eps": 0.4}),
+    "ngu": (NGUPolicy, {**R2D2, "model": {"collector_env_num": _ENVS}}, {}),
     "r2d2-collect-traj": (R2D2CollectTrajPolicy, {**R2D2, "unroll_len": 4}, {}),
     "r2d2-gtrxl": (R2D2GTrXLPolicy, GTRXL, {"eps": 0.4}),
     "r2d2-gtrxl-old": (R2D2GTrXLPolicy, {**GTRXL, "learn": {"init_memory": "old"}}, {"eps": 0.4}),
@@ -168,6 +170,18 @@ def _observation(t: int) -> np.ndarray:
     return np.sin(np.arange(_ENVS * 4).reshape(_ENVS, 4) + t).astype(np.float32)
 
 
+def _seen(policy: Any, t: int) -> Any:
+    """What a policy sees at step t: observations, for NGU beside the actions and rewards before them."""
+    obs = torch.from_numpy(_observation(t))
+    if not isinstance(policy, NGUPolicy):
+        return obs
+    return {"obs": obs, "prev_action": torch.arange(_ENVS) % 2, "prev_reward_extrinsic": obs[:, :1]}
+
+
+def _row(columns: Any, i: int) -> Any:
+    return {key: value[i] for key, value in columns.items()} if isinstance(columns, dict) else columns[i]
+
+
 def _ends(t: int) -> tuple[np.ndarray, np.ndarray]:
     """Env 0 meets a time limit, env 1 ends, env 2 goes on."""
     done = np.array([t == _STEPS - 1, t == _STEPS - 1, False])
@@ -203,7 +217,7 @@ def _collect_columns(policy: Any, kwargs: dict) -> list[TransitionBatch]:
     ids = np.arange(_ENVS)
     steps = []
     for t in range(_STEPS):
-        obs = EnvBatch(ids, torch.from_numpy(_observation(t)))
+        obs = EnvBatch(ids, _seen(policy, t))
         output = policy.collect_mode.forward(obs, **kwargs)
         done, truncated = _ends(t)
         reward = (_observation(t)[:, :1] + _payoff(output.columns["action"])).astype(np.float32)
@@ -220,7 +234,7 @@ def _collect_columns(policy: Any, kwargs: dict) -> list[TransitionBatch]:
 def _collect_rows(policy: Any, kwargs: dict) -> list[list[dict]]:
     pieces: list[list[dict]] = [[] for _ in range(_ENVS)]
     for t in range(_STEPS):
-        obs = {i: torch.from_numpy(_observation(t)[i]) for i in range(_ENVS)}
+        obs = {i: _row(_seen(policy, t), i) for i in range(_ENVS)}
         output = policy.collect_mode.forward(obs, **kwargs)
         done, truncated = _ends(t)
         for i in range(_ENVS):
@@ -293,8 +307,8 @@ def test_columns_and_rows_agree(case):
     for output, expected in zip(outputs, expected_outputs, strict=True):
         assert output.pop("priority", []) == pytest.approx(expected.pop("priority", []), rel=1e-6)
         assert output == pytest.approx(expected, rel=1e-5, abs=1e-6)
-    greedy = batched.eval_mode.forward(EnvBatch(np.arange(_ENVS), _observation(0)))
-    expected_greedy = classic.eval_mode.forward({i: torch.from_numpy(_observation(0)[i]) for i in range(_ENVS)})
+    greedy = batched.eval_mode.forward(EnvBatch(np.arange(_ENVS), _seen(batched, 0)))
+    expected_greedy = classic.eval_mode.forward({i: _row(_seen(classic, 0), i) for i in range(_ENVS)})
     for i in range(_ENVS):
         _close(greedy[i]["action"], expected_greedy[i]["action"])
 

@@ -85,6 +85,7 @@ LATER = tuple(
         "policy/command_mode_policy_instance",
         # Reward models.
         *("entry/serial/reward_path", "entry/serial_entry_reward_model", "entry/serial_entry_gail"),
+        *("policy/ngu", "model/template/ngu", "rl_utils/policy_family", "entry/serial_entry_ngu", "data/sequences"),
         *("entry/serial_entry_preference", "entry/serial_entry_guided", "entry/application_entry_trex"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),

@@ -21,7 +21,10 @@ logger = logging.getLogger("ding.config")
 
 # Keys that are read when they are there and that no default config lists, by section.
 _OPTIONAL_TEXT: dict[str, str] = {
-    "": "exp_name seed env policy reward_model world_model bco level_replay wandb_logger",
+    "": (
+        "exp_name seed env policy reward_model rnd_reward_model episodic_reward_model world_model bco level_replay "
+        "wandb_logger"
+    ),
     "env": (
         "type import_names env_id collector_env_num evaluator_env_num n_evaluator_episode stop_value manager cfg_type "
         "collector_episode_num evaluator_episode_num replay_path save_replay act_scale rew_clip env_wrapper is_train "

@@ -9,6 +9,7 @@ from ding.model.template import (  # noqa: F401
     edac,
     maqac,
     mavac,
+    ngu,
     pdqn,
     pg,
     ppg,

@@ -20,6 +20,7 @@ from ding.model.template.madqn import MADQN as MADQN
 from ding.model.template.maqac import ContinuousMAQAC as ContinuousMAQAC
 from ding.model.template.maqac import DiscreteMAQAC as DiscreteMAQAC
 from ding.model.template.mavac import MAVAC as MAVAC
+from ding.model.template.ngu import NGU as NGU
 from ding.model.template.pdqn import PDQN as PDQN
 from ding.model.template.pg import PG as PG
 from ding.model.template.ppg import PPG as PPG

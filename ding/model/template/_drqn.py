@@ -24,7 +24,8 @@ class DRQN(nn.Module):
 
     Arguments:
         lstm_type: ``normal``, ``pytorch`` or ``gru``, see ``get_lstm``.
-        res_link: add the features of the encoder to the output of the recurrent layer. Others as in ``DQN``.
+        res_link: add the features of the encoder to the output of the recurrent layer.
+        extra_width: further features that the recurrent layer reads beside those of the encoder. Others as in ``DQN``.
     """
 
     def __init__(
@@ -39,11 +40,12 @@ class DRQN(nn.Module):
         activation: nn.Module | None = nn.ReLU(),  # noqa: B008 - stateless, and part of the public signature
         norm_type: str | None = None,
         res_link: bool = False,
+        extra_width: int = 0,
     ) -> None:
         super().__init__()
         width = encoder_hidden_size_list[-1]
         self.encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
-        self.rnn = get_lstm(lstm_type, input_size=width, hidden_size=width)
+        self.rnn = get_lstm(lstm_type, input_size=width + extra_width, hidden_size=width)
         self.res_link = res_link
         self.head = make_head(
             DuelingHead if dueling else DiscreteHead,
@@ -75,34 +77,48 @@ class DRQN(nn.Module):
         """
         if inference:
             features = self.encoder(inputs["obs"])
-            out, next_state = self.rnn(features.unsqueeze(0), inputs["prev_state"])
+            seen = _beside(features, self._extra(inputs, features.shape[:-1]))
+            out, next_state = self.rnn(seen.unsqueeze(0), inputs["prev_state"])
             out = out.squeeze(0)
             output = self.head(out + features if self.res_link else out)
             output["next_state"] = next_state
             return output
-        output, state = self.unroll(inputs["obs"], inputs["prev_state"], saved_state_timesteps)
+        extra = self._extra(inputs, _leading_axes(inputs["obs"]))
+        output, state = self.unroll(inputs["obs"], inputs["prev_state"], saved_state_timesteps, extra)
         output["next_state"] = _per_row(state)
         return output
 
+    def _extra(self, inputs: Mapping[str, Any], axes: tuple[int, ...]) -> torch.Tensor | None:
+        """The further features that the recurrent layer reads, ``[*axes, extra_width]``; ``axes`` are ``(B,)`` in
+        inference, else ``(T, B)``.
+        """
+        return None
+
     def unroll(
-        self, obs: Any, state: Any, saved_state_timesteps: Collection[int] | None = None
+        self,
+        obs: Any,
+        state: Any,
+        saved_state_timesteps: Collection[int] | None = None,
+        extra: torch.Tensor | None = None,
     ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """Q values of a sequence, and the state after it.
 
         Arguments:
             obs: ``[T, B, *obs_shape]``.
             state: as ``prev_state`` of ``forward``; a dict of the whole batch is the fastest form.
+            extra: the further features, ``[T, B, extra_width]``.
 
         Returns:
             The output of ``forward`` for a sequence but for ``next_state``, and ``{'h', 'c'}`` of ``[layers, B, H]``.
         """
         steps, batch_size = _leading_axes(obs)
         features = self.encoder(map_nested(lambda x: x.flatten(0, 1), obs)).reshape(steps, batch_size, -1)
+        seen = _beside(features, extra)
         # In one call where nothing is wanted in between.
         stride = steps if saved_state_timesteps is None else 1
         outputs, saved = [], []
         for step in range(0, steps, stride):
-            out, state = self.rnn(features[step : step + stride], state, list_next_state=False)
+            out, state = self.rnn(seen[step : step + stride], state, list_next_state=False)
             outputs.append(out)
             if saved_state_timesteps is not None and step + 1 in saved_state_timesteps:
                 saved.append(_per_row(state))
@@ -117,6 +133,10 @@ class DRQN(nn.Module):
         if saved_state_timesteps is not None:
             output["saved_state"] = saved
         return output, state
+
+
+def _beside(features: torch.Tensor, extra: torch.Tensor | None) -> torch.Tensor:
+    return features if extra is None else torch.cat([features, extra], dim=-1)
 
 
 def _leading_axes(obs: Any) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from ding.entry import (
     serial_pipeline,
     serial_pipeline_gail,
     serial_pipeline_guided_cost,
+    serial_pipeline_ngu,
     serial_pipeline_onpolicy,
     serial_pipeline_reward_model_offpolicy,
     serial_pipeline_reward_model_onpolicy,
@@ -132,6 +133,36 @@ def test_guided_cost_learns_beside_an_expert():
     assert names == {"iteration_0.pth.tar", "iteration_16.pth.tar", "final_model.pth.tar"}
 
 
+def ngu_config(env_num: int = 2):
+    main, create = read_config(FOLDER / "cartpole_ngu_config.py")
+    main.exp_name = "e"
+    main.env.update(collector_env_num=env_num, evaluator_env_num=1, n_evaluator_episode=1)
+    main.policy.model.collector_env_num = main.policy.collect.env_num = env_num
+    main.policy.collect.n_sample = main.policy.learn.batch_size = 4
+    main.policy.eval.env_num = main.policy.learn.update_per_collect = 1
+    for section in ("rnd_reward_model", "episodic_reward_model"):
+        main[section].update_per_collect = 1
+    return main, create
+
+
+@pytest.mark.parametrize("env_num", [1, 2])
+def test_a_family_of_policies_learns_from_what_is_new(env_num):
+    serial_pipeline_ngu(ngu_config(env_num), max_train_iter=2, strict=True)
+    assert json.loads(Path("e/result.json").read_text())["train_iter"] == 2
+    state = read_file("e/reward_model/ckpt/ckpt_last.pth.tar")
+    assert set(state) == {"rnd", "episodic"}
+
+
+def test_the_models_of_a_family_are_checked():
+    main, create = ngu_config()
+    main.episodic_reward_model.type = "rnd-ngu"
+    with pytest.raises(ConfigValueError, match=r"episodic_reward_model\.type: 'rnd-ngu' is no EpisodicNGURewardModel"):
+        serial_pipeline_ngu((main, create))
+    del main["rnd_reward_model"], create["rnd_reward_model"]
+    with pytest.raises(ConfigValueError, match="rnd_reward_model is missing"):
+        serial_pipeline_ngu((main, create))
+
+
 def test_the_kind_of_the_policy_and_the_model_are_checked():
     with pytest.raises(ConfigValueError, match="serial_pipeline_reward_model_onpolicy"):
         serial_pipeline_reward_model_offpolicy(config("ppo_rnd"))
@@ -145,4 +176,12 @@ def test_the_kind_of_the_policy_and_the_model_are_checked():
 @pytest.mark.parametrize("name", list(CASES))
 def test_the_stop_value_is_reached(name):
     CASES[name](config(name), max_env_step=100_000)
+    assert json.loads(Path("e/result.json").read_text())["stop"]
+
+
+@pytest.mark.slow
+def test_the_stop_value_of_a_family_is_reached():
+    main, create = read_config(FOLDER / "cartpole_ngu_config.py")
+    main.exp_name = "e"
+    serial_pipeline_ngu((main, create), max_env_step=200_000)
     assert json.loads(Path("e/result.json").read_text())["stop"]

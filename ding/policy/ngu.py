@@ -1,0 +1,158 @@
+"""NGU: a family of recurrent policies that are rewarded for what is new (Badia et al. 2020, arXiv:2002.06038)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ding.data import EnvBatch, batched
+from ding.data.roles import Samples
+from ding.data.sequences import stacked_sequences
+from ding.model.template.ngu import shifted
+from ding.policy._q_loss import Network, QLoss
+from ding.policy._r2d2_loss import r2d2_loss
+from ding.policy._segments import marked_real
+from ding.policy.errors import PolicyConfigError, PolicyDataError
+from ding.policy.r2d2 import R2D2Policy
+from ding.rl_utils import get_nstep_return_data, get_train_sample
+from ding.rl_utils.policy_family import family_eps, family_gammas
+from ding.utils import POLICY_REGISTRY
+
+# What the network reads beside an observation: fields of a sample, with a number for each step.
+_PREVIOUS = ("prev_action", "prev_reward_extrinsic")
+_CONDITIONS = ("beta", *_PREVIOUS)
+
+
+def ngu_loss(
+    network: Network,
+    target_network: Network,
+    batch: Mapping[str, Any],
+    gammas: torch.Tensor,
+    nstep: int,
+    burnin: int,
+    value_rescale: bool,
+) -> QLoss:
+    """The loss of :func:`r2d2_loss` for a network that reads more than observations, with a discount per sequence.
+
+    Args:
+        network, target_network: take ``obs, beta, prev_action, prev_reward_extrinsic`` and ``prev_state``.
+        batch: as for :func:`r2d2_loss`, with int64 ``beta`` and ``prev_action``, and ``prev_reward_extrinsic``, each
+            ``[T, B]``.
+        gammas: discounts of the members of the family, of which ``beta`` is the number.
+    """
+    seen = {"obs": batch["obs"], **{key: batch[key] for key in _CONDITIONS}}
+    num_learned = len(batch["done"]) - nstep - burnin
+    gamma: Any = [gammas[batch["beta"][0]].repeat(num_learned)] * nstep
+    networks = _reading_all(network), _reading_all(target_network)
+    return r2d2_loss(*networks, {**batch, "obs": seen}, gamma, nstep, burnin, value_rescale)
+
+
+def _reading_all(network: Network) -> Network:
+    return lambda inputs: network({**inputs["obs"], "prev_state": inputs["prev_state"]})
+
+
+@POLICY_REGISTRY.register("ngu")
+class NGUPolicy(R2D2Policy):
+    """R2D2 as a family of ``collect.env_num`` policies that share one network, and learn from extrinsic and intrinsic
+    rewards together; ``serial_pipeline_ngu`` adds the latter.
+
+    Each environment has an epsilon of its own. In each episode it plays one member of the family, drawn at random,
+    which has its own discount and weight of the intrinsic reward (``beta`` is its number); evaluation plays the first
+    one. Observations are dicts of ``obs, prev_action, prev_reward_extrinsic``, as
+    ``env.obs_plus_prev_action_reward=True`` makes them. With ``reference_numerics=True`` the network learns from the
+    previous action and reward of the sample beside, as the original API does, and not from its own.
+
+    Raises:
+        PolicyConfigError: ``model.collector_env_num`` is not ``collect.env_num``.
+    """
+
+    config = {"type": "ngu"}
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``ngu`` of :mod:`ding.model.template.ngu`."""
+        return "ngu", ["ding.model.template.ngu"]
+
+    def _family_size(self) -> int:
+        size, known = self._env_num("collect"), self._cfg.model.get("collector_env_num", 1)
+        if known != size:
+            raise PolicyConfigError(f"policy.model.collector_env_num={known} must be policy.collect.env_num={size}")
+        return size
+
+    def _init_learn(self) -> None:
+        super()._init_learn()
+        self._gammas = torch.tensor(family_gammas(self._family_size()), device=self._device)
+
+    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        rescale = self._cfg.learn.value_rescale
+        target = self._target_model.forward
+        return ngu_loss(self._model, target, batch, self._gammas, self._nstep, self._burnin_step, rescale)
+
+    def _time_first(self, data: Samples) -> dict[str, Any]:
+        batch = super()._time_first(data)
+        steps, rows = batch["done"].shape
+        if self._reference_numerics or "prev_action" not in batch:
+            dim = 1 if self._reference_numerics else 0
+            batch["prev_action"] = shifted(batch["action"], -1, dim)
+            batch["prev_reward_extrinsic"] = shifted(batch["reward"][0], 0, dim)
+        else:
+            for key in _PREVIOUS:
+                batch[key] = batch[key].reshape(rows, steps).transpose(0, 1)
+        batch["beta"] = batch["beta"].reshape(rows, steps).transpose(0, 1).long()
+        return batch
+
+    def _init_collect(self) -> None:
+        super()._init_collect()
+        size = self._family_size()
+        self._eps = family_eps(size)
+        self._members = torch.randint(size, (size, 1))
+
+    @batched
+    def _forward_collect(self, data: EnvBatch, eps: object = None) -> EnvBatch:  # type: ignore[override]
+        """Actions as :meth:`R2D2Policy._forward_collect` gives them, by the epsilons of the environments, and ``beta``
+        int64 ``[N, 1]``; ``eps`` is ignored.
+        """
+        beta = self._members[torch.as_tensor(data.env_ids)]
+        chances = {row: self._eps[env_id] for row, env_id in enumerate(data.env_ids.tolist())}
+        columns: Any = super()._forward_collect(_as_member(data, beta), eps=chances).columns
+        return EnvBatch.unchecked(data.env_ids, {**columns, "beta": beta})
+
+    @batched
+    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
+        """Greedy actions of the first member: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
+        return super()._forward_eval(_as_member(data, torch.zeros(len(data), 1, dtype=torch.int64)))
+
+    def _network_inputs(self, obs: Any) -> dict[str, Any]:
+        return dict(obs)
+
+    def _reset_collect(self, data_id: list[int] | None = None) -> None:
+        """Forget the states of these environments, and draw which members they play next."""
+        super()._reset_collect(data_id)
+        size = len(self._members)
+        ids = list(range(size)) if data_id is None else list(data_id)
+        self._members[ids] = torch.randint(size, (len(ids), 1))
+
+    @batched
+    def _process_transition(self, obs: Any, policy_output: Any, timestep: Any, env_id: object = None) -> dict[str, Any]:
+        """``obs, action, prev_state, beta, prev_action, prev_reward_extrinsic, reward, done``, for one environment or
+        for columns of N; ``env_id`` is ignored.
+        """
+        transition = super()._process_transition(obs["obs"], policy_output, timestep)
+        return {**transition, "beta": policy_output["beta"], **{key: obs[key] for key in _PREVIOUS}}
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """Sequences as those of R2D2, without ``value_gamma``: the discount is that of the member, see ``beta``."""
+        steps = get_nstep_return_data(marked_real(transitions), self._nstep, correct_terminate_gamma=False)
+        return stacked_sequences(get_train_sample(steps, self._unroll_len))
+
+
+def _as_member(data: EnvBatch, beta: torch.Tensor) -> EnvBatch:
+    """The observations with the number of the member that acts, ``[N, 1]``."""
+    columns: Any = data.columns
+    if not isinstance(columns, Mapping) or not {"obs", *_PREVIOUS} <= columns.keys():
+        found = sorted(columns) if isinstance(columns, Mapping) else type(columns).__name__
+        raise PolicyDataError(
+            f"NGU needs observations with the fields obs, {', '.join(_PREVIOUS)}, found {found}; "
+            "set env.obs_plus_prev_action_reward=True"
+        )
+    return EnvBatch.unchecked(data.env_ids, {**columns, "beta": beta})

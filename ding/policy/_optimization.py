@@ -19,7 +19,7 @@ import torch
 from ding.policy.errors import PolicyConfigError
 from ding.torch_utils import SGD, Adam, RMSprop
 from ding.torch_utils.lr_scheduler import LinearDecay
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 _AMP_TYPES = {"bfloat16": torch.bfloat16}
 _Parameters = Iterable[torch.nn.Parameter] | Iterable[dict[str, Any]]

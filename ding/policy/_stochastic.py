@@ -11,7 +11,7 @@ from ding.policy._segments import columns_of, with_advantages
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import float_columns, transition_of
 from ding.policy.errors import PolicyConfigError
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 # How to draw an action, and how to take the most likely one.
 _SAMPLERS = {

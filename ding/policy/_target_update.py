@@ -8,7 +8,7 @@ import torch
 
 from ding.model import model_wrap
 from ding.policy.errors import PolicyConfigError
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 _RULES = ("assign", "momentum")
 

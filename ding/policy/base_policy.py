@@ -20,7 +20,7 @@ from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
 from ding.torch_utils.threads import apply_fitted_num_threads
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts, get_rank, import_module
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 __all__ = ["CommandModePolicy", "Policy", "create_policy", "get_policy_cls"]
 

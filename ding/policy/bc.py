@@ -18,7 +18,7 @@ from ding.rl_utils import get_train_sample
 from ding.torch_utils import SGD, Adam
 from ding.torch_utils.loss import LabelSmoothCELoss
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 _LOSSES: dict[str, Callable[..., torch.Tensor]] = {"l1_loss": functional.l1_loss, "mse_loss": functional.mse_loss}
 _OPTIMIZERS = ("SGD", "Adam")

@@ -26,7 +26,7 @@ from ding.policy.common_utils import read_out, transition_of
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 _ACTION_SPACES = ("continuous", "hybrid")
 

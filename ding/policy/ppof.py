@@ -28,7 +28,7 @@ from ding.rl_utils import (
 from ding.rl_utils.value_rescale import inv_symlog, symlog, value_inv_transform, value_transform
 from ding.torch_utils.device import place_module
 from ding.utils import POLICY_REGISTRY, RunningMeanStd
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 _FIELDS = ("obs", "action", "logit", "value", "adv", "return", "weight")
 _SAMPLERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {

@@ -11,7 +11,7 @@ from ding.model.common.encoder import ConvEncoder, FCEncoder
 from ding.reward_model._samples import with_rewards
 from ding.reward_model.base_reward_model import BaseRewardModel
 from ding.utils import RunningMeanStd
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 _TYPES = ("add", "new", "assign")
 _NORMS = ("batch", "running")

@@ -6,7 +6,7 @@ import torch
 
 from ding.rl_utils._policy_dist import policy_of, stored_policy_of, weighted
 from ding.rl_utils._types import Data
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 
 class Surrogate(NamedTuple):

@@ -18,14 +18,12 @@ from ding.utils.default_helper import deep_merge_dicts as deep_merge_dicts
 from ding.utils.default_helper import deep_update as deep_update
 from ding.utils.default_helper import default_get as default_get
 from ding.utils.default_helper import dicts_to_lists as dicts_to_lists
-from ding.utils.default_helper import did_you_mean as did_you_mean
 from ding.utils.default_helper import error_wrapper as error_wrapper
 from ding.utils.default_helper import flatten_dict as flatten_dict
 from ding.utils.default_helper import get_shape0 as get_shape0
 from ding.utils.default_helper import list_split as list_split
 from ding.utils.default_helper import lists_to_dicts as lists_to_dicts
 from ding.utils.default_helper import make_key_as_identifier as make_key_as_identifier
-from ding.utils.default_helper import nearest as nearest
 from ding.utils.default_helper import one_time_warning as one_time_warning
 from ding.utils.default_helper import override as override
 from ding.utils.default_helper import remove_illegal_item as remove_illegal_item
@@ -60,6 +58,8 @@ from ding.utils.log_helper import pretty_print as pretty_print
 from ding.utils.log_writer_helper import DistributedWriter as DistributedWriter
 from ding.utils.log_writer_helper import Router as Router
 from ding.utils.memory_helper import SimpleMemoryProfiler as SimpleMemoryProfiler
+from ding.utils.names import did_you_mean as did_you_mean
+from ding.utils.names import nearest as nearest
 from ding.utils.normalizer_helper import DatasetNormalizer as DatasetNormalizer
 from ding.utils.profiler_helper import Profiler as Profiler
 from ding.utils.profiler_helper import register_profiler as register_profiler

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 
 class BaseTime(ABC):

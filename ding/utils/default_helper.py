@@ -1,41 +1,24 @@
 """Small helpers that everything leans on: nested containers, seeds, running statistics, messages."""
 
 import copy
-import difflib
 import functools
 import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from ding.utils.names import did_you_mean
+
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
-_MAX_LISTED = 30
 # Recurrent states are lists with one entry per sample, whatever the entries are.
 STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
-
-
-def nearest(name: object, candidates: Iterable[object]) -> str | None:
-    """The candidate that reads most like ``name``, or None when none comes close."""
-    found = difflib.get_close_matches(str(name), [str(candidate) for candidate in candidates], n=1)
-    return found[0] if found else None
-
-
-def did_you_mean(name: object, candidates: Iterable[object]) -> str:
-    """The end of an error message about an unknown name, with a leading blank: the nearest name and the known ones."""
-    known = sorted(str(candidate) for candidate in candidates)
-    if not known:
-        return " No names are known."
-    close = nearest(name, known)
-    hint = f" Did you mean {close!r}?" if close is not None else ""
-    more = f", ... ({len(known)} in all)" if len(known) > _MAX_LISTED else ""
-    return f"{hint} Known names: {', '.join(known[:_MAX_LISTED])}{more}."
 
 
 def check_choice(key: str, value: object, choices: Collection[object], error: type[Exception] = ValueError) -> None:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ding.utils.default_helper import nearest
+from ding.utils.names import nearest
 from ding.utils.registry import Registry
 
 

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast, overload
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ding.utils.default_helper import check_choice, deep_merge_dicts, did_you_mean
+from ding.utils.default_helper import check_choice, deep_merge_dicts
 from ding.utils.design_helper import Configurable
+from ding.utils.names import did_you_mean
 
 _MODES: dict[str, Callable[[float, float], float]] = {
     "reduce": lambda value, factor: value - factor,

@@ -13,7 +13,7 @@ from ding.model.common._shapes import ObsShape, as_shape
 from ding.model.common.encoder import ConvEncoder, FCEncoder
 from ding.model.common.head import DiscreteHead, RegressionHead, ReparameterizationHead
 from ding.torch_utils import Adam
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 _SPACES = ("regression", "reparameterization", "discrete")
 _LEAKY_RELU = nn.LeakyReLU()

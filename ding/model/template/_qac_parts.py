@@ -17,7 +17,7 @@ from ding.model.common.encoder import ConvEncoder
 from ding.model.common.head import RegressionHead, ReparameterizationHead
 from ding.model.template.vac import check_mode
 from ding.torch_utils.network.run_layers import run_layers
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 RELU = nn.ReLU()
 ActionShape = int | Sequence[int] | Mapping[str, int | Sequence[int]]

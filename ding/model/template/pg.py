@@ -20,7 +20,7 @@ from ding.model.template._q_base import (
     split_observation,
 )
 from ding.utils import MODEL_REGISTRY
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 RELU = nn.ReLU()
 

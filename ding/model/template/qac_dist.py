@@ -21,7 +21,7 @@ from ding.model.template._qac_parts import (
     vector_width,
 )
 from ding.utils import MODEL_REGISTRY
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 
 @MODEL_REGISTRY.register("qac_dist")

@@ -16,7 +16,7 @@ from ding.model.common.head import DiscreteHead, MultiHead, RegressionHead, Repa
 from ding.model.template._array_form import NotPlain, Parts, array_form, encoder_layers
 from ding.model.template._q_base import ACTION_MASK, DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
 from ding.utils import MODEL_REGISTRY
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 ACTION_SPACES = ("discrete", "continuous", "hybrid")
 ActionShape = int | Sequence[int] | Mapping[str, int | Sequence[int]]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ding.utils.default_helper import did_you_mean
+from ding.utils.names import did_you_mean
 
 
 class LabelSmoothCELoss(nn.Module):

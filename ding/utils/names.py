@@ -1,0 +1,23 @@
+"""Names in messages: the known one that a user may have meant. Imports no array library: the command starts with it."""
+
+import difflib
+from collections.abc import Iterable
+
+_MAX_LISTED = 30
+
+
+def nearest(name: object, candidates: Iterable[object]) -> str | None:
+    """The candidate that reads most like ``name``, or None when none comes close."""
+    found = difflib.get_close_matches(str(name), [str(candidate) for candidate in candidates], n=1)
+    return found[0] if found else None
+
+
+def did_you_mean(name: object, candidates: Iterable[object]) -> str:
+    """The end of an error message about an unknown name, with a leading blank: the nearest name and the known ones."""
+    known = sorted(str(candidate) for candidate in candidates)
+    if not known:
+        return " No names are known."
+    close = nearest(name, known)
+    hint = f" Did you mean {close!r}?" if close is not None else ""
+    more = f", ... ({len(known)} in all)" if len(known) > _MAX_LISTED else ""
+    return f"{hint} Known names: {', '.join(known[:_MAX_LISTED])}{more}."

@@ -9,13 +9,12 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, ExperimentNotFoundError
-from ding.bonus.core.agent import Agent, best_checkpoint
+from ding.bonus.core.agent import Agent, best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv
 from ding.bonus.support import supported_algo
 from ding.config import read_config
+from ding.entry.experiment import CONFIGS
 from ding.utils import nearest
-
-CONFIGS = ("total_config.py", "policy_config.py", "eval_config.py")
 
 
 def load(
@@ -57,7 +56,7 @@ def load(
     # The env decides which config is at hand, so that of the run goes over all of it.
     agent = by_type.get(policy_type, Agent)(env=env, seed=seed, exp_name=str(exp_dir), cfg=_for_agent(main, env))
     if checkpoint is None:
-        return agent.load(best_checkpoint(str(exp_dir)))
+        return agent.load(best_checkpoint_of(str(exp_dir)))
     inside = folder / "ckpt" / checkpoint
     return agent.load(str(inside if inside.is_file() else checkpoint))
 

@@ -12,7 +12,7 @@ from easydict import EasyDict
 
 from ding.config import sections
 from ding.config.checks.keys import check_keys
-from ding.config.checks.values import check_values
+from ding.config.checks.values import check_seed, check_values
 from ding.config.config import save_config
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir, write_git_info
@@ -64,6 +64,7 @@ def compile_config(
     Raises:
         ConfigError: See the tree in `ding.config.errors`.
     """
+    check_seed(seed)
     user = sections.copied(cfg, "the main config")
     create = sections.copied({} if create_cfg is None else create_cfg, "create_cfg")
     given: Classes = {

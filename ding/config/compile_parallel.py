@@ -10,7 +10,7 @@ from easydict import EasyDict
 from ding.config import sections
 from ding.config.checks.keys import check_keys, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_on_policy, check_system
-from ding.config.checks.values import check_values
+from ding.config.checks.values import check_buffer_fits, check_seed, check_values
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
 from ding.config.resolve import class_of, defaults_of, import_by_name
@@ -64,7 +64,7 @@ def compile_config_parallel(
         raise ConfigValueError(f"platform: there is no {platform!r}.{did_you_mean(platform, PLATFORMS)}")
     configs = {"main_config": cfg, "create_config": create_cfg, "system_config": system_cfg}
     user, create, system = (sections.copied(config, name) for name, config in configs.items())
-    coordinator = _check_all(user, create, system)
+    coordinator = _check_all(user, create, system, seed)
     original = sections.copied(system, "system_config")
     main = _compile_main(user, create, strict)
     _take_workers(create, system)
@@ -85,8 +85,9 @@ def compile_config_parallel(
     return result
 
 
-def _check_all(user: EasyDict, create: EasyDict, system: EasyDict) -> EasyDict:
+def _check_all(user: EasyDict, create: EasyDict, system: EasyDict, seed: int) -> EasyDict:
     """Check the three configs as they are written; returns the defaults of the coordinator."""
+    check_seed(seed)
     check_create(create)
     check_main(user)
     defaults = defaults_of(import_by_name(*_COORDINATOR), "system_config.coordinator")
@@ -133,6 +134,8 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     result.setdefault("exp_name", "default_experiment")
     result.policy.type = create.policy.type
     check_on_policy(result.policy)
+    if not result.policy.on_policy:
+        check_buffer_fits(result.policy)
     return result
 
 

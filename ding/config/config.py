@@ -99,6 +99,8 @@ def _read_variables(path: str | os.PathLike[str], names: tuple[str, ...]) -> lis
     for name in names:
         if name not in variables:
             hint = did_you_mean(name, [key for key, value in variables.items() if isinstance(value, dict)])
+            if name == "system_config":
+                hint = " A config without it is one of the serial mode: run it with ding -m serial (serial_pipeline)."
             raise MissingConfigError(f"{path}: the file defines no `{name}`.{hint}")
         if not isinstance(variables[name], dict):
             raise MissingConfigError(f"{path}: `{name}` must be a dict, got {type(variables[name]).__name__}")

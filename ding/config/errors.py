@@ -13,6 +13,7 @@
     |-- ConfigImportError (ImportError)      an entry of `import_names` cannot be imported
     |-- UnknownKeyError                      strict mode: a misspelt key, or one that nobody reads
     |-- ConfigValueError (AssertionError)    a key is missing or holds what it cannot hold
+    |-- ExperimentDirError (OSError)         the experiment folder cannot be made
     `-- ConfigNotSerializableError (TypeError)    a value that has no faithful source text
 
 The built-in base beside a class is what DI-engine raises in the same place; scripts that catch it go on working.
@@ -66,6 +67,10 @@ class UnknownKeyError(ConfigError):
 
 class ConfigValueError(ConfigError, AssertionError):
     """A key is missing, or holds something it cannot hold."""
+
+
+class ExperimentDirError(ConfigError, OSError):
+    """The experiment folder cannot be made; the original exception is the ``__cause__``."""
 
 
 class ConfigNotSerializableError(ConfigError, TypeError):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ding.config.errors import ConfigError
+from ding.config.errors import ConfigError, ExperimentDirError
 from ding.utils import get_rank
 
 logger = logging.getLogger("ding.config")
@@ -23,8 +23,19 @@ def create_experiment_dir(exp_name: str, renew_dir: bool) -> str:
     ``_2``, ... behind it when that is taken, too. Making a folder is atomic, so two processes never share one.
 
     Raises:
-        OSError: The folder cannot be made.
+        ExperimentDirError: The folder cannot be made (an `OSError`, too).
     """
+    try:
+        return _create(exp_name, renew_dir)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ExperimentDirError(
+            f"exp_name: the experiment folder {exp_name} cannot be made: {reason}; choose another with exp_name "
+            "(--exp-name)"
+        ) from error
+
+
+def _create(exp_name: str, renew_dir: bool) -> str:
     path = Path(exp_name)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not renew_dir:

@@ -13,7 +13,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError
-from ding.utils import did_you_mean, import_module, registries
+from ding.utils import did_you_mean, import_module, nearest, registries
 
 _HOMES = {
     "env": "ding.envs",
@@ -127,4 +127,7 @@ def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
         # The pipelines append the suffix; the user wrote the plain name.
         shown = name.removesuffix(suffix)
         known = [item.removesuffix(suffix) for item in known if item.endswith(suffix)]
-    return f"{where}.type: no {registry} is registered as {shown!r}.{did_you_mean(shown, known)}"
+    text = f"{where}.type: no {registry} is registered as {shown!r}.{did_you_mean(shown, known)}"
+    if nearest(shown, known) is None:
+        text += " Where a file of yours registers it, name its module in import_names, or give that file as the config."
+    return text

@@ -3,6 +3,7 @@
 import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace as Options
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.utils import MissingExtraError, UnknownNameError, did_you_mean, registries
+from ding.config.overrides import apply_overrides
+from ding.entry.experiment import config_file, experiment_of, seed_folder
+from ding.utils import did_you_mean, registries
 
 # Options of the pipelines.
 _LIMITS = "max_train_iter=train_iter max_env_step=env_step strict"
@@ -74,32 +77,7 @@ def run_mode(mode: str, options: Options) -> None:
     }
     if mode not in modes:
         raise ConfigValueError(f"-m {mode}: there is no such mode.{did_you_mean(mode, modes)}")
-    try:
-        modes[mode](options)
-    except _config_mistakes() as error:
-        raise ConfigValueError(str(error)) from error
-    except _failures() as error:
-        options.echo(f"ding: {error}")
-        raise SystemExit(1) from error
-
-
-def _config_mistakes() -> tuple[type[Exception], ...]:
-    """What other packages raise for a config value that only they can judge."""
-    from ding.policy.errors import PolicyConfigError
-    from ding.utils.data import DatasetError
-    from ding.worker.learner.learner_hook import HookConfigError
-
-    return UnknownNameError, MissingExtraError, PolicyConfigError, HookConfigError, DatasetError
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    """What ends a run in a way that one sentence (and the log of a process) explains."""
-    from ding.parallel.launch import RoleFailed
-    from ding.utils.file_helper import FileRefusedError
-    from ding.worker.coordinator.errors import OperatorError
-    from ding.worker.learner.saving import DiskFullError
-
-    return RoleFailed, OperatorError, FileRefusedError, DiskFullError
+    modes[mode](options)
 
 
 def _serial(options: Options) -> None:
@@ -242,8 +220,10 @@ def _collect_demo_data(options: Options) -> None:
 def _config_path(options: Options) -> Path:
     if options.config is not None:
         return Path(options.config)
-    if options.load_path is not None and (Path(options.load_path) / "total_config.py").is_file():
-        return Path(options.load_path) / "total_config.py"
+    if options.load_path is not None:
+        experiment = _experiment_folder(Path(options.load_path))
+        if experiment is not None:
+            return config_file(experiment)
     if options.env is None or options.policy is None:
         raise ConfigValueError("which config? give -c FILE, or -e ENV and -p POLICY for one of configs/")
     import ding
@@ -257,21 +237,27 @@ def _config_path(options: Options) -> Path:
     raise ConfigValueError(f"-e {options.env} -p {options.policy}: there is no configs/{options.env}/{name}")
 
 
+def _experiment_folder(path: Path) -> Path | None:
+    """The experiment folder that ``path`` is, or in which the checkpoint ``path`` lies."""
+    return path if path.is_dir() else experiment_of(path)
+
+
 def _runs(
     options: Options, load: Callable[[Path], tuple[EasyDict, ...]], resume: bool = True
 ) -> Iterator[tuple[int, tuple[EasyDict, ...]]]:
-    """Yield each seed with the configs of its run, which ``load`` reads.
+    """Yield each seed with the configs of its run, which ``load`` reads, once.
 
-    The seeds are those asked for; else the one in the config, which a saved config has; else 0.
+    The seeds are those asked for; else the one in the config, which a saved config has; else 0. Several seeds have
+    their runs in ``EXP/seed<k>``.
     """
     path = _config_path(options)
-    seeds: Sequence[int] = options.seeds or (int(load(path)[0].get("seed", 0)),)
+    read = load(path)
+    apply_overrides(options.overrides, dict(zip(("main_config", "create_config", "system_config"), read)))
+    seeds: Sequence[int] = options.seeds or (int(read[0].get("seed", 0)),)
     for seed in seeds:
-        main, *others = load(path)
-        if len(seeds) > 1:
-            main.exp_name = f"{options.exp_name or path.stem + '_result'}/seed{seed}"
-        elif options.exp_name is not None:
-            main.exp_name = options.exp_name
+        main, *others = deepcopy(read)
+        exp_name = options.exp_name or main.get("exp_name", "default_experiment")
+        main.exp_name = seed_folder(exp_name, seed) if len(seeds) > 1 else exp_name
         if resume and options.load_path is not None:
             _resume(main, options)
         yield seed, (main, *others)

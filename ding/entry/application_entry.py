@@ -15,9 +15,11 @@ from easydict import EasyDict
 from ding.config import ConfigValueError, compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
+from ding.entry.experiment import eval_folder, experiment_of
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, env_managers
-from ding.entry.serial_entry import InputConfig, load_input
+from ding.entry.serial_entry import InputConfig, load_input, without_roles
+from ding.entry.view.failure import failures_logged
 from ding.policy import create_policy
 from ding.rl_utils import get_nstep_return_data
 from ding.utils import set_pkg_seed
@@ -43,15 +45,28 @@ def eval(
         env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
         model: The network; the policy's default when not given.
         state_dict: The policy's state; read from ``load_path`` when not given.
-        load_path: Checkpoint file; else ``policy.learn.learner.load_path``, else
-            ``policy.learn.learner.hook.load_ckpt_before_run`` of the config.
+        load_path: Checkpoint file, or an experiment folder for its best one; else ``policy.learn.learner.load_path``,
+            else ``policy.learn.learner.hook.load_ckpt_before_run`` of the config. The evaluation of a checkpoint in an
+            experiment folder is written into ``eval/<time>`` there.
         replay_path: Folder for videos of the episodes, one sub-folder per env; else ``env.replay_path`` of the config.
 
     Raises:
         ConfigError: The config is wrong, or no state to evaluate is given, or its file does not exist.
         RuntimeError: The evaluator reports no returns.
     """
-    cfg = _compiled(input_cfg, seed, env_setting, "eval_config.py")
+    cfg = _compiled(input_cfg, seed, env_setting, "eval_config.py", load_path)
+    with failures_logged(cfg.exp_name):
+        return _evaluate(cfg, env_setting, model, state_dict, load_path, replay_path)
+
+
+def _evaluate(
+    cfg: EasyDict,
+    env_setting: EnvSetting | None,
+    model: torch.nn.Module | None,
+    state_dict: dict[str, Any] | None,
+    load_path: str | None,
+    replay_path: str | None,
+) -> float:
     with unused_dir_removed(cfg.exp_name):
         state = state_dict if state_dict is not None else _load_state(cfg, load_path)
         _, env = env_managers(cfg, env_setting, collect=False)
@@ -155,8 +170,14 @@ def episode_to_transitions_filter(data_path: str, expert_data_path: str, nstep: 
     offline_data_save_type(samples, expert_data_path, "naive")
 
 
-def _compiled(input_cfg: InputConfig, seed: int, env_setting: EnvSetting | None, save_path: str) -> EasyDict:
-    main, create = load_input(input_cfg)
+def _compiled(
+    input_cfg: InputConfig, seed: int, env_setting: EnvSetting | None, save_path: str, load_path: str | None = None
+) -> EasyDict:
+    main, create = without_roles(*load_input(input_cfg))
+    if load_path is not None:
+        experiment = load_path if os.path.isdir(load_path) else experiment_of(load_path)
+        if experiment is not None:
+            main.exp_name = eval_folder(experiment)
     env = None if env_setting is None else env_setting[0]
     return compile_config(main, seed=seed, env=env, auto=True, create_cfg=create, save_path=save_path)
 

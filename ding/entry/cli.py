@@ -1,17 +1,24 @@
 """The command `ding`.
 
-Exit codes: 0 it worked; 1 an error in code that the library calls (an env, a policy), with its traceback; 2 a wrong
-option or config, with what is wrong; 128 + n stopped by signal n.
+Exit codes: 0 it worked; 1 an error in code that the library calls (an env, a policy), with the lines of that code; 2 a
+wrong option or config, with what is wrong; 128 + n stopped by signal n. Nothing heavy is imported before it is needed.
 """
 
-import json
+import importlib
 import sys
+from collections.abc import Sequence
 from typing import IO, Any
 
 import click
+from click.core import ParameterSource
 
 from ding import __DESCRIPTION__, __version__
-from ding.config.errors import ConfigError
+
+# Command -> ``module:attribute``. A command lives on the floor of what it calls.
+_COMMANDS = {
+    "plot": "ding.entry.commands.plot:plot_command",
+    "status": "ding.entry.commands.status:status_command",
+}
 
 
 class _Mistake(click.ClickException):
@@ -23,6 +30,61 @@ class _Mistake(click.ClickException):
         click.echo(f"ding: {self.format_message()}", err=True)
 
 
+class _Failure(click.ClickException):
+    """An error of other code: a sentence, the lines of the user's own code, and where the whole traceback is."""
+
+    def __init__(self, sentence: str, frames: Sequence[str], log: object) -> None:
+        super().__init__(sentence)
+        self._more = [f"  {frame}" for frame in frames]
+        if log is not None:
+            self._more.append(f"the whole traceback is in {log}")
+
+    def show(self, file: IO[str] | None = None) -> None:
+        click.echo("\n".join([f"ding: {self.format_message()}", *self._more]), err=True)
+
+
+class _Commands(click.Group):
+    """Imports the module of a command when it is named, and shows errors instead of tracebacks."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _COMMANDS:
+            module, _, attribute = _COMMANDS[cmd_name].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+            return command
+        return None if ctx.params.get("mode") is None else self._mode_on(cmd_name)
+
+    def _mode_on(self, exp_dir: str) -> click.Command:
+        """``ding -m MODE [OPTION]... EXP_DIR [OPTION]...``: the mode with ``--load-path EXP_DIR``."""
+
+        @click.pass_context
+        def run(ctx: click.Context, /, **behind: Any) -> None:
+            before = {} if ctx.parent is None else ctx.parent.params
+            given = {name for name in behind if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+            _run(**{**before, "load_path": exp_dir, **{name: behind[name] for name in given}})
+
+        return click.Command(exp_dir, params=list(self.params), callback=run)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            # Before a run has its own handlers; click would make it exit code 1.
+            ctx.exit(130)
+        except Exception as error:
+            from ding.entry.view import failure
+
+            sentence = failure.sentence_of(error)
+            if failure.is_mistake(error):
+                raise _Mistake(sentence) from error
+            log = failure.log_path(error) or failure.write_traceback(error)
+            raise _Failure(sentence, failure.own_frames(error), log) from error
+
+
 def _whole(ctx: click.Context, param: click.Parameter, value: float) -> int:
     """A count; 1e3 and 1_000 are written for 1000, too."""
     if value < 0 or not value.is_integer():
@@ -32,6 +94,7 @@ def _whole(ctx: click.Context, param: click.Parameter, value: float) -> int:
 
 def _print_registry(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value and not ctx.resilient_parsing:
+        from ding.config.errors import ConfigError
         from ding.entry._cli_modes import registry_text
 
         try:
@@ -41,7 +104,7 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
         ctx.exit()
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-v", "--version", message=f"ding %(version)s\n{__DESCRIPTION__}")
 @click.option(
     "-q",
@@ -67,6 +130,14 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("-s", "--seed", type=int, multiple=True, help="Seed; several are run one after another. Default: 0.")
 @click.option("-e", "--env", metavar="ENV", help="Without -c: the env of a config in configs/.")
 @click.option("-p", "--policy", metavar="POLICY", help="Without -c: the policy of a config in configs/.")
+@click.option(
+    "-o",
+    "--override",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Change a key of the config, such as policy.learn.batch_size=128; may be given several times.",
+)
 @click.option("--exp-name", metavar="DIR", help="The experiment folder, instead of the config's exp_name.")
 @click.option(
     "--train-iter", type=float, callback=_whole, default=1e8, metavar="N", help="Stop after this many train iterations."
@@ -121,59 +192,29 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--token-file", metavar="FILE", help="dist: holds the run's token; only its owner may read it.")
 @click.option("--strict", is_flag=True, help="A config key that is misspelt or that nobody reads is an error.")
 @click.pass_context
-def cli(ctx: click.Context, mode: str | None, seed: tuple[int, ...], **options: Any) -> None:
+def cli(ctx: click.Context, **options: Any) -> None:
     """Train and evaluate reinforcement-learning agents.
 
     \b
     ding -m serial -c configs/cartpole/cartpole_dqn_config.py -s 0
     ding -m parallel -c configs/cartpole/parallel/cartpole_dqn_config.py -s 0
-    ding -m eval -c FILE --load-path EXP/ckpt/ckpt_best.pth.tar
-    ding plot EXP
+    ding -m eval EXP_DIR
+    ding plot EXP_DIR
     """
-    if ctx.invoked_subcommand is not None:
-        return
+    if ctx.invoked_subcommand is None:
+        _run(**options)
+
+
+def _run(mode: str | None, seed: tuple[int, ...], **options: Any) -> None:
     if mode is None:
         raise _Mistake(
             "which mode? give -m serial, -m parallel or -m eval, or a command such as plot; -h shows all options"
         )
+    if sys.stderr.isatty():
+        click.echo(f"ding: starting -m {mode} ...", err=True)
     from ding.entry._cli_modes import Options, run_mode
 
-    try:
-        run_mode(mode, Options(mode=mode, seeds=seed, echo=click.echo, ask=click.prompt, **options))
-    except ConfigError as error:
-        raise _Mistake(str(error)) from error
-    except KeyboardInterrupt:
-        # Before a run has its own handlers; click would make it exit code 1.
-        ctx.exit(130)
-
-
-@cli.command("plot")
-@click.argument("exp_dir", nargs=-1, required=True)
-@click.option("-o", "--out", metavar="PNG", default="learning_curve.png", show_default=True, help="The file.")
-@click.option("--tag", default="evaluator_step/reward_mean", show_default=True, help="The scalar to draw.")
-def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
-    """Draw learning curves: mean and spread over the runs (seeds) of each experiment.
-
-    EXP_DIR is an experiment folder, or a folder that holds several.
-    """
-    from ding.entry.view.plot import plot
-
-    try:
-        click.echo(str(plot(exp_dir, out, tag)))
-    except (ConfigError, ImportError) as error:
-        raise _Mistake(str(error)) from error
-
-
-@cli.command("status")
-@click.argument("exp_dir")
-def status_command(exp_dir: str) -> None:
-    """Show the status of the parallel run in EXP_DIR as JSON."""
-    from ding.entry.view.access_file import read_status
-
-    try:
-        click.echo(json.dumps(read_status(exp_dir), indent=2))
-    except ConfigError as error:
-        raise _Mistake(str(error)) from error
+    run_mode(mode, Options(mode=mode, seeds=seed, echo=click.echo, ask=click.prompt, **options))
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpo
 from ding.entry.parallel.roles import PRELOAD, make_roles
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.access_file import AccessFile
+from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import bounded
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch import Launcher, RoleFailed, RunInterrupted, shared_run_dir
@@ -96,7 +97,7 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -
 
     view.start(reader.read())
     try:
-        with run_folder(cfg) as run_dir:
+        with failures_logged(exp_name), run_folder(cfg) as run_dir:
             level = logging.INFO if show_all else logging.WARNING
             roles = make_roles(cfg, limits)
             launcher = Launcher(roles, str(run_dir), log_dir, token, on_change, show_level=level, preload=PRELOAD)

@@ -14,9 +14,11 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
+from ding.entry.experiment import next_steps
 from ding.entry.serial.data_path import DataPath, ReplayPath
 from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
+from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import UNBOUNDED, RunStatus, write_run_result
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch.signals import RunInterrupted
@@ -129,7 +131,7 @@ class Run:
                 raise RunInterrupted(self.signals.requested, checkpoint)
             if get_rank() == 0:
                 write_run_result(status)
-            sentence, ok = status.describe_end(), True
+            sentence, ok = status.describe_end() + next_steps(status.exp_name), True
             return status
         finally:
             self.view.finish(sentence, ok)
@@ -152,6 +154,11 @@ def opened_run(
         keep_folder: Whether to use the experiment folder that is there, for what lies in it.
     """
     main, create = load_input(input_cfg)
+    if "comm_learner" in create:
+        raise ConfigValueError(
+            "create_config.comm_learner: this is a config of the parallel mode; run it with ding -m parallel "
+            "(parallel_pipeline)"
+        )
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     resumes = bool(main.get("policy", {}).get("learn", {}).get("resume_training", False))
     view = make_view() if view is None else view
@@ -167,7 +174,8 @@ def opened_run(
             save_path="resumed_config.py" if resumes else "total_config.py",
             strict=strict,
         )
-        yield Run(cfg, view, signals)
+        with failures_logged(cfg.exp_name):
+            yield Run(cfg, view, signals)
 
 
 def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
@@ -184,6 +192,18 @@ def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
         raise ConfigValueError("the config must be a path or a pair (main_config, create_config)")
     if not isinstance(create.get("policy", EasyDict()).get("type"), str):
         raise ConfigValueError("create_config.policy.type is missing: it must be the name of a registered policy")
+    return main, create
+
+
+def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]:
+    """The part of a parallel config that one process needs to play its policy; a serial config as it is."""
+    if "comm_learner" not in create:
+        return main, create
+    parts = ("learner", "collector", "commander", "comm_learner", "comm_collector")
+    create = EasyDict({name: section for name, section in create.items() if name not in parts})
+    policy = main.get("policy", EasyDict())
+    for section, worker in (("learn", "learner"), ("collect", "collector"), ("other", "commander")):
+        policy.get(section, {}).pop(worker, None)
     return main, create
 
 

@@ -39,6 +39,7 @@ from ding.utils.file_helper import remove_file as remove_file
 from ding.utils.file_helper import save_file as save_file
 from ding.utils.import_helper import MissingExtraError as MissingExtraError
 from ding.utils.import_helper import import_module as import_module
+from ding.utils.import_helper import install_line as install_line
 from ding.utils.import_helper import require_extra as require_extra
 from ding.utils.import_helper import try_import_ceph as try_import_ceph
 from ding.utils.import_helper import try_import_link as try_import_link

@@ -2,8 +2,11 @@
 
 import importlib
 import logging
+import re
 from collections.abc import Iterable
 from functools import cache
+from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 
 log = logging.getLogger(__name__)
@@ -55,9 +58,23 @@ def require_extra(module: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"{module!r} could not be imported ({error}); install it with: pip install 'ding[{extra}]'",
+            f"{module!r} could not be imported ({error}); install it with: {install_line(extra)}",
             name=module,
         ) from error
+
+
+def install_line(extra: str) -> str:
+    """The command that installs what an extra brings: with the constraints in a checkout, the packages elsewhere."""
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "constraints.txt").is_file():
+        folder = checkout if checkout != Path.cwd() else Path()
+        return f"pip install -c {folder / 'constraints.txt'} -e '{folder}[{extra}]'"
+    try:
+        requirements = metadata.requires("ding") or []
+    except metadata.PackageNotFoundError:
+        requirements = []
+    named = [one.partition(";")[0].strip() for one in requirements if re.search(rf"extra == ['\"]{extra}['\"]", one)]
+    return f"pip install {' '.join(map(repr, named))}" if named else f"pip install 'ding[{extra}]'"
 
 
 def _try_import(module: str) -> ModuleType | None:

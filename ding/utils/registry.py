@@ -119,8 +119,10 @@ class Registry(dict[str, Any]):
         with self._lock:
             if dict.__contains__(self, name):
                 old = dict.__getitem__(self, name)
-                # A lazy entry is replaced without a word by the very class it stands for.
-                if not (isinstance(old, _Lazy) and old.names(obj)):
+                # A lazy entry is replaced without a word by the very class it stands for, and a class by itself when
+                # its file runs again (a notebook's cell, a config that is read twice).
+                again = self._sites.get(name) == site and _qualified(old) == _qualified(obj) is not None
+                if not (again or (isinstance(old, _Lazy) and old.names(obj))):
                     if not force:
                         where = "{}:{}".format(*self._sites.get(name, ("?", 0)))
                         raise DuplicateNameError(
@@ -214,6 +216,10 @@ class Registry(dict[str, Any]):
                 raise UnknownNameError(f"{self.name}: {alias!r} is not registered.{did_you_mean(alias, self)}")
             details[alias] = self._sites.get(alias, ("?", 0))
         return details
+
+
+def _qualified(obj: object) -> str | None:
+    return getattr(obj, "__qualname__", None)
 
 
 def _caller_site() -> tuple[str, int]:

@@ -116,8 +116,8 @@ def test_one_seed_keeps_the_name_of_the_config(run, pipeline):
 def test_several_seeds_have_their_own_folders(run, pipeline):
     assert run("-m", "serial", "-c", "some_config.py", "-s", "1", "-s", "0").exit_code == 0
     assert [(m.exp_name, s) for m, s, _ in pipeline] == [
-        ("some_config_result/seed1", 1),
-        ("some_config_result/seed0", 0),
+        ("from_config/seed1", 1),
+        ("from_config/seed0", 0),
     ]
     del pipeline[:]
     run("-m", "serial", "-c", "some_config.py", "-s", "1", "-s", "2", "--exp-name", "mine")
@@ -182,7 +182,7 @@ def test_eval_prints_the_return_of_each_seed(run, monkeypatch):
     args = ("-m", "eval", "-c", "some_config.py", "-s", "1", "-s", "2", "--load-path", "c", "--replay-path", "v")
     result = run(*args)
     assert result.stdout == "seed 1: return 10.00\nseed 2: return 20.00\nmean over 2 seeds: 15.00\n"
-    assert calls == [("some_config_result/seed1", 1, "c", "v"), ("some_config_result/seed2", 2, "c", "v")]
+    assert calls == [("from_config/seed1", 1, "c", "v"), ("some_config_result/seed2", 2, "c", "v")]
 
 
 def test_names_that_do_not_exist_say_so():

@@ -25,6 +25,7 @@ from ding.config import compile_config
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.roles import EnvManager, EvalMode, StateDict
+from ding.entry.experiment import best_checkpoint
 from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
 from ding.envs import BaseEnv, setup_ding_env_manager
 from ding.framework import OnlineRLContext, Task
@@ -34,9 +35,6 @@ from ding.policy import Policy, create_policy
 from ding.utils import deep_merge_dicts, set_pkg_seed
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
-
-# Names of checkpoints, the best first: of agents and task runs, of serial runs, of parallel runs.
-CHECKPOINTS = ("eval.pth.tar", "ckpt_best.pth.tar", "ckpt_final.pth.tar", "final.pth.tar")
 
 
 class Agent:
@@ -397,7 +395,7 @@ class Agent:
             ExperimentNotFoundError: there is none: the agent was not trained.
             CheckpointError: it is that of another algorithm or network.
         """
-        return self.load(best_checkpoint(self.exp_name))
+        return self.load(best_checkpoint_of(self.exp_name))
 
     def load(self, state: StateDict | str) -> "Agent":
         """Load the state of a policy, or the checkpoint with this path; returns the agent itself.
@@ -424,19 +422,18 @@ class Agent:
         return f"{type(self).__name__}({self.cfg.env.get('env_id')!r}, {policy}, exp_name={self.exp_name!r})"
 
 
-def best_checkpoint(exp_dir: str) -> str:
+def best_checkpoint_of(exp_dir: str) -> str:
     """Return the path of the best checkpoint of an experiment folder.
 
     Raises:
         ExperimentNotFoundError: there is no such folder, or no checkpoint in it.
     """
     folder = Path(exp_dir) / "ckpt"
+    found = best_checkpoint(exp_dir)
+    if found is not None:
+        return str(found)
     if not folder.is_dir():
         raise ExperimentNotFoundError(f"{exp_dir} has no checkpoints: there is no folder {folder}")
-    numbered = sorted(folder.glob("iteration_*.pth.tar"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for path in [*(folder / name for name in CHECKPOINTS), *numbered]:
-        if path.is_file():
-            return str(path)
     raise ExperimentNotFoundError(
         f"{folder} holds no checkpoint, only {sorted(path.name for path in folder.iterdir())}"
     )

@@ -16,6 +16,7 @@ from ding.config.experiment_dir import create_experiment_dir
 from ding.config.source import save_leniently
 from ding.data import DequeBuffer
 from ding.data.roles import EnvManager, EvalMode, Writer
+from ding.entry.experiment import next_steps
 from ding.entry.serial.loop import StopSignals
 from ding.entry.view.status import Evaluations, RunStatus, write_run_result
 from ding.entry.view.views import RunView, console_lines, make_view
@@ -240,7 +241,7 @@ class Monitor:
                 yield
             status = self.status()
             write_run_result(status)
-            sentence, ok = status.describe_end(), True
+            sentence, ok = status.describe_end() + next_steps(status.exp_name), True
             if signals.requested is not None:
                 sentence = f"stopped after {status.env_step} env steps and {status.train_iter} train iterations"
         finally:

@@ -50,12 +50,60 @@ RANGES: dict[str, Range] = {
     "policy.eval.evaluator.eval_freq": Range(0),
     "policy.other.eps.start": _SHARE,
     "policy.other.eps.end": _SHARE,
+    "policy.other.eps.decay": Range(1),
     "policy.other.replay_buffer.replay_buffer_size": COUNT,
 }
 """What the keys mean in every config; a key that a config leaves out, or sets to None, is not looked at."""
 
 AUTO_KEYS = {"policy.cuda"}
 """Switches that may also be 'auto'."""
+
+_SEEDS = Range(0, 2**32 - 1, whole=True)
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what numpy takes for no seed.
+
+    Raises:
+        ConfigValueError: It is no whole number of at least 0 and below 2**32.
+    """
+    if not _SEEDS.holds(seed):
+        raise ConfigValueError(f"seed: expected a whole number between 0 and {2**32 - 1}, got {seed!r}")
+
+
+def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | None = None, name: str = "") -> None:
+    """Refuse a replay buffer that cannot hold what is pushed at once, or what is drawn at once.
+
+    Args:
+        policy: The compiled section ``policy`` of an off-policy algorithm that collects.
+        buffer: One of its buffers; all when not given.
+        name: Of that buffer.
+
+    Raises:
+        ConfigValueError: ``learn.batch_size`` or ``collect.n_sample`` is larger than the buffer, which would train
+            nothing, or lose samples before they are seen.
+    """
+    where = "policy.other.replay_buffer"
+    if buffer is None:
+        buffer = policy["other"]["replay_buffer"]
+        if buffer.get("multi_buffer", False):
+            for key, section in buffer.items():
+                if isinstance(section, Mapping):
+                    check_buffer_fits(policy, section, key)
+            return
+    size = buffer.get("replay_buffer_size")
+    for key, value in (
+        ("policy.learn.batch_size", policy["learn"].get("batch_size")),
+        ("policy.collect.n_sample", policy["collect"].get("n_sample")),
+        (f"{where}.replay_buffer_start_size", buffer.get("replay_buffer_start_size")),
+    ):
+        needed = value.get(name) if isinstance(value, Mapping) else value
+        if is_number(needed) and is_number(size) and float(needed) > float(size):
+            path = f"{where}.{name}" if name else where
+            raise ConfigValueError(
+                f"{key} is {needed}, but the replay buffer holds {size} rows at most: make it smaller, or "
+                f"{path}.replay_buffer_size larger"
+            )
 
 
 def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

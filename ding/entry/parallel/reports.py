@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ding.entry.experiment import next_steps
 from ding.entry.view.status import UNBOUNDED, RunStatus, WorkerStatus, write_result
 from ding.parallel.launch import ProcessStatus
 from ding.utils.checkpoint import rename_checkpoint
@@ -100,7 +101,7 @@ def finish_run(status: RunStatus) -> tuple[dict[str, Any], str]:
     checkpoint = _keep_final_checkpoint(status.exp_name)
     result.update(exp_name=status.exp_name, checkpoint=checkpoint)
     write_result(status.exp_name, result)
-    return result, status.describe_end() + (f"; the policy is in {checkpoint}" if checkpoint else "")
+    return result, status.describe_end() + next_steps(status.exp_name)
 
 
 def _keep_final_checkpoint(exp_name: str) -> str | None:

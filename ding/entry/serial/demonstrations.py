@@ -12,6 +12,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data.roles import EnvManager, StateDict
+from ding.entry.experiment import best_checkpoint
 from ding.entry.serial.parts import Collector
 from ding.policy import CommandModePolicy, Policy, create_policy
 from ding.torch_utils.data_helper import to_device
@@ -81,16 +82,27 @@ def _settings(policy: Policy, cfg: EasyDict, eps: float) -> dict[str, Any]:
 
 
 def read_state(path: str | None, wanted: str) -> StateDict:
-    """Read the checkpoint ``path``.
+    """Read the checkpoint ``path``, or the best one of the experiment folder ``path``.
 
     Args:
         wanted: What to give where there is no path, for the error.
 
     Raises:
-        ConfigValueError: There is no path, or no such file (an `AssertionError`, too).
+        ConfigValueError: There is no path, no such file, or it is no checkpoint (an `AssertionError`, too).
     """
     if not path:
         raise ConfigValueError(f"no weights of the policy: give {wanted}")
+    if os.path.isdir(path):
+        best = best_checkpoint(path)
+        if best is None:
+            raise ConfigValueError(f"{wanted}: the experiment folder {path} holds no checkpoint")
+        path = str(best)
     if not os.path.isfile(path):
         raise ConfigValueError(f"{wanted}: there is no checkpoint {path}")
-    return read_file(path)
+    try:
+        state = read_file(path)
+    except Exception as error:  # whatever torch raises about bytes that are no checkpoint
+        raise ConfigValueError(f"{path} is no checkpoint: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(state, dict):
+        raise ConfigValueError(f"{path} is no checkpoint: it holds a {type(state).__name__}, not the state of a policy")
+    return state

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from easydict import EasyDict
 
+from ding.config.checks.values import check_buffer_fits
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
 from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
@@ -180,6 +181,8 @@ def _build(
     evaluator = create_serial_evaluator(cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common)
     ends.callback(evaluator.close)
     buffer_cfg = cfg.policy.other.replay_buffer
+    if with_buffer and collects:
+        check_buffer_fits(cfg.policy)
     make_buffer = MultiReplayBuffer if buffer_cfg.get("multi_buffer", False) else create_buffer
     buffer: Any = make_buffer(buffer_cfg, **common) if with_buffer else None
     if buffer is not None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,12 +12,14 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ding.entry.view.status import UNBOUNDED, RateMeter, RunStatus, clock_text, number_text
+from ding.entry.view.status import UNBOUNDED, RateMeter, RunStatus, clock_text, left_text, number_text
 from ding.parallel.launch.signals import NOTICE
 
 _REFRESH_PER_S = 4
 _BAR_WIDTH = 50
 _SHOW_CURSOR = b"\x1b[?25h"
+# What makes the id of a task unique; its first characters are enough for a table.
+_TASK_ID = re.compile(r"_([0-9a-f]{6})[0-9a-f]{2}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_\d{6}")
 
 
 class LiveView:
@@ -82,7 +85,7 @@ class LiveView:
         flow = f"{rates.pushed_rows:,.0f} in/s, sample/insert {number_text(status.sample_ratio)}" if counted else ""
         if status.buffer_rows or size:
             table.add_row("buffer", f"{status.buffer_rows:,}{size}", flow)
-        table.add_row("time", clock_text(status.elapsed_s), f"left {clock_text(rates.left_s)}")
+        table.add_row("time", clock_text(status.elapsed_s), left_text(rates.left_s))
         return table
 
 
@@ -93,7 +96,7 @@ def _process_table(status: RunStatus) -> Table:
         table.add_row(
             name,
             process.state,
-            worker.does if worker else "-",
+            _TASK_ID.sub(r" \1", worker.does) if worker else "-",
             str(process.pid or "-"),
             str(process.restarts),
             clock_text(process.uptime_s),
@@ -110,8 +113,6 @@ def _return_text(status: RunStatus) -> str:
     text = number_text(status.last_return)
     if status.last_return is None:
         return text
-    if status.stop_value is not None and status.stop_value < UNBOUNDED:
-        text += f" of {status.stop_value:g}"
     if status.best_return is not None and status.best_return > status.last_return:
-        text += f" (best {number_text(status.best_return)})"
-    return text
+        text += f", best {number_text(status.best_return)}"
+    return text + status.goal

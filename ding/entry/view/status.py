@@ -114,10 +114,28 @@ class RunStatus:
 
     def describe_end(self) -> str:
         """Return how the run ended, in one sentence."""
-        value = "no evaluation" if self.last_return is None else f"return {self.last_return:.2f}"
-        end = "solved" if self.solved else "reached its limit"
+        value = "no evaluation" if self.last_return is None else f"return {self.last_return:.2f}{self.goal}"
         counts = f"{self.env_step} env steps and {self.train_iter} train iterations"
-        return f"{end}: {value} after {counts} in {self.elapsed_s:.1f} s"
+        sentence = f"{self._end()}: {value} after {counts} in {self.elapsed_s:.1f} s"
+        if self.train_iter > 0:
+            return sentence
+        held = "" if self.buffer_size is None else f" (the replay buffer held {self.buffer_rows} rows)"
+        return f"{sentence}; nothing was learned: it ended before the first update{held}"
+
+    @property
+    def goal(self) -> str:
+        """`` (solved at 195)``; empty without a stop value that can be reached."""
+        known = self.stop_value is not None and self.stop_value < UNBOUNDED
+        return f" (solved at {self.stop_value:g})" if known and not self.solved else ""
+
+    def _end(self) -> str:
+        if self.solved:
+            return "solved" if self.stop_value is None else f"solved, the stop value is {self.stop_value:g}"
+        if self.env_step >= self.max_env_step:
+            return f"reached its limit of {self.max_env_step:.0f} env steps"
+        if self.train_iter >= self.max_train_iter:
+            return f"reached its limit of {self.max_train_iter:.0f} train iterations"
+        return "reached its end"
 
 
 @dataclass(frozen=True)
@@ -163,6 +181,11 @@ def clock_text(seconds: float | None) -> str:
     whole = int(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
+
+
+def left_text(seconds: float | None) -> str:
+    """``left 00:08``; empty where there is no limit."""
+    return "" if seconds is None else f"left {clock_text(seconds)}"
 
 
 def number_text(value: float | None) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from ding.entry.view.status import RateMeter, RunStatus, clock_text, number_text
+from ding.entry.view.status import RateMeter, RunStatus, clock_text, left_text, number_text
 from ding.parallel.launch.signals import write_notice
 from ding.utils import get_rank
 
@@ -75,7 +75,8 @@ class PlainView:
             running = sum(process.state == "running" for process in status.processes.values())
             restarts = sum(process.restarts for process in status.processes.values())
             parts.append(f"{running} processes ({restarts} restarts)")
-        return ", ".join([*parts, clock_text(status.elapsed_s), f"left {clock_text(rates.left_s)}"])
+        parts += [clock_text(status.elapsed_s), left_text(rates.left_s)]
+        return ", ".join(part for part in parts if part)
 
 
 def make_view(quiet: bool = False) -> RunView:

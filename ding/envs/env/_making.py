@@ -13,7 +13,7 @@ from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
 from ding.envs.env_wrappers._episode import AnyEnv
-from ding.utils import MissingExtraError, import_module, require_extra
+from ding.utils import MissingExtraError, import_module, install_line, require_extra
 
 # Packages that register envs with gymnasium when asked: (part of the id, module, extra).
 _LATE_REGISTRATIONS = (
@@ -42,8 +42,7 @@ def make_gym_env(env_id: str, **kwargs: Any) -> AnyEnv:
         if not extras:
             raise
         raise MissingExtraError(
-            f"env.env_id {env_id!r} needs a package that is not installed; install it with: "
-            f"pip install 'ding[{extras[0]}]'"
+            f"env.env_id {env_id!r} needs a package that is not installed; install it with: {install_line(extras[0])}"
         ) from error
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step
-from ding.utils import require_extra
+from ding.utils import install_line, require_extra
 
 logger = logging.getLogger(__name__)
 DEFAULT_FPS = 30
@@ -81,7 +81,7 @@ class VideoWriter:
         height, width = frame.shape[:2]
         self._sink = cv2.VideoWriter(str(self._partial), code, self.fps, (width, height))
         if not self._sink.isOpened():
-            raise OSError(f"OpenCV cannot write {self.path}; install imageio with: pip install 'ding[video]'")
+            raise OSError(f"OpenCV cannot write {self.path}; install imageio with: {install_line('video')}")
 
 
 class RecordEpisodes(AnyWrapper):

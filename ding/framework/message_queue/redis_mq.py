@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ding.framework.message_queue.mq import MQ
+from ding.utils import require_extra
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +47,7 @@ class RedisMQ(MQ):
         on_peer: Callable[[Callable[[str, bytes], None]], None] | None = None,
         **kwargs: Any,
     ) -> None:
-        try:
-            import redis
-        except ImportError as error:
-            raise ImportError("the message queue 'redis' needs the package redis: pip install 'ding[redis]'") from error
+        redis: Any = require_extra("redis", "redis")
         self._key = token.encode()
         self._on_peer = on_peer
         self._name = secrets.token_hex(NAME_BYTES // 2)

@@ -152,7 +152,7 @@ class Slave(HttpService):
 
     def _fenced(self, err: Exception) -> None:
         """The master does not take this process any more: a newer one has its place, or the enrolment was refused."""
-        log.error("the master does not take this worker: %s", err)
+        log.error("the coordinator refused this worker: %s", err)
 
     # Public.
 

@@ -173,7 +173,7 @@ class Launcher:
         if len(received) > 1:
             self._kill_all()
         if not self.stopping:
-            logger.warning("stopping on %s; once more ends it at once", signal.Signals(received[0]).name)
+            logger.warning("stopping in order on %s; a second signal quits at once", signal.Signals(received[0]).name)
         if self._outcome is None and self._failure is None:
             self._begin_stop(Outcome(signum=received[0]))
 

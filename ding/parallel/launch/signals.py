@@ -14,7 +14,7 @@ from types import FrameType
 
 #: What asks a run to stop.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-NOTICE = "stopping; once more ends it at once"
+NOTICE = "stopping in order; press Ctrl-C again to quit at once"
 
 Handler = Callable[[int, FrameType | None], None]
 

@@ -33,7 +33,7 @@ def test_outside_a_section_a_signal_is_only_noted(signum, capfd):
         with pytest.raises(StopNow), signals.interruptible():
             raise AssertionError("the section must not begin")
     assert signal.getsignal(signum) is before
-    assert "once more" in capfd.readouterr().err
+    assert "again to quit at once" in capfd.readouterr().err
 
 
 def test_inside_a_section_a_signal_leaves_it():

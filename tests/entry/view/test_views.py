@@ -97,7 +97,7 @@ def test_the_plain_view_speaks_at_evaluations_and_now_and_then(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "e: the run starts",
         "return 9.5, env step 200 (100/s), train iter 20 (10/s), buffer 7/50, 00:02, left 00:08",
-        "return 9.5, env step 200 (0/s), train iter 20 (0/s), buffer 7/50, 00:12, left -",
+        "return 9.5, env step 200 (0/s), train iter 20 (0/s), buffer 7/50, 00:12",
         "e: solved",
     ]
 
@@ -109,7 +109,7 @@ def test_the_plain_view_counts_processes_and_samples_of_a_parallel_run(caplog):
         view.update(PARALLEL)
     assert caplog.messages[-1] == (
         "return 9.5, env step 1234 (0/s), train iter 7 (0/s), sample/insert 3, buffer 100, "
-        "1 processes (2 restarts), 00:00, left -"
+        "1 processes (2 restarts), 00:00"
     )
 
 
@@ -137,7 +137,7 @@ def test_the_live_view_shows_every_figure():
     for part in (
         "1,200 / 5,000",
         "600/s",
-        "9.5 of 195 (best 12)",
+        "9.5, best 12 (solved at 195)",
         "2 evaluations",
         "7 / 50",
         "00:02",
@@ -155,7 +155,7 @@ def test_the_live_view_shows_the_processes():
 
 
 def test_the_live_view_says_that_the_run_stops():
-    assert "stopping; once more ends it at once" in live(STATUS, "stopped", stopping=True)
+    assert "press Ctrl-C again to quit at once" in live(STATUS, "stopped", stopping=True)
 
 
 def test_without_a_terminal_the_view_is_plain(capsys):
@@ -167,7 +167,22 @@ def test_the_end_of_a_run_in_a_sentence():
     assert replace(PARALLEL, solved=True, elapsed_s=7.0).describe_end() == (
         "solved: return 9.50 after 1234 env steps and 7 train iterations in 7.0 s"
     )
-    assert STATUS.describe_end() == "reached its limit: no evaluation after 0 env steps and 0 train iterations in 0.0 s"
+    learned = replace(STATUS, env_step=40, train_iter=8, last_return=9.5, max_env_step=40)
+    assert learned.describe_end() == (
+        "reached its limit of 40 env steps: return 9.50 (solved at 195) after 40 env steps and 8 train iterations "
+        "in 0.0 s"
+    )
+    assert (
+        replace(learned, max_env_step=50, max_train_iter=8)
+        .describe_end()
+        .startswith("reached its limit of 8 train iterations: ")
+    )
+    assert replace(learned, solved=True).describe_end().startswith("solved, the stop value is 195: return 9.50 after")
+    assert (
+        replace(STATUS, env_step=40)
+        .describe_end()
+        .endswith("in 0.0 s; nothing was learned: it ended before the first update (the replay buffer held 7 rows)")
+    )
 
 
 def test_console_shows_own_lines_and_warnings_and_is_removed(monkeypatch):

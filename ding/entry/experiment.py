@@ -1,0 +1,82 @@
+"""What lies where in an experiment folder.
+
+::
+
+    EXP/                       one run; with several seeds a folder of runs, EXP/seed<k>/
+      total_config.py          the whole config
+      ckpt/                    checkpoints (ckpt_<role>/ of a parallel run)
+      log/                     curves (log/serial), text logs, error.txt
+      result.json              how the run ended
+      eval/<time>/             an evaluation, with the files of its own run
+"""
+
+import itertools
+import re
+import shlex
+import time
+from pathlib import Path
+
+from ding.config import ConfigValueError
+
+#: Configs that a run leaves, the first that is there counts.
+CONFIGS = ("total_config.py", "policy_config.py", "eval_config.py")
+# Names of checkpoints, the best first: of agents and task runs, of serial runs, of parallel runs.
+_CHECKPOINTS = ("eval.pth.tar", "ckpt_best.pth.tar", "ckpt_final.pth.tar", "final.pth.tar")
+_SEED_SUFFIX = re.compile(r"_seed_?\d+$")
+
+
+def seed_folder(exp_name: str, seed: int) -> str:
+    """The experiment folder of one of several seeds; a seed at the end of the config's own name is left out."""
+    return f"{_SEED_SUFFIX.sub('', exp_name)}/seed{seed}"
+
+
+def config_file(exp_dir: str | Path) -> Path:
+    """The config that the run in an experiment folder left.
+
+    Raises:
+        ConfigValueError: There is no such folder, or it is none of a run.
+    """
+    folder = Path(exp_dir)
+    for name in CONFIGS:
+        if (folder / name).is_file():
+            return folder / name
+    runs = sorted(path.parent.name for path in folder.glob("*/total_config.py"))
+    if runs:
+        raise ConfigValueError(
+            f"{exp_dir} holds the runs {', '.join(runs)}: name one of them, such as {folder / runs[0]}"
+        )
+    what = "is no experiment folder: it has no total_config.py" if folder.is_dir() else "does not exist"
+    raise ConfigValueError(f"{exp_dir} {what}")
+
+
+def experiment_of(checkpoint: str | Path) -> Path | None:
+    """The experiment folder in whose ``ckpt`` folder a checkpoint lies, or None."""
+    folder = Path(checkpoint).parent
+    return folder.parent if folder.name.startswith("ckpt") else None
+
+
+def best_checkpoint(exp_dir: str | Path) -> Path | None:
+    """The best checkpoint of an experiment folder, or the newest where none is the best; None where there is none."""
+    folders = [folder for folder in sorted(Path(exp_dir).glob("ckpt*")) if folder.is_dir()]
+    for name in _CHECKPOINTS:
+        for folder in folders:
+            if (folder / name).is_file():
+                return folder / name
+    numbered = [path for folder in folders for path in folder.glob("*.pth.tar")]
+    return max(numbered, key=lambda path: path.stat().st_mtime_ns, default=None)
+
+
+def next_steps(exp_dir: str | Path) -> str:
+    """Where the best policy is, and the commands that do something with it; empty without a checkpoint."""
+    best = best_checkpoint(exp_dir)
+    if best is None:
+        return ""
+    folder = shlex.quote(str(exp_dir))
+    return f"; the best policy is in {best}; next: ding -m eval {folder}, or ding plot {folder}"
+
+
+def eval_folder(exp_dir: str | Path) -> str:
+    """A new name for the folder of an evaluation: ``EXP/eval/<time>``."""
+    first = Path(exp_dir) / "eval" / time.strftime("%y%m%d_%H%M%S")
+    names = itertools.chain([first], (first.with_name(f"{first.name}_{number}") for number in itertools.count(1)))
+    return str(next(name for name in names if not name.exists()))

@@ -1,0 +1,120 @@
+"""What a user sees of an error: one sentence, the lines of the user's own code, and where the whole traceback is.
+
+An error is a *mistake* when the user can put it right in a config, an option or an argument: its sentence is enough.
+Any other error also has frames; those of this library, of installed packages and of Python are only in the log file.
+"""
+
+import contextlib
+import os
+import re
+import sys
+import sysconfig
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from ding.utils.default_helper import add_note
+
+#: ``module:class`` of what is raised for a mistake; a module that was not imported has raised nothing.
+_MISTAKES = (
+    "ding.config.errors:ConfigError",
+    "ding.utils.registry:UnknownNameError",
+    "ding.utils.import_helper:MissingExtraError",
+    "ding.policy.errors:PolicyConfigError",
+    "ding.worker.learner.learner_hook:HookConfigError",
+    "ding.utils.data:DatasetError",
+    "ding.bonus.common:AgentError",
+)
+_NOTE = "the whole traceback is in "
+_FILE_NAME = "error.txt"
+_FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+)\n(?: +(?P<text>\S.*)\n)?', re.M)
+_MAX_FRAMES = 12
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Whether the user can put it right in a config, an option or an argument."""
+    pairs = (entry.split(":") for entry in _MISTAKES)
+    found = (getattr(sys.modules[module], name) for module, name in pairs if module in sys.modules)
+    return isinstance(error, tuple(found))
+
+
+@contextlib.contextmanager
+def failures_logged(exp_name: str | os.PathLike[str]) -> Iterator[None]:
+    """Write the traceback of an error that is no mistake into ``<exp_name>/log/error.txt``, and note that on it."""
+    try:
+        yield
+    except Exception as error:
+        if not is_mistake(error) and log_path(error) is None:
+            write_traceback(error, Path(exp_name) / "log")
+        raise
+
+
+def write_traceback(error: BaseException, folder: Path | None = None) -> Path | None:
+    """Append the whole traceback to ``error.txt`` in ``folder``, or to a file of its own among the temporary ones.
+
+    Returns:
+        The path, which is noted on the error, too; None where nothing can be written.
+    """
+    for place in (folder, Path(tempfile.gettempdir()) / f"ding_{os.getpid()}"):
+        if place is None:
+            continue
+        with contextlib.suppress(OSError):
+            place.mkdir(parents=True, exist_ok=True)
+            path = place / _FILE_NAME
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(_whole_text(error) + "\n")
+            add_note(error, f"{_NOTE}{path}")
+            return path
+    return None
+
+
+def log_path(error: BaseException) -> Path | None:
+    """Where :func:`write_traceback` wrote the traceback of an error."""
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_NOTE)]
+    return Path(notes[-1].removeprefix(_NOTE)) if notes else None
+
+
+def sentence_of(error: BaseException) -> str:
+    """What went wrong in one line; the class stands before what other code than this library raised."""
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    line = text.strip().partition("\n")[0]
+    ours = type(error).__module__.partition(".")[0] == "ding" or _raised_here(error)
+    return line if ours and line else f"{type(error).__name__}: {line}"
+
+
+def own_frames(error: BaseException) -> list[str]:
+    """``file:line in function: source`` of each frame in the user's own code, the innermost last.
+
+    Frames in the text of an error count, too: an env in another process sends its traceback as text.
+    """
+    here, frames = os.getcwd(), []
+    for match in _FRAME.finditer(_whole_text(error)):
+        file = match["file"]
+        if _is_own(file):
+            shown = os.path.relpath(file, here) if os.path.abspath(file).startswith(here + os.sep) else file
+            frames.append(f"{shown}:{match['line']} in {match['name']}: {match['text'] or ''}".rstrip(": "))
+    return list(dict.fromkeys(frames))[-_MAX_FRAMES:]
+
+
+def _whole_text(error: BaseException) -> str:
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def _raised_here(error: BaseException) -> bool:
+    """Whether this library raised it, so that its text is a sentence."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and os.path.abspath(frames[-1].filename).startswith(_library_folder())
+
+
+def _is_own(file: str) -> bool:
+    if file.startswith("<") or "site-packages" in file or "dist-packages" in file:
+        return False
+    path = os.path.abspath(file)
+    paths = sysconfig.get_paths()
+    foreign = (_library_folder(), paths["stdlib"], paths["platstdlib"], os.path.realpath(paths["stdlib"]))
+    return not path.startswith(tuple(folder + os.sep for folder in foreign)) and path != os.path.abspath(sys.argv[0])
+
+
+def _library_folder() -> str:
+    return str(Path(__file__).resolve().parents[2])

@@ -14,6 +14,7 @@ from ding.config import ConfigValueError
 from ding.config.overrides import apply_overrides
 from ding.entry.experiment import config_file, experiment_of, seed_folder
 from ding.utils import did_you_mean, registries
+from ding.utils.checkpoint import is_checkpoint_folder
 
 # Options of the pipelines.
 _LIMITS = "max_train_iter=train_iter max_env_step=env_step strict"
@@ -239,7 +240,7 @@ def _config_path(options: Options) -> Path:
 
 def _experiment_folder(path: Path) -> Path | None:
     """The experiment folder that ``path`` is, or in which the checkpoint ``path`` lies."""
-    return path if path.is_dir() else experiment_of(path)
+    return path if path.is_dir() and not is_checkpoint_folder(path) else experiment_of(path)
 
 
 def _runs(

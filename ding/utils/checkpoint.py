@@ -126,6 +126,11 @@ def folder_of(path: PathLike) -> Path | None:
     return file.with_name(file.name.removesuffix(CLASSIC_SUFFIX))
 
 
+def is_checkpoint_folder(path: PathLike) -> bool:
+    """Whether ``path`` is the folder of a checkpoint, and not that of an experiment."""
+    return (Path(path) / _MANIFEST).is_file()
+
+
 def link_file(source: PathLike, target: PathLike) -> None:
     """Give a file a second name, at once; a copy where the file system has no hard links."""
     temporary = f"{os.fspath(target)}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"

@@ -182,7 +182,7 @@ def test_eval_prints_the_return_of_each_seed(run, monkeypatch):
     args = ("-m", "eval", "-c", "some_config.py", "-s", "1", "-s", "2", "--load-path", "c", "--replay-path", "v")
     result = run(*args)
     assert result.stdout == "seed 1: return 10.00\nseed 2: return 20.00\nmean over 2 seeds: 15.00\n"
-    assert calls == [("from_config/seed1", 1, "c", "v"), ("some_config_result/seed2", 2, "c", "v")]
+    assert calls == [("from_config/seed1", 1, "c", "v"), ("from_config/seed2", 2, "c", "v")]
 
 
 def test_names_that_do_not_exist_say_so():

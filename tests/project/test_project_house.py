@@ -126,7 +126,6 @@ LAZY_PACKAGES = {
     "fcntl": "not there on Windows",
     "flask": "start-up time: only a process that serves HTTP needs it",
     "matplotlib": "optional: the extra 'plot'",
-    "redis": "optional: the extra 'redis'",
     "tensorboardX": "start-up time: only a process that writes or reads event files needs it",
 }
 # Modules of ding that a file may import inside a function. test_import_circles counts these imports too.

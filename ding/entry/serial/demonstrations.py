@@ -16,7 +16,7 @@ from ding.entry.experiment import best_checkpoint
 from ding.entry.serial.parts import Collector
 from ding.policy import CommandModePolicy, Policy, create_policy
 from ding.torch_utils.data_helper import to_device
-from ding.utils.file_helper import read_file
+from ding.utils.checkpoint import is_checkpoint_folder, read_checkpoint
 from ding.worker import create_serial_collector
 
 
@@ -88,21 +88,16 @@ def read_state(path: str | None, wanted: str) -> StateDict:
         wanted: What to give where there is no path, for the error.
 
     Raises:
-        ConfigValueError: There is no path, no such file, or it is no checkpoint (an `AssertionError`, too).
+        ConfigValueError: There is no path, or no such file (an `AssertionError`, too).
+        FileRefusedError: It is no checkpoint.
     """
     if not path:
         raise ConfigValueError(f"no weights of the policy: give {wanted}")
-    if os.path.isdir(path):
+    if os.path.isdir(path) and not is_checkpoint_folder(path):
         best = best_checkpoint(path)
         if best is None:
             raise ConfigValueError(f"{wanted}: the experiment folder {path} holds no checkpoint")
         path = str(best)
-    if not os.path.isfile(path):
+    if not os.path.exists(path):
         raise ConfigValueError(f"{wanted}: there is no checkpoint {path}")
-    try:
-        state = read_file(path)
-    except Exception as error:  # whatever torch raises about bytes that are no checkpoint
-        raise ConfigValueError(f"{path} is no checkpoint: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(state, dict):
-        raise ConfigValueError(f"{path} is no checkpoint: it holds a {type(state).__name__}, not the state of a policy")
-    return state
+    return read_checkpoint(path)

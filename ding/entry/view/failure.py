@@ -21,6 +21,7 @@ _MISTAKES = (
     "ding.config.errors:ConfigError",
     "ding.utils.registry:UnknownNameError",
     "ding.utils.import_helper:MissingExtraError",
+    "ding.utils.file_helper:FileRefusedError",
     "ding.policy.errors:PolicyConfigError",
     "ding.worker.learner.learner_hook:HookConfigError",
     "ding.utils.data:DatasetError",

@@ -58,7 +58,8 @@ class PlainView:
         write_notice()
 
     def finish(self, sentence: str, ok: bool) -> None:
-        logger.log(logging.INFO if ok else logging.WARNING, "%s: %s", self._exp_name, sentence)
+        name = f"{self._exp_name}: " if self._exp_name else ""
+        logger.log(logging.INFO if ok else logging.WARNING, "%s%s", name, sentence)
 
     def _line(self, status: RunStatus, now_s: float) -> str:
         rates = self._meter.measure(now_s, status)

@@ -1,7 +1,7 @@
 """The steps of value iteration in a maze, as breadth-first search from the goal."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -10,12 +10,23 @@ _MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
 class Maze(Protocol):
-    """``size`` is W, ``target_location`` is ``(x, y)``, and ``nav_map`` ``[W][W]`` has an ``'x'`` for each wall."""
+    """What the search has to know of a maze."""
 
-    size: int
-    n_action: int
-    target_location: Sequence[int]
-    nav_map: Sequence[Sequence[Any]]
+    @property
+    def size(self) -> int:
+        """W, cells along an axis."""
+
+    @property
+    def n_action(self) -> int:
+        """Number of actions."""
+
+    @property
+    def target_location(self) -> Sequence[int]:
+        """``(x, y)`` of the goal."""
+
+    @property
+    def nav_map(self) -> Sequence[Sequence[str]]:
+        """``[W][W]``, ``'x'`` for each wall."""
 
 
 def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[int]]:
@@ -37,6 +48,7 @@ def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, lis
         raise ValueError(f"the observation must show one agent, it shows {len(agents)}")
     start = (int(agents[0][0]), int(agents[0][1]))
     target = (int(env.target_location[0]), int(env.target_location[1]))
+    nav_map = env.nav_map
     best = np.full((env.size, env.size), env.n_action, dtype=np.int32)
     reached, frontier, maps = {target}, [target], []
     while frontier and start not in reached:
@@ -45,7 +57,7 @@ def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, lis
             for action, (dx, dy) in enumerate(_MOVES):
                 cell = (x - dx, y - dy)  # from where this action leads to (x, y)
                 inside = 0 <= cell[0] < env.size and 0 <= cell[1] < env.size
-                if inside and cell not in reached and env.nav_map[cell[0]][cell[1]] != "x":
+                if inside and cell not in reached and nav_map[cell[0]][cell[1]] != "x":
                     best[cell] = action
                     reached.add(cell)
                     following.append(cell)

@@ -97,7 +97,13 @@ LATER = tuple(
         # Envs with discretised actions, and env pools.
         *("envs/env_wrappers/_action", "envs/env/_old_ids", "envs/env_manager/envpool"),
         # Offline learning.
-        *("utils/data/_dataset_files", "utils/data/_trajectories", "data/column_file", "entry/serial_entry_offline"),
+        "utils/data/_dopamine_logs",
+        *(
+            "utils/data/_dataset_files",
+            "utils/data/_trajectories",
+            "data/column_file",
+            "entry/serial_entry_offline",
+        ),
         "entry/serial/offline_path",
         *(
             "policy/cql",

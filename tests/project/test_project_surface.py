@@ -51,7 +51,8 @@ NAMES = {
     "ding.data.shm_buffer": "ShmBuffer ShmBufferContainer",
     "ding.utils.data.dataset": (
         "NaiveRLDataset HDF5Dataset D4RLDataset D4RLTrajectoryDataset BCODataset PCDataset DatasetStatistics "
-        "create_dataset naive_save hdf5_save offline_data_save_type"
+        "create_dataset naive_save hdf5_save offline_data_save_type FixedReplayBuffer SequenceDataset "
+        "D4RLDiffuserDataset load_bfs_datasets"
     ),
     "ding.bonus": (
         "A2CAgent C51Agent DDPGAgent DQNAgent PGAgent PPOF PPOOffPolicyAgent SACAgent "

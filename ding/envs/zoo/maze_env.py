@@ -50,6 +50,26 @@ class Maze(BaseEnv):
         self._cell = self._goal = (1, 1)
         self._num_steps = 0
 
+    @property
+    def size(self) -> int:
+        """Cells along an axis, with the walls around."""
+        return self._size
+
+    @property
+    def n_action(self) -> int:
+        """Number of actions, 4."""
+        return len(_MOVES)
+
+    @property
+    def target_location(self) -> tuple[int, int]:
+        """``(row, column)`` of the goal."""
+        return self._goal
+
+    @property
+    def nav_map(self) -> list[list[str]]:
+        """``[size][size]``: ``'x'`` for a wall, ``' '`` for a free cell."""
+        return [["x" if wall else " " for wall in row] for row in self._walls.tolist()]
+
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
         """See :class:`BaseEnv`."""
         self._seed, self._dynamic_seed = seed, dynamic_seed

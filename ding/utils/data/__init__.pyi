@@ -14,6 +14,7 @@ from ding.utils.data.dataset import DatasetFieldError as DatasetFieldError
 from ding.utils.data.dataset import DatasetFileError as DatasetFileError
 from ding.utils.data.dataset import DatasetStatistics as DatasetStatistics
 from ding.utils.data.dataset import DatasetValueError as DatasetValueError
+from ding.utils.data.dataset import FixedReplayBuffer as FixedReplayBuffer
 from ding.utils.data.dataset import HDF5Dataset as HDF5Dataset
 from ding.utils.data.dataset import MinariDataset as MinariDataset
 from ding.utils.data.dataset import NaiveRLDataset as NaiveRLDataset
@@ -21,5 +22,6 @@ from ding.utils.data.dataset import PCDataset as PCDataset
 from ding.utils.data.dataset import SequenceDataset as SequenceDataset
 from ding.utils.data.dataset import create_dataset as create_dataset
 from ding.utils.data.dataset import hdf5_save as hdf5_save
+from ding.utils.data.dataset import load_bfs_datasets as load_bfs_datasets
 from ding.utils.data.dataset import naive_save as naive_save
 from ding.utils.data.dataset import offline_data_save_type as offline_data_save_type

@@ -14,6 +14,8 @@ data_type            class                    reads
 ``bco``              `BCODataset`             arrays in memory
 ===================  =======================  ==================================================================
 
+By their names only: `FixedReplayBuffer` draws from logs of dopamine, `load_bfs_datasets` searches mazes.
+
 HDF5 files need the extra ``ding[hdf5]``, Minari data sets ``ding[offline]``. No pickle is read. What is wrong with a
 data set is a `DatasetError`.
 """
@@ -30,6 +32,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 from torch.utils.data import Dataset
 
+from ding.utils.bfs_helper import Maze, get_vi_sequence
 from ding.utils.data._dataset_files import (
     Arrays,
     Column,
@@ -45,6 +48,7 @@ from ding.utils.data._dataset_files import (
     parts_of,
     read_hdf5,
 )
+from ding.utils.data._dopamine_logs import FixedReplayBuffer
 from ding.utils.data._trajectories import (
     D4RLDiffuserDataset,
     D4RLTrajectoryDataset,
@@ -59,7 +63,7 @@ from ding.utils.data._trajectories import (
 from ding.utils.exports import register_lazily
 from ding.utils.file_helper import read_file
 from ding.utils.import_helper import import_module, require_extra
-from ding.utils.registry_factory import DATASET_REGISTRY
+from ding.utils.registry_factory import DATASET_REGISTRY, ENV_REGISTRY
 
 __all__ = [
     "BCODataset",
@@ -72,6 +76,7 @@ __all__ = [
     "DatasetFileError",
     "DatasetStatistics",
     "DatasetValueError",
+    "FixedReplayBuffer",
     "HDF5Dataset",
     "MinariDataset",
     "NaiveRLDataset",
@@ -79,6 +84,7 @@ __all__ = [
     "SequenceDataset",
     "create_dataset",
     "hdf5_save",
+    "load_bfs_datasets",
     "naive_save",
     "offline_data_save_type",
 ]
@@ -429,3 +435,46 @@ class PCDataset(ColumnDataset):
 
     def __init__(self, all_data: tuple[Any, Any, Any]) -> None:
         super().__init__(dict(zip(("obs", "bfs_in", "bfs_out"), all_data)), where="PCDataset")
+
+
+def load_bfs_datasets(train_seeds: int = 1, test_seeds: int = 5) -> tuple[PCDataset, PCDataset]:
+    """Searches of mazes of 16 x 16 cells, for procedure cloning (Yang et al. 2022, arXiv:2205.10816).
+
+    The mazes are those of the seeds from 0 on, first ``train_seeds``, then ``test_seeds``. An item is a step of the
+    search from the goal to an agent in one of the free cells: ``obs`` int64 ``[16, 16, 3]`` (walls, goal, agent),
+    ``bfs_in`` and ``bfs_out`` int64 ``[16, 16]``: the best action of each cell before and after the step, 4 where it is
+    not known.
+
+    Returns:
+        the data sets to train and to test with.
+
+    Raises:
+        ValueError: a number of seeds is below 1.
+    """
+    if min(train_seeds, test_seeds) < 1:
+        raise ValueError(f"train_seeds and test_seeds are at least 1, got {train_seeds} and {test_seeds}")
+    # By its name: the envs are some floors above.
+    import_module(["ding.envs.zoo.maze_env"])
+    mazes = [ENV_REGISTRY.build("maze", {"size": 16}) for _ in range(train_seeds + test_seeds)]
+    for seed, maze in enumerate(mazes):
+        maze.seed(seed, dynamic_seed=False)
+    searches = [_maze_searches(maze, maze.reset()) for maze in mazes]
+    return _searches_dataset(searches[:train_seeds]), _searches_dataset(searches[train_seeds:])
+
+
+def _searches_dataset(searches: Sequence[tuple[np.ndarray, ...]]) -> PCDataset:
+    obs, bfs_in, bfs_out = (np.concatenate(field) for field in zip(*searches))
+    return PCDataset((obs, bfs_in, bfs_out))
+
+
+def _maze_searches(maze: Maze, first_obs: np.ndarray) -> tuple[np.ndarray, ...]:
+    """``(obs, bfs_in, bfs_out)`` ``[N, ...]`` of the searches to an agent in each free cell of a maze."""
+    parts = []
+    for cell in np.argwhere(first_obs[..., 0] == 0):
+        obs = first_obs.copy()
+        obs[..., 2] = 0
+        obs[(*cell, 2)] = 1
+        maps = get_vi_sequence(maze, obs)[0].astype(np.int64)
+        before = np.concatenate([np.full((1, maze.size, maze.size), maze.n_action), maps])[: len(maps)]
+        parts.append((np.repeat(obs[None], len(maps), axis=0), before, maps))
+    return tuple(np.concatenate(field) for field in zip(*parts))

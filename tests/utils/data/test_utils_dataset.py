@@ -1,6 +1,7 @@
 """Data sets for offline training."""
 
 import pickle
+from itertools import pairwise
 
 import gymnasium
 import numpy as np
@@ -23,6 +24,7 @@ from ding.utils.data import (
     PCDataset,
     SequenceDataset,
     create_dataset,
+    load_bfs_datasets,
     naive_save,
     offline_data_save_type,
 )
@@ -317,3 +319,33 @@ def test_sequences_for_diffusion(tmp_path, h5py) -> None:
     assert item["returns"].tolist() == [-1.0]
     made.env.use_padding = False
     assert create_dataset(made).indices == [(0, 0, 2), (0, 1, 3), (1, 0, 2)]
+
+
+def test_searches_of_mazes() -> None:
+    train, test = load_bfs_datasets(train_seeds=1, test_seeds=2)
+    assert len(train) == 2697
+    assert train.row_shapes == {
+        "obs": (16, 16, 3),
+        "bfs_in": (16, 16),
+        "bfs_out": (16, 16),
+    }
+    rows = train.rows_at(slice(None))
+    # A search begins with an empty map, and each of its steps with what the one before it gave.
+    begins = np.append(np.flatnonzero((rows["bfs_in"] == 4).all((1, 2))), len(train))
+    free = (rows["obs"][0, :, :, 0] == 0).sum()
+    assert len(begins) - 1 == free - 1  # one for each cell but the goal
+    goal = tuple(np.argwhere(rows["obs"][0, :, :, 1])[0])
+    moves = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+    for begin, end in pairwise(begins):
+        assert (rows["bfs_in"][begin + 1 : end] == rows["bfs_out"][begin : end - 1]).all()
+        (cell,) = np.argwhere(rows["obs"][begin, :, :, 2])
+        # The last map leads from the agent to the goal, in as many steps as the search took.
+        for _ in range(end - begin):
+            cell = cell + moves[rows["bfs_out"][end - 1][tuple(cell)]]
+            assert rows["obs"][begin][(*cell, 0)] == 0
+        assert tuple(cell) == goal
+    again = load_bfs_datasets(2, 1)
+    assert (again[0].rows_at(slice(0, 2697))["obs"] == rows["obs"]).all()
+    assert len(again[0]) - 2697 + len(again[1]) == len(test)
+    with pytest.raises(ValueError, match="at least 1, got 0 and 5"):
+        load_bfs_datasets(0)

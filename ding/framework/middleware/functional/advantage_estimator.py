@@ -14,6 +14,7 @@ from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware._trees import as_batch, joined
 from ding.framework.middleware.functional.data_processor import push_rows
+from ding.framework.middleware.functional.enhancer import segment_ends
 from ding.framework.task import Role
 from ding.policy.base_policy import Policy
 from ding.rl_utils import gae, gae_data
@@ -45,8 +46,7 @@ def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = N
         with torch.no_grad():
             value, next_value = (_critic(model, columns[key], device) for key in ("obs", "next_obs"))
         done = columns["done"].float()
-        traj_flag = columns["done"].clone().bool()
-        traj_flag[[position for position in ctx.trajectory_end_idx if position >= 0]] = True
+        traj_flag = torch.from_numpy(segment_ends(TransitionBatch(columns), ctx.trajectory_end_idx))
         data = gae_data(value, next_value.clone(), columns["reward"], done, traj_flag.float())
         columns |= {"value": value, "traj_flag": traj_flag, "adv": gae(data, gamma, gae_lambda)}
         if buffer_ is None:
@@ -77,8 +77,7 @@ def ppof_adv_estimator(policy: object) -> Estimator:
         if not ctx.trajectories:
             return
         columns = train_columns(ctx.trajectories)
-        columns["traj_flag"] = columns["done"].clone().bool()
-        columns["traj_flag"][[position for position in ctx.trajectory_end_idx if position >= 0]] = True
+        columns["traj_flag"] = torch.from_numpy(segment_ends(TransitionBatch(columns), ctx.trajectory_end_idx))
         ctx.train_data = TransitionBatch(columns)
         ctx.trajectories = None
 

@@ -98,14 +98,27 @@ def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
 
 
 def split_into_segments(rows: Sequence[Any], end_idx: Sequence[int]) -> TransitionBatch:
-    """Return L consecutive transitions as a batch whose segments end with their episodes, and at the positions
-    ``end_idx``, after which another environment begins.
-    """
+    """Return L consecutive transitions as a batch with one segment for each episode, or part of one."""
     batch = as_batch(rows)
-    ends = np.array(batch.columns["done"]).reshape(-1).astype(bool)
+    return TransitionBatch(batch.columns, np.diff(np.flatnonzero(segment_ends(batch, end_idx)), prepend=-1))
+
+
+def segment_ends(batch: TransitionBatch, end_idx: Sequence[int]) -> np.ndarray:
+    """Return bool ``[L]``: after which of L consecutive transitions another episode or environment begins.
+
+    At a time limit ``done`` is False; there the number of the episode shows its end.
+
+    Args:
+        batch: with ``done``, and ``env_data_id`` as the collectors write it.
+        end_idx: positions of the last transition of each environment; -1 for one without transitions.
+    """
+    ends = np.asarray(batch.columns["done"]).reshape(-1).astype(bool)  # a copy
+    if "env_data_id" in batch.columns:
+        numbers = np.asarray(batch.columns["env_data_id"]).reshape(-1)
+        ends[:-1] |= numbers[1:] != numbers[:-1]
     ends[[position for position in end_idx if position >= 0]] = True
     ends[-1] = True
-    return TransitionBatch(batch.columns, np.diff(np.flatnonzero(ends), prepend=-1))
+    return ends
 
 
 @for_roles(Role.COLLECTOR)

@@ -240,10 +240,13 @@ def test_what_an_expert_does_is_saved(form, tmp_path) -> None:
 # Enhancers
 
 
-def nstep(count: int, dones=(), ends=(), gamma: float = 0.9, form=list):
+def nstep(count: int, dones=(), ends=(), gamma: float = 0.9, form=list, limit: int = 99):
+    """``limit``: the step at which another episode begins without ``done``."""
     cfg = config()
     cfg.policy.discount_factor = gamma
     given = rows(count)
+    for place, row in enumerate(given):
+        row["env_data_id"] = torch.tensor([int(place >= limit)])
     for place in dones:
         given[place]["done"] = True
     ctx = OnlineRLContext(trajectories=form(given), trajectory_end_idx=list(ends) or [count - 1])
@@ -271,6 +274,15 @@ def test_nstep_rewards_end_with_the_episode(form) -> None:
 def test_nstep_rewards_end_with_the_environment() -> None:
     rewards, _, _ = nstep(4, ends=[-1, 1, 3])
     assert rewards == [[1, 2, 0], [2, 0, 0], [3, 4, 0], [4, 0, 0]]
+
+
+@ALL_FORMS
+def test_nstep_rewards_end_with_a_time_limit(form) -> None:
+    rewards, discounts, made = nstep(4, gamma=0.5, form=form, limit=2)
+    assert rewards == [[1, 2, 0], [2, 0, 0], [3, 4, 0], [4, 0, 0]]
+    assert discounts == [0.25, 0.5, 0.25, 0.5]
+    assert [float(row["next_obs"][0]) for row in made] == [2, 2, 4, 4]
+    assert not any(bool(row["done"]) for row in made)
 
 
 @FORMS
@@ -386,6 +398,23 @@ def test_advantages(form) -> None:
     assert data.adv.tolist() == [1.5, 0.0, -1.375, -1.5]
     assert data["traj_flag"].tolist() == [False, True, False, True]
     assert data.value.tolist() == [0.0, 1.0, 5.0, 6.0]
+
+
+@FORMS
+def test_advantages_end_with_a_time_limit(form) -> None:
+    given = gae_rows(torch.tensor([1]))
+    for number, row in zip((0, 0, 1, 1), given):
+        row |= {"done": False, "env_data_id": torch.tensor([number])}
+    cfg = EasyDict(policy=dict(collect=dict(discount_factor=0.5, gae_lambda=0.5), model=dict(obs_shape=2), cuda=False))
+    policy = ScriptedPolicy(attributes={"model": Critic()}).collect_mode
+    ctx = OnlineRLContext(trajectories=form(given), trajectory_end_idx=[3])
+    gae_estimator(cfg, policy)(ctx)
+    # The value after the second step is bootstrapped, 1 + 0.5 * 2 - 1; the third one has no part in it.
+    assert ctx.train_data.traj_flag.tolist() == [False, True, False, True]
+    assert ctx.train_data.adv.tolist() == [1.75, 1.0, -1.375, -1.5]
+    again = OnlineRLContext(trajectories=form(given), trajectory_end_idx=[3])
+    ppof_adv_estimator(None)(again)
+    assert again.train_data.traj_flag.tolist() == [False, True, False, True]
 
 
 @pytest.mark.parametrize(

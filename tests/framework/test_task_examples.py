@@ -2,6 +2,8 @@
 
 import importlib.util
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from ding.data import columns_save
 from ding.policy import SQLPolicy
 from ding.utils import deep_merge_dicts
+from ding.utils.data import naive_save
 from ding.utils.file_helper import save_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -18,15 +21,20 @@ BUDGETS = {
     "dqn_rnd": 2772,
     "dqn": 1524, "dqn_nstep": 1716, "dqn_per": 1344, "dqn_her": 10200, "ppo": 9984, "ppo_offpolicy": 28000, "c51": 4000,
     "iqn": 3300, "sql": 2532, "ppg_offpolicy": 23300, "impala": 52600, "qrdqn": 5160,
+    "r2d2": 60000, "mappo": 100000,
 }  # fmt: skip
-SOLVED = {"dqn_her": 0.9}
+SOLVED = {"dqn_her": 0.9, "mappo": 7}
+# Env steps of a short run, where one iteration does not train yet.
+FEW = {"r2d2": 900}
 
 
-def run(name: str, seed: int, max_env_step: int, **kwargs):
+def run(name: str, seed: int, max_env_step: int | None = None, **kwargs):
+    if max_env_step is not None:
+        kwargs["max_env_step"] = max_env_step
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.main(seed=seed, max_env_step=max_env_step, **kwargs)
+    return module.main(seed=seed, **kwargs)
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +46,9 @@ def _elsewhere(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", BUDGETS)
 def test_a_few_iterations(name, tmp_path) -> None:
-    ctx = run(name, seed=0, max_env_step=300)
-    assert ctx.env_step > 300
+    steps = FEW.get(name, 300)
+    ctx = run(name, seed=0, max_env_step=steps)
+    assert ctx.env_step > steps
     assert ctx.train_iter > 0
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
     names = {path.name for path in (folder / "ckpt").iterdir()}
@@ -56,22 +65,41 @@ def test_the_result(name, seed) -> None:
     assert ctx.env_step <= BUDGETS[name]
 
 
-def test_a_few_iterations_on_a_data_set() -> None:
+# Example -> what makes its data, and the return that it reaches.
+OFFLINE = {
+    "cql": ("cartpole/cartpole_dqn_generation_data", 195),
+    "bc": ("cartpole/cartpole_dqn_generation_data", 195),
+    "dt": ("cartpole/cartpole_dqn_generation_data", 195),
+    "edac": ("pendulum/pendulum_sac_data_generation", -250),
+}
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_a_few_iterations_on_a_data_set(name) -> None:
+    maker, _ = OFFLINE[name]
+    obs_dim, folder = (4, "cartpole_dqn_generation_data") if "cartpole" in maker else (3, Path(maker).name)
     rng = np.random.default_rng(0)
-    obs = rng.normal(size=(65, 4)).astype(np.float32)
+    obs = rng.normal(size=(65, obs_dim)).astype(np.float32)
     columns = {
         "obs": obs[:-1],
         "next_obs": obs[1:],
-        "action": rng.integers(0, 2, (64, 1)),
+        "action": rng.integers(0, 2, (64, 1)) if obs_dim == 4 else rng.uniform(-1, 1, (64, 1)).astype(np.float32),
         "reward": np.ones((64, 1), np.float32),
         "done": np.zeros(64, bool),
     }
-    columns_save(columns, "cartpole_dqn_generation_data/data")
-    spec = importlib.util.spec_from_file_location("example_cql", EXAMPLES / "cql.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    ctx = module.main(seed=0, max_train_iter=3)
-    assert (ctx.train_iter, ctx.trained_env_step) == (4, 256)
+    columns_save(columns, f"{folder}/data")
+    naive_save([[{key: value[i] for key, value in columns.items()} for i in range(64)]], f"{folder}/episodes")
+    ctx = run(name, 0, max_train_iter=3)
+    assert ctx.train_iter == 4
+    assert ctx.trained_env_step > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OFFLINE)
+def test_the_result_on_a_data_set(name) -> None:
+    maker, wanted = OFFLINE[name]
+    subprocess.run([sys.executable, str(EXAMPLES.parent / "configs" / f"{maker}_config.py")], check=True)
+    assert run(name, 0).last_eval_value >= wanted
 
 
 def test_a_few_iterations_beside_an_expert(tmp_path) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from ding.interaction.config import MAX_JSON_DEPTH
+from ding.interaction.config import MAX_JSON_DEPTH, MAX_JSON_SIGNS
 from ding.interaction.errors import SchemaError, WireError
 
 Identifier = Annotated[str, Meta(pattern=r"^(?!\.+$)[A-Za-z0-9_.\-]{1,120}\Z")]
@@ -111,8 +111,12 @@ def convert(value: object, kind: type[MessageT], where: str = "body") -> Message
 
 _FLOAT_KEY = "$float"
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-# A string (closed or cut off, so that no body makes the search start over), an opening or a closing bracket.
-_BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
+# A string, closed or cut off, so that no body makes the search start over.
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+# Opening brackets as 0, closing ones as 1; all else is left out.
+_NESTING = bytes.maketrans(b"[{]}", b"\0\0\1\1")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
+_NO_STRUCTURE = bytes(set(range(256)) - set(b'[{,"'))
 
 
 def dumps(value: object) -> bytes:
@@ -135,9 +139,9 @@ def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
     """The value of a JSON body.
 
     Raises:
-        WireError: the body is no strict JSON in UTF-8, or nests deeper than ``max_depth``.
+        WireError: the body is no strict JSON in UTF-8, nests deeper than ``max_depth``, or has too many values.
     """
-    _check_depth(body, max_depth)
+    _check_structure(body, max_depth)
     try:
         text = body.decode("utf-8")
         return json.loads(
@@ -192,18 +196,18 @@ def _finite_float(text: str) -> float:
     return number
 
 
-def _check_depth(body: bytes, max_depth: int) -> None:
-    if body.count(b"[") + body.count(b"{") <= max_depth:
+def _check_structure(body: bytes, max_depth: int) -> None:
+    """Refuse what would take long to read, in a time that grows with the length of the body only."""
+    structure = body.translate(None, _NO_STRUCTURE)
+    if len(structure) > MAX_JSON_SIGNS:
+        raise WireError(f"the body has too many values: more than {MAX_JSON_SIGNS} brackets, commas and quotes")
+    if structure.count(b"[") + structure.count(b"{") <= max_depth:
         return
     depth = 0
-    for match in _BRACKETS.finditer(body):
-        first = body[match.start()]
-        if first in b"[{":
-            depth += 1
-            if depth > max_depth:
-                raise WireError(f"the body nests deeper than {max_depth} levels")
-        elif first in b"]}":
-            depth -= 1
+    for bracket in _STRINGS.sub(b"", body).translate(_NESTING, _NO_BRACKETS):
+        depth += 1 - 2 * bracket
+        if depth > max_depth:
+            raise WireError(f"the body nests deeper than {max_depth} levels")
 
 
 class Response(Protocol):

@@ -130,6 +130,33 @@ def test_a_large_body_that_is_sent_anyway_is_thrown_away(service):
     assert (status, body["code"]) == (413, 803)
 
 
+def test_only_a_task_or_a_result_may_be_larger_than_a_mebibyte(service):
+    """And these are for peers: without a connection, a body is not even read."""
+    head = (
+        b"Authorization: Bearer "
+        + RUN_TOKEN.encode()
+        + b"\r\nChannel: 0\r\nToken: x\r\nContent-Length: 2000000\r\n\r\n"
+    )
+    path = b"POST /connect" if isinstance(service, Slave) else b"POST /slave/enrol"
+    assert exchange(service.port, path + b" HTTP/1.1\r\n" + head + b" " * 2_000_000)[0] == 413
+    path = b"POST /task/new" if isinstance(service, Slave) else b"PUT /slave/task/complete"
+    assert exchange(service.port, path + b" HTTP/1.1\r\n" + head + b" " * 2_000_000)[0] in (400, 403)
+
+
+def test_a_connection_is_closed_after_a_refusal_and_kept_for_those_who_have_the_token(service):
+    request = b"GET /ping HTTP/1.1\r\nChannel: 0\r\n"
+    with socket.create_connection(("127.0.0.1", service.port), timeout=WAIT_S) as stranger:
+        stranger.sendall(request + b"\r\n")
+        answer = b""
+        while read := stranger.recv(65536):
+            answer += read
+        assert answer.startswith(b"HTTP/1.1 401")
+    with socket.create_connection(("127.0.0.1", service.port), timeout=WAIT_S) as known:
+        for _ in range(2):
+            known.sendall(request + b"Authorization: Bearer " + RUN_TOKEN.encode() + b"\r\n\r\n")
+            assert b"close" not in known.recv(65536)
+
+
 def test_a_body_of_the_largest_size_is_taken():
     with Master(port=0, run_token=RUN_TOKEN, max_body_bytes=1000) as master:
         head = b"PUT /ping HTTP/1.1\r\nAuthorization: Bearer " + RUN_TOKEN.encode()

@@ -202,8 +202,26 @@ def test_slow_clients_hold_nobody_up(service):
             slow.close()
 
 
+def test_idle_connections_are_few_and_not_for_long(service, monkeypatch):
+    """S9 in short: more strangers than there is room for; a good client is served, and all of them are closed."""
+    monkeypatch.setattr("ding.interaction.base.server.HEADER_SECONDS", 0.5)
+    threads = threading.active_count()
+    idle = [socket.create_connection(("127.0.0.1", service.port), timeout=WAIT_S) for _ in range(300)]
+    try:
+        with GoodClient(service, WAIT_S) as good:
+            # The oldest have made room for others, and none of them has a thread.
+            assert [one.recv(1) for one in idle[:150]] == [b""] * 150
+            assert threading.active_count() < threads + 20
+            assert [one.recv(1) for one in idle[150:]] == [b""] * 150
+        assert good.error is None
+    finally:
+        for one in idle:
+            one.close()
+    assert service.ping()
+
+
 def test_a_request_that_takes_too_long_is_given_up(service, monkeypatch):
-    monkeypatch.setattr("ding.interaction.base.server.MAX_REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr("ding.interaction.base.server.HEADER_SECONDS", 0.1)
     with socket.create_connection(("127.0.0.1", service.port), timeout=WAIT_S) as slow:
         slow.sendall(b"GET /ping HTTP/1.1\r\n")
         time.sleep(0.3)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ding.interaction.base.common import random_token
 from ding.interaction.base.token import same_token
-from ding.interaction.config import MAX_BODY_BYTES
+from ding.interaction.config import MAX_BODY_BYTES, MAX_CONTROL_BYTES
 from ding.interaction.errors import SchemaError, WireError
 from ding.interaction.exception.response import MasterErrorCode, ProtocolErrorCode, SlaveErrorCode
 from ding.interaction.messages import AnswerBody, MessageT, convert, dumps, loads
@@ -91,16 +91,19 @@ class TokenGuard:
         Raises:
             ResponsibleException: no token (401) or a wrong one (403).
         """
-        if self._expected is None:
+        if self.knows(authorization):
             return
         if not authorization:
             raise ResponsibleException(
                 ProtocolErrorCode.RUN_TOKEN_NOT_GIVEN, "The request has no run token.", status_code=401
             )
-        if not same_token(authorization, self._expected):
-            raise ResponsibleException(
-                ProtocolErrorCode.RUN_TOKEN_INVALID, "The run token is not that of this run.", status_code=403
-            )
+        raise ResponsibleException(
+            ProtocolErrorCode.RUN_TOKEN_INVALID, "The run token is not that of this run.", status_code=403
+        )
+
+    def knows(self, authorization: str | None) -> bool:
+        """Whether the ``Authorization`` header is that of this run."""
+        return self._expected is None or (bool(authorization) and same_token(str(authorization), self._expected))
 
     def headers(self) -> Mapping[str, str]:
         """What a client adds to its requests."""
@@ -118,9 +121,10 @@ class Headers(Protocol):
 class Call:
     """One request, as a handler sees it."""
 
-    def __init__(self, headers: Headers, read_body: Callable[[], bytes]) -> None:
+    def __init__(self, headers: Headers, read_body: Callable[[], bytes], max_body_bytes: int) -> None:
         self._headers = headers
         self._read_body = read_body
+        self._max_body_bytes = max_body_bytes
 
     def header(self, name: str) -> str | None:
         """The value of a header, or None."""
@@ -130,12 +134,22 @@ class Call:
         """The decoded body.
 
         Raises:
-            ResponsibleException: it is no JSON, or none of this kind (400, with ``code``).
+            ResponsibleException: it is no JSON, or none of this kind (400, with ``code``), or too large (413).
         """
+        announced = self.header("Content-Length")
+        if announced is not None and announced.isdigit():
+            self._check_size(int(announced))
+        body = self._read_body()
+        self._check_size(len(body))
         try:
-            return convert(loads(self._read_body() or b"{}"), kind)
+            return convert(loads(body or b"{}"), kind)
         except (WireError, SchemaError) as error:
             raise ResponsibleException(code, str(error), status_code=400) from error
+
+    def _check_size(self, num_bytes: int) -> None:
+        if num_bytes > self._max_body_bytes:
+            text = f"The body is larger than {self._max_body_bytes} bytes."
+            raise ResponsibleException(ProtocolErrorCode.BODY_TOO_LARGE, text, status_code=413)
 
 
 class Answer(NamedTuple):
@@ -149,31 +163,44 @@ Handler = Callable[[Call], Answer]
 
 
 class Endpoint:
-    """Routes with their handlers, and the guard before them. Handlers run in several threads at once."""
+    """Routes with their handlers, and the guard before them. Handlers run in several threads at once.
+
+    Arguments:
+        guard: checks the run token.
+        max_body_bytes: the largest body that is read. Only the routes of tasks and their results read one of more than
+            ``MAX_CONTROL_BYTES``.
+    """
 
     def __init__(self, guard: TokenGuard, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self.guard = guard
         self.max_body_bytes = max_body_bytes
         self.routes: dict[tuple[str, str], Handler] = {}
+        self._large: set[Handler] = set()
 
-    def add(self, method: str, path: str, handler: Handler) -> None:
-        """Add a route."""
+    def add(self, method: str, path: str, handler: Handler, large: bool = False) -> None:
+        """Add a route; a ``large`` one reads bodies of up to ``max_body_bytes``. Only peers may reach such a one."""
         self.routes[(method, path)] = handler
+        if large:
+            self._large.add(handler)
 
     def handle(self, method: str, path: str, headers: Headers, read_body: Callable[[], bytes]) -> tuple[int, bytes]:
         """The HTTP status and the body (JSON) of the answer. Never raises for a request, however malformed."""
         try:
-            status, answer = self._answer(method, path, Call(headers, read_body))
+            status, answer = self._answer(method, path, headers, read_body)
             return status, dumps(answer)
         except Exception:
             log.exception("the handler of %s %s failed", method, path[:80])
             text = "A hook of the service failed; its log has the traceback."
             return 500, dumps(AnswerBody(False, ProtocolErrorCode.INTERNAL_ERROR, text))
 
-    def _answer(self, method: str, path: str, call: Call) -> tuple[int, AnswerBody]:
+    def _answer(
+        self, method: str, path: str, headers: Headers, read_body: Callable[[], bytes]
+    ) -> tuple[int, AnswerBody]:
         try:
-            self.guard.check(call.header("Authorization"))
-            answer = self._find(method, path)(call)
+            self.guard.check(headers.get("Authorization"))
+            handler = self._find(method, path)
+            most = self.max_body_bytes if handler in self._large else min(self.max_body_bytes, MAX_CONTROL_BYTES)
+            answer = handler(Call(headers, read_body, most))
         except ResponsibleException as error:
             return error.status_code, AnswerBody(False, error.code, error.message, error.data)
         return 200, AnswerBody(True, 0, answer.message, answer.data)

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.transport import Server, Transport, Wire
 from ding.interaction.errors import PortTakenError, UnreachableError
-from ding.interaction.exception.response import ProtocolErrorCode
 from ding.interaction.messages import ResponseValues, dumps
 
 _FIRST_EPHEMERAL_PORT = 49152
@@ -83,9 +82,6 @@ class _InprocWire(Wire):
         if endpoint is None:
             raise UnreachableError(f"{method} {path}: nothing listens on port {self._port} of the in-process network")
         body = dumps({} if data is None else data)
-        if len(body) > endpoint.max_body_bytes:
-            text = f"The body is larger than {endpoint.max_body_bytes} bytes."
-            return ResponseValues(413, False, ProtocolErrorCode.BODY_TOO_LARGE, text, None)
         status, answer = endpoint.handle(method, self._base + path, headers, lambda: body)
         return ResponseValues.from_body(status, answer)
 

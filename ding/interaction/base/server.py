@@ -2,6 +2,11 @@
 
 The token is checked, and with it everything that is known from the headers, before any of the body is read. Every
 refusal is JSON of the protocol, and none of a malformed request is a 5xx.
+
+A connection is a *stranger's* until a request on it has shown the token. Strangers have ``HEADER_SECONDS`` for that,
+and there are few of them: the oldest make room for others. One that sends nothing costs a file descriptor and no
+thread; one that was refused is closed. So all other connections, and most threads, are kept for those who have the
+token.
 """
 
 import errno
@@ -11,9 +16,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -25,7 +29,7 @@ from cheroot.ssl import Adapter
 
 from ding.interaction.base.endpoint import Endpoint, ResponsibleException
 from ding.interaction.base.transport import Server
-from ding.interaction.config import GLOBAL_HOST, MAX_REQUEST_SECONDS
+from ding.interaction.config import GLOBAL_HOST, HEADER_SECONDS, MAX_REQUEST_SECONDS
 from ding.interaction.errors import PortTakenError
 from ding.interaction.exception.response import ProtocolErrorCode
 from ding.interaction.messages import AnswerBody, dumps
@@ -33,12 +37,12 @@ from ding.interaction.messages import AnswerBody, dumps
 log = logging.getLogger(__name__)
 
 _MAX_HEADER_BYTES = 16 * 2**10
-_MAX_IDLE_CONNECTIONS = 900  # below the usual limit of 1024 open files of a process
+# Idle ones of those who have the token. With strangers, below the usual limit of 1024 open files of a process.
+_MAX_IDLE_CONNECTIONS = 700
 # A request occupies a thread from its first byte on; where clients are slow there are more and more of them.
 _THREADS = 4
 _MAX_THREADS = 256
-# At most so many of them wait for clients that have shown no token yet; the others are for the workers.
-_MAX_WAITING = 128
+_MAX_STRANGERS = 128
 # How often the server looks whether it has to stop.
 _LOOK_SECONDS = 0.1
 _CLOSE_SECONDS = 5
@@ -63,7 +67,7 @@ def _refusal(status: int) -> ResponsibleException:
 
 
 class _PatientSocket:
-    """The reading side of a socket; nothing more is read for a request after ``MAX_REQUEST_SECONDS``."""
+    """The reading side of a socket; nothing more is read for a request after its deadline."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -91,11 +95,6 @@ class _Request(HTTPRequest):
     """A request on its way in; what ``cheroot`` itself refuses is answered in JSON."""
 
     header_reader = _HeaderReader()
-
-    def parse_request(self) -> None:
-        """Read the request up to its body; the token is checked after that."""
-        with self.server.waiting.entry(self.conn):
-            super().parse_request()
 
     def read_request_headers(self) -> bool:
         """Read the headers; returns whether they are well-formed."""
@@ -142,6 +141,9 @@ class _Gateway(Gateway):
         """Answer the request."""
         request = self.req
         path = request.path.decode("utf-8", "replace")
+        known = self._endpoint.guard.knows(self.get("Authorization"))
+        if known:
+            request.conn.is_known()
         status, body = self._endpoint.handle(request.method.decode("latin-1"), path, self, self._read_body)
         unread = request.chunked_read and not request.rfile.closed
         if not request.chunked_read and request.rfile.remaining > 0:
@@ -149,7 +151,7 @@ class _Gateway(Gateway):
                 request.rfile.read()
             else:
                 unread = True
-        request.send(status, b"" if request.method == b"HEAD" else body, unread)
+        request.send(status, b"" if request.method == b"HEAD" else body, unread or not known)
 
     def get(self, key: str, /) -> str | None:
         """The value of a header, or None."""
@@ -179,21 +181,33 @@ class _Connection(HTTPConnection):
 
     RequestHandlerClass = _Request
     lingers = False
+    is_new = True
 
     def __init__(self, server: HTTPServer, sock: socket.socket, makefile: Callable[..., Any] = MakeFile) -> None:
         self._reads = _PatientSocket(sock)
+        self._opened_s = time.monotonic()
+        sock.settimeout(HEADER_SECONDS)
         super().__init__(server, sock, lambda _, mode, size: makefile(self._reads if "r" in mode else sock, mode, size))
 
     def communicate(self) -> bool:
         """Serve one request; returns whether the connection stays open."""
-        self._reads.deadline = time.monotonic() + MAX_REQUEST_SECONDS
+        began_s = self._opened_s if self in self.server.strangers else time.monotonic()
+        self._reads.deadline = began_s + HEADER_SECONDS
         return bool(super().communicate())
+
+    def is_known(self) -> None:
+        """A request has shown the token: it has the time for its body."""
+        if self.server.strangers.discard(self):
+            self.socket.settimeout(MAX_REQUEST_SECONDS)
+        self._reads.deadline = time.monotonic() + MAX_REQUEST_SECONDS
 
     def close(self) -> None:
         """Close the connection."""
         if self.lingers:
-            with self.server.waiting.entry(self):
-                self._linger()
+            # Its thread waits, for a client that has shown nothing, or nothing good.
+            self.server.strangers.add(self)
+            self._linger()
+        self.server.strangers.discard(self)
         super().close()
 
     def _linger(self) -> None:
@@ -208,33 +222,36 @@ class _Connection(HTTPConnection):
             log.debug("a refused client: %s", error)
 
 
-class _Waiting:
-    """The connections for which threads wait although they have shown no token: the oldest make room for others."""
+class _Strangers:
+    """The connections that have shown no token: the oldest is ended where there are too many. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connections: dict[_Connection, None] = {}
 
-    @contextmanager
-    def entry(self, connection: _Connection) -> Iterator[None]:
-        """Hold a place for a connection; the one that has held a place for longest is ended when there are too many."""
+    def __contains__(self, connection: _Connection) -> bool:
+        return connection in self._connections
+
+    def add(self, connection: _Connection) -> None:
+        """Take another one in."""
         with self._lock:
             self._connections[connection] = None
-            if len(self._connections) > _MAX_WAITING:
+            if len(self._connections) > _MAX_STRANGERS:
                 self._end(next(iter(self._connections)))
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._connections.pop(connection, None)
+
+    def discard(self, connection: _Connection) -> bool:
+        """It is known now, or closed; returns whether it was a stranger's."""
+        with self._lock:
+            return self._connections.pop(connection, self) is None
 
     def _end(self, connection: _Connection) -> None:
         del self._connections[connection]
         try:
-            # Not that of a TLS socket, which would change the object that another thread reads from.
+            # Not that of a TLS socket, which would change the object that another thread reads from. Where none does,
+            # this makes the connection readable, and a thread closes it.
             socket.socket.shutdown(connection.socket, socket.SHUT_RDWR)
         except OSError as error:
-            log.debug("a slow client: %s", error)
+            log.debug("a stranger: %s", error)
 
 
 class _Tls(Adapter):
@@ -272,7 +289,7 @@ class _Server(HTTPServer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.waiting = _Waiting()
+        self.strangers = _Strangers()
 
     def bind(self, family: int, type: int, proto: int = 0) -> socket.socket:
         """Take the port; it may be taken again as soon as it is closed, also one that the system chose."""
@@ -290,7 +307,14 @@ class _Server(HTTPServer):
         return bound
 
     def process_conn(self, conn: _Connection) -> None:
-        """Have a thread serve a connection."""
+        """Have a thread serve a connection; a new one gets none before it has sent something."""
+        if conn.is_new:
+            conn.is_new = False
+            self.strangers.add(conn)
+            self.put_conn(conn)
+            # It is closed when it was not used for ``timeout`` seconds, and was not used for some already.
+            conn.last_used -= self.timeout - HEADER_SECONDS
+            return
         super().process_conn(conn)
         if self.requests.idle <= self.requests.qsize:
             self.requests.grow(max(_THREADS, self.requests.qsize))

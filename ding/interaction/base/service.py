@@ -75,7 +75,7 @@ class HttpService(ControllableService):
             is served.
         transport: ``'http'``, ``'inproc'`` or a ``Transport``.
         tls: certificates, to talk over TLS.
-        max_body_bytes: the largest request that is read; default 16 MiB.
+        max_body_bytes: the largest task or result that is read; default 16 MiB. Other messages: 1 MiB.
 
     Raises:
         UnsafeBindError: ``host`` is no loopback address and there is no run token.

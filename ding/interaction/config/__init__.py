@@ -18,11 +18,17 @@ DEFAULT_MASTER_PORT = 7235
 
 DEFAULT_CHANNEL = 0
 
-# The largest body that a server takes, and the deepest nesting of JSON in it.
+# The largest body of a task or a result, and of any other message.
 MAX_BODY_BYTES = 16 * 2**20
+MAX_CONTROL_BYTES = 2**20
+# The deepest nesting of JSON in a body, and how many opening brackets, commas and quotes it may have: what takes time
+# is the number of values, not that of bytes.
 MAX_JSON_DEPTH = 64
-# A request that is not complete this long after its first byte is given up (slow clients).
+MAX_JSON_SIGNS = 2**19
+# A request that is not complete this long after its headers is given up (slow clients). The headers themselves have to
+# be there sooner, on a new connection counted from its beginning on.
 MAX_REQUEST_SECONDS = 30.0
+HEADER_SECONDS = 5.0
 # How many ports ``port='auto'`` tries, upwards from the default one.
 AUTO_PORT_TRIES = 64
 

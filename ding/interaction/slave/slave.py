@@ -120,7 +120,7 @@ class Slave(HttpService):
         self._slots = TaskSlots(max_tasks, self._run_job, self._report)
         self._endpoint.add("POST", "/connect", self._handle_connect)
         self._endpoint.add("DELETE", "/disconnect", self._handle_disconnect)
-        self._endpoint.add("POST", "/task/new", self._handle_task)
+        self._endpoint.add("POST", "/task/new", self._handle_task, large=True)
         self._announcer: Announcer | None = None
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 

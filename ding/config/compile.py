@@ -12,6 +12,7 @@ from easydict import EasyDict
 
 from ding.config import sections
 from ding.config.checks.keys import check_keys
+from ding.config.checks.rate_limit import check_rate_limit
 from ding.config.checks.values import check_seed, check_values
 from ding.config.config import save_config
 from ding.config.errors import ConfigValueError
@@ -77,6 +78,7 @@ def compile_config(
     check_keys(user, defaults, strict, given["policy"])
     check_values(user, defaults)
     result = sections.merged(defaults, user)
+    check_rate_limit(result.get("policy", {}), pushes_n_sample=True)
     _finish(result, evaluator, seed)
     if save_cfg:
         _save(result, create if create_cfg is not None else None, save_path, renew_dir, save_git_info)

@@ -10,6 +10,7 @@ from easydict import EasyDict
 from ding.config import sections
 from ding.config.checks.keys import check_keys, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_on_policy, check_system
+from ding.config.checks.rate_limit import check_rate_limit
 from ding.config.checks.values import check_buffer_fits, check_seed, check_values
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
@@ -20,6 +21,9 @@ from ding.utils import did_you_mean
 from ding.utils.file_helper import write_text
 
 _COORDINATOR = ("ding.worker.coordinator", "Coordinator")
+MAX_SAMPLES_PER_INSERT = ("max_samples_per_insert", 1000.0)
+"""Key and default: how often the coordinator gives a learner each row on average, at most; None: as often as it likes.
+Several hundred are usual with large batches; without a bound, a learner would train for ever on a frozen buffer."""
 PLATFORMS = ("local", "slurm", "k8s")
 
 
@@ -122,6 +126,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     )
     policy.other.commander = _commander(user, create)
     policy.other.replay_buffer = sections.compile_buffer_config(policy, user, None)
+    policy.other.replay_buffer.setdefault(*MAX_SAMPLES_PER_INSERT)
     if policy.other.replay_buffer.get("multi_buffer", False):
         raise ConfigValueError(
             f"create_config.policy.type {create.policy.type.removesuffix('_command')!r} learns from several replay "
@@ -136,6 +141,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     check_on_policy(result.policy)
     if not result.policy.on_policy:
         check_buffer_fits(result.policy)
+    check_rate_limit(result.policy, pushes_n_sample=False)
     return result
 
 

@@ -70,6 +70,22 @@ def _schedule(optimizer: torch.optim.Optimizer, setting: Any) -> LinearDecay | N
     return LinearDecay(tuple(group["lr"] for group in optimizer.param_groups), epochs, lowest)
 
 
+def skip_nonfinite(parts: Iterable[object]) -> None:
+    """Have the optimisers among ``parts`` leave out each step whose gradient is NaN or infinite.
+
+    Raises:
+        PolicyConfigError: one of them is none of ``ding.torch_utils``.
+    """
+    for part in parts:
+        if isinstance(part, (Adam, RMSprop, SGD)):
+            part.skips_nonfinite = True
+        elif isinstance(part, torch.optim.Optimizer):
+            raise PolicyConfigError(
+                "policy.learn.on_nonfinite='skip' needs an optimiser of ding.torch_utils, found "
+                f"{type(part).__module__}.{type(part).__name__}; use 'raise' or 'ignore'"
+            )
+
+
 class LearningPolicy(Protocol):
     """What :func:`learn_forward` needs of a policy."""
 

@@ -13,7 +13,7 @@ from ding.data.roles import ByEnv, Samples, StateDict
 from ding.model import IModelWrapper, create_model
 from ding.policy import _modes
 from ding.policy._distributed import average_gradients, broadcast_module
-from ding.policy._optimization import learn_forward
+from ding.policy._optimization import learn_forward, skip_nonfinite
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.torch_utils.data_helper import to_dtype
@@ -85,6 +85,9 @@ class Policy(ABC):
             "resume_training": False,
             # (dict or None) epoch_num, min_lr_lambda: linear decay over that many learn.forward to that share.
             "lr_scheduler": None,
+            # (str) NaN or infinity in loss, gradient or weights: 'raise' ends the run with a report and the batch,
+            # 'skip' leaves the update out, 'ignore' goes on.
+            "on_nonfinite": "raise",
             # (str or None) 'bfloat16' learns in mixed precision, on a GPU or a CPU that has it.
             "amp": None,
         },
@@ -125,6 +128,8 @@ class Policy(ABC):
             self._init_model(model)
         for field in self._enable_field:
             getattr(self, "_init_" + field)()
+            if field == "learn" and self._cfg.get("learn", {}).get("on_nonfinite") == "skip":
+                skip_nonfinite([getattr(self, attribute, None) for attribute in self.learn_state.values()])
             if field == "learn" and self._multi_gpu:
                 broadcast_module(self._model)  # some algorithms initialise the network here
 

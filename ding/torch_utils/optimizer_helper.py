@@ -4,6 +4,7 @@ State dicts are those of the torch classes, in both directions.
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeVar
 
@@ -16,7 +17,7 @@ from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.utils.default_helper import check_choice
 
 _OPTIM_TYPES = ("adam", "adamw")
-_SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_fused", "schedule")
+_SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_fused", "schedule", "skips_nonfinite")
 _TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # Flushed to zero, it equals zero.
 _DENORMAL = 5e-324
@@ -54,6 +55,8 @@ class _GuardedOptimizer(Optimizer):
 
     schedule: LinearDecay | None = None
     """How the learning rate changes; its steps are taken by the policy."""
+    skips_nonfinite = False
+    """Whether a step whose gradient is not finite is left out; see ``policy.learn.on_nonfinite``."""
     _decoupled = False
     """Whether the weights decay by themselves, not by the gradient."""
     _clip: Guard | None
@@ -81,6 +84,8 @@ class _GuardedOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         with torch.no_grad():
+            if self.skips_nonfinite and not math.isfinite(total_norm(grads_of(self.param_groups), math.inf)):
+                return loss
             if self._ignore is not None:
                 ignore_gradients(self, self._ignore, self._moment)
             if self._clip is not None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -144,10 +145,10 @@ def test_killed_between_any_two_writes_the_old_one_or_the_new_one_is_there() -> 
                 die_at(writes)
                 save_checkpoint(path, state(2), {})
             finally:
-                os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                os.kill(os.getpid(), signal.SIGTERM)
+        ended_by = -os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         found.add((number_in(path), number_in("ckpt/ckpt_best")))
-        if status == 0:
+        if ended_by == signal.SIGTERM:
             break
     assert writes > 8
     assert found == {(1, 1), (1, 2), (2, 2)}
@@ -166,7 +167,7 @@ def die_at(number: int) -> None:
         if writes or (event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)):
             seen += 1
             if seen == number:
-                os._exit(1)
+                os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
 

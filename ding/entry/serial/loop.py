@@ -209,7 +209,7 @@ class SerialLoop:
             self._saver.finish()
             if self._parts.learner.train_iter:
                 self._parts.learner.save_checkpoint("ckpt_exception.pth.tar")
-        except (OSError, RuntimeError, TypeError, ValueError) as error:
+        except (ArithmeticError, OSError, RuntimeError, TypeError, ValueError) as error:
             logger.warning("no checkpoint is saved because of the error: %s", error)
 
     def _evaluate(self) -> None:

@@ -23,6 +23,8 @@ _MISTAKES = (
     "ding.utils.import_helper:MissingExtraError",
     "ding.utils.file_helper:FileRefusedError",
     "ding.policy.errors:PolicyConfigError",
+    "ding.torch_utils.finite:NonFiniteError",
+    "ding.worker.learner.saving:DiskFullError",
     "ding.worker.learner.learner_hook:HookConfigError",
     "ding.utils.data:DatasetError",
     "ding.bonus.common:AgentError",

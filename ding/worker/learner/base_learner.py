@@ -4,6 +4,7 @@ One *train iteration* is one log dict that ``policy.forward`` returns. ``train``
 per minibatch): the counter and the ``after_iter`` hooks follow the dicts, ``before_iter`` runs once per call.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
 from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
 from ding.utils.data import AsyncDataLoader
 from ding.worker._component import build_by_type
+from ding.worker.learner.finite_check import FiniteCheck
 from ding.worker.learner.learner_hook import (
     LearnerHook,
     TickMonitor,
@@ -196,6 +198,7 @@ class BaseLearner(Configurable):
         Raises:
             AssertionError: no policy was set.
             TypeError: ``policy.forward`` returned something else than a dict or a list of dicts.
+            NonFiniteError: a loss or the weights are NaN or infinite, and ``policy.learn.on_nonfinite`` is ``'raise'``.
         """
         if self._policy is None:
             raise AssertionError("the learner has no policy: pass one to the constructor or set `learner.policy`")
@@ -210,6 +213,8 @@ class BaseLearner(Configurable):
         priority = None
         for item in log_vars:
             priority = item.pop("priority", None)
+        if not self._finite.look(log_vars, data, self.last_iter.val):
+            priority = None
         self.priority_info = {} if priority is None else _priority_info(priority, data)
         if envstep >= 0:
             self.collector_envstep = envstep
@@ -322,6 +327,7 @@ class BaseLearner(Configurable):
     def policy(self, policy: LearnMode) -> None:
         self._policy = policy
         self._takes_batches = is_batched(policy.forward)
+        self._finite = FiniteCheck(policy, os.path.join(self.exp_name, "nonfinite"))
         if self._monitors:
             self.monitor = get_simple_monitor_type(policy.monitor_vars())(expire=10)
         if self._cfg.get("log_policy", True):

@@ -30,6 +30,7 @@ import torch.distributed as dist
 
 from ding.data.roles import LearnMode
 from ding.torch_utils import CountVar
+from ding.torch_utils.finite import check_weights
 from ding.utils import did_you_mean, write_scalars
 from ding.utils.autolog import LoggedModel, LoggedValue, TickTime
 from ding.utils.checkpoint import read_checkpoint
@@ -200,6 +201,7 @@ class LoadCkptHook(LearnerHook):
         if not self._load_path:
             return
         state = read_checkpoint(self._load_path)
+        check_weights(state.get("model"), attribute_of(engine.policy, "model"), f"the checkpoint {self._load_path}")
         if "last_iter" in state:
             engine.last_iter.update(state.pop("last_iter"))
         if "last_step" in state:
@@ -239,16 +241,26 @@ def save_learner_checkpoint(engine: Engine) -> str:
 
     Raises:
         DiskFullError: there is no space for it.
+        NonFiniteError: a weight is NaN or infinite; nothing is written.
     """
     suffix = "" if engine.instance_name == "learner" else f"_{engine.instance_name}"
     folder = os.path.join(".", engine.exp_name, f"ckpt{suffix}")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, engine.ckpt_name or f"iteration_{engine.last_iter.val}.pth.tar")
     state = dict(engine.policy.state_dict())
+    check_weights(state.get("model"), attribute_of(engine.policy, "model"), f"the checkpoint {path}")
     state.update(last_iter=engine.last_iter.val, last_step=engine.collector_envstep)
     engine.saver.save(path, state)
     engine.info(f"{engine.instance_name} saved the checkpoint {path}")
     return path
+
+
+def attribute_of(policy: LearnMode, name: str) -> Any:
+    """An attribute of a policy; None for a policy of the user's that has no such one."""
+    try:
+        return policy.get_attribute(name)
+    except (AttributeError, KeyError, NotImplementedError):
+        return None
 
 
 class LogShowHook(LearnerHook):

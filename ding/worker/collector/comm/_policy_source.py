@@ -1,11 +1,15 @@
 """Where the policies of a run come from: the weight plane, or a checkpoint in its folder."""
 
+import logging
 import os
 import threading
 from typing import Any
 
 from ding.parallel.planes import Planes, WeightPlane, check_id
+from ding.torch_utils.finite import nonfinite_entry
 from ding.utils.file_helper import read_file
+
+log = logging.getLogger(__name__)
 
 
 class PolicySource:
@@ -24,10 +28,13 @@ class PolicySource:
         self._make_plane = planes.weights
         self._lock = threading.Lock()
         self._planes: dict[str, WeightPlane] = {}
+        # Name -> version that holds what no policy may.
+        self._refused: dict[str, int] = {}
         self._closed = threading.Event()
 
     def get(self, path: str, newer_than: int = -1, timeout_s: float = 0.0) -> "dict[str, Any] | None":
-        """Return the newest version, as a state dict with the key ``iter``, unless its number is ``newer_than``.
+        """Return the newest version, as a state dict with the key ``iter``, unless its number is ``newer_than``, or its
+        weights are not finite.
 
         Raises:
             BadId: ``path`` is no plain name and no path inside the folder.
@@ -37,12 +44,18 @@ class PolicySource:
         if file is not None and os.path.isfile(file) and not os.path.islink(file):
             return self._read_checkpoint(file, newer_than, timeout_s)
         plane = self._plane_of(name)
-        weights = plane.fetch(newer_than, timeout_s)
+        weights = plane.fetch(self._refused.get(name, newer_than), timeout_s)
         if weights is None:
             return None
         state = weights.state
         if not isinstance(state.get("model"), dict):
             state = {"model": state}
+        bad = nonfinite_entry(state["model"])
+        if bad is not None:
+            self._refused[name] = weights.version
+            log.error("version %d of %s is not taken: its weight %s is NaN or infinite", weights.version, name, bad)
+            return None
+        self._refused.pop(name, None)
         return {**state, "iter": weights.version}
 
     def _name_of(self, path: str) -> str:

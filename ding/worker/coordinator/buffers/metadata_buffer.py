@@ -3,6 +3,8 @@
 The buffer draws rows of chunks; the learner reads them.
 """
 
+import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 
 #: Config keys that a buffer of samples has and this one has no use for.
 _DATA_KEYS = ("deepcopy", "enable_track_used_data", "storage", "type")
+_SAVED_UP_ROWS = 1000
 # What a batch calls the columns that a sample has.
 _SAMPLED = {
     "buffer_idx": "replay_buffer_idx",
@@ -36,7 +39,8 @@ class MetadataBuffer:
     Thread-safe. ``release`` is called under the lock of the buffer, by the thread that caused it.
 
     Args:
-        cfg: config of an advanced buffer. For ``type: naive`` every row is as likely as any other.
+        cfg: config of an advanced buffer. For ``type: naive`` every row is as likely as any other. Beside it,
+            ``max_samples_per_insert``: how many samples a row that comes allows; without it there is no bound.
         release: called with the refs of chunks that nobody needs any more.
         exp_name, instance_name, tb_logger: as for any buffer.
         first_batch: running number of the first batch that is drawn.
@@ -58,6 +62,7 @@ class MetadataBuffer:
         own["storage"] = {"mixed_rows": True}
         if own.get("rate_limit"):
             own["rate_limit"] = {**own["rate_limit"], "timeout_s": 0.0}  # the coordinator waits, not the buffer
+        self._budget = _SampleBudget(cfg.get("max_samples_per_insert"))
         self._chunks = ChunkTable(release or _ignore, first_batch)
         self.rows = AdvancedReplayBuffer(own, tb_logger, exp_name, instance_name, self._left)
         self._lock = self.rows.engine.lock
@@ -148,6 +153,7 @@ class MetadataBuffer:
     def _add(self, refs: list[dict[str, Any]]) -> TransitionBatch:
         """Enter chunks; returns their rows."""
         self.rows.engine.check_open()
+        self._budget.inserted(sum(ref["rows"] for ref in refs))
         counts = np.array([ref["rows"] for ref in refs], dtype=np.int64)
         columns: dict[str, Any] = {
             "chunk": np.repeat(self._chunks.add(refs), counts),
@@ -179,9 +185,11 @@ class MetadataBuffer:
             The chunks stay until :meth:`batch_loaded` is called with the number of the last batch.
         """
         with self._lock:
-            drawn = self.rows.sample_many(size, iters)
+            iters = iters[: self._budget.left // size]
+            drawn = self.rows.sample_many(size, iters) if iters else None
             if drawn is None:
                 return []
+            self._budget.sampled(len(drawn))
             sampled = drawn.columns
             numbers, positions = np.unique(sampled["chunk"], return_inverse=True)
             taken, ids = self._chunks.hold(numbers, len(positions) // size)
@@ -252,6 +260,34 @@ class MetadataBuffer:
     def chunk_count(self) -> int:
         """Chunks that are not released."""
         return len(self._chunks)
+
+
+class _SampleBudget:
+    """How many samples may be drawn before rows come again.
+
+    Each inserted row allows ``per_insert`` samples. What is saved up lasts no longer than the samples of
+    `_SAVED_UP_ROWS` rows, so that a learner whose collectors are gone stops soon. Not thread-safe.
+
+    Args:
+        per_insert: ``None`` for no bound.
+    """
+
+    def __init__(self, per_insert: float | None) -> None:
+        if per_insert is not None and not per_insert > 0:
+            raise ValueError(f"replay_buffer.max_samples_per_insert must be None or positive, found {per_insert!r}")
+        self._per_insert = math.inf if per_insert is None else float(per_insert)
+        self._left = 0.0
+
+    def inserted(self, rows: int) -> None:
+        self._left = min(self._left + rows * self._per_insert, max(rows, _SAVED_UP_ROWS) * self._per_insert)
+
+    def sampled(self, rows: int) -> None:
+        self._left -= rows
+
+    @property
+    def left(self) -> int:
+        """Number of samples that may be drawn now."""
+        return int(min(self._left, sys.maxsize))
 
 
 def _ignore(refs: list[dict[str, Any]]) -> None:

@@ -5,8 +5,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from ding.torch_utils.finite import check_weights
 from ding.utils.checkpoint import read_checkpoint, remove_checkpoint
-from ding.worker.learner.learner_hook import Engine, LearnerHook, checked_freq, save_learner_checkpoint
+from ding.worker.learner.learner_hook import (
+    Engine,
+    LearnerHook,
+    attribute_of,
+    checked_freq,
+    save_learner_checkpoint,
+)
 
 
 class CommEngine(Engine, Protocol):
@@ -28,7 +35,8 @@ class SendPolicyHook(LearnerHook):
     """Publish the policy on rank 0.
 
     In ``after_iter`` every ``send_policy_freq`` train iterations, as long as ``engine.policy_is_due()`` agrees (where
-    the comm layer sets that function); in the other positions always.
+    the comm layer sets that function); in the other positions always. Weights that are not finite are never published:
+    they raise ``NonFiniteError``.
 
     ``ext_args``: ``send_policy_freq`` (default 1).
     """
@@ -45,7 +53,9 @@ class SendPolicyHook(LearnerHook):
             due: Callable[[], bool] | None = getattr(engine, "policy_is_due", None)
             if last_iter % self._freq or (due is not None and not due()):
                 return
-        engine.send_policy({"model": engine.policy.state_dict()["model"], "iter": last_iter})
+        model = engine.policy.state_dict()["model"]
+        check_weights(model, attribute_of(engine.policy, "model"), f"the policy of train iteration {last_iter}")
+        engine.send_policy({"model": model, "iter": last_iter})
 
 
 class SendLearnInfoHook(LearnerHook):

@@ -280,3 +280,24 @@ def test_no_chunk_is_released_twice_or_too_early(size, steps):
     buffer.close()
     buffer.drop_batches()
     assert sorted(one["chunk"] for one in released) == sorted(f"c{number}" for number in range(pushed))
+
+
+def test_a_frozen_buffer_gives_no_samples_for_ever():
+    buffer = make(replay_buffer_size=100, max_samples_per_insert=3)
+    buffer.push_chunks([ref("a", 20)])
+    assert [len(buffer.sample_batches(20, [0, 1])) for _ in range(3)] == [2, 1, 0]
+    buffer.push_chunks([ref("b", 10)])
+    assert [len(buffer.sample_batches(15, [0, 1, 2])) for _ in range(2)] == [2, 0]
+    # What was saved up does not last for ever, however many rows there were.
+    for number in range(30):
+        buffer.push_chunks([ref(f"many{number}", 100)])
+    drawn = sum(len(buffer.sample_batches(100, range(10))) for _ in range(20))
+    assert drawn == 3000 // 100
+
+
+def test_without_a_bound_it_does():
+    buffer = make(replay_buffer_size=100)
+    buffer.push_chunks([ref("a", 5)])
+    assert all(len(buffer.sample_batches(5, range(10))) == 10 for _ in range(50))
+    with pytest.raises(ValueError, match="max_samples_per_insert"):
+        make(replay_buffer_size=10, max_samples_per_insert=0)

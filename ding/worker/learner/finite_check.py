@@ -1,0 +1,99 @@
+"""What a learner does about NaN and infinity: it notices them in each update, and keeps the batch for inspection.
+
+Looking costs microseconds per update, and no wait for a device: the losses that a policy reports are numbers already,
+and on the CPU one weight tensor is looked at, the first of the network, which every gradient that is not finite reaches
+by the chain rule. What both miss is noticed by the loss of the next update, so the batch before is kept, too.
+"""
+
+import logging
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ding.data.roles import LearnMode
+from ding.data.safe_file import SafeFileError, write_tree
+from ding.data.transition_batch import TransitionBatch
+from ding.torch_utils.finite import ON_NONFINITE, NonFiniteError
+from ding.utils.default_helper import check_choice
+from ding.worker.learner.learner_hook import attribute_of
+
+log = logging.getLogger(__name__)
+
+_FILE_KIND = "ding.batch"
+# So many batches of skipped updates are saved.
+_SAVED_SKIPS = 3
+
+
+class FiniteCheck:
+    """Looks at each update of a policy.
+
+    Args:
+        policy: learn mode; its config says what happens (``policy.learn.on_nonfinite``), by default ``'raise'``.
+        folder: where batches are saved: ``iteration_<n>.safetensors``, and the one before it.
+    """
+
+    def __init__(self, policy: LearnMode, folder: str) -> None:
+        cfg = attribute_of(policy, "cfg") or {}
+        self._mode = cfg.get("learn", {}).get("on_nonfinite", "raise")
+        check_choice("policy.learn.on_nonfinite", self._mode, ON_NONFINITE)
+        self._folder = folder
+        model = attribute_of(policy, "model")
+        parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+        first = parameters[0] if parameters else None
+        self._probe = first if first is not None and first.device.type == "cpu" and first.is_floating_point() else None
+        self._previous: object = None
+        #: Updates whose loss was not finite, and which were left out.
+        self.skipped = 0
+
+    def look(self, logged: Sequence[Mapping[str, Any]], data: object, train_iter: int) -> bool:
+        """Look at what an update logged; returns whether it is finite, or nobody wants to know.
+
+        Raises:
+            NonFiniteError: it is not, and the run is to end. The batches are saved.
+        """
+        if self._mode == "ignore":
+            return True
+        term, weights = self._bad_loss(logged), self._bad_weights()
+        if term is None and weights is None:
+            self._previous = data
+            return True
+        # What is in the weights already, no left out update mends.
+        if self._mode == "skip" and weights is None:
+            self.skipped += 1
+            if self.skipped <= _SAVED_SKIPS or self.skipped & (self.skipped - 1) == 0:
+                log.warning("train iteration %d: %s; its update is left out (no. %d)", train_iter, term, self.skipped)
+            if self.skipped <= _SAVED_SKIPS:
+                self._save(data, train_iter)
+            return False
+        said, saved = " and ".join(filter(None, (term, weights))), self._save(data, train_iter)
+        self._save(self._previous, train_iter, "_before")
+        raise NonFiniteError(
+            f"train iteration {train_iter}: {said}; the batch is in {saved}. The checkpoints before are good; "
+            "policy.learn.on_nonfinite='skip' leaves such updates out"
+        )
+
+    def _bad_loss(self, logged: Sequence[Mapping[str, Any]]) -> str | None:
+        for values in logged:
+            for key, value in values.items():
+                if type(value) is float and not math.isfinite(value) and "loss" in key:
+                    return f"{key} is {value}"
+        return None
+
+    def _bad_weights(self) -> str | None:
+        if self._probe is None or math.isfinite(torch.linalg.vector_norm(self._probe.detach())):
+            return None
+        return "the weights are NaN or infinite, as the gradient was"
+
+    def _save(self, data: object, train_iter: int, mark: str = "") -> str:
+        path = os.path.join(self._folder, f"iteration_{train_iter}{mark}.safetensors")
+        if data is None:
+            return path
+        columns = data.columns if isinstance(data, TransitionBatch) else data
+        try:
+            write_tree(path, columns, _FILE_KIND)
+        except (SafeFileError, OSError) as error:
+            log.warning("the batch of train iteration %d is not saved: %s", train_iter, error)
+        return path

@@ -13,7 +13,7 @@ from easydict import EasyDict
 from ding.config import sections
 from ding.config.checks.keys import check_keys
 from ding.config.checks.rate_limit import check_rate_limit
-from ding.config.checks.values import check_seed, check_values
+from ding.config.checks.values import check_evaluation, check_seed, check_values
 from ding.config.config import save_config
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir, write_git_info
@@ -137,6 +137,7 @@ def _finish(result: EasyDict, evaluator: type, seed: int) -> None:
     result.seed = seed
     interactive = [SERIAL_EVALUATOR_REGISTRY.get(name, None) for name in ("interaction", "battle_interaction")]
     if issubclass(evaluator, tuple(cls for cls in interactive if cls is not None)):
+        check_evaluation(result.env)
         result.policy.eval.evaluator.stop_value = result.env.stop_value
         result.policy.eval.evaluator.n_episode = result.env.n_evaluator_episode
     result.setdefault("exp_name", "default_experiment")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ding.config.errors import ConfigError, ExperimentDirError
+from ding.torch_utils.device import DeviceError
 from ding.utils import get_rank
 
 logger = logging.getLogger("ding.config")
@@ -60,7 +61,7 @@ def unused_dir_removed(exp_name: str) -> Iterator[None]:
     """
     try:
         yield
-    except ConfigError:
+    except (ConfigError, DeviceError):
         if get_rank() == 0:
             _remove_if_unused(Path(exp_name))
         raise

@@ -222,6 +222,8 @@ def _config_path(options: Options) -> Path:
     if options.config is not None:
         return Path(options.config)
     if options.load_path is not None:
+        if not Path(options.load_path).exists():
+            raise ConfigValueError(f"--load-path: there is no checkpoint or experiment folder {options.load_path}")
         experiment = _experiment_folder(Path(options.load_path))
         if experiment is not None:
             return config_file(experiment)

@@ -16,7 +16,7 @@ from ding.config import ConfigValueError, compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.experiment import eval_folder, experiment_of
-from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
+from ding.entry.serial.demonstrations import Demonstrator, demonstrator, load_weights, read_state
 from ding.entry.serial.parts import EnvSetting, env_managers
 from ding.entry.serial_entry import InputConfig, load_input, without_roles
 from ding.entry.view.failure import failures_logged
@@ -77,7 +77,7 @@ def _evaluate(
             env.enable_save_replay(_folder_per_env(folder, env.env_num))
         set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
         policy = create_policy(cfg.policy, model=model, enable_field=["eval"])
-        policy.eval_mode.load_state_dict(state)
+        load_weights(policy.eval_mode, state)
         evaluator = create_serial_evaluator(
             cfg.policy.eval.evaluator, env=env, policy=policy.eval_mode, exp_name=cfg.exp_name
         )

@@ -14,6 +14,8 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
+from ding.config.experiment_dir import unused_dir_removed
+from ding.config.sections import dig
 from ding.entry.experiment import next_steps
 from ding.entry.serial.data_path import DataPath, ReplayPath
 from ding.entry.serial.loop import SerialLoop, StopSignals
@@ -86,10 +88,11 @@ def run_pipeline(
     with opened_run(input_cfg, seed, env_setting, view, strict) as run:
         cfg, with_buffer = run.cfg, data_path is ReplayPath
         if with_buffer and cfg.policy.on_policy:
-            raise ConfigValueError(
-                f"policy.type {cfg.policy.type.removesuffix('_command')!r} is on-policy: run it with "
-                "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
-            )
+            with unused_dir_removed(cfg.exp_name):
+                raise ConfigValueError(
+                    f"policy.type {cfg.policy.type.removesuffix('_command')!r} is on-policy: run it with "
+                    "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
+                )
         with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
             run.train(parts, data_path(parts, run.signals.interruptible), max_train_iter, max_env_step)
             return parts.policy
@@ -160,7 +163,7 @@ def opened_run(
             "(parallel_pipeline)"
         )
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
-    resumes = bool(main.get("policy", {}).get("learn", {}).get("resume_training", False))
+    resumes = bool(dig(main, "policy", "learn").get("resume_training", False))
     view = make_view() if view is None else view
     with console_lines(), StopSignals(view.stopping) as signals:
         cfg = compile_config(
@@ -190,7 +193,7 @@ def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
         main, create = (EasyDict(deepcopy(one)) for one in input_cfg)
     else:
         raise ConfigValueError("the config must be a path or a pair (main_config, create_config)")
-    if not isinstance(create.get("policy", EasyDict()).get("type"), str):
+    if not isinstance(dig(create, "policy").get("type"), str):
         raise ConfigValueError("create_config.policy.type is missing: it must be the name of a registered policy")
     return main, create
 

@@ -71,6 +71,20 @@ def check_seed(seed: object) -> None:
         raise ConfigValueError(f"seed: expected a whole number between 0 and {2**32 - 1}, got {seed!r}")
 
 
+def check_evaluation(env: Mapping[str, Any]) -> None:
+    """Refuse more evaluator envs than episodes of an evaluation.
+
+    Raises:
+        ConfigValueError: Some envs would have nothing to play.
+    """
+    envs, episodes = env.get("evaluator_env_num"), env.get("n_evaluator_episode")
+    if is_number(envs) and is_number(episodes) and float(episodes) < float(envs):
+        raise ConfigValueError(
+            f"env.n_evaluator_episode is {episodes}, but env.evaluator_env_num is {envs}: each env plays an episode at "
+            "least; raise the first or lower the second"
+        )
+
+
 def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | None = None, name: str = "") -> None:
     """Refuse a replay buffer that cannot hold what is pushed at once, or what is drawn at once.
 
@@ -142,6 +156,8 @@ def _expected(value: object, default: object, allowed: Range | None) -> str | No
     if isinstance(default, Mapping):
         # A switch in place of a section turns it off, in configs of the original.
         return "a dict" if isinstance(value, str) or is_number(value) else None
+    if allowed is not None and is_number(default) and isinstance(value, Mapping):
+        return allowed.text()
     if allowed is not None and (isinstance(value, str) or (is_number(value) and not allowed.holds(value))):
         return allowed.text()
     if isinstance(default, bool):

@@ -11,7 +11,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.data.roles import EnvManager, StateDict
+from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
 from ding.entry.experiment import best_checkpoint
 from ding.entry.serial.parts import Collector
 from ding.policy import CommandModePolicy, Policy, create_policy
@@ -63,7 +63,7 @@ def demonstrator(
     with contextlib.ExitStack() as ends:
         ends.callback(env.close)
         policy = create_policy(cfg.policy, model=model, enable_field=["collect", "command" if commanded else "eval"])
-        policy.collect_mode.load_state_dict(state)
+        load_weights(policy.collect_mode, state)
         collector_cfg = cfg.policy.collect.collector
         if collector is not None:
             collector_cfg = EasyDict({**collector_cfg, "type": collector, "get_train_sample": False})
@@ -101,3 +101,16 @@ def read_state(path: str | None, wanted: str) -> StateDict:
     if not os.path.exists(path):
         raise ConfigValueError(f"{wanted}: there is no checkpoint {path}")
     return read_checkpoint(path)
+
+
+def load_weights(mode: CollectMode | EvalMode, state: StateDict) -> None:
+    """Load the state of a checkpoint into a mode of a policy.
+
+    Raises:
+        ConfigValueError: It is the state of another policy or network.
+    """
+    try:
+        mode.load_state_dict(state)
+    except (RuntimeError, KeyError, ValueError) as error:
+        shown = " ".join(str(error).split())[:300]
+        raise ConfigValueError(f"the checkpoint does not fit the policy and its policy.model: {shown}") from error

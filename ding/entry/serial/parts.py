@@ -151,6 +151,8 @@ def _build(
     collects: bool,
     ends: contextlib.ExitStack,
 ) -> SerialParts:
+    if with_buffer and collects:
+        check_buffer_fits(cfg.policy)
     # Several processes that train one model explore apart, each with envs and random numbers of its own; all start from
     # the network of rank 0.
     rank = get_rank() if cfg.policy.get("multi_gpu", False) else 0
@@ -181,8 +183,6 @@ def _build(
     evaluator = create_serial_evaluator(cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common)
     ends.callback(evaluator.close)
     buffer_cfg = cfg.policy.other.replay_buffer
-    if with_buffer and collects:
-        check_buffer_fits(cfg.policy)
     make_buffer = MultiReplayBuffer if buffer_cfg.get("multi_buffer", False) else create_buffer
     buffer: Any = make_buffer(buffer_cfg, **common) if with_buffer else None
     if buffer is not None:

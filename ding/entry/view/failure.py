@@ -25,6 +25,7 @@ _MISTAKES = (
     "ding.policy.errors:PolicyConfigError",
     "ding.torch_utils.finite:NonFiniteError",
     "ding.worker.learner.saving:DiskFullError",
+    "ding.torch_utils.device:DeviceError",
     "ding.worker.learner.learner_hook:HookConfigError",
     "ding.utils.data:DatasetError",
     "ding.bonus.common:AgentError",
@@ -33,6 +34,8 @@ _NOTE = "the whole traceback is in "
 _FILE_NAME = "error.txt"
 _FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+)\n(?: +(?P<text>\S.*)\n)?', re.M)
 _MAX_FRAMES = 12
+# What Python raises itself; its text is no sentence.
+_BARE = (AttributeError, IndexError, NameError, ArithmeticError)
 
 
 def is_mistake(error: BaseException) -> bool:
@@ -82,7 +85,7 @@ def sentence_of(error: BaseException) -> str:
     """What went wrong in one line; the class stands before what other code than this library raised."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     line = text.strip().partition("\n")[0]
-    ours = type(error).__module__.partition(".")[0] == "ding" or _raised_here(error)
+    ours = type(error).__module__.partition(".")[0] == "ding" or (_raised_here(error) and not isinstance(error, _BARE))
     return line if ours and line else f"{type(error).__name__}: {line}"
 
 

@@ -1,0 +1,279 @@
+"""What a user gets wrong is answered by one sentence, the lines of their own code, and the path of the whole traceback.
+
+Each row is made on the command line; where it ends in a pipeline, the same mistake is made from Python, too, and the
+exception has the same sentence.
+"""
+
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import ding
+from ding.config import read_config, read_config_with_system
+from ding.config.overrides import apply_overrides
+from ding.entry import cli, parallel_pipeline, serial_pipeline
+from ding.entry.view.failure import sentence_of
+
+SERIAL = """
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from ding.envs import BaseEnv, BaseEnvTimestep
+from ding.utils import ENV_REGISTRY
+
+
+@ENV_REGISTRY.register("mistaken")
+class MistakenEnv(BaseEnv):
+    def __init__(self, cfg):
+        self.fault = cfg.get("fault")
+        if self.fault == "init":
+            raise RuntimeError("no display")
+        self.observation_space = Box(-1, 1, (4,), np.float32)
+        self.action_space = Box(-1, 1, (2,), np.float32) if self.fault == "box" else Discrete(2)
+        self.reward_space = Box(-1, 1, (1,), np.float32)
+
+    def seed(self, seed, dynamic_seed=True):
+        pass
+
+    def reset(self):
+        self.steps = 0
+        if self.fault == "reset":
+            raise RuntimeError("the simulator is not there")
+        obs = np.full(4, np.nan if self.fault == "reset nan" else 0, np.float32)
+        return obs
+
+    def step(self, action):
+        self.steps += 1
+        if self.fault == "step":
+            self.lookup()
+        obs = np.full(4, np.nan if self.fault == "step nan" else 0, np.float32)
+        obs = obs.astype(np.float64) if self.fault == "float64" else obs
+        obs = obs[:2] if self.fault == "step shape" else obs
+        done = self.steps == 5
+        reward = np.array([np.nan if self.fault == "reward nan" else 1], np.float32)
+        if self.fault == "reward text":
+            reward = "much"
+        if self.fault == "five values":
+            return obs, reward, done, False, {}
+        info = {} if self.fault == "no return" else {"eval_episode_return": 5.0}
+        return BaseEnvTimestep(obs, reward, done, info if done else {})
+
+    def lookup(self):
+        return {}["the key"]
+
+    def close(self):
+        pass
+
+    def __repr__(self):
+        return "MistakenEnv"
+
+
+main_config = dict(
+    exp_name="exp",
+    env=dict(collector_env_num=2, evaluator_env_num=1, n_evaluator_episode=1, stop_value=195),
+    policy=dict(
+        model=dict(obs_shape=4, action_shape=2, encoder_hidden_size_list=[4]),
+        learn=dict(update_per_collect=1, batch_size=8),
+        collect=dict(n_sample=8),
+        eval=dict(evaluator=dict(eval_freq=100)),
+        other=dict(eps=dict(start=0.9, end=0.1, decay=1000), replay_buffer=dict(replay_buffer_size=100)),
+    ),
+)
+create_config = dict(env=dict(type="mistaken"), env_manager=dict(type="base"), policy=dict(type="dqn"))
+"""
+
+# A key of the config -> how the sentence begins.
+MISTAKES = {
+    "policy.learn.batch_size=101": "policy.learn.batch_size is 101, but the replay buffer holds 100 rows at most: make",
+    "policy.collect.n_sample=10**9": "policy.collect.n_sample: expected a whole number of at least 1, got '10**9'",
+    "policy.collect.n_sample=1000000000": "policy.collect.n_sample is 1000000000, but the replay buffer holds 100 rows",
+    "policy.other.replay_buffer.replay_buffer_start_size=200": "policy.other.replay_buffer.replay_buffer_start_size is",
+    "policy.other.replay_buffer.replay_buffer_size=0.1": "policy.other.replay_buffer.replay_buffer_size: expected a",
+    "policy.other.eps.decay=0": "policy.other.eps.decay: expected a number of at least 1, got 0",
+    "policy.other.eps.start=2": "policy.other.eps.start: expected a number between 0 and 1, got 2",
+    "policy.learn.batch_size=0": "policy.learn.batch_size: expected a whole number of at least 1, got 0",
+    "policy.learn.batch_size=many": "policy.learn.batch_size: expected a whole number of at least 1, got 'many'",
+    "policy.learn.update_per_collect=1.5": "policy.learn.update_per_collect: expected a whole number of at least 1,",
+    "policy.learn.learning_rate=-1": "policy.learn.learning_rate: expected a number of at least 0, got -1",
+    "policy.discount_factor=2": "policy.discount_factor: expected a number between 0 and 1, got 2",
+    "policy.nstep=0": "policy.nstep: expected a whole number of at least 1, got 0",
+    "policy.nstep.x=0": "policy.nstep: expected a whole number of at least 1, got {'x': 0}",
+    "policy.eval.evaluator.eval_freq=-1": "policy.eval.evaluator.eval_freq: expected a number of at least 0, got -1",
+    "env.collector_env_num=0": "env.collector_env_num: expected a whole number of at least 1, got 0",
+    "env.evaluator_env_num=3": "env.n_evaluator_episode is 1, but env.evaluator_env_num is 3: each env plays an",
+    "policy.learn=3": "policy.learn: expected a dict, got 3",
+    "policy.cuda=yes": "policy.cuda: expected True or False, got 'yes'",
+    "policy.cuda=True": "policy.cuda=True, but torch finds no CUDA device here: set it to 'auto' (the GPU where",
+    "policy.model.obs_shape=5": "policy.model.obs_shape is 5, but observations of the env are (4,)",
+    "policy.model.action_shape=3": "policy.model.action_shape is 3, but the env has 2 actions",
+    "env.fault=box": "policy.type 'dqn_command' has discrete actions here (network DQN), but the env has continuous",
+    "create_config.policy.type=dqm": "create_config.policy.type: no policy is registered as 'dqm'. Did you mean 'dqn'",
+    "create_config.policy=3": "create_config.policy.type is missing: it must be the name of a registered policy",
+    "create_config.policy.type=ppo": "policy.type 'ppo' is on-policy: run it with serial_pipeline_onpolicy",
+    "create_config.env.type=corridor": "create_config.env.type: no env is registered as 'corridor'.",
+    "create_config.env_manager.type=bse": "create_config.env_manager.type: no env_manager is registered as 'bse'. Did",
+    "create_config.env.import_names=['no_module']": "create_config.env.import_names: ",
+    "create_config.comm_learner.type=flask_fs": "create_config.comm_learner: this is a config of the parallel mode;",
+    "policy.collect.collector.type=smaple": "policy.collect.collector.type: no serial_collector is registered as",
+    "policy.eval.evaluator.type=intraction": "policy.eval.evaluator.type: no serial_evaluator is registered as",
+    "policy.other.replay_buffer.type=advancd": "policy.other.replay_buffer.type: no buffer is registered as 'advancd'.",
+    "policy.learn.learner.hook.bad={'type':'x','name':'x','position':'after_run','priority':1}": "",
+}
+# What the env does -> how the sentence begins, and whether a line of the env is to blame.
+FAULTS = {
+    "init": ("RuntimeError: no display", True),
+    "reset": (
+        "Env 0 could not be reset: all 2 attempts failed, the last with RuntimeError: the simulator",
+        True,
+    ),
+    "reset nan": ("Env 0 could not be reset: all 2 attempts failed, the last with EnvDataError: Env 0", False),
+    "step": ("Env 0 step raised: KeyError: 'the key'", True),
+    "step nan": ("Env 0 returned bad data: NaN in the observation", False),
+    "step shape": ("Env 0 returned bad data: observation shape (2,) dtype float32, expected shape (4,) dtype", False),
+    "float64": (
+        "Env 0 returned bad data: observation shape (4,) dtype float64, expected shape (4,) dtype float32",
+        False,
+    ),
+    "reward nan": ("Env 0 returned bad data: NaN in the reward", False),
+    "reward text": ("Env 0 returned bad data: ", False),
+    "five values": ("Env 0 step raised: ValueError: too many values to unpack", False),
+    "no return": ("env 0 ended an episode without info['eval_episode_return']: add the wrapper", False),
+}
+# Other options behind `ding -m serial -c config.py`.
+OPTIONS = {
+    "-s -1": "seed: expected a whole number between 0 and 4294967295, got -1",
+    "-s 99999999999": "seed: expected a whole number between 0 and 4294967295, got 99999999999",
+    "--strict -o policy.learn.bach_size=3": "the config has unknown keys: policy.learn.bach_size=3: did you mean",
+    "--strict -o policy.learn.optim_type=sgd": "the config has unknown keys: policy.learn.optim_type='sgd': DQN",
+    "-o policy.learn.batch_size": "-o policy.learn.batch_size: expected KEY=VALUE, such as policy.learn.batch_size=128",
+    "-o policy..x=1": "-o policy..x=1: expected KEY=VALUE",
+    "--exp-name config.py/exp": "exp_name: the experiment folder config.py/exp cannot be made: File exists; choose",
+    "--load-path nothing": "--load-path: there is no checkpoint or experiment folder nothing",
+    "--load-path picture.pth.tar": "picture.pth.tar is no file of torch.save: it begins with the bytes b'\\x89PNG'",
+}
+# Other command lines.
+LINES = {
+    "": "which mode? give -m serial, -m parallel or -m eval, or a command such as plot; -h shows all options",
+    "-m serail -c config.py": "-m serail: there is no such mode. Did you mean 'serial'?",
+    "-m serial": "which config? give -c FILE, or -e ENV and -p POLICY for one of configs/",
+    "-m serial -c no.py": "no.py: there is no such config file",
+    "-m serial -c no.yaml": "no.yaml: a config file ends in .py, got '.yaml'",
+    "-m serial -c syntax.py": "syntax.py:1: syntax error: ",
+    "-m serial -c raises.py": "raises.py:1: NameError: name 'nothing' is not defined",
+    "-m serial -c empty.py": "empty.py: the file defines no `main_config`.",
+    "-m serial -c text.py": "text.py: `main_config` must be a dict, got str",
+    "-m parallel -c config.py": "config.py: the file defines no `system_config`. A config without it is one of",
+    "-m eval -c config.py": "no weights of the policy: give load_path (--load-path, or policy.learn.learner.load_path",
+    "-m eval -c config.py --load-path no.pth.tar": "load_path (--load-path, or policy.learn.learner.load_path in the",
+    "-m eval -c config.py --load-path picture.pth.tar": "picture.pth.tar is no file of torch.save: it begins with",
+    "-m eval -c config.py --load-path exp": "load_path (--load-path, or policy.learn.learner.load_path in the config):",
+    "-m eval -c config.py --load-path other.pth.tar": "the checkpoint does not fit the policy and its policy.model: ",
+    "-m eval exp": "exp is no experiment folder: it has no total_config.py",
+    "-m eval nothing": "--load-path: there is no checkpoint or experiment folder nothing",
+    "-m eval seeds": "seeds holds the runs seed0, seed1: name one of them, such as seeds/seed0",
+    "-m collect_demo_data -c config.py": "-m collect_demo_data: give --collect-count, the number of samples or",
+    "-m dist -M lerner -c config.py": "-m dist: which module? -M lerner is none. Did you mean 'learner'?",
+    "status nothing": "nothing/access.json: there is no such file, so no parallel run lasts there",
+    "plot nothing": "nothing: there is no such folder",
+    "plot seeds": "seeds: no experiment is in this folder (no log/serial)",
+}
+# Of the parallel config for CartPole.
+PARALLEL = {
+    "policy.learn.batch_size=100001": "policy.learn.batch_size is 100001, but the replay buffer holds 100000 rows at",
+    "policy.learn.learner.learner_num=0": "main_config.policy.learn.learner.learner_num must be",
+    "policy.collect.collector.collector_num=none": "main_config.policy.collect.collector.collector_num",
+    "policy.other.eps.decay=0": "policy.other.eps.decay: expected a number of at least 1, got 0",
+    "env.stop_value=high": "main_config.env.stop_value must be a number, got 'high'",
+    "create_config.comm_learner.type=flask": "create_config.comm_learner.type: no comm_learner is registered as",
+    "create_config.comander.type=solo": "create_config.comander: there is no such key; did you mean create_config.com",
+    "create_config.policy.type=dqm_command": "create_config.policy.type: no policy is registered as 'dqm'. Did you",
+    "system_config.coordinator.port=70000": "system_config.coordinator.port must be",
+    "system_config.coordnator.port=1": "system_config.coordnator: there is no such key; did you mean system_config.c",
+    "system_config.communication_mode=smoke": "system_config.communication_mode",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.py").write_text(SERIAL)
+    return tmp_path
+
+
+def shown(args, sentence, code):
+    """Check one sentence, then only lines of the user's own code, then where the rest is; returns the lines of code."""
+    result = CliRunner().invoke(cli, args)
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("[")]
+    assert (result.exit_code, lines[0][: len(sentence) + 6], result.stdout) == (code, f"ding: {sentence}", "")
+    if code == 1:
+        assert "Traceback" in Path(lines.pop().removeprefix("the whole traceback is in ")).read_text()
+    assert all(line.startswith("  config.py:") for line in lines[1:])
+    return lines[0].removeprefix("ding: "), lines[1:]
+
+
+def raised_in_python(key, pipeline, read, path, **limits):
+    """The sentence of the exception, with one key of the config changed."""
+    configs = read(path)
+    names = ("main_config", "create_config", "system_config")
+    apply_overrides([key], dict(zip(names, configs)))
+    with pytest.raises(Exception) as raised:
+        pipeline(configs, **limits)
+    return sentence_of(raised.value)
+
+
+@pytest.mark.parametrize("key", MISTAKES)
+def test_a_wrong_key(folder, key):
+    if key == "policy.cuda=True" and torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    sentence, lines = shown(["-m", "serial", "-c", "config.py", "--env-step", "9", "-o", key], MISTAKES[key], 2)
+    assert lines == []
+    assert raised_in_python(key, serial_pipeline, read_config, "config.py", max_env_step=9) == sentence
+    # The learner, which reads the hooks, has written its log by then.
+    assert not (folder / "exp").exists() or "hook" in key
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_env_that_is_wrong(folder, fault):
+    key, (begin, blamed) = f"env.fault={fault}", FAULTS[fault]
+    sentence, lines = shown(["-m", "serial", "-c", "config.py", "--env-step", "20", "-o", key], begin, 1)
+    assert bool(lines) == blamed
+    assert raised_in_python(key, serial_pipeline, read_config, "config.py", max_env_step=20) == sentence
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_wrong_option(folder, options):
+    (folder / "picture.pth.tar").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    _, lines = shown(["-m", "serial", "-c", "config.py", *options.split()], OPTIONS[options], 2)
+    assert lines == []
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_wrong_command_line(folder, line):
+    (folder / "picture.pth.tar").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    for name, text in (
+        ("syntax", "main_config = {"),
+        ("raises", "nothing()"),
+        ("empty", ""),
+        ("text", "main_config = ''"),
+    ):
+        (folder / f"{name}.py").write_text(text + "\n")
+    torch.save({"model": {"weight": torch.zeros(2)}}, "other.pth.tar")
+    (folder / "exp" / "ckpt").mkdir(parents=True)
+    for seed in (0, 1):
+        (folder / "seeds" / f"seed{seed}").mkdir(parents=True)
+        (folder / "seeds" / f"seed{seed}" / "total_config.py").touch()
+    _, lines = shown(line.split(), LINES[line], 2)
+    assert lines == []
+
+
+@pytest.mark.parametrize("key", PARALLEL)
+def test_a_wrong_key_of_the_parallel_mode(folder, key):
+    path = str(Path(ding.__file__).resolve().parents[1] / "configs/cartpole/parallel/cartpole_dqn_config.py")
+    sentence, _ = shown(["-m", "parallel", "-c", path, "-o", key], PARALLEL[key], 2)
+    assert raised_in_python(key, parallel_pipeline, read_config_with_system, path) == sentence
+
+
+def test_there_are_sixty_mistakes():
+    assert len([*MISTAKES, *FAULTS, *OPTIONS, *LINES, *PARALLEL]) >= 60

@@ -7,4 +7,4 @@ __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
 
 for _alias in ("socket", "nng"):
     register_lazily(MQ_REGISTRY, _alias, f"{__name__}.socket_mq:SocketMQ")
-register_lazily(MQ_REGISTRY, "redis", f"{__name__}.redis_mq:RedisMQ")
+register_lazily(MQ_REGISTRY, "redis", f"{__name__}.redis:RedisMQ")

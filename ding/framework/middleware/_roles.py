@@ -22,14 +22,8 @@ def for_roles(*roles: str) -> Callable[[F], F]:
 
     def decorate(factory: F) -> F:
         if isinstance(factory, type):
-
-            def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-                return object.__new__(cls) if plays(*roles) else VoidMiddleware()
-
-            # So that the signature of the class stays that of its constructor.
-            new.__wrapped__ = factory.__init__  # type: ignore[attr-defined,misc]
-            factory.__new__ = staticmethod(new)  # type: ignore[method-assign,assignment]
-            return factory
+            gated: Any = _made_where(factory, lambda: plays(*roles))
+            return gated
 
         @functools.wraps(factory)
         def make(*args: Any, **kwargs: Any) -> Any:
@@ -43,24 +37,27 @@ def for_roles(*roles: str) -> Callable[[F], F]:
 def in_parallel(made: type[T]) -> type[T]:
     """Let a class of middleware make a :class:`VoidMiddleware` in a run of one process, and where no role is set."""
 
-    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+    def has_roles() -> bool:
         task = current_task()
-        if task.router.is_active and task.roles:
-            return object.__new__(cls)
-        if task.router.is_active:
-            logger.warning("%s does nothing: this process has no role; call task.add_role before", cls.__name__)
-        return VoidMiddleware()
+        if task.router.is_active and not task.roles:
+            logger.warning("%s does nothing: this process has no role; call task.add_role before", made.__name__)
+        return task.router.is_active and bool(task.roles)
 
-    made.__new__ = staticmethod(new)  # type: ignore[method-assign]
-    return made
+    return _made_where(made, has_roles)
 
 
 def between_processes(made: type[T]) -> type[T]:
     """Let a class of middleware make a :class:`VoidMiddleware` in a run of one process, which exchanges nothing."""
+    return _made_where(made, lambda: current_task().router.is_active)
+
+
+def _made_where(made: type[T], here: Callable[[], bool]) -> type[T]:
+    """Let a class make a :class:`VoidMiddleware` where ``here`` is false; its signature stays that of ``__init__``."""
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-        return object.__new__(cls) if current_task().router.is_active else VoidMiddleware()
+        return object.__new__(cls) if here() else VoidMiddleware()
 
+    new.__wrapped__ = made.__init__  # type: ignore[attr-defined]
     made.__new__ = staticmethod(new)  # type: ignore[method-assign]
     return made
 

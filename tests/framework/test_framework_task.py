@@ -1,5 +1,6 @@
 """The task: order of phases, context, wrappers, locks, events, and what it says when something fails."""
 
+import dataclasses
 import threading
 
 import pytest
@@ -124,6 +125,22 @@ def test_wrap_runs_its_backward_phase_once_now_or_at_the_end() -> None:
 
         task.use(outer).run(max_step=1)
     assert log == ["i>", "o>", "p", "<i", "outer", "<o"]
+
+
+def test_steps_by_hand_share_a_context_until_it_is_renewed() -> None:
+    @dataclasses.dataclass
+    class Counter(Context):
+        seen: list[int] = dataclasses.field(default_factory=list)
+
+    with task.start(ctx=Counter()):
+        for _ in range(2):
+            task.forward(lambda ctx: ctx.seen.append(0))
+            task.forward(lambda ctx: ctx.seen.append(1))
+        assert task.ctx.seen == [0, 1, 0, 1]
+        task.renew()
+        assert (task.ctx.total_step, task.ctx.seen) == (1, [])
+        task.forward(lambda ctx: ctx.seen.append(2))
+        assert task.ctx.seen == [2]
 
 
 def test_forward_and_backward_by_hand() -> None:

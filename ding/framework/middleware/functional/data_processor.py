@@ -14,7 +14,7 @@ from ding.data.buffer.errors import NotEnoughDataError
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch, joined
+from ding.framework.middleware._trees import as_batch, as_dict, joined
 from ding.framework.task import Role
 from ding.utils import one_time_warning
 from ding.utils.data.dataset import offline_data_save_type
@@ -181,8 +181,10 @@ def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tup
 
 
 def _data_of(records: Any) -> Any:
-    """The data of sampled records: a ``TransitionBatch`` where they are columns, else a list."""
-    return records.data if isinstance(records, RecordBatch) else [record.data for record in records]
+    """The data of sampled records: a ``TransitionBatch`` where they are columns, else a list; of trees dicts."""
+    if isinstance(records, RecordBatch):
+        return records.data
+    return [as_dict(record.data) if hasattr(record.data, "json") else record.data for record in records]
 
 
 @for_roles(Role.LEARNER)

@@ -35,6 +35,7 @@ from ding.framework.middleware import (
     sqil_data_pusher,
     trainer,
 )
+from ding.policy.common_utils import default_preprocess_learn
 from ding.reward_model import HerRewardModel
 from ding.utils import read_file
 from ding.worker.testing import ScriptedPolicy
@@ -158,6 +159,15 @@ def test_a_batch_of_one_buffer(form) -> None:
     assert next(fetch(ctx), "ended") is None
     assert len(ctx.train_data) == 4
     assert len({float(row["reward"]) for row in ctx.train_data}) == 4
+
+
+def test_policies_learn_from_records_that_are_trees() -> None:
+    buffer, ctx = DequeBuffer(10), OnlineRLContext()
+    for tree in as_trees(rows(4)):
+        buffer.push(tree)
+    list(offpolicy_data_fetcher(config(), buffer)(ctx))
+    assert sorted(float(row["reward"]) for row in ctx.train_data) == [1, 2, 3, 4]
+    assert default_preprocess_learn(ctx.train_data)["obs"].shape == (4, 2)
 
 
 def test_sequences_of_one_episode() -> None:
@@ -492,6 +502,11 @@ def test_epsilon_is_there_while_an_iteration_lasts() -> None:
         assert ctx.collect_kwargs["eps"] == pytest.approx(epsilon, abs=1e-6)
         next(phases, None)
         assert ctx.collect_kwargs == {}
+    cfg.policy.other.eps = EasyDict(start=1, end=0.1, decay=100, type="linear")
+    for env_step, epsilon in ((0, 1.0), (50, 0.55), (99, 0.109), (100, 0.1), (1000, 0.1)):
+        ctx = OnlineRLContext(env_step=env_step)
+        next(eps_greedy_handler(cfg)(ctx))
+        assert ctx.collect_kwargs["eps"] == pytest.approx(epsilon, abs=1e-6)
     eps_greedy_masker()(ctx)
     assert ctx.collect_kwargs == {"eps": -1}
 

@@ -38,8 +38,8 @@ main_config = EasyDict(
         nstep=5,
         burnin_step=2,
         learn_unroll_len=40,
-        learn=dict(update_per_collect=5, batch_size=64, learning_rate=0.0005, target_update_theta=0.01),
-        collect=dict(n_episode=8, env_num=8),
+        learn=dict(update_per_collect=10, batch_size=64, learning_rate=0.001, target_update_theta=0.01),
+        collect=dict(n_episode=4, env_num=8),
         eval=dict(env_num=8, evaluator=dict(eval_freq=20)),
         other=dict(
             # Epsilon over env steps.

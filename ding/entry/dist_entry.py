@@ -184,6 +184,6 @@ def _launch_worker(
     section.host = own.host or section.host
     section.port = port if port is not None else env_number(f"{kind.upper()}_PORT") or section.port
     cfg.system[name] = section
-    payload = {"cfg": cfg, "limits": {}, "patience_s": own.patience_s}
+    payload = {"cfg": cfg, "limits": {}, **own.waits(address["address"])}
     with console_lines():
         run_here(Role(name, target, payload), run_token(own.token_file), {COORDINATOR: address})

@@ -40,7 +40,7 @@ def main(folder, role, options):
         set_folder(cfg, key, os.path.join(folder, key.removeprefix("path_")))
     cfg.system[role].update(port=options["port"], my_address=options["address"])
     peers = {"coordinator": {"address": options["coordinator"]}} if "coordinator" in options else {}
-    payload = {"cfg": cfg, "limits": {}, "patience_s": 60.0}
+    payload = {"cfg": cfg, "limits": {}, "patience_s": 60.0, "first_contact_s": options.get("first_contact_s")}
     target = {"coordinator": coordinate, "learner0": learn}.get(role, collect)
     run_here(Role(role, target, payload), os.environ["DING_RUN_TOKEN"], peers, folder, show)
 

@@ -257,6 +257,23 @@ def test_a_newer_process_takes_the_place_of_the_older_one(make_master, make_work
     assert new.is_connected
 
 
+def test_a_name_is_free_again_when_its_newest_process_is_lost(make_master, make_worker):
+    master = make_master(Host)
+    old, new = make_worker(heartbeat_span=0), make_worker(heartbeat_span=0)
+    for worker in (old, new):
+        worker.enrol(master.my_address, "w", "collector")
+        assert master.admitted.acquire(timeout=WAIT_S)
+    assert old.lost_event.wait(WAIT_S)
+    with pytest.raises(IncarnationFenced):
+        old.wait_connected(WAIT_S)
+    new.close()
+    # It comes back, as one that was cut off while the newer one lived.
+    again = make_worker(incarnation=old.incarnation)
+    again.enrol(master.my_address, "w", "collector")
+    assert master.admitted.acquire(timeout=WAIT_S)
+    assert master["w"].incarnation == old.incarnation
+
+
 def test_fencing_by_hand(make_master, make_worker):
     master, worker = make_master(Host), make_worker(heartbeat_span=0)
     with pytest.raises(KeyError, match="'w' is known"):

@@ -17,6 +17,7 @@ from ding.utils.file_helper import write_text
 
 PREPARED_SUFFIX = ".dist.json"
 PATIENCE_S = 60.0
+FIRST_CONTACT_S = 25.0
 _ADDRESS_KEYS = ("coordinator_host", "learner_host", "collector_host")
 _PORT_KEYS = ("coordinator_port", "learner_port", "collector_port")
 
@@ -30,6 +31,7 @@ class WorkerOptions:
         host: address to listen on, which the others must reach.
         token_file: file with the run's token; None: environment ``DING_RUN_TOKEN``.
         patience_s: seconds that the one to which the worker reports may be away.
+        first_contact_s: seconds from the start of the worker within which it must have been there.
     """
 
     coordinator_host: str | None = None
@@ -37,6 +39,14 @@ class WorkerOptions:
     host: str | None = None
     token_file: str | None = None
     patience_s: float = PATIENCE_S
+    first_contact_s: float = FIRST_CONTACT_S
+
+    def waits(self, address: str | None) -> dict[str, float]:
+        """What the payload of a worker says of the times: how long it waits for the one to which it reports.
+
+        Without an address the worker waits to be connected to, by one that may not have begun yet.
+        """
+        return {"patience_s": self.patience_s, **({} if address is None else {"first_contact_s": self.first_contact_s})}
 
     def load_config(self, filename: str, seed: int) -> EasyDict:
         """Compile the config; raises as :func:`load_config`."""

@@ -57,7 +57,7 @@ def dist_launch_learner_aggregator(
         fixed = aggregator_addresses(cfg, learner, aggregator_host, aggregator_port)
         _require_several(cfg, learner)
         address = coordinator_of(cfg)["address"]
-        payload = {"cfg": cfg, "aggregator": aggregator_config(cfg, learner, **fixed), "patience_s": own.patience_s}
+        payload = {"cfg": cfg, "aggregator": aggregator_config(cfg, learner, **fixed), **own.waits(address)}
     with console_lines():
         run_here(Role(learner, aggregate, payload), run_token(own.token_file), {COORDINATOR: {"address": address}})
 
@@ -101,7 +101,7 @@ def dist_launch_spawn_learner(
     fixed = aggregator_addresses(cfg, learner, aggregator_host, aggregator_port)["master"]
     scheme = "https" if cfg.system.get("tls") else "http"
     peers = {learner: {"address": f"{scheme}://{fixed['host']}:{fixed['port']}"}}
-    payload = {"cfg": cfg, "limits": {}, "patience_s": own.patience_s}
+    payload = {"cfg": cfg, "limits": {}, **own.waits(peers[learner]["address"])}
     payload["rendezvous_by_env"] = "MASTER_ADDR" in os.environ or len(ranks) < world_size
     roles = make_ranks(learner, payload, ranks, world_size, ends_run=True)
     exp_name, token = cfg.main.exp_name, run_token(own.token_file)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.entry.parallel.reports import with_run_figures
+from ding.entry.parallel.watchdog import Watchdog
 from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare, wait_for_port
 from ding.interaction import TlsConfig
 from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
@@ -21,7 +22,7 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     """Run the coordinator until the run is over; returns its last status, or None when it was asked to stop.
 
     Raises:
-        PermanentRoleError: The port is taken, or a task failed too often.
+        PermanentRoleError: The port is taken, a task failed too often, or the run does not get on (`RunStalled`).
     """
     cfg = context.payload["cfg"]
     prepare(cfg, threads=1)
@@ -52,7 +53,9 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
             coordinator.start()
         context.announce({"address": hub.my_address, "port": hub.port})
         context.on_peer(_ProcessWatch(coordinator).look)
-        over = _supervise(context, coordinator, status)
+        spans = {**Coordinator.default_config(), **own}
+        watchdog = Watchdog(float(spans["stall_alarm_s"]), float(spans["stall_end_s"]))
+        over = _supervise(context, coordinator, status, watchdog)
         final = status()
     finally:
         coordinator.close()
@@ -61,12 +64,14 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     return {**final, "solved": coordinator.system_shutdown_flag} if over else None
 
 
-def _supervise(context: RoleContext, coordinator: Coordinator, status: Callable[[], dict[str, Any]]) -> bool:
+def _supervise(
+    context: RoleContext, coordinator: Coordinator, status: Callable[[], dict[str, Any]], watchdog: Watchdog
+) -> bool:
     """Report until the run is over (True) or this process gets the signal to stop (False)."""
     limits = context.payload["limits"]
     while not context.stop.wait(STATUS_EVERY_S):
         now = status()
-        context.status(now)
+        context.status({**now, "alarm": watchdog.look(now)})
         if now["train_iter"] > 0:
             context.progress()
         if coordinator.system_shutdown_flag or any(now.get(key, 0) >= limit for key, limit in limits.items()):

@@ -13,7 +13,13 @@ from easydict import EasyDict
 
 from ding.config.resolve import import_names_of
 from ding.interaction.config import LOCAL_HOST
-from ding.interaction.exception import PortTakenError, UnsafeBindError
+from ding.interaction.exception import (
+    PortTakenError,
+    ResponseException,
+    RunTokenInvalid,
+    RunTokenNotGiven,
+    UnsafeBindError,
+)
 from ding.parallel.launch import PermanentRoleError, RoleContext
 from ding.utils import import_module, set_pkg_seed
 from ding.utils.system_helper import is_port_free
@@ -33,11 +39,26 @@ _LOOK_EVERY_S = 0.5
 _PROOF_TASKS = 10
 
 
+class WorkerRefused(RuntimeError):
+    """The coordinator does not take this worker, or no more: another process has its name, or it is quarantined."""
+
+
+class WrongToken(PermanentRoleError):
+    """The token of this worker is not that of the run."""
+
+
+class CoordinatorUnreachable(PermanentRoleError):
+    """A worker did not reach its coordinator, from its start on."""
+
+
 class _Endpoint(Protocol):
     """The worker's end of the connection to its master."""
 
     @property
     def is_connected(self) -> bool: ...
+
+    @property
+    def refusal(self) -> ResponseException | None: ...
 
     def statistics(self) -> Any: ...
 
@@ -146,21 +167,36 @@ def permanent_bind_errors(where: str) -> Iterator[None]:
 def serve(worker: CommWorker, context: RoleContext, over: threading.Event) -> bool:
     """Wait until it is over; with a ``patience_s`` in the payload, also until no master was there for so long, which
     is what is returned.
+
+    Raises:
+        CoordinatorUnreachable: No master was there in the first ``first_contact_s`` (``patience_s`` when not given).
+        WorkerRefused, WrongToken: The master does not take this worker.
     """
     patience_s = context.payload.get("patience_s")
-    seen_s, proven = time.monotonic(), False
+    first_contact_s = context.payload.get("first_contact_s") or patience_s
+    seen_s, proven, reached = time.monotonic(), False, False
     # Never without a timeout: handlers of signals run in this thread only, and a signal that came to another one, or
     # just before the wait, does not end the wait.
     while not over.wait(_LOOK_EVERY_S):
         if not proven and worker.slave.statistics().tasks_completed >= _PROOF_TASKS:
             proven = True
             context.progress()
+        if worker.slave.refusal is not None:
+            raise _refused(context.name, worker.slave.refusal)
         if worker.slave.is_connected:
-            seen_s = time.monotonic()
-        elif patience_s is not None and time.monotonic() - seen_s > patience_s:
+            seen_s, reached = time.monotonic(), True
+        elif not reached and first_contact_s is not None and time.monotonic() - seen_s > first_contact_s:
+            raise CoordinatorUnreachable(f"{context.name}: no coordinator was there within {first_contact_s:.0f} s")
+        elif reached and patience_s is not None and time.monotonic() - seen_s > patience_s:
             logger.info("no coordinator for %.0f s: the run is over", patience_s)
             return True
     return False
+
+
+def _refused(name: str, error: ResponseException) -> Exception:
+    if isinstance(error, (RunTokenInvalid, RunTokenNotGiven)):
+        return WrongToken(f"{name}: {error}")
+    return WorkerRefused(f"{name} is not taken, or no more: {error}")
 
 
 def worker_config(section: Mapping[str, Any], name: str, import_names: list[str], address: str | None) -> EasyDict:

@@ -84,6 +84,8 @@ class Registry:
         self._by_name: dict[str, Connection] = {}
         self._incarnations: dict[str, str] = {}
         self._fenced: dict[str, set[str]] = {}
+        # By name, the processes in whose place a newer one is.
+        self._succeeded: dict[str, set[str]] = {}
 
     def check_free(self, name: str, connection: Connection | None = None) -> None:
         """Raise ``KeyError`` when another connection with the name stands."""
@@ -116,6 +118,8 @@ class Registry:
             if self._by_name.get(connection.name) is connection:
                 del self._by_name[connection.name]
         tasks = connection.take_down()
+        if tasks is not None:
+            self._free_name(connection)
         for task in tasks or ():
             self.counters.add("tasks_failed")
             self.callbacks.put(task.lose(reason))
@@ -162,16 +166,25 @@ class Registry:
             self.lose(standing, f"{name!r} was fenced off")
 
     def enrol(self, name: str, incarnation: str) -> bool:
-        """A process announces itself. The one that had the name before is fenced; returns False if this one is."""
+        """A process announces itself and has the name from now on.
+
+        Returns False, and nothing changes, for one that is fenced, or in whose place a newer one is.
+        """
         with self._lock:
-            fenced = self._fenced.setdefault(name, set())
-            if incarnation in fenced:
+            succeeded = self._succeeded.setdefault(name, set())
+            if incarnation in self._fenced.get(name, ()) or incarnation in succeeded:
                 return False
             before = self._incarnations.get(name, incarnation)
             if before != incarnation:
-                fenced.add(before)
+                succeeded.add(before)
             self._incarnations[name] = incarnation
             return True
+
+    def _free_name(self, connection: Connection) -> None:
+        """The newest process of a name is lost: those before it may have its place again, the first that comes."""
+        with self._lock:
+            if self._incarnations.get(connection.name) == connection.incarnation:
+                self._succeeded.pop(connection.name, None)
 
 
 def _key(token: str) -> bytes:

@@ -98,7 +98,8 @@ class LinkState:
 class Announcer:
     """Sends ``POST /slave/enrol`` whenever there is no connection: at once, then less and less often (0.1 to 2 s).
 
-    An answer that refuses the worker ends it: ``refused(error)`` is called, once.
+    An answer that refuses the worker ends it: ``refused(error)`` is called, once. A master that has no time, or that
+    failed itself, does not refuse.
     """
 
     def __init__(self, client: Client, message: Enrol, state: LinkState, refused: Callable[[Exception], None]) -> None:
@@ -123,14 +124,15 @@ class Announcer:
         while self._state.wait_unlinked():
             try:
                 self._client.request("POST", "/slave/enrol", self._message)
-            except (UnreachableError, MasterSystemShuttingDown) as error:
-                # Once is enough: it is tried for as long as it takes.
-                log.log(logging.INFO if waiting == _FIRST_WAIT_S else logging.DEBUG, "could not enrol: %s", error)
-                self._state.wait_closed(waiting)
-                waiting = min(_LONGEST_WAIT_S, 2 * waiting)
             except ServiceClosed:
                 return
-            except ResponseException as error:
+            except (UnreachableError, ResponseException) as error:
+                if isinstance(error, UnreachableError) or _is_passing(error):
+                    # Once is enough: it is tried for as long as it takes.
+                    log.log(logging.INFO if waiting == _FIRST_WAIT_S else logging.DEBUG, "could not enrol: %s", error)
+                    self._state.wait_closed(waiting)
+                    waiting = min(_LONGEST_WAIT_S, 2 * waiting)
+                    continue
                 self.error = error
                 self._state.wake()
                 self._refused(error)
@@ -139,3 +141,8 @@ class Announcer:
                 self.count += 1
                 waiting = _FIRST_WAIT_S
                 self._state.wait_linked(_CONNECT_WAIT_S)
+
+
+def _is_passing(error: ResponseException) -> bool:
+    """Whether the same request may be answered well later."""
+    return isinstance(error, MasterSystemShuttingDown) or error.status_code == 408 or error.status_code >= 500

@@ -166,6 +166,11 @@ class Slave(HttpService):
         """Whether a master is connected."""
         return self._state.current is not None
 
+    @property
+    def refusal(self) -> ResponseException | None:
+        """Why the master does not take this process any more (fenced, refused, a wrong token): it enrols no more."""
+        return None if self._announcer is None else self._announcer.error
+
     def statistics(self) -> SlaveStatistics:
         """A snapshot of the counters."""
         enrolments = 0 if self._announcer is None else self._announcer.count

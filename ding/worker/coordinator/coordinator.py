@@ -53,6 +53,10 @@ class Coordinator(Configurable):
         "start_timeout_s": 120.0,
         # (float) Seconds to wait for workers whose address is in the config.
         "connect_timeout_s": 120.0,
+        # (float) Seconds without collectors, without learners or without progress after which there is an alarm, and
+        # after which the run ends. 0: never.
+        "stall_alarm_s": 60.0,
+        "stall_end_s": 1200.0,
         # (int) Failures of a task in a row that end the run.
         "max_task_failures": 3,
         # (str) File of the journal.

@@ -24,6 +24,7 @@ CORE = [
 EXTRAS = {
     "plot": ["matplotlib>=3.8"],
     "wandb": ["wandb>=0.17"],
+    "tensorboard": ["tensorboard>=2.16"],
     "video": ["imageio>=2.34", "imageio-ffmpeg>=0.5", "gymnasium[classic-control]>=1.0"],
     "atari": ["ale-py>=0.10", "opencv-python-headless>=4.9"],
     "box2d": ["gymnasium[box2d]>=1.0"],
@@ -37,6 +38,7 @@ EXTRAS = {
 }
 EXTRAS["test"] = [
     "pytest>=8.0",
+    "pytest-xdist>=3.6",
     "hypothesis>=6.100",
     "psutil>=5.9",
     *EXTRAS["plot"],
@@ -45,7 +47,15 @@ EXTRAS["test"] = [
     *EXTRAS["pettingzoo"],
     *EXTRAS["redis"],
 ]
-EXTRAS["dev"] = [*EXTRAS["test"], "ruff>=0.6", "mypy>=1.10", "import-linter>=2.0", "coverage>=7.5", "py-spy>=0.3"]
+EXTRAS["dev"] = [
+    *EXTRAS["test"],
+    "ruff>=0.6",
+    "mypy>=1.10",
+    "import-linter>=2.0",
+    "coverage>=7.5",
+    "py-spy>=0.3",
+    "playwright>=1.45",
+]
 
 version: dict[str, str] = {}
 for line in (HERE / "ding" / "__init__.py").read_text(encoding="utf-8").splitlines():
@@ -60,7 +70,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["ding", "ding.*"]),
-    package_data={"ding": ["py.typed"], "": ["*.pyi"]},
+    package_data={"ding": ["py.typed", "entry/board/static/*"], "": ["*.pyi"]},
     python_requires=">=3.10,<3.14",
     install_requires=CORE,
     extras_require=EXTRAS,

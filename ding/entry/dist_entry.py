@@ -36,6 +36,7 @@ from ding.entry.parallel.coordinator import coordinate
 from ding.entry.parallel.reports import ReportReader, finish_run
 from ding.entry.parallel.workers import COORDINATOR, collect, learn
 from ding.entry.view.status import bounded
+from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import console_lines, make_view
 from ding.parallel.launch import Role, RoleContext, RunInterrupted, run_here
 
@@ -100,7 +101,7 @@ def dist_launch_coordinator(
     limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
     run_dir = os.path.join(exp_name, "run")
     os.makedirs(run_dir, exist_ok=True)
-    reader, view = ReportReader(exp_name, limits, cfg.main.env.stop_value), make_view(quiet)
+    reader, view = ReportReader(exp_name, limits, cfg.main.env.stop_value), StatusFile(make_view(quiet))
     role = Role(COORDINATOR, coordinate, {"cfg": cfg, "limits": limits})
     token = run_token(token_file, make=True)
     sentence, ok = "ended by an error", False

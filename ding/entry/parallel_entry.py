@@ -17,6 +17,7 @@ from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.access_file import AccessFile
 from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import bounded
+from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch import Launcher, RoleFailed, RunInterrupted, shared_run_dir
 from ding.utils.file_helper import remove_torn_files
@@ -62,7 +63,7 @@ def parallel_pipeline(
         TypeError: ``input_cfg`` is neither a path nor a triple.
     """
     main, create, system = load_parallel_input(input_cfg)
-    view = make_view() if view is None else view
+    view = StatusFile(make_view() if view is None else view)
     with console_lines():
         cfg = compile_config_parallel(main, create, system, seed=seed, strict=strict)
         return _run(cfg, bounded(train_iter=max_train_iter, env_step=max_env_step), view, enable_total_log)

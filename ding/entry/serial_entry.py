@@ -22,6 +22,7 @@ from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import UNBOUNDED, RunStatus, write_run_result
+from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
@@ -164,7 +165,7 @@ def opened_run(
         )
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     resumes = bool(dig(main, "policy", "learn").get("resume_training", False))
-    view = make_view() if view is None else view
+    view = StatusFile(make_view() if view is None else view)
     with console_lines(), StopSignals(view.stopping) as signals:
         cfg = compile_config(
             main,

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from runner_notes import is_gone, notes
 
 from ding.entry.cli_ditask import cli_ditask
-from ding.entry.view.event_files import read_scalars
+from ding.entry.view.event_files import read_files
+from ding.entry.view.runs import event_files
 from ding.framework import Parallel
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -39,10 +40,10 @@ def test_dqn_on_four_processes_outlives_the_kill_of_a_collector_and_ends_cleanly
     assert all(is_gone(pid) for pid in [*first.values(), *second.values()])
     assert set(notes(tmp_path, "ended0")) == {0, 1, 2}
     assert set(notes(tmp_path, "ended1")) == {3}
-    steps, values = read_scalars(tmp_path / "exp", "basic/eval_episode_return_mean")
-    assert len(steps) >= 3
-    assert values[-1] >= 195
-    assert list(steps) == sorted(steps)
+    curve = read_files(event_files(tmp_path / "exp"))["basic/eval_episode_return_mean"]
+    assert len(curve) >= 3
+    assert curve.values[-1] >= 195
+    assert curve.steps.tolist() == sorted(curve.steps)
     assert {"eval.pth.tar", "final.pth.tar"} <= {path.name for path in (tmp_path / "exp" / "ckpt").iterdir()}
 
 
@@ -85,7 +86,7 @@ def test_the_example_runs_in_three_processes(tmp_path) -> None:
     assert ended[0][0] > 200 or ended[2][0] > 200
     assert ended[0][1] > 0
     assert (tmp_path / "exp" / "ckpt" / "final.pth.tar").exists()
-    assert len(read_scalars(tmp_path / "exp", "basic/eval_episode_return_mean")[0]) >= 1
+    assert len(read_files(event_files(tmp_path / "exp"))["basic/eval_episode_return_mean"]) >= 1
 
 
 OWN = [["forward", 1], ["backward", 2], ["forward", 3], ["backward", 6], ["forward", 7], ["backward", 14]]

@@ -48,6 +48,8 @@ LATER = tuple(
         *("rl_utils/acer", "rl_utils/retrace", "rl_utils/ppg"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
+        # The web page with all runs.
+        "entry/board/",
         # Games, self-play and levels.
         *("envs/testing_game", "data/level_replay/", "entry/serial/level_path", "entry/serial_entry_plr"),
         "worker/league/",

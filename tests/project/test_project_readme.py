@@ -43,7 +43,7 @@ def test_the_lines_of_the_readme_name_what_exists() -> None:
     train, test, measure = blocks("sh")
     assert (ROOT / re.search(r"-c (configs/\S+)", train).group(1)).is_file()
     assert "constraints.txt" in train
-    assert test.strip().endswith("pytest")
+    assert test.strip().endswith("pytest -n 2")
     modules = re.findall(r"python -m benchmarks(?:\.(\w+))?", measure)
     assert modules
     assert all((ROOT / "benchmarks" / f"{name or '__main__'}.py").is_file() for name in modules)

@@ -81,6 +81,10 @@ def exchange(port: int, request: bytes) -> tuple[int, dict]:
         (b"Authorization: Bearer \xff\xfe\r\n", 403, 702),
         (b"Token: " + RUN_TOKEN.encode() + b"\r\n", 401, 701),
     ],
+    ids=[
+        *("none", "empty", "expect", "bearer-empty", "bearer-wrong", "basic", "bearer-short", "twice", "not-ascii"),
+        "other-header",
+    ],
 )
 def test_no_token_no_body(service, monkeypatch, header, status, code):
     monkeypatch.setattr(Call, "body", lambda *_: pytest.fail("the body was looked at"))

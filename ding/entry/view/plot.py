@@ -1,6 +1,5 @@
 """`ding plot`: learning curves as an image."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from ding.config import ConfigValueError
-from ding.entry.view.event_files import read_scalars, tags_in
+from ding.entry.view.event_files import read_files
+from ding.entry.view.runs import event_files, find_runs, label_of
 from ding.utils import did_you_mean, require_extra
 
 DEFAULT_TAG = "evaluator_step/reward_mean"
-
-# What distinguishes the runs of one experiment: the seed, and the time stamp of a renewed folder.
-_RUN_SUFFIX = re.compile(r"([/_.-]?seed[_-]?\d+)?(_\d{6}_\d{6}(_\d+)?)?$")
 
 
 @dataclass(frozen=True)
@@ -34,27 +31,6 @@ class Curve:
     high: np.ndarray
 
 
-def find_runs(folders: Iterable[str | Path]) -> list[Path]:
-    """Return every experiment folder (one with ``log/serial``) in or below ``folders``.
-
-    Raises:
-        ConfigValueError: A folder does not exist, or no experiment is in it.
-    """
-    runs: list[Path] = []
-    for folder in map(Path, folders):
-        if not folder.is_dir():
-            raise ConfigValueError(f"{folder}: there is no such folder")
-        found = (
-            [folder]
-            if (folder / "log" / "serial").is_dir()
-            else sorted(p.parent.parent for p in folder.glob("**/log/serial"))
-        )
-        if not found:
-            raise ConfigValueError(f"{folder}: no experiment is in this folder (no log/serial)")
-        runs += [run for run in found if run not in runs]
-    return runs
-
-
 def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> list[Curve]:
     """Return one curve per experiment; runs that differ in the seed or in the time stamp only belong together.
 
@@ -65,24 +41,28 @@ def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> li
         ConfigValueError: Nothing is found in a folder, or no run has the tag.
     """
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
-    runs = find_runs(folders)
-    for run in runs:
-        steps, values = read_scalars(run / "log" / "serial", tag)
-        if len(steps):
-            groups.setdefault(label_of(run), []).append((steps, values))
+    known: set[str] = set()
+    for run in find_runs(folders):
+        scalars = read_files(event_files(run))
+        known.update(scalars)
+        if tag in scalars:
+            curve = scalars[tag].newest_by_step()
+            groups.setdefault(label_of(run), []).append((curve.steps, curve.values))
     if not groups:
-        known = set().union(*(tags_in(run / "log" / "serial") for run in runs))
         raise ConfigValueError(f"no run has values under the tag {tag!r}.{did_you_mean(tag, known)}")
-    return [_average(label, runs_of) for label, runs_of in groups.items()]
+    return [average(label, runs_of) for label, runs_of in groups.items()]
 
 
-def label_of(run: Path) -> str:
-    """Return the name of the experiment that ``run`` is a run of."""
-    return _RUN_SUFFIX.sub("", run.as_posix()) or run.as_posix()
+def average(label: str, runs: Sequence[tuple[np.ndarray, np.ndarray]], steps: np.ndarray | None = None) -> Curve:
+    """Return mean and spread of the runs of one experiment, see `learning_curves`.
 
-
-def _average(label: str, runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
-    steps = np.unique(np.concatenate([run_steps for run_steps, _ in runs]))
+    Args:
+        label: Name of the experiment.
+        runs: ``(steps, values)`` of each, `[N]` by ascending step.
+        steps: Where the curve has points, `[M]` ascending; at each step of each run when not given.
+    """
+    if steps is None:
+        steps = np.unique(np.concatenate([run_steps for run_steps, _ in runs]))
     table = np.stack([np.interp(steps, run_steps, values, left=np.nan) for run_steps, values in runs])
     mean, spread = np.nanmean(table, axis=0), np.nanstd(table, axis=0)
     return Curve(label, len(runs), steps, mean, mean - spread, mean + spread)

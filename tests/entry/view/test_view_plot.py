@@ -5,11 +5,14 @@ import struct
 import numpy as np
 import pytest
 from tensorboardX import SummaryWriter
+from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.proto.summary_pb2 import Summary
 
 from ding.config import ConfigValueError
 from ding.entry import plot
-from ding.entry.view.event_files import iter_records, read_scalars, tags_in
-from ding.entry.view.plot import DEFAULT_TAG, find_runs, label_of, learning_curves
+from ding.entry.view.event_files import EventFile, Scalars, iter_records, read_files
+from ding.entry.view.plot import DEFAULT_TAG, learning_curves
+from ding.entry.view.runs import event_files, find_runs, label_of
 
 
 def write_run(folder, points, tag=DEFAULT_TAG):
@@ -21,13 +24,65 @@ def write_run(folder, points, tag=DEFAULT_TAG):
     return folder
 
 
-def test_scalars_come_back_in_order_and_the_last_of_a_step_counts(tmp_path):
+def test_scalars_come_back_as_written_and_the_last_of_a_step_counts(tmp_path):
     write_run(tmp_path, [(10, 1.0), (0, 0.5), (10, 2.0)])
-    steps, values = read_scalars(tmp_path / "log" / "serial", DEFAULT_TAG)
-    assert steps.tolist() == [0, 10]
-    assert values.tolist() == [0.5, 2.0]
-    assert tags_in(tmp_path / "log" / "serial") == {DEFAULT_TAG, "other/tag"}
-    assert len(read_scalars(tmp_path / "log" / "serial", "nothing")[0]) == 0
+    found = read_files(event_files(tmp_path))
+    assert set(found) == {DEFAULT_TAG, "other/tag"}
+    assert (found[DEFAULT_TAG].steps.tolist(), found[DEFAULT_TAG].values.tolist()) == ([10, 0, 10], [1.0, 0.5, 2.0])
+    newest = found[DEFAULT_TAG].newest_by_step()
+    assert (newest.steps.tolist(), newest.values.tolist()) == ([0, 10], [0.5, 2.0])
+    assert len(newest.wall_s) == 2
+
+
+def test_every_step_and_kind_of_event_is_read_as_protobuf_reads_it(tmp_path):
+    writer = SummaryWriter(str(tmp_path))
+    steps = [0, 1, 127, 128, 16383, 16384, 2**31, 2**53, -5, 3]
+    for step in steps:
+        writer.add_scalar("a", step + 0.5, step)
+        writer.add_scalar("b" * 130, -1.0, step)
+        writer.add_scalar("\u00e4/\u03b2", float("nan"), step)
+    writer.add_histogram("histogram", np.arange(100.0), 7)
+    writer.add_text("text", "no scalar", 7)
+    writer.add_image("image", np.zeros((3, 64, 64), np.uint8), 7)
+    writer.close()
+    (file,) = event_files(tmp_path)
+    expected = {}
+    for data in iter_records(file):
+        event = Event.FromString(data)
+        for value in event.summary.value:
+            if value.HasField("simple_value"):
+                expected.setdefault(value.tag, []).append((event.step, event.wall_time, value.simple_value))
+    found = EventFile(file).read_new()
+    assert set(found) == set(expected) == {"a", "b" * 130, "\u00e4/\u03b2"}
+    for tag, rows in expected.items():
+        np.testing.assert_array_equal(
+            np.stack([found[tag].steps, found[tag].wall_s, found[tag].values], axis=1), np.array(rows)
+        )
+
+
+def test_several_values_in_one_event_are_read(tmp_path):
+    values = [Summary.Value(tag="a", simple_value=1.0), Summary.Value(tag="b", simple_value=2.0)]
+    writer = SummaryWriter(str(tmp_path))
+    writer.file_writer.add_event(Event(step=3, summary=Summary(value=values)))
+    writer.close()
+    found = read_files(event_files(tmp_path))
+    assert {tag: (one.steps.tolist(), one.values.tolist()) for tag, one in found.items()} == {
+        "a": ([3], [1.0]),
+        "b": ([3], [2.0]),
+    }
+
+
+def test_a_growing_file_is_read_on_from_where_it_ended(tmp_path):
+    write_run(tmp_path / "whole", [(step, float(step)) for step in range(50)])
+    (whole,) = event_files(tmp_path / "whole")
+    data = whole.read_bytes()
+    growing = tmp_path / "events.out.tfevents.1"
+    growing.write_bytes(b"")
+    file, steps = EventFile(growing), []
+    for end in range(0, len(data) + 97, 97):
+        growing.write_bytes(data[:end])
+        steps += file.read_new().get(DEFAULT_TAG, Scalars()).steps.tolist()
+    assert steps == list(range(50))
 
 
 def test_a_cut_off_record_ends_the_file(tmp_path):

@@ -1,0 +1,1 @@
+from ding.entry.board.server import serve_board as serve_board

@@ -1,0 +1,256 @@
+"""What a run is and does, read from its folder again and again while it grows."""
+
+import hashlib
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ding.config import ConfigValueError
+from ding.entry.view.event_files import EventFile, Scalars, add_scalars
+from ding.entry.view.runs import CONFIG_FILE, event_files, find_runs, flattened, label_of, read_literals, seed_of
+from ding.entry.view.status_file import FILE_NAME as STATUS_FILE
+
+logger = logging.getLogger("ding.entry")
+
+RETURN_METRICS = ("evaluator/reward_mean", "basic/eval_episode_return_mean", "evaluator/eval_episode_return_mean")
+"""What an evaluation is recorded under: by a pipeline, by a task, by scripts of the original."""
+
+_AXIS = re.compile(r"^(\w+)_(iter|step)/")
+# A run writes its status every 2 s; a long evaluation or a slow disk may hold it up.
+_LOST_AFTER_S = 60.0
+_LOOK_EVERY_S = 1.0
+_VIDEOS = (".mp4", ".webm", ".gif")
+_LOGS = (".txt", ".log")
+
+
+def metric_of(tag: str) -> tuple[str, str]:
+    """Return the metric that a tag draws, and its x axis: ``iter`` (train iterations) or ``step`` (env steps).
+
+    ``learner_iter/total_loss`` and ``learner_step/total_loss`` are one metric, ``learner/total_loss``.
+    """
+    found = _AXIS.match(tag)
+    return (f"{found[1]}/{tag[found.end() :]}", found[2]) if found else (tag, "step")
+
+
+class BoardRun:
+    """One experiment folder.
+
+    Args:
+        folder: The folder.
+        name: Its path from where the board looks.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.name = name
+        self.id = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+        self.label = label_of(Path(name))
+        self.config: dict[str, Any] = {}
+        self.status: dict[str, Any] = {}
+        #: What is wrong with its files, if anything.
+        self.fault = ""
+        self._result: dict[str, Any] = {}
+        self._files: dict[Path, EventFile] = {}
+        self._scalars: dict[str, Scalars] = {}
+        self._drawn: dict[str, Scalars] = {}
+        self._changed_s: dict[Path, float] = {}
+
+    def refresh(self) -> None:
+        """Read what is new in the folder. A file that cannot be read is noted in ``fault`` and left out."""
+        self.fault = ""
+        self._reread(self.folder / CONFIG_FILE, self._read_config)
+        self._reread(self.folder / STATUS_FILE, self._read_status)
+        self._reread(self.folder / "result.json", self._read_result)
+        for path in event_files(self.folder):
+            try:
+                new = self._files.setdefault(path, EventFile(path)).read_new()
+            except (OSError, ValueError) as error:
+                self.fault = str(error)
+                continue
+            add_scalars(self._scalars, new)
+            for tag in new:
+                self._drawn.pop(tag, None)
+
+    @property
+    def metrics(self) -> dict[str, set[str]]:
+        """The x axes of each metric that the run recorded."""
+        found: dict[str, set[str]] = {}
+        for tag in self._scalars:
+            metric, axis = metric_of(tag)
+            found.setdefault(metric, set()).add(axis)
+        return found
+
+    def curve(self, metric: str, axis: str) -> Scalars | None:
+        """Return the values of a metric by ascending step of ``axis``; None where it has none."""
+        for tag in self._scalars:
+            if metric_of(tag) == (metric, axis):
+                if tag not in self._drawn:
+                    self._drawn[tag] = self._scalars[tag].newest_by_step()
+                return self._drawn[tag]
+        return None
+
+    @property
+    def state(self) -> str:
+        """``running``, ``ended``, ``failed``, ``lost`` (it stopped without an end) or ``unknown`` (it says nothing)."""
+        if self.status.get("state") == "running":
+            return "running" if time.time() - self.status.get("time_s", 0.0) < _LOST_AFTER_S else "lost"
+        return self.status.get("state") or ("ended" if self._result else "unknown")
+
+    def summary(self) -> dict[str, Any]:
+        """Return the line of the run in the table of runs."""
+        create, main = self.config.get("create_config"), self._main_config()
+        returns = self._returns()
+        known = {**self._result, **self.status}
+        last = known.get("last_return", known.get("eval_value", known.get("return")))
+        best = known.get("best_return")
+        if returns is not None and len(returns):
+            last = float(returns.values[-1]) if last is None else last
+            best = float(np.nanmax(returns.values, initial=-np.inf)) if best is None else best
+        return {
+            "id": self.id,
+            "name": self.name,
+            "label": self.label,
+            "seed": seed_of(self.folder, main),
+            "env": _first(main, ("env", "env_id"), ("env", "type")) or _first(create, ("env", "type")),
+            "policy": (_first(create, ("policy", "type")) or _first(main, ("policy", "type")) or "").removesuffix(
+                "_command"
+            ),
+            "state": self.state,
+            "fault": self.fault,
+            "env_step": known.get("env_step"),
+            "train_iter": known.get("train_iter"),
+            "last_return": last,
+            "best_return": best,
+            "elapsed_s": known.get("elapsed_s"),
+            "share": known.get("share"),
+            "rates": known.get("rates"),
+        }
+
+    def detail(self) -> dict[str, Any]:
+        """Return all that the page shows of one run."""
+        return {
+            **self.summary(),
+            "status": self.status,
+            "result": self._result,
+            "config": self.flat_config(),
+            "videos": self._relative(_VIDEOS),
+            "logs": self._relative(_LOGS),
+        }
+
+    def flat_config(self) -> dict[str, Any]:
+        """Return the config with dotted keys."""
+        return flattened(self._main_config())
+
+    def file(self, name: str, suffixes: tuple[str, ...]) -> Path | None:
+        """Return the path of a file of the run that the page may ask for; None when there is none of that name."""
+        return self.folder / name if name in self._relative(suffixes) else None
+
+    def log_file(self, name: str) -> Path | None:
+        """Return the path of a text log."""
+        return self.file(name, _LOGS)
+
+    def video_file(self, name: str) -> Path | None:
+        """Return the path of a video."""
+        return self.file(name, _VIDEOS)
+
+    def _relative(self, suffixes: tuple[str, ...]) -> list[str]:
+        home = self.folder.resolve()
+        # A link could lead out of the folder.
+        return sorted(
+            path.relative_to(self.folder).as_posix()
+            for path in self.folder.rglob("*")
+            if path.suffix in suffixes and path.is_file() and path.resolve().is_relative_to(home)
+        )
+
+    def _main_config(self) -> dict[str, Any]:
+        for name in ("exp_config", "main_config"):
+            if isinstance(self.config.get(name), dict):
+                return dict(self.config[name])
+        return {}
+
+    def _returns(self) -> Scalars | None:
+        metrics = self.metrics
+        found = next((metric for metric in RETURN_METRICS if metric in metrics), None)
+        return None if found is None else self.curve(found, sorted(metrics[found])[-1])
+
+    def _reread(self, path: Path, read: Callable[[Path], None]) -> None:
+        try:
+            changed_s = path.stat().st_mtime
+            if self._changed_s.get(path) != changed_s:
+                read(path)
+                self._changed_s[path] = changed_s
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, SyntaxError, RecursionError) as error:
+            self.fault = f"{path.name}: {error}"
+
+    def _read_config(self, path: Path) -> None:
+        self.config = read_literals(path)
+
+    def _read_status(self, path: Path) -> None:
+        self.status = _object(path)
+
+    def _read_result(self, path: Path) -> None:
+        self._result = _object(path)
+
+
+class BoardRuns:
+    """All runs below some folders; safe to share between threads."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._runs: dict[Path, BoardRun] = {}
+        self._lock = threading.Lock()
+        self._looked_s = float("-inf")
+
+    def refreshed(self) -> list[BoardRun]:
+        """Return the runs as they are now; the disk is looked at once per second at most."""
+        with self._lock:
+            if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+                self._look()
+                self._looked_s = time.monotonic()
+            return list(self._runs.values())
+
+    def get(self, run_id: str) -> BoardRun | None:
+        """Return the run of this id, if there is one."""
+        return next((run for run in self.refreshed() if run.id == run_id), None)
+
+    def _look(self) -> None:
+        found: dict[Path, BoardRun] = {}
+        for folder in self._folders:
+            try:
+                paths = find_runs([folder])
+            except ConfigValueError:
+                # Nothing is there yet, or no longer.
+                continue
+            for path in paths:
+                name = path.name if path == folder else path.relative_to(folder).as_posix()
+                found[path] = self._runs.get(path) or BoardRun(path, name)
+        for run in found.values():
+            run.refresh()
+        self._runs = found
+
+
+def _object(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text())
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a JSON object, got {type(content).__name__}")
+    return content
+
+
+def _first(config: object, *paths: tuple[str, ...]) -> str | None:
+    """The first of these places in a nested dict that holds a string."""
+    for keys in paths:
+        value: Any = config
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, str):
+            return value
+    return None

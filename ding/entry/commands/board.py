@@ -1,0 +1,68 @@
+"""`ding board`: all runs on a local web page."""
+
+import signal
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from ding.config import ConfigValueError
+from ding.entry.board.server import serve_board
+from ding.utils import require_extra
+
+
+@click.command("board")
+@click.argument("folders", nargs=-1, metavar="[DIR]...", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, help="Port to listen on.  [default: a free one]")
+@click.option("--browser/--no-browser", default=True, help="Open the page in the browser.")
+@click.option("--tensorboard", is_flag=True, help="Open TensorBoard on the folder instead.")
+def board_command(folders: tuple[Path, ...], host: str, port: int, browser: bool, tensorboard: bool) -> None:
+    """Show all runs below DIR (default: here) on a local web page: curves, configs, logs, and those that run now."""
+    board(folders or (Path(),), host, port, browser, tensorboard, click.echo)
+
+
+def board(
+    folders: Sequence[Path], host: str, port: int, browser: bool, tensorboard: bool, echo: Callable[[str], None]
+) -> None:
+    """Serve the board until Ctrl-C or SIGTERM.
+
+    Args:
+        folders: Where runs are looked for.
+        host: Address to listen on.
+        port: Port; 0 for a free one.
+        browser: Whether to open the page in the user's browser.
+        tensorboard: Whether to run TensorBoard on the first folder instead.
+        echo: Writes a line for the user.
+
+    Raises:
+        ConfigValueError: The address or the port cannot be had; or ``--tensorboard`` with several folders.
+        MissingExtraError: ``--tensorboard``, and TensorBoard is not installed.
+    """
+    if tensorboard:
+        _tensorboard(folders, host, port)
+        return
+
+    def ready(link: str) -> None:
+        echo(f"The board is at {link}\nIt shows what is below {', '.join(map(str, folders))}. Ctrl-C ends it.")
+        if browser:
+            webbrowser.open(link)
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        serve_board(folders, host, port, ready)
+    except OSError as error:
+        raise ConfigValueError(f"--host {host} --port {port}: cannot listen there: {error}") from error
+    except KeyboardInterrupt:
+        echo("The board has ended.")
+
+
+def _tensorboard(folders: Sequence[Path], host: str, port: int) -> None:
+    if len(folders) > 1:
+        raise ConfigValueError("--tensorboard shows one folder; give the one that holds the others")
+    require_extra("tensorboard", "tensorboard")
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folders[0]), "--host", host]
+    subprocess.run([*command, "--port", str(port)] if port else command, check=False)

@@ -1,0 +1,120 @@
+"""Which experiment folders there are, and what they hold: found and read without running anything of them."""
+
+import ast
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ding.config import ConfigValueError
+
+CONFIG_FILE = "total_config.py"
+
+# What distinguishes the runs of one experiment: the seed, and the time stamp of a renewed folder.
+_RUN_SUFFIX = re.compile(r"([/_.-]?seed[_-]?\d+)?(_\d{6}_\d{6}(_\d+)?)?$")
+_SEED = re.compile(r"seed[_-]?(\d+)")
+_EVENT_FILE = "events.out.tfevents."
+# Beside these a run has nothing to draw; `eval` holds evaluations of the run, which are no curves of it.
+_NO_CURVES = frozenset({"ckpt", "eval", "run", "replay_videos"})
+
+
+def find_runs(folders: Iterable[str | Path]) -> list[Path]:
+    """Return every experiment folder in or below ``folders``, each once.
+
+    An experiment folder holds a ``log`` folder, the config that a pipeline saves, or event files. What lies below one
+    belongs to it.
+
+    Raises:
+        ConfigValueError: A folder does not exist, or no experiment is in it.
+    """
+    runs: dict[Path, None] = {}
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise ConfigValueError(f"{folder}: there is no such folder")
+        found = list(_runs_below(folder))
+        if not found:
+            raise ConfigValueError(
+                f"{folder}: no experiment is in this folder (none with log/, {CONFIG_FILE} or event files)"
+            )
+        runs.update(dict.fromkeys(found))
+    return list(runs)
+
+
+def _runs_below(folder: Path) -> Iterator[Path]:
+    for path, names, files in os.walk(folder):
+        if "log" in names or CONFIG_FILE in files or any(name.startswith(_EVENT_FILE) for name in files):
+            names.clear()
+            yield Path(path)
+        names[:] = sorted(name for name in names if not name.startswith("."))
+
+
+def event_files(run: Path) -> list[Path]:
+    """Return the event files of a run, those of one writer in the order in which they were begun."""
+    found = []
+    for path, names, files in os.walk(run):
+        names[:] = sorted(name for name in names if name not in _NO_CURVES)
+        found += [Path(path, name) for name in sorted(files) if name.startswith(_EVENT_FILE)]
+    return found
+
+
+def label_of(run: Path) -> str:
+    """Return the name of the experiment that ``run`` is a run of: runs that differ in their seed only share it."""
+    return _RUN_SUFFIX.sub("", run.as_posix()) or run.as_posix()
+
+
+def seed_of(run: Path, config: Mapping[str, Any]) -> int | None:
+    """Return the seed of a run: that of its config, else the one in its name."""
+    if isinstance(config.get("seed"), int):
+        return int(config["seed"])
+    found = _SEED.search(run.name)
+    return int(found[1]) if found else None
+
+
+def read_literals(path: Path) -> dict[str, Any]:
+    """Return the variables of a saved config whose values are literals, without running the file.
+
+    Dicts, lists, tuples, strings, numbers, None, booleans, ``float("inf")`` and the like, and calls of ``EasyDict``
+    and ``dict`` on a literal; any other value becomes its own source text.
+
+    Raises:
+        OSError: The file cannot be read.
+        SyntaxError: It is not Python.
+    """
+    tree = ast.parse(path.read_text())
+    return {
+        target.id: _value(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Dict():
+            pairs = zip(node.keys, node.values)
+            return {_value(key): _value(value) for key, value in pairs if isinstance(key, ast.Constant)}
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return [_value(element) for element in elements]
+        case ast.Call(func=ast.Name(id="EasyDict" | "dict"), args=[only], keywords=[]):
+            return _value(only)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(text))], keywords=[]):
+            return float(text)
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+    return ast.unparse(node)
+
+
+def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested dicts as one dict with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            flat.update(flattened(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

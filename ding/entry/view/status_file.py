@@ -1,0 +1,87 @@
+"""How a run does, as a file in its experiment folder: what `ding board` shows of a run that lasts."""
+
+import dataclasses
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ding.entry.view.status import RateMeter, RunStatus
+from ding.entry.view.views import RunView
+from ding.utils import get_rank
+from ding.utils.file_helper import write_text
+
+FILE_NAME = "status.json"
+
+
+class StatusFile:
+    """A view that also writes ``<exp_name>/status.json``, whole, every ``interval_s`` seconds and at both ends.
+
+    The fields are those of :class:`~ding.entry.view.status.RunStatus`, and ``state`` (``running``, ``ended``,
+    ``failed``), ``sentence`` (how it ended), ``pid``, ``time_s`` (seconds since the epoch), ``share`` and the rates
+    per second. Numbers that JSON does not have become null.
+
+    Args:
+        view: What else shows the run.
+        interval_s: Seconds between two writes while the run lasts.
+    """
+
+    def __init__(self, view: RunView, interval_s: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._view = view
+        self._interval_s = interval_s
+        self._clock = clock
+        self._meter = RateMeter()
+        self._status: RunStatus | None = None
+        self._next_s = 0.0
+
+    def start(self, status: RunStatus) -> None:
+        self._view.start(status)
+        self._write(status, "running")
+
+    def update(self, status: RunStatus) -> None:
+        self._view.update(status)
+        if self._clock() >= self._next_s:
+            self._write(status, "running")
+        self._status = status
+
+    def stopping(self) -> None:
+        self._view.stopping()
+
+    def finish(self, sentence: str, ok: bool) -> None:
+        try:
+            if self._status is not None:
+                self._write(self._status, "ended" if ok else "failed", sentence)
+        finally:
+            self._view.finish(sentence, ok)
+
+    def _write(self, status: RunStatus, state: str, sentence: str = "") -> None:
+        self._status = status
+        if get_rank() > 0:
+            return
+        now_s = self._clock()
+        self._next_s = now_s + self._interval_s
+        rates = self._meter.measure(now_s, status)
+        content = {
+            "state": state,
+            "sentence": sentence,
+            "pid": os.getpid(),
+            "time_s": time.time(),
+            "share": status.share,
+            "rates": dataclasses.asdict(rates),
+            **dataclasses.asdict(status),
+        }
+        write_text(Path(status.exp_name) / FILE_NAME, json.dumps(finite(content)))
+
+
+def finite(value: Any) -> Any:
+    """Return JSON-like data with None for each number that is not finite, which JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [finite(one) for one in value]
+    return value

@@ -3,6 +3,7 @@ from ding.entry.application_entry import collect_episodic_demo_data as collect_e
 from ding.entry.application_entry import episode_to_transitions as episode_to_transitions
 from ding.entry.application_entry import episode_to_transitions_filter as episode_to_transitions_filter
 from ding.entry.application_entry import eval as eval
+from ding.entry.application_entry_drex_collect_data import drex_collecting_data as drex_collecting_data
 from ding.entry.application_entry_trex_collect_data import (
     collect_episodic_demo_data_for_trex as collect_episodic_demo_data_for_trex,
 )

@@ -28,10 +28,11 @@ def collect_episodic_demo_data_for_trex(
     model: torch.nn.Module | None = None,
     state_dict: dict[str, Any] | None = None,
     state_dict_path: str | None = None,
+    eps: float | None = None,
 ) -> list[list[dict[str, Any]]]:
     """Return ``collect_count`` whole episodes of a policy, each a list of transitions, from one env.
 
-    It acts with the epsilon ``policy.other.eps.collect`` (0.2 when not given).
+    It acts with ``eps``, by default the epsilon ``policy.other.eps.collect`` (0.2 when not given).
 
     Args:
         input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
@@ -53,7 +54,8 @@ def collect_episodic_demo_data_for_trex(
     env, _ = env_managers(cfg, env_setting, evaluate=False)
     env.seed(seed)
     set_pkg_seed(seed, use_cuda=cfg.policy.cuda)
-    eps = cfg.policy.other.get("eps", {}).get("collect", _EPS)
+    if eps is None:
+        eps = cfg.policy.other.get("eps", {}).get("collect", _EPS)
     with demonstrator(cfg, env, state, model, "episode", eps, exp_name=cfg.exp_name) as expert:
         return [list(episode) for episode in expert.collect(n_episode=collect_count)]
 
@@ -73,7 +75,7 @@ def trex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[l
         The numbers of the checkpoints; per checkpoint and episode the observations ``[T, ...]``; the returns; the
         rewards of the steps.
     """
-    args = _arguments() if args is None else args
+    args = trex_get_args() if args is None else args
     main, create = load_input(args.cfg)
     main.policy.cuda = str(getattr(args, "device", "cpu")).startswith("cuda")
     ranked = main.get("reward_model", {})
@@ -84,20 +86,36 @@ def trex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[l
     played = {}
     for rank, number in enumerate(numbers):
         path = os.path.join(ranked.expert_model_path, "ckpt", f"iteration_{number}.pth.tar")
-        played[rank] = collect_episodic_demo_data_for_trex(
+        played[str(number)] = collect_episodic_demo_data_for_trex(
             (main, create), args.seed + rank, 1, rank, state_dict_path=path
         )
+    return save_ranked_episodes(main.get("exp_name", "default_experiment"), played)
+
+
+def save_ranked_episodes(
+    folder: str, played: dict[str, list[list[dict[str, Any]]]]
+) -> tuple[list[str], list[Any], list[list[float]], list[Any]]:
+    """Write what reward models learn from, and return it.
+
+    Args:
+        folder: Where the files go.
+        played: Per rank, from the worst on, its name and its episodes, each a list of transitions.
+
+    Returns:
+        The names; per rank and episode the observations ``[T, ...]``; the returns; the rewards of the steps.
+    """
     observations = [[np.stack([np.asarray(step["obs"]) for step in one]) for one in part] for part in played.values()]
     rewards = [[[_number(step["reward"]) for step in one] for one in part] for part in played.values()]
     returns = [[sum(one) for one in part] for part in rewards]
-    checkpoints = [str(number) for number in numbers]
     written = {
         "episodes_data": observations, "learning_returns": returns, "learning_rewards": rewards,
-        "suboptimal_data": played, "checkpoints": checkpoints,
+        "suboptimal_data": dict(enumerate(played.values())), "checkpoints": list(played),
     }  # fmt: skip
+    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder, exist_ok=True)
     for name, content in written.items():
-        save_file(os.path.join(main.get("exp_name", "default_experiment"), f"{name}.pkl"), content)
-    return checkpoints, observations, returns, rewards
+        save_file(os.path.join(folder, f"{name}.pkl"), content)
+    return list(played), observations, returns, rewards
 
 
 def _number(reward: Any) -> float:
@@ -106,11 +124,12 @@ def _number(reward: Any) -> float:
 
 def trex_get_args() -> argparse.Namespace:
     """The command line of :func:`trex_collecting_data`."""
-    return _arguments()
+    return ranked_arguments("Play checkpoints of a policy, for T-REX.")
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Play checkpoints of a policy, for T-REX.")
+def ranked_arguments(description: str) -> argparse.Namespace:
+    """The command line of a script that plays for a reward model."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--cfg", required=True, help="a config file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")

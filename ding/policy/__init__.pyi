@@ -34,6 +34,7 @@ from ding.policy.command_mode_policy_instance import EDACCommandModelPolicy as E
 from ding.policy.command_mode_policy_instance import EpsCommandModePolicy as EpsCommandModePolicy
 from ding.policy.command_mode_policy_instance import FQFCommandModePolicy as FQFCommandModePolicy
 from ding.policy.command_mode_policy_instance import HAPPOCommandModePolicy as HAPPOCommandModePolicy
+from ding.policy.command_mode_policy_instance import IBCCommandModePolicy as IBCCommandModePolicy
 from ding.policy.command_mode_policy_instance import IMPALACommandModePolicy as IMPALACommandModePolicy
 from ding.policy.command_mode_policy_instance import IQLCommandModePolicy as IQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
@@ -89,6 +90,7 @@ from ding.policy.errors import PolicyStateError as PolicyStateError
 from ding.policy.errors import PolicyUsageError as PolicyUsageError
 from ding.policy.fqf import FQFPolicy as FQFPolicy
 from ding.policy.happo import HAPPOPolicy as HAPPOPolicy
+from ding.policy.ibc import IBCPolicy as IBCPolicy
 from ding.policy.impala import IMPALAPolicy as IMPALAPolicy
 from ding.policy.iql import IQLPolicy as IQLPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy

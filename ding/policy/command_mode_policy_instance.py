@@ -21,6 +21,7 @@ from ding.policy.dt import DTPolicy
 from ding.policy.edac import EDACPolicy
 from ding.policy.fqf import FQFPolicy
 from ding.policy.happo import HAPPOPolicy
+from ding.policy.ibc import IBCPolicy
 from ding.policy.impala import IMPALAPolicy
 from ding.policy.iql import IQLPolicy
 from ding.policy.iqn import IQNPolicy
@@ -357,6 +358,11 @@ class BCCommandModePolicy(BehaviourCloningPolicy, DummyCommandModePolicy):
     def _get_setting_collect(self, command_info: dict[str, Any]) -> dict[str, Any]:
         """``{'eps': ...}`` or ``{'sigma': ...}``."""
         return {self._name: self._value(command_info[self._count])}
+
+
+@POLICY_REGISTRY.register("ibc_command")
+class IBCCommandModePolicy(IBCPolicy, DummyCommandModePolicy):
+    """Implicit behaviour cloning; the modes need no settings."""
 
 
 @POLICY_REGISTRY.register("atoc_command")

@@ -4,6 +4,7 @@ from ding.utils import REWARD_MODEL_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily
 
 _TYPES = {
+    "drex": "drex_reward_model:DrexRewardModel",
     "episodic": "ngu_reward_model:EpisodicNGURewardModel",
     "gail": "gail_irl_model:GailRewardModel",
     "guided_cost": "guided_cost_reward_model:GuidedCostRewardModel",

@@ -1,6 +1,7 @@
 from ding.reward_model.base_reward_model import BaseRewardModel as BaseRewardModel
 from ding.reward_model.base_reward_model import create_reward_model as create_reward_model
 from ding.reward_model.base_reward_model import get_reward_model_cls as get_reward_model_cls
+from ding.reward_model.drex_reward_model import DrexRewardModel as DrexRewardModel
 from ding.reward_model.gail_irl_model import GailRewardModel as GailRewardModel
 from ding.reward_model.guided_cost_reward_model import GuidedCostRewardModel as GuidedCostRewardModel
 from ding.reward_model.her_reward_model import HerRewardModel as HerRewardModel

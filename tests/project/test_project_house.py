@@ -108,6 +108,7 @@ LATER = tuple(
             "entry/serial_entry_offline",
         ),
         "entry/serial/offline_path",
+        *("policy/ibc", "model/template/ebm", "entry/application_entry_drex"),
         *(
             "policy/cql",
             "policy/_cql_discrete",

@@ -6,6 +6,7 @@ from ding.model.template import (  # noqa: F401
     bc,
     bcq,
     decision_transformer,
+    ebm,
     edac,
     maqac,
     mavac,

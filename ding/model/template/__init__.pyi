@@ -13,6 +13,13 @@ from ding.model.template.coma import COMA as COMA
 from ding.model.template.coma import COMAActorNetwork as COMAActorNetwork
 from ding.model.template.coma import COMACriticNetwork as COMACriticNetwork
 from ding.model.template.decision_transformer import DecisionTransformer as DecisionTransformer
+from ding.model.template.ebm import DFO as DFO
+from ding.model.template.ebm import EBM as EBM
+from ding.model.template.ebm import MCMC as MCMC
+from ding.model.template.ebm import AutoRegressiveDFO as AutoRegressiveDFO
+from ding.model.template.ebm import AutoregressiveEBM as AutoregressiveEBM
+from ding.model.template.ebm import StochasticOptimizer as StochasticOptimizer
+from ding.model.template.ebm import create_stochastic_optimizer as create_stochastic_optimizer
 from ding.model.template.edac import EDAC as EDAC
 from ding.model.template.havac import HAVAC as HAVAC
 from ding.model.template.havac import HAVACAgent as HAVACAgent

@@ -19,7 +19,10 @@ FOLDER = Path(ding.__file__).parents[1] / "configs"
 CONFIGS = {
     "cartpole_cql": "cartpole_dqn_generation_data",
     "cartpole_dt": "cartpole_dqn_generation_data",
-    **{f"pendulum_{name}": "pendulum_sac_data_generation" for name in ("bcq", "cql", "dt", "edac", "iql", "td3_bc")},
+    **{
+        f"pendulum_{name}": "pendulum_sac_data_generation"
+        for name in ("bcq", "cql", "dt", "edac", "ibc", "iql", "td3_bc")
+    },
 }
 SIZES = {"cartpole": (4, None), "pendulum": (3, 1)}
 

@@ -4,24 +4,27 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import ding
 from ding.config import ConfigValueError, read_config
 from ding.entry import (
     collect_demo_data,
+    drex_collecting_data,
     serial_pipeline,
     serial_pipeline_gail,
     serial_pipeline_guided_cost,
     serial_pipeline_ngu,
     serial_pipeline_onpolicy,
+    serial_pipeline_preference_based_irl,
     serial_pipeline_reward_model_offpolicy,
     serial_pipeline_reward_model_onpolicy,
     serial_pipeline_trex,
     serial_pipeline_trex_onpolicy,
     trex_collecting_data,
 )
-from ding.utils import read_file
+from ding.utils import read_file, save_file
 
 FOLDER = Path(ding.__file__).parents[1] / "configs" / "cartpole"
 CASES = {
@@ -117,6 +120,42 @@ def test_checkpoints_are_played_and_ranked(name):
     pipeline = serial_pipeline_trex_onpolicy if on_policy else serial_pipeline_trex
     pipeline((main, create), max_env_step=100, strict=True)
     assert json.loads(Path("e/result.json").read_text())["train_iter"] > 0
+
+
+def test_a_clone_is_played_under_less_and_less_noise():
+    expert = read_config(FOLDER / "cartpole_dqn_config.py")
+    collect_demo_data(expert, 0, 40, "data.pkl", state_dict_path=expert_checkpoint())
+    main, create = config("dqn_drex", update_per_collect=1, num_snippets=8, num_trajs=2, min_snippet_length=2)
+    main.reward_model.update(offline_data_path="data.pkl", bc_iterations=2, eps_list=[0.0, 1.0], num_trajs_per_bin=2)
+    noises, episodes, returns, rewards = drex_collecting_data(SimpleNamespace(cfg=(main, create), seed=0))
+    assert noises == ["1.0", "0.0"]
+    assert (
+        [[len(one) for one in part] for part in episodes] == [[len(one) for one in part] for part in rewards] == returns
+    )
+    # Without noise the clone does the same in the same state.
+    assert len(read_file("e/suboptimal_data.pkl")[1]) == 2
+    serial_pipeline_preference_based_irl((main, create), max_env_step=100, strict=True)
+    assert json.loads(Path("e/result.json").read_text())["train_iter"] > 0
+    del main.reward_model["offline_data_path"]
+    with pytest.raises(ConfigValueError, match="offline_data_path is missing"):
+        drex_collecting_data(SimpleNamespace(cfg=(main, create), seed=0))
+
+
+def test_a_clone_of_continuous_actions_gets_noise_added():
+    main, create = read_config(FOLDER.parent / "pendulum" / "pendulum_td3_config.py")
+    main.exp_name, main.env.evaluator_env_num, main.env.n_evaluator_episode = "e", 1, 1
+    rows = [{"obs": np.zeros(3, np.float32), "action": np.full(1, 0.25, np.float32)} for _ in range(40)]
+    save_file("data.pkl", rows)
+    options = {"bc_iterations": 1, "eps_list": [0.5, 0.0], "num_trajs_per_bin": 1}
+    main.reward_model = {"type": "drex", "offline_data_path": "data.pkl", **options}
+    drex_collecting_data(SimpleNamespace(cfg=(main, create), seed=0))
+    noisy, clean = (
+        np.array([float(step["action"]) for step in part[0]]) for part in read_file("e/suboptimal_data.pkl").values()
+    )
+    assert np.abs(np.diff(noisy)).mean() > 10 * np.abs(np.diff(clean)).mean()
+    main.policy.action_space = "hybrid"
+    with pytest.raises(ConfigValueError, match="hybrid"):
+        drex_collecting_data(SimpleNamespace(cfg=(main, create), seed=0))
 
 
 def test_guided_cost_learns_beside_an_expert():

@@ -8,7 +8,8 @@
 3. A module is imported when one of its names is first used. One that fills a registry when it is imported is either
    imported in ``__init__.py``, or entered there by ``register_lazily(REGISTRY, "alias", "ding.x.module:Class")``.
 4. A name that is also the name of its module is imported at once, as the module would hide it later.
-5. ``absent`` matches the names of the original API that this version does not have yet; importing one says so.
+5. Names of the original API that are not built stand in :mod:`ding.utils.original_names`; importing one says so.
+   ``absent`` matches what looks like a name of the original API, too.
 """
 
 import ast
@@ -19,7 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ding.utils.names import nearest
+from ding.utils.original_names import install, missing_text
 from ding.utils.registry import Registry
+
+install()
 
 
 def lazy_exports(
@@ -39,6 +43,9 @@ def lazy_exports(
     def load(name: str) -> object:
         if name in homes:
             return namespace.setdefault(name, getattr(importlib.import_module(homes[name]), name))
+        missing = missing_text(package, name)
+        if missing is not None:
+            raise ImportError(missing, name=package)
         close = None if name.startswith("_") else nearest(name, homes)
         hint = "" if close is None else f"; did you mean {close!r}?"
         if re.match(absent, name):

@@ -185,8 +185,10 @@ class CollectorSlave(TaskSlave[CollectorCallbacks]):
 
     kind = "collector"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, *args: Any, callback_fn: CollectorCallbacks | Mapping[str, Callable[..., Any]], **kwargs: Any
+    ) -> None:
+        super().__init__(*args, callback_fn=callback_fn, **kwargs)
         self._tasks["collector_data_task"] = self._data_task
 
     def _process_task(self, task: Mapping[str, Any]) -> Any:

@@ -1,0 +1,126 @@
+"""Names of DI-engine 0.5 that lie elsewhere here, or are not built: what an import of them gives.
+
+:mod:`ding.utils.exports` installs :class:`OriginalNames` as the last finder of modules, so it sees only what is not a
+file of the package. A module of ``MOVED`` is the one that has its content here, under both names. A module of
+``NOT_BUILT`` raises a ``ModuleNotFoundError`` that names the part it belongs to, a name of it an ``ImportError``, and
+``ding migrate`` reports both.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# Full name in DI-engine -> the module here.
+MOVED = {
+    "ding.data.storage.storage": "ding.data.storage.file",
+    "ding.framework.message_queue.redis": "ding.framework.message_queue.redis_mq",
+    "ding.interaction.base.app": "ding.interaction.base.endpoint",
+    "ding.interaction.base.threading": "ding.interaction.base.common",
+    "ding.interaction.config.base": "ding.interaction.config",
+    "ding.interaction.exception.base": "ding.interaction.exception.response",
+    "ding.interaction.exception.master": "ding.interaction.exception.response",
+    "ding.interaction.exception.slave": "ding.interaction.exception.response",
+    "ding.interaction.master.base": "ding.interaction.master",
+    "ding.interaction.master.task": "ding.interaction.master.connection",
+    "ding.league.shared_payoff": "ding.league.payoff",
+}
+
+
+def _command(names: str, suffix: str = "CommandModePolicy") -> str:
+    """A policy class and its command twin for each name."""
+    return " ".join(f"{name}Policy {name}{suffix}" for name in names.split())
+
+
+# A part of DI-engine -> its modules (with a dot; what lies below them belongs to it) and its exported names.
+NOT_BUILT = {
+    "model-based learning (Dyna, Dream, MBPO, DDPPO, Dreamer, MBSAC, STEVE)": (
+        "ding.entry.serial_entry_mbrl ding.policy.mbpolicy ding.torch_utils.network.dreamer "
+        "ding.world_model.base_world_model ding.world_model.ddppo ding.world_model.dreamer ding.world_model.mbpo "
+        "ding.world_model.model ding.world_model.utils "
+        "serial_pipeline_dyna serial_pipeline_dream serial_pipeline_dreamer DREAMERVAC WorldModel DynaWorldModel "
+        "DreamWorldModel HybridWorldModel get_world_model_cls create_world_model " + _command("DREAMER MBSAC STEVESAC")
+    ),
+    "never give up (NGU)": (
+        "ding.entry.serial_entry_ngu ding.policy.ngu ding.model.template.ngu ding.reward_model.ngu_reward_model "
+        "serial_pipeline_ngu serial_pipeline_reward_model_ngu NGU RndNGURewardModel EpisodicNGURewardModel "
+        + _command("NGU")
+    ),
+    "implicit behaviour cloning (IBC)": (
+        "ding.policy.ibc ding.model.template.ebm EBM AutoregressiveEBM " + _command("IBC")
+    ),
+    "ranking of demonstrations by noise (DREX)": "ding.reward_model.drex_reward_model DrexRewardModel",
+    "procedure cloning": (
+        "ding.entry.serial_entry_pc ding.policy.pc ding.model.template.procedure_cloning serial_pipeline_pc "
+        "ProcedureCloningBFSPolicy ProcedureCloningMCTS ProcedureCloningBFS load_bfs_datasets"
+    ),
+    "prompting of language models": (
+        "ding.policy.prompt_awr ding.policy.prompt_pg ding.model.template.language_transformer LanguageTransformer "
+        + _command("PromptPG PromptAWR")
+    ),
+    "planning with diffusion": (
+        "ding.policy.plan_diffuser ding.model.template.diffusion ding.torch_utils.network.diffusion PlanDiffuser "
+        "GaussianInvDynDiffusion " + _command("PD", "CommandModelPolicy")
+    ),
+    "Q-guided policy optimisation (QGPO)": (
+        "ding.policy.qgpo ding.model.template.qgpo ding.torch_utils.diffusion_SDE QGPO QGPOPolicy"
+    ),
+    "TD3-VAE": "ding.policy.td3_vae ding.entry.serial_entry_td3_vae serial_pipeline_td3_vae " + _command("TD3VAE"),
+    "heterogeneous pre-trained transformers (HPT)": "ding.model.template.hpt HPT",
+    "imitation learning of football (IL)": "ding.policy.il ILPolicy",
+    "messages over nng": "ding.framework.message_queue.nng NNGMQ",
+    "env managers on ding.framework.Supervisor": "ding.envs.env_manager.env_supervisor EnvSupervisor",
+    "communication over linklink": "ding.utils.linklink_dist_helper ding.utils.fake_linklink",
+    "the CUDA kernels of hpc_rl": "ding.hpc_rl",
+}  # fmt: skip
+
+
+def missing_part(name: str) -> str | None:
+    """Return the part of ``NOT_BUILT`` that a module (full name) or an exported name (without a dot) belongs to."""
+    return next((part for listed, part in _entries() if name == listed or name.startswith(f"{listed}.")), None)
+
+
+def missing_text(package: str, name: str) -> str | None:
+    """Return the sentence for a name of a package that is not built, None for any other name."""
+    part = missing_part(name)
+    return part and f"{package} has no {name!r} in this version: it belongs to {part}, which is not built"
+
+
+def _entries() -> Iterator[tuple[str, str]]:
+    for part, names in NOT_BUILT.items():
+        for name in names.split():
+            yield name, part
+
+
+class _Alias(Loader):
+    """Loads a module of ``MOVED``: the other module itself, under this name too."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = importlib.import_module(MOVED[module.__name__])
+
+
+class OriginalNames:
+    """Finds the modules of ``MOVED``; raises ``ModuleNotFoundError`` for those of ``NOT_BUILT``."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith("ding."):
+            return None
+        if name in MOVED:
+            return ModuleSpec(name, _Alias())
+        part = missing_part(name)
+        if part is not None:
+            text = f"there is no {name} in this version: it belongs to {part}, which is not built"
+            raise ModuleNotFoundError(text, name=name)
+        return None
+
+
+def install() -> None:
+    """Make :class:`OriginalNames` the last finder."""
+    if OriginalNames not in sys.meta_path:
+        sys.meta_path.append(OriginalNames)

@@ -1,0 +1,92 @@
+"""Every module of DI-engine 0.5 and its names are imported from the same place, or the import says what is not built.
+
+``api/modules.txt`` lists them: a module and what a script can import from it (of a package: what it exports).
+"""
+
+import contextlib
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ding.utils.original_names import MOVED, NOT_BUILT
+
+MODULES = {
+    line.split()[0]: line.split()[1:]
+    for line in Path(__file__).with_name("api").joinpath("modules.txt").read_text(encoding="utf-8").splitlines()
+}
+# Names inside a module that is here: helpers of its own file in DI-engine, and constants.
+LEFT_OUT: dict[str, str] = {}
+
+
+def missing_names(module: str, names: list[str]) -> list[str]:
+    """Names that are neither there nor known as not built; the module itself, where an import says something else."""
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        return [] if str(error).endswith("which is not built") else [str(error)]
+    return [name for name in names if not is_there_or_not_built(imported, name)]
+
+
+def is_there_or_not_built(module: ModuleType, name: str) -> bool:
+    try:
+        getattr(module, name)
+    except AttributeError:
+        return False
+    except ImportError as error:
+        return str(error).endswith("which is not built")
+    return True
+
+
+@pytest.mark.parametrize("package", sorted({".".join(module.split(".")[:2]) for module in MODULES}))
+def test_everything_is_there_or_known_as_not_built(package) -> None:
+    listed = {module: names for module, names in MODULES.items() if f"{module}.".startswith(f"{package}.")}
+    missing = {module: missing_names(module, names) for module, names in listed.items()}
+    left = {module: {*names} - {*LEFT_OUT.get(module, "").split()} for module, names in missing.items()}
+    assert {module: sorted(names) for module, names in left.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("statement", "part"),
+    [
+        ("from ding.policy import DREAMERPolicy", "model-based learning"),
+        ("from ding.policy import PDPolicy", "planning with diffusion"),
+        ("import ding.policy.mbpolicy.dreamer", "model-based learning"),
+        ("from ding.policy.prompt_pg import PromptPGPolicy", "prompting of language models"),
+        ("from ding.model import QGPO", "QGPO"),
+        ("from ding.model.template import HPT", "HPT"),
+        ("from ding.entry import serial_pipeline_dream", "model-based learning"),
+        ("from ding.framework.message_queue.nng import NNGMQ", "messages over nng"),
+    ],
+)
+def test_an_import_of_what_is_not_built_names_it_and_guesses_nothing(statement, part) -> None:
+    with pytest.raises(ImportError) as caught:
+        exec(statement, {})  # noqa: S102 - what a script says
+    text = str(caught.value)
+    assert part in text
+    assert text.endswith("which is not built")
+    assert "did you mean" not in text
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_module_that_lies_elsewhere_is_one_module_under_both_names(name) -> None:
+    moved = importlib.import_module(name)
+    assert moved is importlib.import_module(MOVED[name])
+    assert moved.__spec__.name == MOVED[name]
+
+
+def test_what_is_not_built_is_not_there() -> None:
+    """When a part is built, its line goes."""
+    listed = [name for names in NOT_BUILT.values() for name in names.split()]
+    assert len(listed) == len({*listed})
+    built = [name for name in listed if any(has(package, name) for package in MODULES if package.count(".") < 3)]
+    assert built == []
+
+
+def has(package: str, name: str) -> bool:
+    """Whether a module is there, or a package exports a name."""
+    with contextlib.suppress(ImportError, AttributeError):
+        importlib.import_module(name) if "." in name else getattr(importlib.import_module(package), name)
+        return True
+    return False

@@ -20,6 +20,8 @@ The built-in base beside a class is what DI-engine raises in the same place; scr
 Every message names the key or the file, and the nearest known name.
 """
 
+from collections.abc import Sequence
+
 
 class ConfigError(Exception):
     """Base of everything that is wrong with a config; ``str(error)`` is the message for the user."""
@@ -62,7 +64,11 @@ class ConfigImportError(ConfigError, ImportError):
 
 
 class UnknownKeyError(ConfigError):
-    """Strict mode only: keys that are misspelt or that nobody reads."""
+    """Strict mode: a key is misspelt, or nobody reads it. ``texts`` has a sentence for each one."""
+
+    def __init__(self, message: str, texts: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.texts = texts or (message,)
 
 
 class ConfigValueError(ConfigError, AssertionError):

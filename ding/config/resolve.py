@@ -14,6 +14,7 @@ from easydict import EasyDict
 
 from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError
 from ding.utils import did_you_mean, import_module, nearest, registries
+from ding.utils.original_names import missing_part
 
 _HOMES = {
     "env": "ding.envs",
@@ -127,6 +128,9 @@ def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
         # The pipelines append the suffix; the user wrote the plain name.
         shown = name.removesuffix(suffix)
         known = [item.removesuffix(suffix) for item in known if item.endswith(suffix)]
+    part = missing_part(f"{registry}:{shown}")
+    if part is not None:
+        return f"{where}.type: {shown!r} belongs to {part}, which is not built"
     text = f"{where}.type: no {registry} is registered as {shown!r}.{did_you_mean(shown, known)}"
     if nearest(shown, known) is None:
         text += " Where a file of yours registers it, name its module in import_names, or give that file as the config."

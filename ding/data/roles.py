@@ -172,7 +172,7 @@ class Buffer(Protocol):
     def state_dict(self) -> StateDict:
         """Return everything that :meth:`load_state_dict` needs."""
 
-    def load_state_dict(self, state_dict: StateDict) -> None:
+    def load_state_dict(self, state: StateDict, /) -> None:
         """Restore what :meth:`state_dict` returned."""
 
 

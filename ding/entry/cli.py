@@ -17,6 +17,7 @@ from ding import __DESCRIPTION__, __version__
 # Command -> ``module:attribute``. A command lives on the floor of what it calls.
 _COMMANDS = {
     "board": "ding.entry.commands.board:board_command",
+    "migrate": "ding.entry.commands.migrate:migrate_command",
     "plot": "ding.entry.commands.plot:plot_command",
     "status": "ding.entry.commands.status:status_command",
 }

@@ -24,6 +24,9 @@ import numpy as np
 
 from ding.utils.names import did_you_mean
 
+# The modules of DI-engine's package of this name are this one: ding.utils.original_names.
+__path__: list[str] = []
+
 
 class BaseTime(ABC):
     """A clock."""

@@ -1,6 +1,7 @@
 """Imports for their side effect, and imports of what only an extra installs."""
 
 import importlib
+import importlib.util
 import logging
 import re
 from collections.abc import Iterable
@@ -36,16 +37,22 @@ def import_module(modules: Iterable[str]) -> None:
 @cache
 def _import_built_in(name: str) -> None:
     """Import the module of ``ding.envs.zoo`` that has the name of a module (or package ``envs``) of ``dizoo``."""
-    *folders, last = name.split(".")
-    home = f"ding.envs.zoo.{f'{folders[-1]}_env' if last == 'envs' and folders else last}"
-    try:
-        importlib.import_module(home)
-    except ModuleNotFoundError as error:
-        if error.name != home:
-            raise
+    home = built_in_env_module(name)
+    if home is None:
         message = f"'dizoo' is not installed, and ding.envs.zoo has no env module of the name of {name!r}"
-        raise ModuleNotFoundError(message, name="dizoo") from error
+        raise ModuleNotFoundError(message, name="dizoo")
+    importlib.import_module(home)
     log.warning("import_names: %s is not installed; the built-in env of %s is used", name, home)
+
+
+def built_in_env_module(name: str) -> str | None:
+    """Return the module of ``ding.envs.zoo`` for a module (or package ``envs``) of ``dizoo``; None where none is."""
+    *folders, last = name.split(".")
+    if folders[:1] != ["dizoo"]:
+        return None
+    last = f"{folders[-1]}_env" if last == "envs" else last
+    home = f"ding.envs.zoo.{'mtcar_env' if last == 'mountain_car_env' else last}"
+    return home if importlib.util.find_spec(home) is not None else None
 
 
 def require_extra(module: str, extra: str) -> ModuleType:

@@ -16,7 +16,6 @@ from types import ModuleType
 # Full name in DI-engine -> the module here.
 MOVED = {
     "ding.data.storage.storage": "ding.data.storage.file",
-    "ding.framework.message_queue.redis": "ding.framework.message_queue.redis_mq",
     "ding.interaction.base.app": "ding.interaction.base.endpoint",
     "ding.interaction.base.threading": "ding.interaction.base.common",
     "ding.interaction.config.base": "ding.interaction.config",
@@ -26,6 +25,7 @@ MOVED = {
     "ding.interaction.master.base": "ding.interaction.master",
     "ding.interaction.master.task": "ding.interaction.master.connection",
     "ding.league.shared_payoff": "ding.league.payoff",
+    **{f"ding.utils.autolog.{name}": "ding.utils.autolog" for name in ("base", "data", "model", "time_ctl", "value")},
 }
 
 
@@ -34,57 +34,69 @@ def _command(names: str, suffix: str = "CommandModePolicy") -> str:
     return " ".join(f"{name}Policy {name}{suffix}" for name in names.split())
 
 
-# A part of DI-engine -> its modules (with a dot; what lies below them belongs to it) and its exported names.
+# A part of DI-engine -> its modules (with a dot; what lies below them belongs to it), its exported names, and its
+# types, each after the name of its registry.
 NOT_BUILT = {
     "model-based learning (Dyna, Dream, MBPO, DDPPO, Dreamer, MBSAC, STEVE)": (
         "ding.entry.serial_entry_mbrl ding.policy.mbpolicy ding.torch_utils.network.dreamer "
         "ding.world_model.base_world_model ding.world_model.ddppo ding.world_model.dreamer ding.world_model.mbpo "
         "ding.world_model.model ding.world_model.utils "
         "serial_pipeline_dyna serial_pipeline_dream serial_pipeline_dreamer DREAMERVAC WorldModel DynaWorldModel "
-        "DreamWorldModel HybridWorldModel get_world_model_cls create_world_model " + _command("DREAMER MBSAC STEVESAC")
+        "DreamWorldModel HybridWorldModel get_world_model_cls create_world_model "
+        "policy:dreamer policy:mbsac policy:stevesac world_model:mbpo world_model:ddppo world_model:dreamer "
+        "model:dreamervac " + _command("DREAMER MBSAC STEVESAC")
     ),
-    "never give up (NGU)": (
-        "ding.entry.serial_entry_ngu ding.policy.ngu ding.model.template.ngu ding.reward_model.ngu_reward_model "
-        "serial_pipeline_ngu serial_pipeline_reward_model_ngu NGU RndNGURewardModel EpisodicNGURewardModel "
-        + _command("NGU")
-    ),
-    "implicit behaviour cloning (IBC)": (
-        "ding.policy.ibc ding.model.template.ebm EBM AutoregressiveEBM " + _command("IBC")
-    ),
-    "ranking of demonstrations by noise (DREX)": "ding.reward_model.drex_reward_model DrexRewardModel",
     "procedure cloning": (
         "ding.entry.serial_entry_pc ding.policy.pc ding.model.template.procedure_cloning serial_pipeline_pc "
-        "ProcedureCloningBFSPolicy ProcedureCloningMCTS ProcedureCloningBFS load_bfs_datasets"
+        "ProcedureCloningBFSPolicy ProcedureCloningMCTS ProcedureCloningBFS "
+        "policy:pc_bfs model:pc_bfs model:pc_mcts"
     ),
     "prompting of language models": (
         "ding.policy.prompt_awr ding.policy.prompt_pg ding.model.template.language_transformer LanguageTransformer "
+        "policy:prompt_awr policy:prompt_pg model:language_transformer "
         + _command("PromptPG PromptAWR")
     ),
     "planning with diffusion": (
         "ding.policy.plan_diffuser ding.model.template.diffusion ding.torch_utils.network.diffusion PlanDiffuser "
-        "GaussianInvDynDiffusion " + _command("PD", "CommandModelPolicy")
+        "GaussianInvDynDiffusion policy:pd model:pd model:dd " + _command("PD", "CommandModelPolicy")
     ),
     "Q-guided policy optimisation (QGPO)": (
-        "ding.policy.qgpo ding.model.template.qgpo ding.torch_utils.diffusion_SDE QGPO QGPOPolicy"
+        "ding.policy.qgpo ding.model.template.qgpo ding.torch_utils.diffusion_SDE QGPO QGPOPolicy policy:qgpo"
     ),
-    "TD3-VAE": "ding.policy.td3_vae ding.entry.serial_entry_td3_vae serial_pipeline_td3_vae " + _command("TD3VAE"),
-    "heterogeneous pre-trained transformers (HPT)": "ding.model.template.hpt HPT",
-    "imitation learning of football (IL)": "ding.policy.il ILPolicy",
-    "messages over nng": "ding.framework.message_queue.nng NNGMQ",
+    "TD3-VAE": (
+        "ding.policy.td3_vae ding.entry.serial_entry_td3_vae serial_pipeline_td3_vae policy:td3-vae policy:td3_vae "
+        + _command("TD3VAE")
+    ),
+    "heterogeneous pre-trained transformers (HPT)": "ding.model.template.hpt HPT model:hpt",
+    "imitation learning of football (IL)": "ding.policy.il ILPolicy policy:IL",
     "env managers on ding.framework.Supervisor": "ding.envs.env_manager.env_supervisor EnvSupervisor",
     "communication over linklink": "ding.utils.linklink_dist_helper ding.utils.fake_linklink",
     "the CUDA kernels of hpc_rl": "ding.hpc_rl",
+    "residual networks of images (ResNet)": "ding.torch_utils.network.resnet ResNet resnet18",
+    "launchers of Kubernetes and Slurm in the library (ding -m dist and ditask have their own)": (
+        "ding.utils.k8s_helper ding.utils.orchestrator_launcher ding.utils.slurm_helper K8sLauncher "
+        "OrchestratorLauncher get_operator_server_kwargs exist_operator_server pod_exec_command find_free_port_slurm "
+        "node_to_host node_to_partition DEFAULT_K8S_COLLECTOR_PORT DEFAULT_K8S_LEARNER_PORT "
+        "DEFAULT_K8S_AGGREGATOR_SLAVE_PORT DEFAULT_K8S_COORDINATOR_PORT"
+    ),
+    "combinators that validate values": "ding.utils.loader",
+    "queues that expire (Cache, LifoDeque)": "ding.utils.data.structure",
+    "small helpers of DI-engine itself": (
+        "ding.compatibility ding.entry.predefined_config ding.league.algorithm ding.torch_utils.backend_helper "
+        "ding.torch_utils.model_helper ding.utils.data.base_dataloader ding.utils.deprecation ding.utils.fast_copy "
+        "ding.utils.time_helper_base ding.utils.time_helper_cuda fastcopy"
+    ),
 }  # fmt: skip
 
 
 def missing_part(name: str) -> str | None:
-    """Return the part of ``NOT_BUILT`` that a module (full name) or an exported name (without a dot) belongs to."""
+    """Return the part of ``NOT_BUILT`` to which a module (full name), an exported name, or a type belongs."""
     return next((part for listed, part in _entries() if name == listed or name.startswith(f"{listed}.")), None)
 
 
 def missing_text(package: str, name: str) -> str | None:
-    """Return the sentence for a name of a package that is not built, None for any other name."""
-    part = missing_part(name)
+    """Return the sentence for a name, or a module, of a package that is not built, None for any other name."""
+    part = missing_part(name) or missing_part(f"{package}.{name}")
     return part and f"{package} has no {name!r} in this version: it belongs to {part}, which is not built"
 
 

@@ -68,7 +68,7 @@ class LearnerCallbacks(WorkerCallbacks, Protocol):
         """Return the batches that are wanted, and what the last iterations brought."""
 
     def deal_with_learner_learn(
-        self, batches: Sequence[dict[str, Any]], max_wait_s: float, info_ack: int
+        self, data: Sequence[dict[str, Any]], max_wait_s: float, info_ack: int
     ) -> dict[str, Any]:
         """Take batches; returns as :meth:`deal_with_get_data`."""
 

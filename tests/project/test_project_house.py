@@ -63,6 +63,8 @@ LATER = tuple(
         ),
         *("policy/_q_critic", "policy/_temperature", "policy/_soft", "policy/_sac", "policy/sac", "policy/ddpg"),
         *("policy/td3", "policy/d4pg", "policy/pdqn", "rl_utils/squashed_normal"),
+        # Moving over from DI-engine.
+        *("entry/migrate/", "utils/original_names"),
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
         "worker/replay_buffer/multi_buffer",
@@ -98,7 +100,7 @@ LATER = tuple(
         *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "data/storage/file"),
         *("utils/data/dataset", "config/example/", "envs/zoo/"),
         # Envs with discretised actions, and env pools.
-        *("envs/env_wrappers/_action", "envs/env/_old_ids", "envs/env_manager/envpool"),
+        *("envs/env_wrappers/_action", "envs/env/old_ids", "envs/env_manager/envpool"),
         # Offline learning.
         "utils/data/_dopamine_logs",
         *(

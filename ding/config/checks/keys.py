@@ -110,7 +110,7 @@ def check_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], strict: boo
     """
     found = list(_Keys(defaults, policy).unknown(user, defaults, ""))
     if found and strict:
-        raise UnknownKeyError("the config has unknown keys: " + " ".join(found))
+        raise UnknownKeyError("the config has unknown keys: " + " ".join(found), found)
     for text in found:
         logger.warning("config key %s", text)
 

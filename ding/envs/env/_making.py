@@ -8,9 +8,9 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from ding.envs.env._old_ids import spec_or_successor
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
+from ding.envs.env.old_ids import spec_or_successor
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
 from ding.envs.env_wrappers._episode import AnyEnv
 from ding.utils import MissingExtraError, import_module, install_line, require_extra

@@ -134,7 +134,7 @@ class ChunkingCollector(BaseParallelCollector):
         for feed in self._feeds:
             feed.join(5.0)
 
-    def _before_end(self) -> None:
+    def _finish_task(self) -> None:
         self._flush()
 
     def _flush(self) -> None:

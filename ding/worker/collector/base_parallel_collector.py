@@ -50,10 +50,7 @@ class BaseParallelCollector(Configurable, ABC):
         self._eval_flag = bool(cfg.eval_flag)
         self._prefix = "EVALUATOR" if self._eval_flag else "COLLECTOR"
         self._collector_uid = str(cfg.get("collector_uid") or get_task_uid())
-        folder = f"{cfg.exp_name}/log/{self._prefix.lower()}"
-        logger, _ = build_logger(folder, self._collector_uid, need_tb=False)
-        assert logger is not None
-        self._logger: logging.Logger = logger
+        self._logger = self._setup_logger()
         self._end = threading.Event()
         self._loop_over = threading.Event()
         self._loop_thread: threading.Thread | None = None
@@ -61,7 +58,17 @@ class BaseParallelCollector(Configurable, ABC):
         self._closed = False
         self._policy: Any = None
         self._env_manager: Any = None
-        self._times = _StepTimes(cfg.get("print_freq", 5))
+        self._setup_timer()
+
+    def _setup_logger(self) -> logging.Logger:
+        """Open the log file of the task."""
+        logger, _ = build_logger(f"{self._cfg.exp_name}/log/{self._prefix.lower()}", self._collector_uid, need_tb=False)
+        assert logger is not None
+        return logger
+
+    def _setup_timer(self) -> None:
+        """Begin to measure what steps cost."""
+        self._times = _StepTimes(self._cfg.get("print_freq", 5))
 
     # ------------------------------------------------------------------ logs
 
@@ -115,7 +122,7 @@ class BaseParallelCollector(Configurable, ABC):
         finally:
             # After a failure too: what was collected before it is sound.
             try:
-                self._before_end()
+                self._finish_task()
             finally:
                 self._loop_over.set()
 
@@ -127,8 +134,12 @@ class BaseParallelCollector(Configurable, ABC):
         timesteps = self._env_step(actions)
         stepped_s = time.perf_counter()
         self._process_timestep(timesteps)
-        text = self._times.add(acted_s - begin_s, stepped_s - acted_s, len(actions), timesteps)
-        if text:
+        self._times.add(acted_s - begin_s, stepped_s - acted_s, len(actions), timesteps)
+        self._iter_after_hook()
+
+    def _iter_after_hook(self) -> None:
+        """A vector step is over: log what steps cost, now and then."""
+        if text := self._times.line():
             self.info(text)
 
     def stop(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> bool:
@@ -194,7 +205,7 @@ class BaseParallelCollector(Configurable, ABC):
     def _join_thread(self) -> None:
         """Wait for what runs beside the loop."""
 
-    def _before_end(self) -> None:
+    def _finish_task(self) -> None:
         """The loop is over: send what is complete."""
 
 
@@ -210,19 +221,24 @@ class _StepTimes:
         self._steps = 0
         self._policy_s = self._env_s = 0.0
         self._envs = 0
+        self._timesteps: object = None
 
-    def add(self, policy_s: float, env_s: float, envs: int, timesteps: object) -> str:
-        """Count a step; returns the line every ``print_freq`` steps, but not more often than every 10 s."""
+    def add(self, policy_s: float, env_s: float, envs: int, timesteps: object) -> None:
+        """Count a step."""
         self._steps += 1
         self._policy_s += policy_s
         self._env_s += env_s
         self._envs += envs
+        self._timesteps = timesteps
+
+    def line(self) -> str:
+        """The averages, every ``print_freq`` steps, but not more often than every 10 s; else nothing."""
         if self._steps % self._print_freq or time.monotonic() - self._last_s < _LOG_INTERVAL_S:
             return ""
         steps, envs = self._steps, max(self._envs, 1)
         line = (
             f"policy_time: {self._policy_s / steps:.6f}, env_time: {self._env_s / steps:.6f}, "
-            f"timestep_size: {_megabytes(timesteps):.6f}, norm_env_time: {self._env_s / envs:.6f}"
+            f"timestep_size: {_megabytes(self._timesteps):.6f}, norm_env_time: {self._env_s / envs:.6f}"
         )
         self._last_s = time.monotonic()
         self._clear()

@@ -17,6 +17,7 @@ from ding.data.replay.priorities import EPS, Priorities
 from ding.data.replay.reports import SampleAttributes, sample_summary
 from ding.data.roles import StateDict, Writer
 from ding.utils import BUFFER_REGISTRY, LoggerFactory, write_scalars
+from ding.worker.replay_buffer.base_buffer import takes_state_dict
 from ding.worker.replay_buffer.ring_buffer import RingBuffer
 
 _STATE_KEYS = (
@@ -462,23 +463,24 @@ class AdvancedReplayBuffer(RingBuffer):
                 "sample_calls": self._sample_calls,
             }
 
-    def load_state_dict(self, state_dict: StateDict, deepcopy: bool = False) -> None:
+    @takes_state_dict
+    def load_state_dict(self, _state_dict: StateDict, deepcopy: bool = False) -> None:
         """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
 
         Args:
-            state_dict: the state; arrays are copied.
+            _state_dict: the state; arrays are copied.
             deepcopy: deep-copy what is no array, too.
 
         Raises:
             BufferArgumentError: the state lacks something, is damaged, or is that of a buffer of another size.
             SchemaError: its rows do not fit together. The buffer stays as it was.
         """
-        if set(state_dict) == {"data"}:
-            self._insert_state(state_dict["data"])
+        if set(_state_dict) == {"data"}:
+            self._insert_state(_state_dict["data"])
             return
         engine, size = self.engine, self.engine.size
-        with engine.reading_state(state_dict, _STATE_KEYS):
-            state = copy.deepcopy(state_dict) if deepcopy else state_dict
+        with engine.reading_state(_state_dict, _STATE_KEYS):
+            state = copy.deepcopy(_state_dict) if deepcopy else _state_dict
             table = SlotTable(size)
             table.load_state_dict(state["slots"], int(state["next_unique_id"]))
             taken = table.unique_id != EMPTY

@@ -1,11 +1,27 @@
 """The interface of replay buffers, and the factories that build one by the ``type`` of a config."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from ding.utils import BUFFER_REGISTRY, Configurable
 from ding.worker._component import build_by_type, class_by_type
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def takes_state_dict(method: Callable[P, T]) -> Callable[P, T]:
+    """Let ``state_dict=`` stand for ``_state_dict=``, the name of DI-engine."""
+
+    @wraps(method)
+    def load(*args: P.args, **kwargs: P.kwargs) -> T:
+        if "state_dict" in kwargs:
+            kwargs["_state_dict"] = kwargs.pop("state_dict")
+        return method(*args, **kwargs)
+
+    return load
 
 
 class IBuffer(Configurable, ABC):
@@ -44,7 +60,7 @@ class IBuffer(Configurable, ABC):
         """Everything that is needed to go on with an equal buffer, as copies."""
 
     @abstractmethod
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, _state_dict: dict[str, Any]) -> None:
         """Become the buffer that a ``state_dict`` describes."""
 
 

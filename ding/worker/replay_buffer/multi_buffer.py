@@ -68,10 +68,10 @@ class MultiReplayBuffer(IBuffer):
         """The state of each buffer by name."""
         return {name: buffer.state_dict() for name, buffer in self.buffers.items()}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, _state_dict: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
         for name, buffer in self.buffers.items():
-            buffer.load_state_dict(state_dict[name])
+            buffer.load_state_dict(_state_dict[name])
 
     def close(self) -> None:
         """Release what the buffers hold."""

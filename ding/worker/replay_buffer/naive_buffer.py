@@ -11,6 +11,7 @@ from ding.data.replay.index import Ring, Rows
 from ding.data.replay.limits import LIMIT_CONFIG
 from ding.data.roles import StateDict, Writer
 from ding.utils import BUFFER_REGISTRY
+from ding.worker.replay_buffer.base_buffer import takes_state_dict
 from ding.worker.replay_buffer.ring_buffer import RingBuffer
 
 
@@ -150,24 +151,25 @@ class NaiveReplayBuffer(RingBuffer):
         with self.engine.lock:
             return self.engine.state_dict()
 
-    def load_state_dict(self, state_dict: StateDict) -> None:
+    @takes_state_dict
+    def load_state_dict(self, _state_dict: StateDict) -> None:
         """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
 
         Raises:
             BufferArgumentError: the state lacks something, is damaged, or is that of a buffer of another size.
             SchemaError: its rows do not fit together. The buffer stays as it was.
         """
-        if set(state_dict) == {"data"}:
-            self._insert_state(state_dict["data"])
+        if set(_state_dict) == {"data"}:
+            self._insert_state(_state_dict["data"])
             return
         engine = self.engine
-        with engine.reading_state(state_dict, ("data", "tail", "valid_count", "push_count", "generator")):
-            tail, count = int(state_dict["tail"]), int(state_dict["valid_count"])
+        with engine.reading_state(_state_dict, ("data", "tail", "valid_count", "push_count", "generator")):
+            tail, count = int(_state_dict["tail"]), int(_state_dict["valid_count"])
             if tail != count < engine.size:
                 raise BufferArgumentError(
                     f"the state of {engine.name!r} is damaged: {count} elements, but the tail is {tail}"
                 )
-            engine.load_state_dict(state_dict, Ring.restored(engine.size, tail, count, int(state_dict["push_count"])))
+            engine.load_state_dict(_state_dict, Ring.restored(engine.size, tail, count, int(_state_dict["push_count"])))
 
 
 @BUFFER_REGISTRY.register("elastic")

@@ -71,6 +71,11 @@ class RingBuffer(IBuffer):
         """Remove all elements and end all threads. May be called again; a closed buffer takes no elements."""
         self.engine.close()
 
+    def __del__(self) -> None:
+        # A constructor that failed early leaves nothing to close.
+        if hasattr(self, "engine"):
+            self.close()
+
     # ------------------------------------------------------------------ files and states
 
     def save_data(self, file_name: str) -> None:

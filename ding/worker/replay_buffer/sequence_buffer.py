@@ -14,6 +14,7 @@ from ding.data.replay.windows import EpisodeEnds, joined, stack_segments
 from ding.data.roles import StateDict, Writer
 from ding.data.storage import SavedRows, is_elided
 from ding.utils import BUFFER_REGISTRY
+from ding.worker.replay_buffer.base_buffer import takes_state_dict
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
 
 
@@ -214,15 +215,16 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             ends = self.ends.within(self._first_number(), self.push_count)
             return {**super().state_dict(), "ends": ends, "phase": self._phase}
 
-    def load_state_dict(self, state_dict: StateDict) -> None:
-        if set(state_dict) == {"data"}:
-            super().load_state_dict(state_dict)
+    @takes_state_dict
+    def load_state_dict(self, _state_dict: StateDict) -> None:
+        if set(_state_dict) == {"data"}:
+            super().load_state_dict(_state_dict)
             return
-        with self.engine.reading_state(state_dict, ("ends", "phase", "valid_count")):
-            ends, phase = np.asarray(state_dict["ends"]), int(state_dict["phase"])
-            if ends.ndim != 1 or ends.dtype.kind != "i" or not _ascend_within(ends, int(state_dict["valid_count"])):
+        with self.engine.reading_state(_state_dict, ("ends", "phase", "valid_count")):
+            ends, phase = np.asarray(_state_dict["ends"]), int(_state_dict["phase"])
+            if ends.ndim != 1 or ends.dtype.kind != "i" or not _ascend_within(ends, int(_state_dict["valid_count"])):
                 raise BufferArgumentError(f"the state of {self.engine.name!r} is damaged: its ends are no places")
-            super().load_state_dict(state_dict)
+            super().load_state_dict(_state_dict)
             self.ends.clear()
             self.ends.add(self._first_number() + ends)
             self._phase = phase

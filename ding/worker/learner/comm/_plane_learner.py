@@ -305,7 +305,7 @@ class PlaneLearner(BaseCommLearner):
         return task.report(max_wait_s, info_ack)
 
     def deal_with_learner_learn(
-        self, batches: Sequence[Mapping[str, Any]], max_wait_s: float = 0.0, info_ack: int = 0
+        self, data: Sequence[Mapping[str, Any]], max_wait_s: float = 0.0, info_ack: int = 0
     ) -> dict[str, Any]:
         """Take batches; returns and raises as :meth:`deal_with_get_data`.
 
@@ -313,7 +313,7 @@ class PlaneLearner(BaseCommLearner):
             ValueError: a batch has not the form or size that was asked for.
         """
         task = self._require_task()
-        task.loader.offer(batches)
+        task.loader.offer(data)
         return task.report(max_wait_s, info_ack)
 
     def deal_with_learner_close(self) -> dict[str, Any]:

@@ -1,0 +1,111 @@
+"""Configs: types that this package does not have, keys that nobody reads, values and numbers that are others here."""
+
+import ast
+import re
+from typing import Any
+
+from ding.config import (
+    ConfigError,
+    ConfigImportError,
+    UnknownKeyError,
+    UnknownTypeError,
+    compile_config,
+    compile_config_parallel,
+)
+from ding.entry.migrate.numbers import changed_numbers
+from ding.entry.migrate.script import Script
+from ding.entry.migrate.static import StaticDict, is_whole, known, module_values, sections
+from ding.utils.import_helper import built_in_env_module
+
+# Modules that are not imported, as they are not of DI-engine.
+_FOREIGN = re.compile(r"(?!ding\.|dizoo\.)")
+# Types of policies that are registered under another name since DI-engine 0.4.
+_RENAMED = {"cql_discrete": "discrete_cql", "sac_discrete": "discrete_sac"}
+
+
+def migrate_configs(script: Script) -> None:
+    """Replace and report what is in the configs of a file."""
+    values = module_values(script.tree)
+    dicts = {name: value for name, value in values.items() if isinstance(value, StaticDict)}
+    creates = {name: value for name, value in dicts.items() if _is_create_config(value)}
+    mains = {name: value for name, value in dicts.items() if name not in creates and _is_main_config(value)}
+    seen: set[int] = set()
+    for name, main in mains.items():
+        if id(main) not in seen:
+            seen.add(id(main))
+            _cuda(script, main)
+            create = _partner(name, mains, creates)
+            if create is not None:
+                _rename_type(script, create["policy"])
+                _check(script, main, create, values.get("system_config"))
+
+
+def _is_create_config(value: StaticDict) -> bool:
+    return "env_manager" in value and isinstance(value.get("policy"), StaticDict) and "type" in value["policy"]
+
+
+def _is_main_config(value: StaticDict) -> bool:
+    return isinstance(value.get("policy"), StaticDict) and "env" in value
+
+
+def _partner(name: str, mains: dict[str, StaticDict], creates: dict[str, StaticDict]) -> StaticDict | None:
+    """The create config that belongs to a main config: the only one, or that of its name."""
+    if len({id(value) for value in creates.values()}) == 1:
+        return next(iter(creates.values()))
+    same = [other for other, value in mains.items() if value is mains[name]]
+    for each in same:
+        for partner in ("create_config", each.replace("main_config", "create_config"), f"{each[:-7]}_create_config"):
+            if partner in creates and (partner != "create_config" or "main_config" in same):
+                return creates[partner]
+    return None
+
+
+def _cuda(script: Script, main: StaticDict) -> None:
+    """``cuda=True`` fails here on a machine without a GPU, where DI-engine goes on without it."""
+    for path, section, key in sections(main):
+        if path == "policy.cuda" and section[key] is True and isinstance(section.nodes[key], ast.Constant):
+            script.replace(section.nodes[key], "'auto'")
+
+
+def _rename_type(script: Script, policy: StaticDict) -> None:
+    new = _RENAMED.get(str(policy["type"]))
+    if new is not None and isinstance(policy.nodes["type"], ast.Constant):
+        script.replace(policy.nodes["type"], repr(new))
+        policy["type"] = new
+
+
+def _check(script: Script, main: StaticDict, create: StaticDict, system: object) -> None:
+    """Compile the configs as a run would, without the modules of the user, and report what is wrong."""
+    plain_main: Any = known(main)
+    plain_create: Any = known(create)
+    plain_system: Any = known(system)
+    own = False
+    for section in filter(lambda each: isinstance(each, dict), plain_create.values()):
+        names = [str(name) for name in section.get("import_names", [])]
+        section["import_names"] = [built_in_env_module(name) or name for name in names if _FOREIGN.match(name) is None]
+        own = own or len(section["import_names"]) < len(names)
+    try:
+        if isinstance(system, StaticDict):
+            compile_config_parallel(plain_main, plain_create, plain_system, save_cfg=False, strict=True)
+        else:
+            compile_config(plain_main, create_cfg=plain_create, auto=True, save_cfg=False, strict=True)
+    except UnknownKeyError as error:
+        for text in error.texts:
+            script.note(_node_of(main, text), f"config key {text}")
+    except ConfigImportError:
+        pass  # reported at the name of the module
+    except ConfigError as error:
+        # A module of the user may register the type; what the tree does not say may be all that is missing.
+        if not own and (isinstance(error, UnknownTypeError) or (is_whole(main) and is_whole(create))):
+            script.leave(_node_of(create, str(error)) or _node_of(main, str(error)), str(error))
+    for text in changed_numbers(plain_main, plain_create):
+        script.note(_node_of(main, "policy"), text)
+
+
+def _node_of(config: StaticDict, text: str) -> ast.expr | None:
+    """The expression of the key whose path, or a beginning of it, a text begins with."""
+    found = re.match(r"(?:create_config\.)?([\w.]*\w)", text)
+    parts = found.group(1).split(".") if found else []
+    nodes = {path: section.nodes.get(key) for path, section, key in sections(config)}
+    paths = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((nodes[path] for path in paths if nodes.get(path) is not None), None)

@@ -1,0 +1,202 @@
+"""Imports of packages that are others here, and names of ``ding`` that are not there.
+
+====================== ==============================================================================================
+``gym``                becomes ``gymnasium``
+``dizoo`` envs         become those of :mod:`ding.envs.zoo`
+``dizoo`` configs      become modules beside the script, where a file of that name is there
+``ditk.logging``       becomes ``logging``
+``ding``               a name that has another name here is imported under both; one that is not there is reported
+====================== ==============================================================================================
+"""
+
+import ast
+import contextlib
+import importlib
+import re
+from collections.abc import Iterator
+from types import ModuleType
+
+from ding.entry.migrate.script import Script
+from ding.utils.import_helper import built_in_env_module
+from ding.utils.names import nearest
+from ding.utils.original_names import missing_text
+
+# Full old name -> its name since DI-engine 0.4 or 0.5, in the same module.
+RENAMED = {"ding.policy.SACDiscretePolicy": "DiscreteSACPolicy"}
+_OTHERS = {
+    "treetensor": "trees of tensors are dicts with attribute access here (TransitionBatch.columns, ctx.train_data)",
+    "ditk": "only its logging has a counterpart here: Python's",
+    "mujoco_py": "the envs of gymnasium use the package mujoco",
+    "d4rl": "its data sets are read from the published HDF5 files (docs/migration.md)",
+}
+
+
+def migrate_imports(script: Script) -> dict[str, str]:
+    """Replace and report imports; returns what the names of imported packages stand for, e.g. ``np`` -> ``numpy``."""
+    bound: dict[str, str] = {}
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                _import(script, alias)
+                name = alias.asname or alias.name.partition(".")[0]
+                bound[name] = alias.name if alias.asname else name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            _import_from(script, node)
+            bound |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for chain, name in _attribute_chains(script.tree, bound):
+        _attribute(script, chain, name)
+    for constant in _texts(script.tree):
+        _module_name(script, constant)
+    return bound
+
+
+def _import(script: Script, alias: ast.alias) -> None:
+    package = alias.name.partition(".")[0]
+    if package == "gym":
+        new = alias.name.replace("gym", "gymnasium", 1)
+        if find(new) is None:
+            script.leave(alias, f"{new}: there is no such module")
+        elif alias.asname:
+            script.replace(alias, f"{new} as {alias.asname}")
+        else:
+            script.replace(alias, "gymnasium as gym")
+    elif package == "dizoo":
+        home = _dizoo_module(script, alias.name)
+        if home is None or not alias.asname:
+            script.leave(alias, _dizoo_text(alias.name))
+        else:
+            script.replace(alias, f"{home} as {alias.asname}")
+    elif package == "ding":
+        _report_missing(script, alias, alias.name)
+    elif package in _OTHERS:
+        script.leave(alias, f"{alias.name}: {_OTHERS[package]}")
+
+
+def _import_from(script: Script, node: ast.ImportFrom) -> None:
+    module = str(node.module)
+    package = module.partition(".")[0]
+    names = [alias.name for alias in node.names]
+    if package == "gym":
+        new = module.replace("gym", "gymnasium", 1)
+        missing = [name for name in names if name != "*" and find(f"{new}.{name}") is None]
+        for name in missing:
+            script.leave(node, f"{new} has no {name!r}")
+        if not missing:
+            script.replace_in(node, r"\bgym\b", "gymnasium")
+    elif package == "dizoo":
+        home = _dizoo_module(script, module)
+        if home is None or (home.startswith("ding.") and any(find(f"{home}.{name}") is None for name in names)):
+            script.leave(node, _dizoo_text(module))
+        else:
+            script.replace_in(node, re.escape(module), home)
+    elif module == "ditk" and names == ["logging"]:
+        asname = node.names[0].asname
+        script.replace(node, f"import logging as {asname}" if asname else "import logging")
+    elif package == "ding":
+        for alias in node.names:
+            new = RENAMED.get(f"{module}.{alias.name}", "")
+            if new and find(f"{module}.{alias.name}") is None and find(f"{module}.{new}") is not None:
+                script.replace(alias, f"{new} as {alias.asname or alias.name}")
+            elif alias.name != "*":
+                _report_missing(script, alias, f"{module}.{alias.name}")
+    elif package in _OTHERS:
+        script.leave(node, f"{module}: {_OTHERS[package]}")
+
+
+def _attribute_chains(tree: ast.AST, bound: dict[str, str]) -> Iterator[tuple[ast.Attribute, str]]:
+    """Attributes of imported modules of gym and ding with their full names, the longest of each expression."""
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or id(node) in inner:
+            continue
+        parts: list[str] = []
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            parts.append(root.attr)
+            root = root.value
+        home = bound.get(root.id, "") if isinstance(root, ast.Name) else ""
+        if home.partition(".")[0] in ("gym", "ding"):
+            yield node, ".".join([home, *reversed(parts)])
+
+
+def _attribute(script: Script, node: ast.Attribute, name: str) -> None:
+    if name.startswith("gym."):
+        name = name.replace("gym", "gymnasium", 1)
+    elif not isinstance(find(name.rpartition(".")[0]), ModuleType):
+        return  # an attribute of a class or of an object
+    missing = _first_missing(name)
+    if missing is not None:
+        owner, _, last = missing.rpartition(".")
+        if isinstance(find(owner), ModuleType):
+            script.leave(node, missing_text(owner, last) or f"{owner} has no {last!r}")
+
+
+def _texts(tree: ast.AST) -> Iterator[ast.Constant]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node
+
+
+def _module_name(script: Script, node: ast.Constant) -> None:
+    """A text that is the name of a module, as ``import_names`` have it."""
+    name = str(node.value)
+    if re.fullmatch(r"ding(\.\w+)+", name):
+        _report_missing(script, node, name)
+    elif re.fullmatch(r"dizoo(\.\w+)+", name):
+        home = built_in_env_module(name)
+        if home is None:
+            script.leave(node, _dizoo_text(name))
+        else:
+            quote = script.source(node)[-1]
+            script.replace(node, f"{quote}{home}{quote}")
+
+
+def _dizoo_module(script: Script, name: str) -> str | None:
+    """What to import in place of a module of dizoo; None where nothing takes its place."""
+    if ".config" in name or ".entry" in name:
+        last = name.rpartition(".")[2]
+        return last if script.path.with_name(f"{last}.py").exists() else None
+    return built_in_env_module(name)
+
+
+def _dizoo_text(name: str) -> str:
+    if ".config" in name or ".entry" in name:
+        return f"{name}: configs and scripts of dizoo are not part of this package; put the file beside this one"
+    return f"{name}: not part of this package, and no built-in env takes its place (docs/migration.md)"
+
+
+def _report_missing(script: Script, node: ast.AST, name: str) -> None:
+    missing = _first_missing(name)
+    if missing is None:
+        return
+    owner, _, last = missing.rpartition(".")
+    known = missing_text(owner, last)
+    if known is None:
+        near = nearest(last, dir(find(owner) or []))
+        known = f"{owner} has no {last!r}" + (f"; the nearest name is {near!r}" if near else "")
+    script.leave(node, known)
+
+
+def _first_missing(name: str) -> str | None:
+    """The shortest beginning of a full name that is not there."""
+    parts = name.split(".")
+    beginnings = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+    return next((each for each in beginnings if find(each) is None), None)
+
+
+def find(name: str) -> object | None:
+    """Return the module, or the attribute of a module or class, of a full name; None where it is not there.
+
+    What needs an extra that is not installed counts as there.
+    """
+    owner, _, last = name.rpartition(".")
+    found = find(owner) if owner else None
+    with contextlib.suppress(ImportError, AttributeError):
+        return getattr(found, last)
+    try:
+        # A module that nothing has imported yet.
+        return importlib.import_module(name) if not owner or isinstance(found, ModuleType) else None
+    except ModuleNotFoundError:
+        return None
+    except ImportError as error:
+        return error

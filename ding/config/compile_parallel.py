@@ -138,11 +138,18 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     result = sections.merged(defaults, user)
     result.setdefault("exp_name", "default_experiment")
     result.policy.type = create.policy.type
+    _take_load_path(result.policy.learn.learner)
     check_on_policy(result.policy)
     if not result.policy.on_policy:
         check_buffer_fits(result.policy)
     check_rate_limit(result.policy, pushes_n_sample=False)
     return result
+
+
+def _take_load_path(learner: EasyDict) -> None:
+    """`policy.learn.learner.load_path` is another name of the checkpoint that the learner begins from."""
+    if learner.get("load_path") and not learner.hook.get("load_ckpt_before_run"):
+        learner.hook.load_ckpt_before_run = learner.load_path
 
 
 def _commander(user: EasyDict, create: EasyDict) -> EasyDict:

@@ -78,6 +78,10 @@ def run_mode(mode: str, options: Options) -> None:
     }
     if mode not in modes:
         raise ConfigValueError(f"-m {mode}: there is no such mode.{did_you_mean(mode, modes)}")
+    if options.resume is not None:
+        if options.load_path is not None:
+            raise ConfigValueError("--resume and --load-path: give one of them")
+        options.load_path = options.resume
     modes[mode](options)
 
 
@@ -141,9 +145,13 @@ def _train(options: Options, pipeline: Callable[..., object], names: str = _LIMI
     from ding.entry.view.views import make_view
 
     for seed, (main, create) in _runs(options, load_input):
-        if options.state_freq:
-            main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict()).run_state_freq = options.state_freq
+        _set_state_freq(main, options)
         pipeline((main, create), seed=seed, view=make_view(options.quiet), **_picked(options, names))
+
+
+def _set_state_freq(main: EasyDict, options: Options) -> None:
+    if options.state_freq:
+        main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict()).run_state_freq = options.state_freq
 
 
 def _parallel(options: Options) -> None:
@@ -151,8 +159,11 @@ def _parallel(options: Options) -> None:
     from ding.entry.view.views import make_view
 
     names = "enable_total_log disable_flask_log max_train_iter=train_iter max_env_step=env_step strict"
-    for seed, configs in _runs(options, load_parallel_input):
-        parallel_pipeline(configs, seed=seed, view=make_view(options.quiet), **_picked(options, names))
+    resumes = options.load_path is not None and _experiment_folder(Path(options.load_path)) == Path(options.load_path)
+    for seed, configs in _runs(options, load_parallel_input, resume=not resumes):
+        _set_state_freq(configs[0], options)
+        view, folder = make_view(options.quiet), options.load_path if resumes else None
+        parallel_pipeline(configs, seed=seed, view=view, resume=folder, **_picked(options, names))
 
 
 def _dist(options: Options) -> None:

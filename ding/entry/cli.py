@@ -152,6 +152,11 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
     metavar="PATH",
     help="Checkpoint to go on from (serial) or to evaluate (eval); serial also takes an experiment folder.",
 )
+@click.option(
+    "--resume",
+    metavar="EXP_DIR",
+    help="Experiment folder of a run that was stopped or killed: go on in it from its newest good snapshot.",
+)
 @click.option("--state-freq", metavar="ITERS", default=0, help="Save the whole state every so many train iterations.")
 @click.option("--replay-path", metavar="DIR", help="eval: write videos of the episodes into this folder.")
 @click.option("--collect-count", type=float, callback=_whole, default=0, metavar="N", help="collect_...: how many.")

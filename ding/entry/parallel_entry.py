@@ -4,15 +4,17 @@ import contextlib
 import logging
 import os
 import secrets
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from easydict import EasyDict
 
-from ding.config import compile_config_parallel, read_config_with_system
+from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
 from ding.entry.parallel.roles import PRELOAD, make_roles
+from ding.entry.parallel.snapshots import newest_snapshot, restore_snapshot, save_snapshot
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.access_file import AccessFile
 from ding.entry.view.failure import failures_logged
@@ -20,7 +22,9 @@ from ding.entry.view.status import bounded
 from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch import Launcher, RoleFailed, RunInterrupted, shared_run_dir
+from ding.utils.checkpoint import Manifest
 from ding.utils.file_helper import remove_torn_files
+from ding.worker.coordinator.errors import JournalError
 
 ParallelConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
 
@@ -37,6 +41,7 @@ def parallel_pipeline(
     max_env_step: int = int(1e10),
     view: RunView | None = None,
     strict: bool = False,
+    resume: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """Train in parallel mode until the stop value is reached, and leave nothing running.
 
@@ -52,12 +57,14 @@ def parallel_pipeline(
         max_env_step: Limit of env steps.
         view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
         strict: A config key that is misspelt or that nobody reads is an error everywhere.
+        resume: Experiment folder of a run that was stopped or killed: this one goes on in it, from its newest good
+            snapshot. The config should be the one of that run, ``<resume>/total_config.py``.
 
     Returns:
         The last status of the run, as in ``<exp_name>/result.json``.
 
     Raises:
-        ConfigError: The config is wrong; nothing was started.
+        ConfigError: The config is wrong, or ``resume`` holds no snapshot; nothing was started.
         RoleFailed: A process failed too often in a row; the message has its traceback.
         RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
         TypeError: ``input_cfg`` is neither a path nor a triple.
@@ -65,8 +72,39 @@ def parallel_pipeline(
     main, create, system = load_parallel_input(input_cfg)
     view = StatusFile(make_view() if view is None else view)
     with console_lines():
-        cfg = compile_config_parallel(main, create, system, seed=seed, strict=strict)
-        return _run(cfg, bounded(train_iter=max_train_iter, env_step=max_env_step), view, enable_total_log)
+        snapshot = None if resume is None else _snapshot_in(resume)
+        if resume is not None:
+            main = EasyDict({**main, "exp_name": os.fspath(resume)})
+        cfg = compile_config_parallel(
+            main,
+            create,
+            system,
+            seed=seed,
+            strict=strict,
+            renew_dir=resume is None,
+            # The config the run began with stays as it is.
+            save_path="total_config.py" if resume is None else "resumed_config.py",
+        )
+        _keep_pace_with_snapshots(cfg)
+        limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
+        return _run(cfg, limits, view, enable_total_log, snapshot)
+
+
+def _snapshot_in(exp_dir: str | os.PathLike[str]) -> Manifest:
+    snapshot = newest_snapshot(exp_dir)
+    if snapshot is None:
+        raise ConfigValueError(
+            f"--resume: {os.fspath(exp_dir)} holds no snapshot of a parallel run; save some with --state-freq"
+        )
+    return snapshot
+
+
+def _keep_pace_with_snapshots(cfg: EasyDict) -> None:
+    """Have learners save checkpoints to go on from at least as often as snapshots are taken, of which they are part."""
+    freq = int(cfg.main.policy.learn.get("run_state_freq") or 0)
+    for name in cfg.system.coordinator.learner if freq else ():
+        section = cfg.system[name]
+        section.resume_ckpt_freq = min(freq, int(section.get("resume_ckpt_freq", freq)))
 
 
 def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, EasyDict]:
@@ -84,7 +122,9 @@ def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, 
     raise TypeError("the config must be a path or a triple (main_config, create_config, system_config)")
 
 
-def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -> dict[str, Any]:
+def _run(
+    cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool, snapshot: Manifest | None
+) -> dict[str, Any]:
     exp_name = cfg.main.exp_name
     log_dir = os.path.join(exp_name, "log")
     token = secrets.token_hex(_TOKEN_BYTES)
@@ -100,6 +140,9 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -
     try:
         with failures_logged(exp_name), run_folder(cfg) as run_dir:
             level = logging.INFO if show_all else logging.WARNING
+            path_data = cfg.system.coordinator.path_data
+            if snapshot is not None:
+                restore_snapshot(snapshot, exp_name, run_dir, path_data)
             roles = make_roles(cfg, limits)
             launcher = Launcher(roles, str(run_dir), log_dir, token, on_change, show_level=level, preload=PRELOAD)
             try:
@@ -107,9 +150,12 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -
             finally:
                 for path in Path(exp_name).glob("ckpt*/"):
                     remove_torn_files(path)
+                last = _last_snapshot(exp_name, run_dir, path_data)
         if outcome.signum is not None:
             checkpoint = newest_checkpoint(exp_name)
             sentence = f"stopped; the last checkpoint is {checkpoint or 'none yet'}"
+            if last is not None:
+                sentence = f"stopped; go on with: {_resume_line(cfg, limits)}"
             raise RunInterrupted(outcome.signum, checkpoint)
         result, sentence = finish_run(reader.read(outcome.result))
         ok = True
@@ -120,6 +166,22 @@ def _run(cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool) -
     finally:
         access.remove()
         view.finish(sentence, ok)
+
+
+def _last_snapshot(exp_name: str, run_dir: Path, path_data: str) -> Path | None:
+    """The snapshot of a run whose processes have all ended."""
+    try:
+        return save_snapshot(exp_name, run_dir, path_data)
+    except (OSError, JournalError) as error:
+        logging.getLogger("ding.entry").warning("no last snapshot is taken: %s", error)
+        return None
+
+
+def _resume_line(cfg: EasyDict, limits: Mapping[str, int]) -> str:
+    words = ["ding", "-m", "parallel", "--resume", str(cfg.main.exp_name), "-s", str(cfg.seed)]
+    for key, limit in limits.items():
+        words += [f"--{key.replace('_', '-')}", str(limit)]
+    return shlex.join(words)
 
 
 @contextlib.contextmanager

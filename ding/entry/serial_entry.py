@@ -131,7 +131,7 @@ class Run:
             status = loop.run()
             if self.signals.requested is not None:
                 checkpoint = str(loop.save())
-                sentence = f"stopped; go on with: {_resume_line(parts.cfg, checkpoint, status, mode, options)}"
+                sentence = f"stopped; go on with: {_resume_line(parts.cfg, status, mode, options)}"
                 raise RunInterrupted(self.signals.requested, checkpoint)
             if get_rank() == 0:
                 write_run_result(status)
@@ -211,10 +211,10 @@ def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]
     return main, create
 
 
-def _resume_line(cfg: EasyDict, checkpoint: str, status: RunStatus, mode: str | None, options: Sequence[str]) -> str:
+def _resume_line(cfg: EasyDict, status: RunStatus, mode: str | None, options: Sequence[str]) -> str:
     mode = mode or ("serial_onpolicy" if cfg.policy.on_policy else "serial")
-    words = ["ding", "-m", mode, "-c", os.path.join(cfg.exp_name, "total_config.py"), *options, "-s", str(cfg.seed)]
+    words = ["ding", "-m", mode, "--resume", cfg.exp_name, *options, "-s", str(cfg.seed)]
     for option, limit in (("--train-iter", status.max_train_iter), ("--env-step", status.max_env_step)):
         if limit < UNBOUNDED:
             words += [option, str(int(limit))]
-    return shlex.join([*words, "--load-path", checkpoint])
+    return shlex.join(words)

@@ -21,7 +21,7 @@ from chaos_parts import HERE
 from chaos_proxy import FAULTS, Proxy
 from test_chaos_ledger import COLLECTORS, ENVS, EPISODES, LEDGER
 
-from ding.entry.parallel.coordinator import JOURNAL
+from ding.entry.parallel.snapshots import JOURNAL
 from ding.utils.system_helper import find_free_port
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills a process group")

@@ -16,7 +16,9 @@ import ding
 from ding.config import ConfigValueError, UnknownTypeError, read_config, read_config_directly
 from ding.entry import eval as evaluate
 from ding.entry import plot, serial_pipeline
+from ding.entry.serial.run_state import newest_checkpoint
 from ding.entry.view.plot import learning_curves
+from ding.utils.checkpoint import read_checkpoint
 from ding.utils.file_helper import read_file
 
 CONFIG_FILE = Path(ding.__file__).parents[1] / "configs" / "cartpole" / "cartpole_dqn_config.py"
@@ -106,7 +108,7 @@ def test_an_absolute_folder_holds_all_of_a_run(config, tmp_path, monkeypatch):
 
 def test_a_checkpoint_is_gone_on_from(config):
     policy = serial_pipeline(config, max_env_step=STEPS)
-    (last,) = [p for p in Path("e/ckpt").glob("iteration_*") if p.name != "iteration_0.pth.tar"]
+    (last,) = [p for p in Path("e/ckpt").glob("iteration_*.pth.tar") if p.name != "iteration_0.pth.tar"]
     main, create = config
     main.policy.learn.resume_training = True
     main.policy.learn.learner = {"hook": {"load_ckpt_before_run": str(last)}}
@@ -200,7 +202,8 @@ def test_a_signal_checkpoints_and_says_how_to_go_on(signum, code, tmp_path):
     (hint,) = [line for text in lines for line in text.splitlines() if "go on with: " in line]
     words = hint.split("go on with: ")[1].split()
     assert words[:3] == ["ding", "-m", "serial"]
-    checkpoint = read_file(words[words.index("--load-path") + 1])
+    assert words[words.index("--resume") + 1] == "cartpole_dqn_seed0"
+    checkpoint = read_checkpoint(newest_checkpoint("cartpole_dqn_seed0"))
     assert checkpoint["last_iter"] > 0
     limit = str(checkpoint["last_step"] + 80)
     resumed = subprocess.run(

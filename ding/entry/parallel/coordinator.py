@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.entry.parallel.reports import with_run_figures
+from ding.entry.parallel.snapshots import JOURNAL, SnapshotTaker
 from ding.entry.parallel.watchdog import Watchdog
 from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare, wait_for_port
 from ding.interaction import TlsConfig
@@ -14,7 +15,6 @@ from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
 from ding.worker.coordinator import Coordinator
 from ding.worker.coordinator.master_hub import MasterHub
 
-JOURNAL = "coordinator.sqlite"
 STATUS_EVERY_S = 0.5
 
 
@@ -38,9 +38,11 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     # They announce themselves, also after the coordinator was away.
     own.update(learner={}, collector={})
 
+    rows_are_steps = cfg.main.policy.collect.get("unroll_len", 1) == 1
+
     def status() -> dict[str, Any]:
         return {
-            **with_run_figures(coordinator.status(), round(time.monotonic() - began_s, 1)),
+            **with_run_figures(coordinator.status(), round(time.monotonic() - began_s, 1), rows_are_steps),
             "messages": vars(hub.statistics()),
             "processes": context.peers().get(LAUNCHER, {}),
         }
@@ -48,6 +50,8 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     tls = TlsConfig(**cfg.system.tls) if cfg.system.get("tls") else None
     hub = MasterHub({**own, "status": status, "tls": tls})
     coordinator = Coordinator(cfg, hub=hub)
+    freq = int(cfg.main.policy.learn.get("run_state_freq") or 0)
+    taker = SnapshotTaker(cfg.main.exp_name, context.run_dir, own.path_data, freq, coordinator.buffers.files_held)
     try:
         with permanent_bind_errors("system_config.coordinator"):
             coordinator.start()
@@ -55,9 +59,10 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
         context.on_peer(_ProcessWatch(coordinator).look)
         spans = {**Coordinator.default_config(), **own}
         watchdog = Watchdog(float(spans["stall_alarm_s"]), float(spans["stall_end_s"]))
-        over = _supervise(context, coordinator, status, watchdog)
+        over = _supervise(context, coordinator, status, watchdog, taker)
         final = status()
     finally:
+        taker.close()
         coordinator.close()
     if coordinator.exception is not None:
         raise PermanentRoleError(str(coordinator.exception)) from coordinator.exception
@@ -65,7 +70,11 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
 
 
 def _supervise(
-    context: RoleContext, coordinator: Coordinator, status: Callable[[], dict[str, Any]], watchdog: Watchdog
+    context: RoleContext,
+    coordinator: Coordinator,
+    status: Callable[[], dict[str, Any]],
+    watchdog: Watchdog,
+    taker: SnapshotTaker,
 ) -> bool:
     """Report until the run is over (True) or this process gets the signal to stop (False)."""
     limits = context.payload["limits"]
@@ -74,6 +83,7 @@ def _supervise(
         context.status({**now, "alarm": watchdog.look(now)})
         if now["train_iter"] > 0:
             context.progress()
+        taker.look(now["train_iter"])
         if coordinator.system_shutdown_flag or any(now.get(key, 0) >= limit for key, limit in limits.items()):
             return True
     return False

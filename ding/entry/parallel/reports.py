@@ -15,15 +15,15 @@ _FIGURES = ("solved", "return", "best_return", "env_step", "train_iter", "elapse
 _DETAILS = ("tasks", "buffers", "duplicates")
 
 
-def with_run_figures(report: Mapping[str, Any], elapsed_s: float) -> dict[str, Any]:
+def with_run_figures(report: Mapping[str, Any], elapsed_s: float, rows_are_steps: bool = True) -> dict[str, Any]:
     """Return the coordinator's status with the figures of the run under the names of the serial mode.
 
-    ``env_step`` counts the steps of finished collector tasks, or those that the samples that came must stem from when
-    they are more; ``return`` is the mean return of the last evaluation.
+    ``env_step`` counts the steps whose samples were pushed; those of finished collector tasks where a sample is not
+    one step, or none was pushed. ``return`` is the mean return of the last evaluation.
     """
     rows = int((report.get("buffers") or {}).get("rows", 0)) // int(report.get("samples_per_step", 1))
     last = report.get("last_evaluation") or {}
-    env_step = max(int(report.get("envstep", 0)), rows)
+    env_step = rows if rows and rows_are_steps else max(int(report.get("envstep", 0)), rows)
     return {**report, "env_step": env_step, "return": last.get("reward_mean"), "elapsed_s": elapsed_s}
 
 

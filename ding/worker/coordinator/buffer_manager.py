@@ -1,11 +1,12 @@
 """The replay buffers of a coordinator, with their journal and the files behind them."""
 
+import contextlib
 import itertools
 import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ding.parallel.messages import GROUP_ROWS
@@ -13,7 +14,7 @@ from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
 from ding.worker.coordinator.buffers.chunk_table import checked_ref
 from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
 from ding.worker.coordinator.buffers.on_policy_buffer import Grant, OnPolicyBuffer
-from ding.worker.coordinator.tasks.journal import ChunkRow, Journal, JournalState
+from ding.worker.coordinator.tasks.journal import BUFFER_COUNTS, ChunkRow, Journal, JournalState
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.records import Holder
 
@@ -49,6 +50,7 @@ class BufferManager:
         self._life = 0
         self._keep_files = False
         self._deleting = threading.Lock()
+        self._files_held = False
         self._doomed: deque[Mapping[str, Any]] = deque()
         self._counts: Counter[str] = Counter()
 
@@ -91,7 +93,8 @@ class BufferManager:
         return self.buffers[buffer_id].replay_buffer_size
 
     def snapshot(self) -> None:
-        """Write down the priorities."""
+        """Write down the priorities, and what was counted."""
+        self._journal.save_values({BUFFER_COUNTS: dict(self._counts)})
         for buffer_id, buffer in list(self.buffers.items()):
             if isinstance(buffer, MetadataBuffer):
                 self._journal.save_priorities(buffer_id, *buffer.priorities())
@@ -109,6 +112,7 @@ class BufferManager:
         self._life = int(state.values.get("life", 0)) + 1
         self._journal.save_values({"life": self._life})
         self._number = max((chunk.number for chunk in state.chunks), default=0)
+        self._counts.update(state.values.get(BUFFER_COUNTS, {}))
         for buffer_id, cfg in state.buffers.items():
             buffer = self._make(buffer_id, cfg)
             chunks = [chunk for chunk in state.chunks if chunk.buffer_id == buffer_id]
@@ -149,7 +153,8 @@ class BufferManager:
                     rows.append(ChunkRow(number, buffer_id, first_id, ref))
                     first_id += ref["rows"]
                 seen, self._number = int(taken[-1]["seq"]), self._number + len(taken)
-                self._journal.save_chunks(rows, task_id, holder, seen)
+                counts = self._counts + Counter(rows=sum(row.ref["rows"] for row in rows), chunks=len(rows))
+                self._journal.save_chunks(rows, task_id, holder, seen, counts)
                 self._ledger.heard(task_id, holder, seen)
                 self._counts["rows"] += buffer.push_chunks([{**row.ref, "number": row.number} for row in rows])
                 self._counts["chunks"] += len(rows)
@@ -275,7 +280,7 @@ class BufferManager:
         with self._deleting:
             could = not self._doomed
             self._doomed.extend(refs)
-            while self._doomed:
+            while self._doomed and not self._files_held:
                 try:
                     deleted += self._plane.release([self._doomed[0]])
                 except BadId as error:
@@ -287,8 +292,20 @@ class BufferManager:
                 self._doomed.popleft()
         return deleted
 
+    @contextlib.contextmanager
+    def files_held(self) -> Iterator[None]:
+        """Delete no files until the block ends, so that they can be copied."""
+        with self._deleting:
+            self._files_held = True
+        try:
+            yield
+        finally:
+            with self._deleting:
+                self._files_held = False
+            self._delete([])
+
     def status(self) -> dict[str, Any]:
-        """What the buffers hold, and what was counted since the start."""
+        """What the buffers hold, and what was counted since the start of the run."""
         return {
             "held": {
                 buffer_id: {"rows": buffer.count(), "chunks": buffer.chunk_count}

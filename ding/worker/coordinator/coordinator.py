@@ -123,6 +123,7 @@ class Coordinator(Configurable):
         self._dispatcher.close()
         try:
             self._buffers.snapshot()
+            self._ledger.save_counters()
         except JournalError as error:
             self.error(f"the newest priorities are not written down: {error}")
         self._interaction.close()

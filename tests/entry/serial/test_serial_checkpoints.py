@@ -46,7 +46,7 @@ def test_the_command_line_says_it_in_one_sentence() -> None:
     file.unlink()
     file.write_bytes(b"")
     done = CliRunner().invoke(cli, ["-m", "serial", "-c", "run/total_config.py", "--load-path", str(file)])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     last = done.output.strip().splitlines()[-1]
     assert last.startswith("ding: ")
     assert "iteration_20.pth.tar is empty; the newest good one beside it is" in last

@@ -3,9 +3,10 @@
 import contextlib
 import logging
 import os
+from collections.abc import Iterable
 
-from ding.parallel.planes.data_plane import StoredDataPlane
-from ding.parallel.planes.errors import ChunkMissing, storage_error
+from ding.parallel.planes.data_plane import StoredDataPlane, check_id
+from ding.parallel.planes.errors import BadFrame, ChunkMissing, storage_error
 from ding.parallel.planes.file import files
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,32 @@ class FileDataPlane(StoredDataPlane):
     def root(self) -> str:
         """Absolute path of the folder."""
         return self._root
+
+    def copy_chunks(self, chunks: Iterable[str], folder: "str | os.PathLike[str]") -> list[str]:
+        """Copy chunks to another folder of chunks, which is made; those that lie there already are left alone.
+
+        Returns:
+            The ids of those that are not here.
+
+        Raises:
+            StorageError: a file cannot be written.
+        """
+        os.makedirs(folder, exist_ok=True)
+        missing = []
+        for chunk in chunks:
+            source, target = (
+                os.path.join(root, check_id(chunk, "a chunk id") + _SUFFIX) for root in (self._root, folder)
+            )
+            if os.path.exists(target):
+                continue
+            try:
+                with files.open_plain(source) as fd, open(fd, "rb", closefd=False) as file:
+                    files.write_whole(os.fspath(folder), os.path.basename(target), file.read())
+            except (FileNotFoundError, BadFrame):
+                missing.append(chunk)
+            except OSError as error:
+                raise storage_error(error, os.fspath(folder)) from error
+        return missing
 
 
 class _Folder:

@@ -105,6 +105,7 @@ class Dispatcher:
                 if time.monotonic() >= next_snapshot:
                     next_snapshot = time.monotonic() + _SNAPSHOT_EVERY_S
                     self._buffers.snapshot()
+                    self._ledger.save_counters()
             except Exception as error:  # noqa: BLE001 - told to the owner of the run, who ends it
                 self._broken(error)
                 return

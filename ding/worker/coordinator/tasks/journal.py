@@ -4,8 +4,10 @@ A write is durable against the death of the process when the call returns (write
 which would also take the data folder of a memory-backed run). Everything stored is JSON text, numbers or raw arrays.
 """
 
+import contextlib
 import json
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -20,6 +22,8 @@ from ding.worker.coordinator.tasks.records import Holder, TaskPhase, TaskRecord
 
 log = logging.getLogger(__name__)
 
+#: Names of the values that hold what the buffers and the ledger have counted in the run.
+BUFFER_COUNTS, TASK_COUNTS = "buffer_counts", "task_counts"
 _VERSION = 1
 _FULL_PAUSE_S = 0.25
 _SCHEMA = """
@@ -191,8 +195,17 @@ class Journal:
 
     # ------------------------------------------------------------------ data
 
-    def save_chunks(self, chunks: Sequence[ChunkRow], task_id: str, holder: Holder, seq: int) -> None:
-        """Chunks that a buffer takes, and with them the sequence number up to which the worker was heard."""
+    def save_chunks(
+        self,
+        chunks: Sequence[ChunkRow],
+        task_id: str,
+        holder: Holder,
+        seq: int,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """Chunks that a buffer takes, and with them the sequence number up to which the worker was heard, and what was
+        counted in the run so far, these chunks included.
+        """
         self._write([
             (
                 "INSERT INTO chunk VALUES (?, ?, ?, ?)",
@@ -201,6 +214,10 @@ class Journal:
             (
                 "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)",
                 [(task_id, holder.worker, holder.incarnation, seq)],
+            ),
+            (
+                "INSERT OR REPLACE INTO value VALUES (?, ?)",
+                [] if counts is None else [(BUFFER_COUNTS, json.dumps(dict(counts)))],
             ),
         ])  # fmt: skip
 
@@ -268,6 +285,47 @@ class Journal:
                 state.priorities[buffer_id] = ids.astype(np.int64), priorities.copy(), uses.astype(np.int64)
         state.values = {name: json.loads(value) for name, value in db.execute("SELECT * FROM value")}
         return state
+
+
+def copy_journal(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> JournalState:
+    """Copy the journal of a run, which may be in use, and return what is in the copy.
+
+    Raises:
+        JournalError: it cannot be read or written.
+    """
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(source)) as here,
+            contextlib.closing(sqlite3.connect(target)) as there,
+        ):
+            here.backup(there)
+            there.execute("PRAGMA journal_mode=DELETE")  # one file, without the write-ahead log beside it
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {os.fspath(source)} cannot be copied: {error}") from error
+    journal = Journal(os.fspath(target))
+    try:
+        return journal.load()
+    finally:
+        journal.close()
+
+
+def forget_workers(path: str | os.PathLike[str], lost_chunks: Collection[str]) -> None:
+    """Prepare the journal of a run whose processes are all gone: tasks wait for workers, and chunks are lost.
+
+    Raises:
+        JournalError: it cannot be read or written.
+    """
+    journal = Journal(os.fspath(path))
+    try:
+        state = journal.load()
+        for record in state.tasks:
+            record.phase = record.phase if record.phase.final else TaskPhase.QUEUED
+            record.holder, record.failures = None, 0
+        journal.update_tasks(state.tasks)
+        journal.forget_fenced(state.fenced)
+        journal.drop_chunks([chunk.number for chunk in state.chunks if chunk.ref["chunk"] in lost_chunks])
+    finally:
+        journal.close()
 
 
 def _is_full(error: Exception) -> bool:

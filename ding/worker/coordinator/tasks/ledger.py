@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ding.worker.coordinator.errors import TaskStateError
-from ding.worker.coordinator.tasks.journal import Journal, JournalState
+from ding.worker.coordinator.tasks.journal import TASK_COUNTS, Journal, JournalState
 from ding.worker.coordinator.tasks.records import Holder, TaskCounters, TaskPhase, TaskRecord
 
 
@@ -316,3 +316,10 @@ class TaskLedger:
                     self._by_holder[record.holder] = record
             self._fenced |= state.fenced
             self._unswept |= state.fenced
+            self.counters = TaskCounters(**{**vars(self.counters), **state.values.get(TASK_COUNTS, {})})
+
+    def save_counters(self) -> None:
+        """Write down what happened so far."""
+        with self._lock:
+            counts = dict(vars(self.counters))
+        self._journal.save_values({TASK_COUNTS: counts})

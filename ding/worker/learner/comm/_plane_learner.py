@@ -20,7 +20,7 @@ from ding.worker.learner.comm._publisher import PolicyPublisher
 from ding.worker.learner.comm.base_comm_learner import BaseCommLearner
 from ding.worker.learner.comm.batch_loader import BatchLoader
 from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S, GroupBroken, InStep, explain
-from ding.worker.learner.learner_hook import LearnerHook
+from ding.worker.learner.learner_hook import LearnerHook, LoadCkptHook
 
 log = logging.getLogger(__name__)
 
@@ -258,6 +258,10 @@ class PlaneLearner(BaseCommLearner):
             for hook in [*_hooks(task_info), resume]:
                 learner.register_hook(hook)
             if resume.load(learner):
+                # The checkpoint that the run began from is older.
+                learner.hooks["before_run"][:] = [
+                    hook for hook in learner.hooks["before_run"] if not isinstance(hook, LoadCkptHook)
+                ]
                 learner.train_iterations = max(0, learner.train_iterations - learner.train_iter)
         except BaseException:
             publisher.close()

@@ -1,0 +1,250 @@
+"""Snapshots of a parallel run: what comes back after everything was killed, also in the middle of a snapshot."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
+from ding.data import TransitionBatch
+from ding.entry import parallel_pipeline
+from ding.entry.parallel.reports import with_run_figures
+from ding.entry.parallel.snapshots import JOURNAL, newest_snapshot, restore_snapshot, save_snapshot
+from ding.parallel.planes.file.data_plane import FileDataPlane
+from ding.utils.checkpoint import read_checkpoint, save_checkpoint
+from ding.worker.coordinator.buffer_manager import BufferManager
+from ding.worker.coordinator.tasks.journal import Journal
+from ding.worker.coordinator.tasks.ledger import TaskLedger
+from ding.worker.coordinator.tasks.records import Holder, TaskPhase
+
+CONFIG = Path(__file__).parents[3] / "configs/cartpole/parallel/cartpole_dqn_config.py"
+HOLDER = Holder("collector0", "life")
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+class RunningRun:
+    """The coordinator's book and data of a run with one collector and one learner."""
+
+    def __init__(self, run_dir: str = "run") -> None:
+        self.run_dir, self.data = Path(run_dir), str(Path(run_dir) / "data")
+        os.makedirs(self.data, exist_ok=True)
+        self.plane = FileDataPlane(self.data, "collector0")
+        self.journal = Journal(str(self.run_dir / JOURNAL))
+        self.ledger = TaskLedger(self.journal)
+        self.buffers = BufferManager(self.journal, self.ledger, self.plane, "exp")
+
+    def begin(self) -> "RunningRun":
+        self.buffers.open("b", {"type": "advanced", "replay_buffer_size": 12})
+        self.ledger.submit("collector", {"task_id": "t", "buffer_id": "b"})
+        self.ledger.send("t", HOLDER)
+        self.ledger.started("t", HOLDER)
+        return self
+
+    def push(self, seq: int, rows: int = 4) -> None:
+        ref = self.plane.put(TransitionBatch({"x": np.full(rows, seq)}))
+        self.buffers.take("t", "b", HOLDER, [{**ref, "seq": seq}])
+
+    def learn(self, train_iter: int) -> None:
+        self.journal.save_values({"coordinator": {"learner_step": train_iter}, "commander": {"envstep": 7}})
+        os.makedirs("exp/ckpt", exist_ok=True)
+        state = {"model": {}, "last_iter": train_iter, "last_step": 0}
+        save_checkpoint("exp/ckpt/resume_l.pth.tar", state, {})
+
+    def save(self) -> Path | None:
+        return save_snapshot("exp", self.run_dir, self.data)
+
+    def rows(self) -> int:
+        return self.buffers.status()["rows"]
+
+    def close(self) -> None:
+        self.buffers.close()
+        self.journal.close()
+
+
+def restored(run_dir: str = "again") -> RunningRun:
+    os.makedirs(run_dir)
+    manifest = newest_snapshot("exp")
+    assert manifest is not None
+    restore_snapshot(manifest, "exp", run_dir, str(Path(run_dir) / "data"))
+    run = RunningRun(run_dir)
+    state = run.journal.load()
+    run.ledger.restore(state)
+    run.buffers.restore(state)
+    return run
+
+
+@pytest.fixture
+def run():
+    one = RunningRun().begin()
+    for seq in (1, 2, 3, 4):
+        one.push(seq)
+    one.learn(30)
+    yield one
+    one.close()
+
+
+def test_all_comes_back(run) -> None:
+    assert run.save() == Path("exp/ckpt/snapshot_30")
+    again = restored()
+    # Four rows were pushed out of the buffer, and still count.
+    assert (again.rows(), again.buffers.buffers["b"].count()) == (16, 12)
+    state = again.journal.load()
+    assert state.values["commander"] == {"envstep": 7}
+    # The task waits for a worker: the one that had it is gone.
+    assert again.ledger.record("t").phase is TaskPhase.QUEUED
+    assert {task["task_id"] for task in again.ledger.queued("collector")} == {"t"}
+    held = [chunk.ref for chunk in state.chunks]
+    assert [again.plane.get(ref).columns["x"][0] for ref in held] == [2, 3, 4]
+    assert read_checkpoint("exp/ckpt/resume_l.pth.tar")["last_iter"] == 30
+    again.close()
+
+
+def test_the_learner_of_the_snapshot_comes_back_not_a_later_one(run) -> None:
+    run.save()
+    run.learn(50)
+    restored().close()
+    assert read_checkpoint("exp/ckpt/resume_l.pth.tar")["last_iter"] == 30
+
+
+def test_older_snapshots_go_and_their_chunks_with_them(run) -> None:
+    for number in range(5):
+        run.push(10 + number)
+        run.learn(100 + number)
+        run.save()
+    assert {path.name for path in Path("exp/ckpt").glob("snapshot*")} == {"snapshot_103", "snapshot_104"}
+    # Twelve rows each, and those of the older one are one chunk further back.
+    assert len(list(Path("exp/ckpt/chunks").glob("*.chunk"))) == 4
+
+
+@pytest.mark.parametrize("part", ["manifest.json", JOURNAL, "chunks.json", "ckpt--resume_l.pth.tar"])
+def test_a_damaged_snapshot_is_passed_over(run, part, caplog) -> None:
+    run.save()
+    run.push(5)
+    run.learn(40)
+    folder = run.save()
+    data = bytearray((folder / part).read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / part).unlink()
+    (folder / part).write_bytes(data)
+    assert newest_snapshot("exp").folder.name == "snapshot_30"
+    assert "snapshot_40 is passed over" in caplog.text
+
+
+def test_a_chunk_that_is_gone_costs_its_rows_alone(run) -> None:
+    run.save()
+    next(iter(sorted(Path("exp/ckpt/chunks").glob("*.chunk")))).unlink()
+    again = restored()
+    assert (again.rows(), again.buffers.buffers["b"].count()) == (16, 8)
+    again.close()
+
+
+def test_chunks_stay_while_they_are_copied(run) -> None:
+    with run.buffers.files_held():
+        run.push(5)
+        assert len(run.plane.chunks()) == 4
+    assert len(run.plane.chunks()) == 3
+
+
+def test_without_a_learner_there_is_none(tmp_path) -> None:
+    one = RunningRun("other").begin()
+    assert one.save() is None
+    assert newest_snapshot("exp") is None
+    one.close()
+
+
+@pytest.mark.slow
+def test_killed_between_any_two_writes_one_of_both_comes_back(run) -> None:
+    run.save()
+    run.push(5)
+    run.learn(40)
+    found, writes = set(), 0
+    while True:
+        writes += 1
+        child = os.fork()
+        if child == 0:
+            try:
+                die_at(writes)
+                run.save()
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+        ended_by = -os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        manifest = newest_snapshot("exp")
+        found.add(manifest.notes["train_iter"])
+        if writes % 5 == 0:
+            again = restored(f"again{writes}")
+            assert again.rows() == manifest.notes["pushed_rows"]
+            again.close()
+        if ended_by == signal.SIGTERM:
+            break
+    assert found == {30, 40}
+
+
+def die_at(number: int) -> None:
+    seen = 0
+
+    def hook(event: str, args: tuple) -> None:
+        nonlocal seen
+        writes = event in ("os.rename", "os.remove", "os.link", "os.mkdir", "shutil.copyfile")
+        if writes or (event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR)):
+            seen += 1
+            if seen == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def test_env_steps_are_the_rows_that_were_pushed() -> None:
+    # Also when the counters of finished tasks say less, or more.
+    for finished in (0, 40, 90):
+        report = {"envstep": finished, "train_iter": 0, "buffers": {"rows": 70}}
+        assert with_run_figures(report, 0.0)["env_step"] == 70
+    # Sequences are more than one step each.
+    assert with_run_figures(report, 0.0, rows_are_steps=False)["env_step"] == 90
+
+
+def test_a_folder_without_a_snapshot_is_refused() -> None:
+    with pytest.raises(ConfigValueError, match="--resume: nothing holds no snapshot"):
+        parallel_pipeline(CONFIG, resume="nothing")
+
+
+def test_load_path_is_where_the_learner_begins() -> None:
+    main, create, system = read_config_with_system(str(CONFIG))
+    main.policy.learn.learner.load_path = "x.pth.tar"
+    cfg = compile_config_parallel(main, create, system, save_cfg=False)
+    assert cfg.main.policy.learn.learner.hook.load_ckpt_before_run == "x.pth.tar"
+
+
+@pytest.mark.slow
+def test_everything_is_killed_and_the_run_goes_on(tmp_path) -> None:
+    text = CONFIG.read_text().replace("stop_value=195", "stop_value=1e9")
+    Path("config.py").write_text(text.replace("cartpole_dqn_parallel_seed0", "exp"))
+    command = [sys.executable, "-m", "ding.entry", "-m", "parallel", "--quiet"]
+    first = [*command, "-c", "config.py", "--state-freq", "200"]
+    with open("log.txt", "w") as log:
+        process = subprocess.Popen(first, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + 180
+        while len(list(Path("exp/ckpt").glob("snapshot_*"))) < 2:
+            assert time.monotonic() < deadline, Path("log.txt").read_text()
+            assert process.poll() is None, Path("log.txt").read_text()
+            time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    notes = newest_snapshot("exp").notes
+    limit = notes["train_iter"] + 300
+    second = subprocess.run(
+        [*command, "--resume", "exp", "--train-iter", str(limit)], capture_output=True, text=True, timeout=300
+    )
+    assert second.returncode == 0, second.stderr
+    lines = [line for line in second.stderr.splitlines() if "env step" in line]
+    # From the first line on it is not less than what the snapshot had.
+    steps = [int(line.split("env step ")[1].split()[0]) for line in lines if "train iter" in line]
+    assert min(steps) >= notes["pushed_rows"]

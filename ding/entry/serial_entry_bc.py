@@ -84,6 +84,8 @@ class CloningPath:
         dataset: With ``obs`` and ``action``, and ``rows_at``.
     """
 
+    train_kwargs = None
+
     def __init__(self, parts: SerialParts, dataset: Any) -> None:
         count = int(len(dataset) * _TRAIN_SHARE)
         self._parts, self._validation = parts, _Part(dataset, count, len(dataset))

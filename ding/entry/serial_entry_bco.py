@@ -96,6 +96,8 @@ class ObservationCloningPath:
         expert: The expert's steps, see `load_expertdata`.
     """
 
+    train_kwargs = None
+
     def __init__(
         self,
         parts: SerialParts,

@@ -32,6 +32,8 @@ class GuidedCostPath:
         expert: Plays the expert's samples, as many as the agent's, which are kept in ``demonstrations``.
     """
 
+    train_kwargs = None
+
     def __init__(
         self,
         parts: SerialParts,

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from ding.policy._compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyConfigError
 from ding.torch_utils import SGD, Adam, RMSprop
 from ding.torch_utils.lr_scheduler import LinearDecay
@@ -90,6 +91,7 @@ class LearningPolicy(Protocol):
     """What :func:`learn_forward` needs of a policy."""
 
     learn_state: dict[str, str]
+    _compiled_updates: CompiledUpdates
 
     def _forward_learn(self, data: Any) -> Any:
         """One call of learning."""
@@ -106,7 +108,7 @@ def learn_forward(policy: LearningPolicy) -> Callable[..., Any]:
     Raises:
         PolicyConfigError: an unknown ``learn.amp``.
     """
-    forward = policy._forward_learn
+    forward = policy._compiled_updates.watched(policy._forward_learn)
     parts = [getattr(policy, attribute, None) for attribute in policy.learn_state.values()]
     scheduled: list[Any] = [part for part in parts if getattr(part, "schedule", None) is not None]
     amp = policy._get_attribute("cfg").get("learn", {}).get("amp")

@@ -12,14 +12,18 @@ from ding.data import EnvBatch, TransitionBatch
 from ding.data.roles import ByEnv, Samples, StateDict
 from ding.model import IModelWrapper, create_model
 from ding.policy import _modes
+from ding.policy._compiled_updates import CompiledUpdates
+from ding.policy._create import create_policy, get_policy_cls, use_threads
 from ding.policy._distributed import average_gradients, broadcast_module
 from ding.policy._optimization import learn_forward, skip_nonfinite
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
-from ding.torch_utils.threads import apply_fitted_num_threads
-from ding.utils import POLICY_REGISTRY, deep_merge_dicts, get_rank, import_module
+from ding.torch_utils.graph.flat_parameters import flatten_parameters
+from ding.torch_utils.graph.recording import is_recording
+from ding.torch_utils.optimizer_helper import record_step
+from ding.utils import deep_merge_dicts, get_rank
 from ding.utils.names import did_you_mean
 
 __all__ = ["CommandModePolicy", "Policy", "create_policy", "get_policy_cls"]
@@ -90,6 +94,8 @@ class Policy(ABC):
             "on_nonfinite": "raise",
             # (str or None) 'bfloat16' learns in mixed precision, on a GPU or a CPU that has it.
             "amp": None,
+            # (bool or 'auto') Whether updates are compiled; 'auto': in the background, in runs that last.
+            "compile": False,
         },
     }
 
@@ -126,6 +132,7 @@ class Policy(ABC):
         self._rank, self._cuda, self._multi_gpu, self._device = 0, False, False, "cpu"
         if set(self._enable_field) != {"command"}:
             self._init_model(model)
+        self._compiled_updates = CompiledUpdates(self)
         for field in self._enable_field:
             getattr(self, "_init_" + field)()
             if field == "learn" and self._cfg.get("learn", {}).get("on_nonfinite") == "skip":
@@ -254,16 +261,11 @@ class Policy(ABC):
         self._multi_gpu = "learn" in self._enable_field and bool(cfg.multi_gpu)
         self._rank = get_rank() if self._multi_gpu else 0
         self._device = place_module(self._model, cfg.cuda, self._rank)
+        flatten_parameters(self._model.parameters())
         self._cuda = self._device != "cpu"
         if self._multi_gpu:
             self._init_multi_gpu_setting(self._model, bool(cfg.bp_update_sync))
-        threads = cfg.get("num_threads")
-        if threads is None:
-            apply_fitted_num_threads(self._model, self._setting("batch_size", "learn") or 1)
-        elif isinstance(threads, int) and not isinstance(threads, bool) and threads >= 1:
-            torch.set_num_threads(threads)
-        else:
-            raise PolicyConfigError(f"policy.num_threads must be a positive int or None, found {threads!r}")
+        use_threads(cfg.get("num_threads"), self._model, self._setting("batch_size", "learn") or 1)
 
     def _create_model(self, cfg: EasyDict, model: torch.nn.Module | None = None) -> torch.nn.Module:
         """The given network, or a new one of ``cfg.model``."""
@@ -328,6 +330,8 @@ class Policy(ABC):
         Returns:
             The norm before it was limited, a 0-d tensor; ``None`` without a limit.
         """
+        if is_recording():
+            return record_step(optimizer, loss, max_grad_norm)
         optimizer.zero_grad()
         loss.backward()
         if self._multi_gpu:
@@ -335,6 +339,28 @@ class Policy(ABC):
         norm = None if max_grad_norm is None else torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
         optimizer.step()
         return norm
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> Mapping[str, torch.Tensor]:
+        """One update on tensors; returns what is logged, 0-d, and ``priority`` ``[B]``; see ``torch_utils.graph``."""
+        raise NotImplementedError(f"{type(self).__name__} has no _update")
+
+    def _update_options(self, ahead: int) -> dict[str, Any]:
+        """The options of the update that comes after ``ahead`` more, such as whether the actor has its turn."""
+        return {}
+
+    def _run_updates(self, batch: Mapping[str, Any], num_updates: int = 1) -> list[dict[str, Any]]:
+        """Run :meth:`_update` on ``num_updates`` equal shares of the rows of ``batch``, in one graph where
+        there is one; returns for each what it returned, as floats, ``[B]`` as a list of floats.
+        """
+        return self._compiled_updates.run(batch, [self._update_options(ahead) for ahead in range(num_updates)])
+
+    def _may_join_updates(self) -> bool:
+        """Whether an update changes nothing that the batch of the next one depends on."""
+        return False
+
+    def _get_updates_per_call(self) -> int:
+        """How many updates a call of ``learn.forward`` may make, by its argument ``num_updates``."""
+        return self._compiled_updates.limit
 
     def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
         """Run ``model`` in evaluation mode and without gradients on the observations of N environments.
@@ -472,28 +498,3 @@ class CommandModePolicy(Policy):
     @abstractmethod
     def _get_setting_eval(self, command_info: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments for ``eval.forward``."""
-
-
-def create_policy(cfg: EasyDict, **kwargs: Any) -> Any:
-    """Import ``cfg.import_names`` and build the policy that is registered as ``cfg.type``.
-
-    Args:
-        cfg: the ``policy`` section of the config.
-        kwargs: ``model``, ``enable_field``.
-
-    Raises:
-        PolicyConfigError: ``cfg`` has no ``type``.
-        UnknownNameError: no policy of that name is registered (a ``KeyError``).
-    """
-    get_policy_cls(cfg)
-    return POLICY_REGISTRY.build(cfg["type"], cfg=cfg, **kwargs)
-
-
-def get_policy_cls(cfg: EasyDict) -> Any:
-    """Import ``cfg.import_names`` and return the class that is registered as ``cfg.type``; raises like
-    :func:`create_policy`.
-    """
-    if "type" not in cfg:
-        raise PolicyConfigError(f"policy.type is missing; the policy config has the keys {sorted(map(str, cfg))}")
-    import_module(cfg.get("import_names", []))
-    return POLICY_REGISTRY.get(cfg["type"])

@@ -14,7 +14,7 @@ from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import QLoss, dqn_loss
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out, renew_noise, set_noise_mode, transition_of
+from ding.policy.common_utils import renew_noise, set_noise_mode, transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
@@ -105,26 +105,35 @@ class DQNPolicy(Policy):
         return clipping_adam(self._model.parameters(), self._cfg.learn)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
-        """One update on B samples with ``obs, next_obs, action, reward, done``.
+    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Any:
+        """One update on B samples with ``obs, next_obs, action, reward, done``; or several on as many times B.
 
         Returns:
-            ``cur_lr, total_loss, q_value, target_q_value`` (floats) and ``priority`` (B floats).
+            ``cur_lr, total_loss, q_value, target_q_value`` (floats) and ``priority`` (B floats); a list of such dicts
+            for several updates.
         """
         batch = self._preprocess_learn(data, use_nstep=True)
         if not self._model.training:
             self._model.train()
         if self._cfg.noisy_net:
             self._renew_noise()
-        return self._update(batch)
+        rates = self._rates()
+        results = [{**rates, **numbers} for numbers in self._run_updates(batch, num_updates)]
+        return results if num_updates > 1 else results[0]
 
-    def _update(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """One update on a batch as :meth:`_preprocess_learn` makes it; returns what :meth:`_forward_learn` does."""
+    def _rates(self) -> dict[str, float]:
+        """The learning rates, by the names under which they are logged."""
+        return {"cur_lr": self._optimizer.param_groups[0]["lr"]}
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         result = self._loss(batch)
         self._optimize(result.loss, self._optimizer, self._model)
         self._target_model.update(self._model)
-        numbers = read_out({"total_loss": result.loss, **result.numbers, "priority": self._priorities(result.error)})
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+        return {"total_loss": result.loss, **result.numbers, "priority": self._priorities(result.error)}
+
+    def _may_join_updates(self) -> bool:
+        # New noise belongs to each update.
+        return not self._priority and not self._cfg.noisy_net
 
     def calculate_priority(self, data: Samples, update_target_model: bool = False) -> dict[str, Any]:
         """Priorities of samples without learning from them; the networks are used in evaluation mode.
@@ -225,9 +234,9 @@ class DQNSTDIMPolicy(DQNPolicy, ContrastParts):
         super()._init_learn()
         self._init_contrast()
 
-    def _update(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         learned = self._contrast_step(batch)
-        return {**super()._update(batch), "aux_loss_learn": learned.item()}
+        return {**super()._update(batch), "aux_loss_learn": learned}
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         bellman, aux = super()._loss(batch), self._weighted_contrast(batch)

@@ -6,11 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.data import batched
-from ding.data.roles import Samples
 from ding.policy._optimization import clipping_adam, clipping_rmsprop
 from ding.policy._q_loss import Network, QLoss, next_values
-from ding.policy.common_utils import read_out
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import fqf_calculate_fraction_loss, fqf_nstep_td_data, fqf_nstep_td_error
 from ding.utils import POLICY_REGISTRY
@@ -107,27 +104,22 @@ class FQFPolicy(DQNPolicy):
             chain(*rest), learn, lr=learn.learning_rate_quantile, eps=0.01 / learn.batch_size
         )
 
-    @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
-        """One update of the fractions and one of the quantiles on B samples; returns floats and ``priority``."""
-        batch = self._preprocess_learn(data, use_nstep=True)
-        if not self._model.training:
-            self._model.train()
-        if self._cfg.noisy_net:
-            self._renew_noise()
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One update of the fractions and one of the quantiles."""
         result = self._losses(batch)
         # Both losses come from one forward pass, and neither reaches the parameters of the other.
         self._fraction_optimizer.zero_grad()
         self._optimize(result.fraction_loss + result.quantile_loss, self._optimizer, self._model)
         self._fraction_optimizer.step()
         self._target_model.update(self._model)
-        norms = {f"total_norm_{name}": _grad_norm(part) for name, part in self._parts.items()}
-        numbers = read_out({**result._asdict(), **norms})
+        numbers = result._asdict()
+        priority = {"priority": numbers.pop("error")}
+        return {**numbers, **priority, **{f"total_norm_{name}": _grad_norm(part) for name, part in self._parts.items()}}
+
+    def _rates(self) -> dict[str, float]:
         return {
             "cur_lr_fraction_loss": self._fraction_optimizer.param_groups[0]["lr"],
             "cur_lr_quantile_loss": self._optimizer.param_groups[0]["lr"],
-            "priority": numbers.pop("error"),
-            **numbers,
         }
 
     def _losses(self, batch: Mapping[str, Any]) -> FQFLoss:

@@ -78,6 +78,15 @@ def _settled(
             yield pairs
 
 
+def limit_norm(grads: list[torch.Tensor], limit: float, norm_type: float = 2.0) -> torch.Tensor:
+    """Limit the ``norm_type``-norm of all entries together, in place; returns the norm before, a 0-d tensor."""
+    norm = total_norm(grads, norm_type)
+    scale = (limit / (norm + _EPS)).clamp(max=1.0)
+    for grad in grads:
+        grad.mul_(scale.to(grad.device))
+    return norm
+
+
 @torch.no_grad()
 def clip_gradients(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) -> None:
     """Limit the gradients in place. ``moment`` names the second moment in the optimizer's state."""

@@ -5,14 +5,17 @@ State dicts are those of the torch classes, in both directions.
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore_gradients, total_norm
+from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore_gradients, limit_norm, total_norm
+from ding.torch_utils.graph.flat_parameters import runs
+from ding.torch_utils.graph.recording import NotRecordable, host_numbers, is_recording, stand_in
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.utils.default_helper import check_choice
 
@@ -36,8 +39,9 @@ def calculate_grad_norm_without_bias_two_norm(model: nn.Module) -> float:
     return float(total_norm(grads, 2.0))
 
 
-class _GuardedOptimizer(Optimizer):
-    """Mix in before a class of ``torch.optim``: clips or ignores gradients, and does not import torch's compiler.
+class RecordableOptimizer(Optimizer):
+    """Mix in before a class of ``torch.optim``: clips or ignores gradients, can be part of a recorded update
+    (:mod:`ding.torch_utils.graph.recording`), and does not import torch's compiler.
 
     torch wraps these methods so that ``torch.compile`` leaves them alone, and the wrappers import the compiler at their
     first call, also in a run that compiles nothing: 1.2 s of CPU time, 30 % of a whole CartPole run with its imports.
@@ -46,6 +50,12 @@ class _GuardedOptimizer(Optimizer):
 
     _moment = ""
     """Name of the second moment in the state of a parameter."""
+    _moments: ClassVar[tuple[str, ...]] = ()
+    """Names of all moments there."""
+    _num_numbers: ClassVar[int] = 0
+    """How many numbers a recorded step takes."""
+    _unsupported: ClassVar[tuple[str, ...]] = ("maximize",)
+    """Settings with which a step cannot be recorded."""
     _torch_step: ClassVar[Callable[[Any], object]]
     """The step of the torch class."""
 
@@ -62,6 +72,8 @@ class _GuardedOptimizer(Optimizer):
     _clip: Guard | None
     _ignore: Guard | None
     _grad_norm_type: float | None
+    _steps: torch.Tensor | None = None
+    """The counts of steps of all parameters, side by side; for recorded steps."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy gets: torch's part, which leaves out the attributes of subclasses, and the settings of these."""
@@ -79,6 +91,8 @@ class _GuardedOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], _Loss] | None = None) -> _Loss | None:  # type: ignore[override]
         """Clip or ignore, then update. ``closure`` is evaluated first, so that its gradients are treated too."""
+        if is_recording():
+            raise NotRecordable("an update steps its optimiser itself, not by Policy._optimize")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -90,18 +104,106 @@ class _GuardedOptimizer(Optimizer):
                 ignore_gradients(self, self._ignore, self._moment)
             if self._clip is not None:
                 clip_gradients(self, self._clip, self._moment)
-            # The moments of a unit that gets no gradient fade into denormal numbers, with which a CPU computes many
-            # times slower: a step of the DQN of CartPole takes 200 us instead of 80 after some thousand steps.
-            # (`torch.compile` cannot trace the switch.)
-            keep = torch.compiler.is_compiling() or _DENORMAL * 1.0 == 0.0
-            if not keep:
-                torch.set_flush_denormal(True)
-            try:
+            with without_denormals():
                 (self._decoupled_step if self._decoupled else self._torch_step)()
-            finally:
-                if not keep:
-                    torch.set_flush_denormal(False)
         return loss
+
+    # As a part of a recorded update, see :mod:`ding.torch_utils.graph.recording`.
+
+    def record_step(self, loss: torch.Tensor, max_grad_norm: float | None = None) -> torch.Tensor | None:
+        """The step on ``loss`` while an update is recorded: gradients, clipping and update as tensor operations.
+
+        Args:
+            max_grad_norm: limit of the 2-norm of the whole gradient.
+
+        Returns:
+            The norm before it was limited by ``max_grad_norm``, a 0-d tensor; ``None`` without a limit.
+
+        Raises:
+            NotRecordable: the optimiser has a setting that is not supported here.
+        """
+        (group,) = self.param_groups
+        own = runs(group["params"])
+        leaves = [stand_in(param) for run in own for param in run.members]
+        try:
+            grads = iter(torch.autograd.grad(loss, leaves))
+        except RuntimeError as error:
+            raise NotRecordable(f"the gradient of a loss: {error}") from error
+        with torch.no_grad():
+            flat = [torch.cat([next(grads).reshape(-1) for _ in run.members]) for run in own]
+            norm = None if max_grad_norm is None else limit_norm(flat, max_grad_norm)
+            if self._clip is not None and self._clip.kind == "value":
+                flat = [grad.clamp(-self._clip.limit, self._clip.limit) for grad in flat]
+            elif self._clip is not None:
+                limit_norm(flat, self._clip.limit, self._clip.norm_type)
+            numbers = host_numbers(self._next_numbers, self._num_numbers)
+            for run, grad in zip(own, flat):
+                moments = [self._flat_moment(name, run.members) for name in self._moments]
+                self._record_update(stand_in(run), grad, moments, numbers)
+        return norm
+
+    def lay_out(self) -> list[torch.Tensor]:
+        """Put the moments of parameters that lie side by side, and all counts of steps, side by side.
+
+        Raises:
+            NotRecordable: the optimiser has a setting that a recorded step does not support, or its parameters have
+                made different numbers of steps.
+        """
+        self._check_recordable()
+        params = self.param_groups[0]["params"]
+        if not self.is_laid_out():
+            counts = {float(self.state[param]["step"]) if self.state[param] else 0.0 for param in params}
+            if len(counts) > 1:
+                raise NotRecordable(f"the parameters of an optimiser made different numbers of steps: {sorted(counts)}")
+            device = params[0].device if self.param_groups[0].get("fused") else torch.device("cpu")
+            self._steps = torch.full((len(params),), counts.pop(), device=device)
+            for name in self._moments:
+                for run in runs(params):
+                    old = [self.state[param].get(name) for param in run.members]
+                    parts = [torch.zeros_like(p) if one is None else one for p, one in zip(run.members, old)]
+                    views = run.views(torch.cat([part.detach().reshape(-1) for part in parts]))
+                    for param, view in zip(run.members, views):
+                        self.state[param][name] = view
+            for param, step in zip(params, self._steps):
+                self.state[param]["step"] = step
+        return [self.state[param][name] for param in params for name in self._moments]
+
+    def is_laid_out(self) -> bool:
+        """Whether the state is as :meth:`lay_out` made it."""
+        step = self.state.get(self.param_groups[0]["params"][0], {}).get("step")
+        return self._steps is not None and step is not None and step.data_ptr() == self._steps.data_ptr()
+
+    def _check_recordable(self) -> None:
+        guard = self._clip
+        if len(self.param_groups) > 1:
+            raise NotRecordable("an optimiser with several groups of parameters")
+        if self._ignore is not None or (guard is not None and guard.kind not in ("value", "norm")):
+            raise NotRecordable("gradients are ignored, or clipped by the moments of the optimiser")
+        if self.skips_nonfinite:
+            raise NotRecordable("learn.on_nonfinite='skip' looks at each gradient")
+        group = self.param_groups[0]
+        for name in self._unsupported:
+            if group.get(name):
+                raise NotRecordable(f"{type(self).__name__} with {name}={group[name]!r}")
+
+    def _flat_moment(self, name: str, members: Iterable[torch.Tensor]) -> torch.Tensor:
+        (run,) = runs(self.state[param][name] for param in members)
+        return stand_in(run)
+
+    def _next_numbers(self) -> Sequence[float]:
+        """Count a step, and return what :meth:`_record_update` needs to know of it."""
+        assert self._steps is not None  # laid out for the recording
+        self._steps += 1
+        return self._numbers_of(self._steps[0].item())
+
+    def _numbers_of(self, step: float) -> Sequence[float]:
+        """What a step of this number, from 1 on, needs beside tensors."""
+        raise NotRecordable(f"steps of {type(self).__name__}")
+
+    def _record_update(
+        self, param: torch.Tensor, grad: torch.Tensor, moments: Sequence[torch.Tensor], numbers: Sequence[Any]
+    ) -> None:
+        """Change ``param`` and ``moments``, all flat ``[n]``, in place, by ``numbers`` of :meth:`_numbers_of`."""
 
     def _decoupled_step(self) -> None:
         decays = [group["weight_decay"] for group in self.param_groups]
@@ -122,7 +224,7 @@ class _GuardedOptimizer(Optimizer):
         return float(total_norm(grads_of(self.param_groups), float(self._grad_norm_type or 2.0)))
 
 
-class Adam(_GuardedOptimizer, torch.optim.Adam):
+class Adam(RecordableOptimizer, torch.optim.Adam):
     """Adam (Kingma and Ba 2015, arXiv:1412.6980) or AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
 
     ``optim_type='adamw'`` decouples the weight decay: ``p -= lr * weight_decay * p`` before the step.
@@ -137,6 +239,9 @@ class Adam(_GuardedOptimizer, torch.optim.Adam):
     """
 
     _moment = "exp_avg_sq"
+    _moments = ("exp_avg", "exp_avg_sq")
+    _num_numbers = 3
+    _unsupported = ("maximize", "amsgrad")
     _torch_step = inspect.unwrap(torch.optim.Adam.step)
 
     def __init__(
@@ -179,14 +284,35 @@ class Adam(_GuardedOptimizer, torch.optim.Adam):
         groups = [{**group, "fused": self._fused, "foreach": None} for group in state_dict["param_groups"]]
         super().load_state_dict({**state_dict, "param_groups": groups})
 
+    def _numbers_of(self, step: float) -> Sequence[float]:
+        group = self.param_groups[0]
+        beta1, beta2 = group["betas"]
+        return group["lr"] / (1 - beta1**step), (1 - beta2**step) ** 0.5, 1 - group["lr"] * group["weight_decay"]
 
-class RMSprop(_GuardedOptimizer, torch.optim.RMSprop):
+    def _record_update(
+        self, param: torch.Tensor, grad: torch.Tensor, moments: Sequence[torch.Tensor], numbers: Sequence[Any]
+    ) -> None:
+        group, (average, square), (rate, correction, kept) = self.param_groups[0], moments, numbers
+        beta1, beta2 = group["betas"]
+        if group["weight_decay"] and self._decoupled:
+            param.mul_(kept)
+        elif group["weight_decay"]:
+            grad = grad.add(param, alpha=group["weight_decay"])
+        average.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        param.sub_(rate * average / (square.sqrt() / correction + group["eps"]))
+
+
+class RMSprop(RecordableOptimizer, torch.optim.RMSprop):
     """RMSprop (Hinton 2012) with the gradient clipping and ignoring of :class:`Adam`.
 
     The second moment of the momentum kinds is ``square_avg``.
     """
 
     _moment = "square_avg"
+    _moments = ("square_avg",)
+    _num_numbers = 1
+    _unsupported = ("maximize", "momentum", "centered")
     _torch_step = inspect.unwrap(torch.optim.RMSprop.step)
 
     def __init__(
@@ -225,8 +351,20 @@ class RMSprop(_GuardedOptimizer, torch.optim.RMSprop):
             centered=centered,
         )
 
+    def _numbers_of(self, step: float) -> Sequence[float]:
+        return (self.param_groups[0]["lr"],)
 
-class SGD(_GuardedOptimizer, torch.optim.SGD):
+    def _record_update(
+        self, param: torch.Tensor, grad: torch.Tensor, moments: Sequence[torch.Tensor], numbers: Sequence[Any]
+    ) -> None:
+        group, (square,), (rate,) = self.param_groups[0], moments, numbers
+        if group["weight_decay"]:
+            grad = grad.add(param, alpha=group["weight_decay"])
+        square.mul_(group["alpha"]).addcmul_(grad, grad, value=1 - group["alpha"])
+        param.sub_(rate * grad / (square.sqrt() + group["eps"]))
+
+
+class SGD(RecordableOptimizer, torch.optim.SGD):
     """Gradient descent with momentum, and the clipping of :class:`Adam` by value or norm.
 
     Raises ``ValueError`` for the momentum kinds: there is no second moment.
@@ -248,6 +386,35 @@ class SGD(_GuardedOptimizer, torch.optim.SGD):
         self._clip = Guard.build("clip", grad_clip_type, clip_value, coef=0.0, norm_type=2.0, warmup_steps=0)
         self._ignore = self._grad_norm_type = None
         super().__init__(_groups(params), lr=lr, momentum=momentum, weight_decay=weight_decay)
+
+
+def record_step(optimizer: Optimizer, loss: torch.Tensor, max_grad_norm: float | None) -> torch.Tensor | None:
+    """:meth:`RecordableOptimizer.record_step`.
+
+    Raises:
+        NotRecordable: ``optimizer`` is none of this module's.
+    """
+    if not isinstance(optimizer, RecordableOptimizer):
+        raise NotRecordable(f"steps of {type(optimizer).__name__}; those of ding.torch_utils can be recorded")
+    return optimizer.record_step(loss, max_grad_norm)
+
+
+@contextmanager
+def without_denormals() -> Iterator[None]:
+    """Denormal numbers count as zero inside.
+
+    The moments of a unit that gets no gradient fade into such numbers, with which a CPU computes many times slower: a
+    step of the DQN of CartPole takes 200 us instead of 80 after some thousand steps.
+    """
+    # `torch.compile` cannot trace the switch.
+    keep = torch.compiler.is_compiling() or _DENORMAL * 1.0 == 0.0
+    if not keep:
+        torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        if not keep:
+            torch.set_flush_denormal(False)
 
 
 def _groups(params: Iterable[Any]) -> list[dict[str, Any]]:

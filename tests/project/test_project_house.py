@@ -67,6 +67,8 @@ LATER = tuple(
         *("entry/migrate/", "utils/original_names"),
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
+        # Compiled updates.
+        *("policy/_compiled_updates", "torch_utils/graph"),
         "worker/replay_buffer/multi_buffer",
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
@@ -152,6 +154,8 @@ LAZY_MODULES = {
         "ding.interaction",
     ): "start-up time: only the reader of a status needs it",
     ("ding/entry/distributed/replicas.py", "ding.worker"): "start-up time: only runs under an operator need it",
+    ("ding/torch_utils/graph/recording.py", "torch"): "start-up time: few runs compile their updates",
+    ("ding/policy/_compiled_updates.py", "torch"): "start-up time: few runs compile their updates",
     ("ding/interaction/base/http.py", "ding.interaction.base.server"): "start-up time: brings cheroot and flask",
 }
 # Packages that come with another one that is declared.

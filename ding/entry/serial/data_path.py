@@ -26,6 +26,10 @@ logger = logging.getLogger("ding.entry")
 class DataPath(Protocol):
     """From the collector to the learner."""
 
+    @property
+    def train_kwargs(self) -> dict[str, Any] | None:
+        """Further arguments of ``policy.forward`` for the newest batch."""
+
     def prepare(self) -> None:
         """Collect what must be there before the first pass."""
 
@@ -50,13 +54,17 @@ class ReplayPath:
         parts: The workers.
         interruptible: Makes the section that a signal may leave at any point.
         label: Marks what was collected, before it is pushed.
+        joins: Whether a policy that can may get the batches of several updates in one.
     """
+
+    train_kwargs: dict[str, Any] | None = None
 
     def __init__(
         self,
         parts: SerialParts,
         interruptible: Callable[[], AbstractContextManager[None]],
         label: Callable[[Samples], Samples] | None = None,
+        joins: bool = True,
     ) -> None:
         if parts.buffer is None:
             raise ConfigValueError("learning from a replay buffer needs parts with one")
@@ -67,6 +75,8 @@ class ReplayPath:
         #: A number of samples; of a policy with several buffers one for each.
         self._batch_size: Any = parts.learner.policy.get_attribute("batch_size")
         self._uses_priority = bool(parts.learner.policy.get_attribute("priority"))
+        limit = int(parts.learner.policy.get_attribute("updates_per_call")) if joins else 1
+        self._joined = joined_updates(self._updates, limit)
 
     def prepare(self) -> None:
         parts = self._parts
@@ -87,14 +97,16 @@ class ReplayPath:
 
     def batches(self) -> Iterator[Samples]:
         learner, buffer = self._parts.learner, self.buffer
-        for done in range(self._updates):
-            batch = buffer.sample(self._batch_size, learner.train_iter)
+        size = self._batch_size * self._joined if self._joined > 1 else self._batch_size
+        self.train_kwargs = {"num_updates": self._joined} if self._joined > 1 else None
+        for done in range(0, self._updates, self._joined):
+            batch = buffer.sample(size, learner.train_iter)
             if batch is None:
                 # Before the first update the buffer is simply not full enough yet, in a resumed run, too.
                 if self._trained:
                     logger.warning(
                         "the buffer gave no batch of %s after %d of %d updates of this pass; collecting on",
-                        self._batch_size, done, self._updates,
+                        size, done, self._updates,
                     )  # fmt: skip
                 return
             yield batch
@@ -103,6 +115,11 @@ class ReplayPath:
         self._trained = True
         if self._uses_priority:
             self.buffer.update(self._parts.learner.priority_info)
+
+
+def joined_updates(updates: int, limit: int) -> int:
+    """How many of the ``updates`` of a pass one call makes: as many as ``limit`` allows, in calls of equal size."""
+    return max(count for count in range(1, max(1, min(updates, limit)) + 1) if updates % count == 0)
 
 
 class OnPolicyPath:
@@ -115,6 +132,8 @@ class OnPolicyPath:
         interruptible: Makes the section that a signal may leave at any point.
         label: Marks what was collected.
     """
+
+    train_kwargs: dict[str, Any] | None = None
 
     def __init__(
         self,

@@ -58,6 +58,8 @@ class ExpertPath:
         mix: How the two are mixed.
     """
 
+    train_kwargs = None
+
     def __init__(
         self,
         parts: SerialParts,
@@ -65,7 +67,7 @@ class ExpertPath:
         expert: tuple[Demonstrator, ReplayBuffer] | None,
         mix: Mix,
     ) -> None:
-        self._own = ReplayPath(parts, interruptible, lambda samples: mix.label(samples, False))
+        self._own = ReplayPath(parts, interruptible, lambda samples: mix.label(samples, False), joins=False)
         self._parts, self._interruptible, self._expert, self._mix = parts, interruptible, expert, mix
         self._lone_updates = 0 if expert is None else mix.lone_updates
         #: Whether this pass trains on the expert's samples alone.

@@ -179,7 +179,7 @@ class SerialLoop:
                 return False
         self._data.collect()
         for batch in self._data.batches():
-            learner.train(batch, self._parts.collector.envstep)
+            learner.train(batch, self._parts.collector.envstep, self._data.train_kwargs)
             self._data.trained()
             if self._signals.requested is not None:
                 return False

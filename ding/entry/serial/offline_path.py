@@ -35,6 +35,8 @@ class OfflinePath:
         ConfigValueError: The data set is empty, or there are more ranks than rows in a batch.
     """
 
+    train_kwargs = None
+
     def __init__(self, parts: SerialParts, dataset: Dataset[Any]) -> None:
         self._learner, self._dataset = parts.learner, dataset
         self._seed, self._rank, ranks = int(parts.cfg.seed), get_rank(), get_world_size()

@@ -42,6 +42,8 @@ class RewardModelPath:
         trains: Whether the model goes on learning.
     """
 
+    train_kwargs = None
+
     def __init__(
         self,
         parts: SerialParts,
@@ -55,7 +57,7 @@ class RewardModelPath:
         if on_policy:
             self._inner = OnPolicyPath(parts, interruptible, self._show)
         else:
-            self._inner = ReplayPath(parts, interruptible, self._show)
+            self._inner = ReplayPath(parts, interruptible, self._show, joins=False)
         self._rounds = int(parts.cfg.policy.learn.get("update_per_collect", 1)) if on_policy else 1
         self._new_count = self._trainings = 0
         hooks = parts.learner.hooks["after_run"]

@@ -15,6 +15,8 @@ from ding.model.template.ppg import PPG
 from ding.model.template.qac import ContinuousQAC
 from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
+from ding.torch_utils.graph.flat_parameters import flatten_parameters, paired_runs
+from ding.torch_utils.graph.recording import NotRecordable, host_numbers, is_recording, original, stand_in
 
 _OPTIONS = {"assign": "freq", "momentum": "theta"}
 
@@ -155,6 +157,8 @@ class TargetNetworkWrapper(IModelWrapper):
         if update_type == "momentum" and not 0 <= value <= 1:
             raise ValueError(f"update_kwargs['theta'] must be in [0, 1], got {value}")
         self._freq = value if update_type == "assign" else None
+        self._theta = value
+        flatten_parameters(_tensors(model)[0].values())
         self._average = None if update_type == "assign" else get_ema_multi_avg_fn(1 - value)
         self._update_count = 0
 
@@ -175,6 +179,9 @@ class TargetNetworkWrapper(IModelWrapper):
         Raises:
             RuntimeError: the names or shapes are not those of this network.
         """
+        if is_recording():
+            self._record_update(state_dict)
+            return
         self._update_count = 0 if direct else self._update_count + 1
         if self._freq is not None and not direct and self._update_count % self._freq:
             return
@@ -182,6 +189,26 @@ class TargetNetworkWrapper(IModelWrapper):
             # Where names or shapes differ, this raises the error that says which.
             state = state_dict if isinstance(state_dict, Mapping) else state_dict.state_dict()
             self._model.load_state_dict(state, strict=True)
+
+    def _next_share(self) -> tuple[float]:
+        """Count an update; returns the share by which it moves."""
+        self._update_count += 1
+        return (self._theta if self._freq is None else float(self._update_count % self._freq == 0),)
+
+    @torch.no_grad()
+    def _record_update(self, source: object) -> None:
+        """An update as tensor operations: a copy is a move by a share of 1, none one by a share of 0."""
+        if not isinstance(source, (nn.Module, IModelWrapper)):
+            raise NotRecordable("a target network follows a state dict; give its update the network")
+        (share,) = host_numbers(self._next_share, 1)
+        own, other = _tensors(self._model), _tensors(source)
+        if [held.keys() for held in own] != [held.keys() for held in other]:
+            raise NotRecordable("a target network has other parameters than the network that it follows")
+        parameters = [[original(tensor) for tensor in held[0].values()] for held in (own, other)]
+        for run, followed in paired_runs(*parameters):
+            stand_in(run).lerp_(stand_in(followed), share)
+        for name, buffer in own[1].items():
+            buffer.copy_(torch.where(share > 0, other[1][name], buffer))
 
     @torch.no_grad()
     def _blend(
@@ -207,9 +234,9 @@ class TargetNetworkWrapper(IModelWrapper):
         return True
 
 
-def _tensors(network: nn.Module | IModelWrapper) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+def _tensors(network: nn.Module | IModelWrapper) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """The parameters and the buffers of a network by name, each once, in one walk through it."""
-    parameters: dict[str, torch.Tensor] = {}
+    parameters: dict[str, Any] = {}
     buffers: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
     for prefix, module in network.named_modules():

@@ -1,0 +1,91 @@
+"""The parameters of a network in one tensor, of which those of its modules are views.
+
+What is done to all of them then takes one operation: a step of an optimiser, clipping, following by a target network,
+copying. The modules, their parameters and the names in a state dict stay what they are.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+
+class Run(NamedTuple):
+    """Tensors that lie side by side in one storage."""
+
+    members: tuple[torch.Tensor, ...]
+    """The tensors, in the order in which they lie there."""
+
+    @property
+    def numel(self) -> int:
+        """The number of all of their entries."""
+        return sum(member.numel() for member in self.members)
+
+    @property
+    def flat(self) -> torch.Tensor:
+        """All of their entries: a view ``[n]`` without gradients."""
+        first = self.members[0].detach()
+        return first.as_strided((self.numel,), (1,), first.storage_offset())
+
+    def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """``flat`` ``[n]`` cut into views that are shaped as the members."""
+        parts = flat.split([member.numel() for member in self.members])
+        return [part.view(member.shape) for part, member in zip(parts, self.members)]
+
+
+def flatten_parameters(parameters: Iterable[nn.Parameter]) -> None:
+    """Move the parameters of a network into one tensor for each of their types and devices.
+
+    Parameters that are no plain dense ones stay where they are. Views of the old storages are no longer views of the
+    parameters: flatten a network before others hold such (and after it was moved to its device).
+    """
+    kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+    for param in parameters:
+        if type(param) is nn.Parameter and param.layout is torch.strided and param.is_contiguous() and param.numel():
+            kinds.setdefault((param.dtype, param.device), []).append(param)
+    for params in kinds.values():
+        if len(runs(params)) > 1:
+            flat = torch.cat([param.detach().reshape(-1) for param in params])
+            for param, view in zip(params, Run(tuple(params)).views(flat)):
+                param.data = view
+
+
+def runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
+    """Sort ``tensors`` into as few runs as they form; each must be contiguous, and two must not overlap.
+
+    Raises:
+        ValueError: one is not contiguous.
+    """
+    found: list[list[torch.Tensor]] = []
+    end = None
+    for tensor in sorted(tensors, key=_place):
+        if not tensor.is_contiguous():
+            raise ValueError(f"a tensor of shape {tuple(tensor.shape)} is not contiguous")
+        storage, start, dtype = _place(tensor)
+        if end == (storage, start, dtype):
+            found[-1].append(tensor)
+        else:
+            found.append([tensor])
+        end = (storage, start + tensor.numel(), dtype)
+    return [Run(tuple(members)) for members in found]
+
+
+def paired_runs(tensors: Iterable[torch.Tensor], others: Iterable[torch.Tensor]) -> list[tuple[Run, Run]]:
+    """The runs of ``tensors``, each with the run of the ``others`` at the same positions; tensor by tensor where those
+    do not lie side by side in the same order.
+    """
+    partners = dict(zip(map(id, tensors := list(tensors)), others, strict=True))
+    pairs = []
+    for run in runs(tensors):
+        members = [partners[id(member)] for member in run.members]
+        found = runs(members)
+        if len(found) == 1 and all(one is other for one, other in zip(found[0].members, members)):
+            pairs.append((run, found[0]))
+        else:
+            pairs += [(runs([one])[0], runs([other])[0]) for one, other in zip(run.members, members)]
+    return pairs
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int, str]:
+    return tensor.untyped_storage().data_ptr(), int(tensor.storage_offset()), str(tensor.dtype)

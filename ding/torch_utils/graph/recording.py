@@ -1,0 +1,314 @@
+"""What an update does to networks, as one graph of tensor operations.
+
+``record`` runs an update once with stand-ins in the place of all tensors that it may read or change, and keeps the
+operations that torch carried out: loss, gradients, clipping, optimiser steps, moves of target networks, and in the same
+way several updates one after the other. The update is the policy's ordinary one; nothing of it is written twice. Python
+code of it runs while it is recorded, and never again, so that what differs from one update to the next must come in as
+
+* a tensor of the batch,
+* a number of :func:`host_numbers` (a learning rate, a share of a target network),
+* a random number, which is drawn anew for each run, in the same order and from the same generator as without a graph,
+* or a keyword argument of the update, for which there is a graph of its own.
+
+An update that asks a tensor for its value (``item()``, ``if tensor``) cannot be recorded.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import nn
+
+from ding.torch_utils.graph.flat_parameters import Run, runs
+
+_aten = torch.ops.aten
+# Operations that draw without looking at a tensor, or at its shape alone; and those that fill a tensor.
+_DRAWS: tuple[Any, ...] = (
+    *(_aten.rand.default, _aten.randn.default, _aten.randint.default, _aten.randint.low, _aten.randperm.default),
+    *(_aten.rand_like.default, _aten.randn_like.default),
+)
+_FILLS: tuple[Any, ...] = (
+    *(_aten.normal_.default, _aten.uniform_.default, _aten.exponential_.default, _aten.bernoulli_.float),
+    *(_aten.random_.default, _aten.random_.to, getattr(_aten.random_, "from")),
+)
+# Room for the numbers of the host in one update: three optimisers and a target network have ten.
+_NUMBERS_PER_UPDATE = 16
+
+Source = Callable[[], Sequence[float]]
+"""Returns the numbers of the next update, and counts it."""
+
+Update = Callable[..., Mapping[str, torch.Tensor]]
+"""``update(batch, **options)`` changes networks and returns tensors by name."""
+
+
+class NotRecordable(RuntimeError):
+    """An update that cannot become a graph; the message says why."""
+
+
+_Place = tuple[dict[str, Any], str, torch.Tensor]
+
+
+class Recorded(Protocol):
+    """An optimiser whose steps can be part of a graph."""
+
+    def lay_out(self) -> Iterable[torch.Tensor]:
+        """Put its tensors that a step changes side by side, and return them."""
+
+    def is_laid_out(self) -> bool:
+        """Whether they still are."""
+
+
+class Noise(NamedTuple):
+    """A random tensor of a graph."""
+
+    draw: Callable[[], torch.Tensor]
+    example: torch.Tensor
+    """What it looks like: a tensor without values."""
+
+
+class Graph(NamedTuple):
+    """A recorded update, or several one after the other."""
+
+    module: torch.fx.GraphModule
+    """Takes ``[*state, numbers, *noise, *leaves]``; changes ``state`` in place and returns all results, flat."""
+    state: list[torch.Tensor]
+    """Flat views of what networks and optimisers hold."""
+    sources: list[Source]
+    """Give the numbers, in the order in which the update asks for them."""
+    noise: list[Noise]
+    """Draw the random tensors, in the order in which the update does."""
+    layout: list[tuple[str, torch.Size]]
+    """Names and shapes of the results of one update."""
+    num_numbers: int
+    places: list[_Place]
+    runs: list[Run]
+    optimizers: list[Recorded]
+
+    def inputs(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """What the next run takes, for the tensors of a batch. Counts the updates and draws the random numbers."""
+        values = [value for source in self.sources for value in source()]
+        values += [0.0] * (self.num_numbers - len(values))
+        numbers = torch.tensor(values, device=self.state[0].device)
+        return [*self.state, numbers, *(noise.draw() for noise in self.noise), *leaves]
+
+    def holds(self) -> bool:
+        """Whether networks and optimisers still hold their tensors where the graph finds them."""
+        return (
+            all(held.get(name) is tensor for held, name, tensor in self.places)
+            and all(run.members[0].data_ptr() == flat.data_ptr() for run, flat in zip(self.runs, self.state))
+            and all(optimizer.is_laid_out() for optimizer in self.optimizers)
+        )
+
+
+class _Recording:
+    """The stand-ins of a recording, and the numbers that it asked for."""
+
+    def __init__(self, found: Sequence[Run], stand_ins: Sequence[torch.Tensor], numbers: torch.Tensor) -> None:
+        self._places = [(*_place(run.members[0]), run.numel) for run in found]
+        self._stand_ins = stand_ins
+        self._numbers = numbers
+        self._leaves: dict[int, torch.Tensor] = {}
+        self.originals: dict[int, torch.Tensor] = {}
+        self.sources: list[Source] = []
+        self.num_numbers = 0
+
+    def stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The view of a stand-in that corresponds to ``tensor``; for a parameter always the same leaf of autograd."""
+        if not tensor.requires_grad:
+            return self.view(tensor, tensor.shape)
+        if id(tensor) not in self._leaves:
+            self._leaves[id(tensor)] = self.view(tensor, tensor.shape).detach().requires_grad_()
+        return self._leaves[id(tensor)]
+
+    def view(self, first: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+        """The part of a stand-in that corresponds to what begins where ``first`` does."""
+        (place, start), count = _place(first), math.prod(shape)
+        for (storage, begin, size), flat in zip(self._places, self._stand_ins):
+            if storage == place and begin <= start and start + count <= begin + size and flat.dtype is first.dtype:
+                return flat[start - begin : start - begin + count].view(shape)
+        raise NotRecordable(f"a tensor of shape {tuple(shape)} is changed that is no part of the learn state")
+
+    def numbers(self, source: Source, count: int) -> list[torch.Tensor]:
+        first = self.num_numbers
+        self.num_numbers += count
+        if self.num_numbers > self._numbers.numel():
+            raise NotRecordable(f"an update asks for more than {_NUMBERS_PER_UPDATE} numbers")
+        self.sources.append(source)
+        return [self._numbers[index] for index in range(first, self.num_numbers)]
+
+
+_current: ContextVar[_Recording | None] = ContextVar("recording", default=None)
+
+
+def is_recording() -> bool:
+    """Whether an update is being recorded: its tensors have no values then."""
+    return _current.get() is not None
+
+
+def host_numbers(source: Source, count: int) -> Sequence[Any]:
+    """The ``count`` numbers of ``source()``; while an update is recorded 0-d tensors, for which each run of the graph
+    asks ``source`` anew.
+    """
+    recording = _current.get()
+    return source() if recording is None else recording.numbers(source, count)
+
+
+def stand_in(tensor: torch.Tensor | Run) -> torch.Tensor:
+    """What stands for a tensor of a network or an optimiser, or flat for a run of them, while an update is recorded.
+
+    Raises:
+        NotRecordable: it is none of those that the recorded update may change.
+    """
+    recording = _current.get()
+    assert recording is not None
+    return recording.view(tensor.members[0], (tensor.numel,)) if isinstance(tensor, Run) else recording.stand_in(tensor)
+
+
+def original(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor of a network that a stand-in stands for; any other tensor itself."""
+    recording = _current.get()
+    return tensor if recording is None else recording.originals.get(id(tensor), tensor)
+
+
+def record(
+    update: Update,
+    modules: Iterable[nn.Module],
+    optimizers: Iterable[Recorded],
+    leaves: Sequence[torch.Tensor],
+    batches: Callable[[Sequence[torch.Tensor]], Sequence[Mapping[str, Any]]],
+    options: Sequence[Mapping[str, Any]],
+) -> Graph:
+    """Record ``update``, once for each of ``options``. The networks and torch's generator are left as they are.
+
+    Args:
+        modules, optimizers: what the update may read or change.
+        leaves: the tensors of an example.
+        batches: makes one batch for each of ``options`` of such tensors.
+
+    Raises:
+        NotRecordable: the update does something that a graph cannot hold.
+    """
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    places, optimizers = _places(modules), list(optimizers)
+    moments = [moment for optimizer in optimizers for moment in optimizer.lay_out()]
+    found = _runs([*(tensor for *_, tensor in places), *moments])
+    recording: _Recording
+    layout: list[tuple[str, torch.Size]] = []
+
+    def run(*inputs: torch.Tensor) -> torch.Tensor:
+        nonlocal recording
+        count = len(found)
+        recording = _Recording(found, inputs[:count], inputs[count])
+        results: list[torch.Tensor] = []
+        with _standing_in(recording, places), torch.enable_grad():
+            for batch, arguments in zip(batches(inputs[count + 1 :]), options, strict=True):
+                output = update(batch, **arguments)
+                layout[:] = [(name, value.shape) for name, value in output.items()]
+                results += [value.detach().reshape(-1).float() for value in output.values()]
+        return torch.cat(results)
+
+    examples = [run.flat.clone() for run in found]
+    numbers = torch.full((_NUMBERS_PER_UPDATE * len(options),), 0.5, device=leaves[0].device)
+    # What the recording draws is not drawn from the run's random numbers.
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            module = make_fx(run)(*examples, numbers, *leaves)
+    except NotRecordable:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines() or [""]
+        raise NotRecordable(f"{type(error).__name__}: {reason[0][:200]}") from error
+    _refuse_constants(module, found)
+    noise = _lift_noise(module, len(found) + 1)
+    state = [run.flat for run in found]
+    return Graph(module, state, recording.sources, noise, layout, numbers.numel(), places, found, optimizers)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    return _storage(tensor), int(tensor.storage_offset())
+
+
+def _places(modules: Iterable[nn.Module]) -> list[_Place]:
+    """Where modules hold their parameters and buffers."""
+    every = {id(module): module for root in modules for module in root.modules()}
+    return [
+        (held, name, tensor)
+        for module in every.values()
+        for held in (module._parameters, module._buffers)
+        for name, tensor in held.items()
+        if tensor is not None and tensor.numel()
+    ]
+
+
+def _runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
+    try:
+        return runs({id(tensor): tensor for tensor in tensors}.values())
+    except ValueError as error:
+        raise NotRecordable(str(error)) from error
+
+
+@contextmanager
+def _standing_in(recording: _Recording, places: Sequence[_Place]) -> Any:
+    token = _current.set(recording)
+    try:
+        for held, name, tensor in places:
+            held[name] = standing = recording.stand_in(tensor)
+            recording.originals[id(standing)] = tensor
+        yield
+    finally:
+        for held, name, tensor in places:
+            held[name] = tensor
+        _current.reset(token)
+
+
+def _refuse_constants(module: torch.fx.GraphModule, found: Sequence[Run]) -> None:
+    """A network that keeps a parameter in a place of its own would be recorded with the values that it has now."""
+    known = {_storage(run.members[0]) for run in found}
+    for node in module.graph.find_nodes(op="get_attr"):
+        constant = operator.attrgetter(str(node.target))(module)
+        if isinstance(constant, torch.Tensor) and _storage(constant) in known:
+            raise NotRecordable("a network keeps its parameters in places where stand-ins do not reach them")
+
+
+def _lift_noise(module: torch.fx.GraphModule, position: int) -> list[Noise]:
+    """Make inputs of the random numbers in a graph, from ``position`` on; returns what draws them."""
+    graph = module.graph
+    drawn: list[Noise] = []
+    before = [node for node in graph.nodes if node.op == "placeholder"][position:]
+    first = before[0] if before else next(node for node in graph.nodes if node.op != "placeholder")
+    for node in list(graph.nodes):
+        if node.target not in _DRAWS and node.target not in _FILLS:
+            continue
+        with graph.inserting_before(first):
+            noise = graph.placeholder(f"noise_{len(drawn)}")
+        drawn.append(Noise(_drawing(node), torch.empty_like(node.meta["val"], device="meta")))
+        if node.target in _FILLS:
+            with graph.inserting_before(node):
+                noise = graph.call_function(_aten.copy_.default, (node.args[0], noise))
+        node.replace_all_uses_with(noise)
+        graph.erase_node(node)
+    for node in graph.nodes:
+        node.meta.pop("val", None)
+    module.recompile()
+    return drawn
+
+
+def _drawing(node: torch.fx.Node) -> Callable[[], torch.Tensor]:
+    target: Any = node.target
+    example = node.meta["val"]
+    shape, kind = tuple(example.shape), {"dtype": example.dtype, "device": example.device}
+    if target in _FILLS:
+        return lambda: target(torch.empty(shape, **kind), *node.args[1:], **node.kwargs)
+    if node.args and isinstance(node.args[0], torch.fx.Node):
+        like = _aten.rand.default if target is _aten.rand_like.default else _aten.randn.default
+        return lambda: like(shape, **kind)
+    return lambda: target(*node.args, **node.kwargs)

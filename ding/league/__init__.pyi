@@ -3,12 +3,14 @@ from ding.league.base_league import create_league as create_league
 from ding.league.metric import EloCalculator as EloCalculator
 from ding.league.metric import LeagueMetricEnv as LeagueMetricEnv
 from ding.league.metric import PlayerRating as PlayerRating
+from ding.league.metric import get_elo as get_elo
+from ding.league.metric import get_elo_array as get_elo_array
 from ding.league.one_vs_one_league import OneVsOneLeague as OneVsOneLeague
-from ding.league.payoff import BattleRecordDict as BattleRecordDict
-from ding.league.payoff import BattleSharedPayoff as BattleSharedPayoff
-from ding.league.payoff import create_payoff as create_payoff
 from ding.league.player import ActivePlayer as ActivePlayer
 from ding.league.player import HistoricalPlayer as HistoricalPlayer
 from ding.league.player import Player as Player
 from ding.league.player import create_player as create_player
+from ding.league.shared_payoff import BattleRecordDict as BattleRecordDict
+from ding.league.shared_payoff import BattleSharedPayoff as BattleSharedPayoff
+from ding.league.shared_payoff import create_payoff as create_payoff
 from ding.league.starcraft_player import NaiveSpPlayer as NaiveSpPlayer

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from easydict import EasyDict
 
 from ding.league.metric import LeagueMetricEnv, PlayerRating
-from ding.league.payoff import create_payoff, flat
 from ding.league.player import ActivePlayer, HistoricalPlayer, Player, create_player
+from ding.league.shared_payoff import create_payoff, flat
 from ding.utils import LEAGUE_REGISTRY, Configurable, deep_merge_dicts, import_module
 from ding.utils.file_helper import atomic_write
 
@@ -34,7 +34,9 @@ class BaseLeague(Configurable, ABC):
     def __init__(self, cfg: Mapping[str, Any], save_checkpoint_fn: Callable[[str, str], None] | None = None) -> None:
         self.cfg = EasyDict(deep_merge_dicts(self.default_config(), cfg))
         self.path_policy = self.cfg.get("path_policy", ".")
-        self._copy_weights = save_checkpoint_fn or self._copy_file
+        self._copy_weights = save_checkpoint_fn or self.save_checkpoint
+        if save_checkpoint_fn is None:
+            os.makedirs(self.path_policy, exist_ok=True)
         self._lock = threading.RLock()
         self.payoff = create_payoff(self.cfg.payoff)
         self.metric_env = LeagueMetricEnv.of(self.cfg.metric)
@@ -48,7 +50,8 @@ class BaseLeague(Configurable, ABC):
                 for index in range(number):
                     name = f"{kind}_{category}_{index}"
                     settings, rating = self.cfg[kind], self.metric_env.create_rating()
-                    facts = (settings, category, self.payoff, f"{name}_ckpt.pth", name, 0, rating)
+                    path = os.path.join(self.path_policy, f"{name}_ckpt.pth")
+                    facts = (settings, category, self.payoff, path, name, 0, rating)
                     player = create_player(self.cfg, kind, *facts)
                     if not isinstance(player, ActivePlayer):
                         raise TypeError(f"active_players.{kind}: {type(player).__name__} is no ActivePlayer")
@@ -95,7 +98,7 @@ class BaseLeague(Configurable, ABC):
 
     @property
     def active_players_ckpts(self) -> list[str]:
-        """Ids of their weights."""
+        """Files of their weights."""
         return [player.checkpoint_path for player in self.active_players]
 
     @property
@@ -172,7 +175,17 @@ class BaseLeague(Configurable, ABC):
             raise KeyError(f"{player_id!r} does not learn; the active players are {self.active_players_ids}")
         return player
 
-    def _copy_file(self, source: str, target: str) -> None:
+    def player_rank(self, string: bool = False) -> dict[str, float] | str:
+        """The skill that each player has almost surely (``rating.exposure``), by id, or a table of them as text."""
+        players = [*self.active_players, *self.historical_players]
+        rank = {player.player_id: player.rating.exposure for player in players}
+        if not string:
+            return rank
+        width = max(map(len, rank))
+        lines = [f"| {name:<{width}} | {skill:>16.3f} |" for name, skill in rank.items()]
+        return "\n".join([f"| {'Player ID':<{width}} | Rank (TrueSkill) |", f"|:{'-' * width}-|-{'-' * 16}:|", *lines])
+
+    def save_checkpoint(self, source: str, target: str) -> None:
         """Copy weights within ``path_policy``, whole or not at all."""
         with open(self._path(source), "rb") as file:
             content = file.read()
@@ -181,10 +194,11 @@ class BaseLeague(Configurable, ABC):
 
     def _path(self, name: str) -> str:
         root = os.path.realpath(self.path_policy)
-        path = os.path.realpath(os.path.join(root, name))
-        if os.path.commonpath([root, path]) != root:
-            raise ValueError(f"{name!r} lies outside of the policy folder")
-        return path
+        # A path of a player begins with the folder, one of a config may be relative to it.
+        for path in (os.path.realpath(name), os.path.realpath(os.path.join(root, name))):
+            if os.path.commonpath([root, path]) == root:
+                return path
+        raise ValueError(f"{name!r} lies outside of the policy folder")
 
     def state_dict(self) -> dict[str, Any]:
         """What JSON can hold of players and results."""

@@ -5,6 +5,15 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ding.utils.default_helper import check_choice, did_you_mean
+from ding.utils.errors import InvalidArgumentError, UnknownKeyError
+
+# What a game is worth to a player.
+_RESULTS = ("wins", "draws", "losses")
+_SCORES: dict[str | int, float] = {"wins": 1.0, "draws": 0.5, "losses": 0.0, 1: 1.0, 0: 0.5, -1: 0.0}
+
 
 class PlayerRating(NamedTuple):
     """A belief about the skill of a player: normal with mean ``mu`` and standard deviation ``sigma``."""
@@ -24,22 +33,49 @@ class EloCalculator:
 
     @staticmethod
     def get_new_rating(
-        rating_a: float, rating_b: float, result: str, k_factor: float = 32.0, beta: float = 200.0
-    ) -> tuple[float, float]:
-        """Ratings after a game.
+        rating_a: float, rating_b: float, result: str | int, k_factor: float = 32.0, beta: float = 200.0
+    ) -> tuple[int, int]:
+        """Ratings after a game, rounded.
 
         Args:
             rating_a, rating_b: before the game.
-            result: ``wins``, ``draws`` or ``losses``, from the view of the first.
+            result: ``wins``, ``draws`` or ``losses`` (or 1, 0, -1), from the view of the first.
             k_factor: how much one game changes at most.
             beta: half the difference at which the better one wins 10 of 11 games.
 
         Raises:
-            KeyError: unknown result.
+            InvalidArgumentError: unknown result.
         """
-        expected = 1.0 / (1.0 + 10.0 ** ((rating_b - rating_a) / (2.0 * beta)))
-        change = k_factor * ({"wins": 1.0, "draws": 0.5, "losses": 0.0}[result] - expected)
-        return rating_a + change, rating_b - change
+        check_choice("result", result, _SCORES, InvalidArgumentError)
+        change = k_factor * (_SCORES[result] - _expected_score(rating_a - rating_b, beta))
+        return round(rating_a + change), round(rating_b - change)
+
+    @staticmethod
+    def get_new_rating_array(
+        rating: np.ndarray, result: np.ndarray, game_count: np.ndarray, k_factor: float = 32.0, beta: float = 200.0
+    ) -> np.ndarray:
+        """Ratings of N players after games between them, rounded.
+
+        Args:
+            rating: ``[N]``, before the games.
+            result: ``[N, N]``, wins minus losses of the player of the row against that of the column.
+            game_count: ``[N, N]``, games of both; those without games do not count.
+
+        Returns:
+            int64 ``[N]``.
+        """
+        expected = _expected_score(rating[:, None] - rating[None, :], beta)
+        gained = np.where(game_count > 0, (result + 1) / 2 - expected * game_count, 0.0)
+        return np.round(rating + k_factor * gained.sum(axis=1)).astype(np.int64)
+
+
+def _expected_score(lead: Any, beta: float) -> Any:
+    """Of the player who leads by ``lead`` Elo points (a number or an array)."""
+    return 1.0 / (1.0 + 10.0 ** (-lead / (2.0 * beta)))
+
+
+get_elo = EloCalculator.get_new_rating
+get_elo_array = EloCalculator.get_new_rating_array
 
 
 class LeagueMetricEnv:
@@ -74,17 +110,36 @@ class LeagueMetricEnv:
         self._margin = math.sqrt(2) * self.beta * NormalDist().inv_cdf((draw_probability + 1) / 2)
         self._elo_init, self._elo_beta = elo_init, elo_beta
 
-    def create_rating(self, mu: float | None = None, sigma: float | None = None) -> PlayerRating:
-        """Belief about a new player."""
-        return PlayerRating(self.mu if mu is None else mu, self.sigma if sigma is None else sigma, self._elo_init)
+    def create_rating(
+        self, mu: float | None = None, sigma: float | None = None, elo_init: float | None = None
+    ) -> PlayerRating:
+        """Belief about a new player; what is None is as the config says."""
+        return PlayerRating(
+            self.mu if mu is None else mu,
+            self.sigma if sigma is None else sigma,
+            self._elo_init if elo_init is None else elo_init,
+        )
 
     def rate_1vs1(
-        self, home: PlayerRating, away: PlayerRating, result: "str | Sequence[str]" = "wins"
+        self, team1: PlayerRating, team2: PlayerRating, result: str | Sequence[str] | None = None
     ) -> tuple[PlayerRating, PlayerRating]:
-        """Beliefs after one game or several, each ``wins``, ``draws`` or ``losses`` from the view of ``home``."""
+        """Beliefs after one game or several, each ``wins`` (the default), ``draws`` or ``losses`` of ``team1``.
+
+        Raises:
+            UnknownKeyError: another result.
+        """
+        home, away, result = team1, team2, result or "wins"
         for one in [result] if isinstance(result, str) else result:
+            if one not in _RESULTS:
+                raise UnknownKeyError(f"result={one!r} is unknown.{did_you_mean(one, _RESULTS)}")
             home, away = self._rate(home, away, one)
         return home, away
+
+    def rate_1vsC(self, team1: PlayerRating, team2: PlayerRating, result: Sequence[str]) -> PlayerRating:
+        """Belief about ``team1`` after games against one whose rating stays, as that of a scripted opponent."""
+        for one in result:
+            team1, _ = self.rate_1vs1(team1, team2, one)
+        return team1
 
     def _rate(self, home: PlayerRating, away: PlayerRating, result: str) -> tuple[PlayerRating, PlayerRating]:
         if result == "losses":

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ding.league.metric import LeagueMetricEnv, PlayerRating
-from ding.league.payoff import BattleSharedPayoff
+from ding.league.shared_payoff import BattleSharedPayoff
 from ding.utils import PLAYER_REGISTRY, import_module
 
 
@@ -17,7 +17,7 @@ class Player:
         cfg: config of the league.
         category: kind of player, e.g. a race.
         init_payoff: win rates that all players share.
-        checkpoint_path: id of the weights, relative to the policy folder.
+        checkpoint_path: file of the weights, in the policy folder.
         player_id: unique name.
         total_agent_step: train iterations so far.
         rating: belief about its skill.

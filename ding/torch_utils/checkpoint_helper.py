@@ -6,15 +6,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import nn
 
 from ding.utils.checkpoint import read_checkpoint
+from ding.utils.default_helper import check_choice
 from ding.utils.file_helper import save_file
 
 logger = logging.getLogger(__name__)
@@ -44,13 +45,21 @@ class CountVar:
 def _edit_prefix(state: Mapping[str, Any], op: str | None, prefix: str | None) -> dict[str, Any]:
     if op is None:
         return dict(state)
+    check_choice("prefix_op", op, ("add", "remove"), KeyError)
     if prefix is None:
         raise ValueError(f"prefix_op={op!r} needs a prefix")
     if op == "add":
         return {prefix + key: value for key, value in state.items()}
-    if op == "remove":
-        return {key.removeprefix(prefix): value for key, value in state.items()}
-    raise ValueError(f"prefix_op={op!r} is unknown, expected None, 'add' or 'remove'")
+    return {key.removeprefix(prefix): value for key, value in state.items()}
+
+
+def _fitting(loaded: dict[str, Any], own: Mapping[str, Any], masked: tuple[str, ...]) -> dict[str, Any]:
+    """The entries of ``loaded`` that are not masked and have the shape that they have in ``own``."""
+    fits = {key: key in own and own[key].shape == value.shape for key, value in loaded.items()}
+    left_out = [key for key, fitting in fits.items() if not fitting and not key.startswith(masked)]
+    if left_out:
+        logger.warning("not loaded, because the model has no parameter of this name and shape: %s", ", ".join(left_out))
+    return {key: value for key, value in loaded.items() if fits[key] and not key.startswith(masked)}
 
 
 class CheckpointHelper:
@@ -100,17 +109,22 @@ class CheckpointHelper:
         logger_prefix: str = "",
         state_dict_mask: tuple[str, ...] | list[str] = (),
     ) -> None:
-        """Read the wanted parts into the given objects, in place.
+        """Read the wanted parts into the given objects, in place; what the file lacks is logged and stays as it is.
 
-        Parameters whose name starts with an entry of ``state_dict_mask`` are left as they are. ``lr_schduler`` (the
-        public spelling) gets the last iteration. Raises ``KeyError`` when the file lacks a wanted part, and
-        ``FileRefusedError`` when it is damaged.
+        ``strict=False`` loads the parameters that both have with one shape. So does a ``state_dict_mask``, and those
+        whose name starts with one of its entries stay as they are. ``lr_schduler`` (the public spelling) gets the
+        last iteration.
+
+        Raises:
+            RuntimeError: ``strict``, no mask, and the parameters of the file and the model differ.
+            FileRefusedError: the file is damaged.
         """
         state = read_checkpoint(load_path)
         loaded = _edit_prefix(state["model"], prefix_op, prefix)
-        masked = {key for key in loaded if any(key.startswith(name) for name in state_dict_mask)}
-        kept = {key: value for key, value in model.state_dict().items() if key in masked}
-        model.load_state_dict({**{k: v for k, v in loaded.items() if k not in masked}, **kept}, strict=strict)
+        strict = strict and not state_dict_mask
+        if not strict:
+            loaded = _fitting(loaded, model.state_dict(), tuple(state_dict_mask))
+        model.load_state_dict(loaded, strict=strict)
         asked = {
             "optimizer": optimizer,
             "last_iter": last_iter,
@@ -123,7 +137,8 @@ class CheckpointHelper:
             if target is None:
                 continue
             if name not in state:
-                raise KeyError(f"{load_path} holds no {name!r}, only {', '.join(map(repr, state))}")
+                logger.warning("%s holds no %r, only %s", load_path, name, ", ".join(map(repr, state)))
+                continue
             target.update(state[name]) if isinstance(target, CountVar) else target.load_state_dict(state[name])
         if lr_schduler is not None:
             if last_iter is None:
@@ -155,26 +170,39 @@ def _signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[No
                 signal.signal(number, old)
 
 
-def auto_checkpoint(func: _Method) -> _Method:
+@overload
+def auto_checkpoint(func: _Method) -> _Method: ...
+@overload
+def auto_checkpoint(*, reraise: bool) -> Callable[[_Method], _Method]: ...
+def auto_checkpoint(func: _Method | None = None, *, reraise: bool = False) -> Any:
     """Decorate a method of an object with ``save_checkpoint(ckpt_name)`` so that it saves before it is interrupted.
 
-    SIGINT, SIGTERM, SIGQUIT and SIGUSR1 save ``ckpt_interrupt.pth.tar`` and exit with 128 plus the signal number; an
-    exception saves ``ckpt_exception.pth.tar`` and is raised again. The former signal handlers come back at the end.
-    """
+    SIGINT, SIGTERM, SIGQUIT and SIGUSR1 save ``ckpt_interrupt.pth.tar`` and exit; an exception saves
+    ``ckpt_exception.pth.tar`` and its traceback is logged. The former signal handlers come back at the end.
 
-    @wraps(func)
+    Arguments:
+        reraise: with False, as in DI-engine, the method returns None after an exception and a signal exits with 1;
+            with True the exception is raised again and a signal exits with 128 plus its number.
+    """
+    if func is None:
+        return partial(auto_checkpoint, reraise=reraise)
+    method = func
+
+    @wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         def on_signal(number: int, frame: FrameType | None) -> None:
             logger.warning("signal %s: saving a checkpoint", signal.Signals(number).name)
             self.save_checkpoint("ckpt_interrupt.pth.tar")
-            sys.exit(128 + number)
+            sys.exit(128 + number if reraise else 1)
 
         with _signals_to(on_signal):
             try:
-                return func(self, *args, **kwargs)
+                return method(self, *args, **kwargs)
             except Exception:
                 logger.exception("saving a checkpoint because of an error")
                 self.save_checkpoint("ckpt_exception.pth.tar")
-                raise
+                if reraise:
+                    raise
+                return None
 
-    return wrapper  # type: ignore[return-value]
+    return wrapper

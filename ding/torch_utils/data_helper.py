@@ -15,6 +15,7 @@ from torch import nn
 
 from ding.utils.data.dataloader import LoaderError, Prefetcher
 from ding.utils.default_helper import is_namedtuple, map_nested, rebuilt
+from ding.utils.errors import MismatchError
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
@@ -164,7 +165,8 @@ def tensor_to_list(item: object) -> Any:
 def to_item(data: object, ignore_error: bool = True) -> Any:
     """Take Python scalars out of one-element tensors and arrays, recursively.
 
-    A dict entry that holds more than one element is dropped when ``ignore_error``; otherwise ``ValueError`` is raised.
+    A dict entry that holds more than one element is dropped when ``ignore_error``; otherwise ``MismatchError`` is
+    raised.
     """
 
     def convert(leaf: object) -> Any:
@@ -172,7 +174,7 @@ def to_item(data: object, ignore_error: bool = True) -> Any:
             return leaf
         if isinstance(leaf, _ARRAYS):
             if (leaf.numel() if isinstance(leaf, torch.Tensor) else leaf.size) != 1:
-                raise ValueError(f"to_item expects one element, got shape {tuple(leaf.shape)}")
+                raise MismatchError(f"to_item expects one element, got shape {tuple(leaf.shape)}")
             return leaf.item()
         if not isinstance(leaf, Mapping):
             return NotImplemented
@@ -189,11 +191,14 @@ def to_item(data: object, ignore_error: bool = True) -> Any:
 
 
 def same_shape(data: Sequence[torch.Tensor]) -> bool:
-    """Whether all tensors (or arrays) of ``data`` have one shape. Raises ``TypeError`` when one has none."""
+    """Whether all tensors (or arrays) of ``data`` have one shape (False without any).
+
+    Raises ``TypeError`` when one has no shape.
+    """
     for item in data:
         if not hasattr(item, "shape"):
             raise _unsupported("same_shape", item, "objects with a shape")
-    return len({tuple(item.shape) for item in data}) <= 1
+    return len({tuple(item.shape) for item in data}) == 1
 
 
 def unsqueeze(data: object, dim: int = 0) -> Any:

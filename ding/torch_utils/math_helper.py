@@ -2,6 +2,8 @@
 
 import torch
 
+from ding.utils.errors import InvalidArgumentError
+
 
 def cov(
     x: torch.Tensor,
@@ -17,7 +19,7 @@ def cov(
     Returns ``[D, D]``, or a 0-d tensor for one variable.
     """
     if x.dim() > 2:
-        raise ValueError(f"cov expects 1 or 2 dimensions, got shape {tuple(x.shape)}")
+        raise InvalidArgumentError(f"cov expects 1 or 2 dimensions, got shape {tuple(x.shape)}")
     correction = (0 if bias else 1) if ddof is None else ddof
     weights = None if aweights is None else torch.as_tensor(aweights, dtype=x.dtype, device=x.device).reshape(-1)
     return torch.cov(x if rowvar or x.dim() < 2 else x.t(), correction=correction, aweights=weights).squeeze()

@@ -16,21 +16,21 @@ class _Constrained(nn.Module):
         return self()
 
     def set_data(self, data: torch.Tensor) -> None:
-        """Replace the value, keeping the parameter object (and so the optimizer's reference to it)."""
-        with torch.no_grad():
-            next(self.parameters()).copy_(self._inverse(data))
+        """Replace the value; the parameter object stays (and an optimizer's reference to it), its shape may change."""
+        parameter = next(self.parameters())
+        parameter.data = self._inverse(data).to(parameter.device)
 
 
 class NonegativeParameter(_Constrained):
     """A value of at least ``delta``, stored as ``log_data``; calling the module gives ``exp(log_data)``.
 
-    ``data`` (default: a 0-d zero) is the first value; values below ``delta`` become ``delta``.
+    ``data`` (default: zero, shape ``(1,)``) is the first value; values below ``delta`` become ``delta``.
     """
 
     def __init__(self, data: torch.Tensor | None = None, requires_grad: bool = True, delta: float = 1e-8) -> None:
         super().__init__()
         self.delta = delta
-        self.log_data = nn.Parameter(self._inverse(torch.zeros(()) if data is None else data), requires_grad)
+        self.log_data = nn.Parameter(self._inverse(torch.zeros(1) if data is None else data), requires_grad)
 
     def _inverse(self, data: torch.Tensor) -> torch.Tensor:
         return torch.log(torch.clamp(torch.as_tensor(data, dtype=torch.float32), min=self.delta))
@@ -42,12 +42,13 @@ class NonegativeParameter(_Constrained):
 class TanhParameter(_Constrained):
     """A value in (-1, 1), stored as ``data_inv``; calling the module gives ``tanh(data_inv)``.
 
-    ``data`` (default: a 0-d zero) is the first value. Raises ``ValueError`` for values outside the open interval.
+    ``data`` (default: zero, shape ``(1,)``) is the first value. Raises ``ValueError`` for values outside the open
+    interval.
     """
 
     def __init__(self, data: torch.Tensor | None = None, requires_grad: bool = True) -> None:
         super().__init__()
-        self.data_inv = nn.Parameter(self._inverse(torch.zeros(()) if data is None else data), requires_grad)
+        self.data_inv = nn.Parameter(self._inverse(torch.zeros(1) if data is None else data), requires_grad)
 
     def _inverse(self, data: torch.Tensor) -> torch.Tensor:
         data = torch.as_tensor(data, dtype=torch.float32)

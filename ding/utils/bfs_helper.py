@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+import torch
 
 # Action -> (dx, dy) of the move it makes.
 _MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
@@ -28,8 +29,14 @@ class Maze(Protocol):
     def nav_map(self) -> Sequence[Sequence[str]]:
         """``[W][W]``, ``'x'`` for each wall."""
 
+    def get_maze_map(self) -> np.ndarray:
+        """The walls and the goal, as ``process_states`` takes them."""
 
-def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    def process_states(self, observations: Sequence[int], maze_maps: np.ndarray) -> np.ndarray:
+        """The observation ``[W, W, C]`` of an agent at ``observations``, its ``[x, y]``."""
+
+
+def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[tuple[torch.Tensor, int]]]:
     """The maps of best actions as they spread from the goal, and the best path.
 
     Args:
@@ -38,7 +45,8 @@ def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, lis
 
     Returns:
         the maps, int32 ``[L, W, W]``, one per distance up to that of the agent, ``n_action`` where nothing is known
-        yet; and the actions that lead from the agent to the goal (empty when it cannot be reached).
+        yet; and the path from the agent to the goal (empty when it cannot be reached): for each cell the observation
+        there, float32 ``[W, W, C]``, and the action.
 
     Raises:
         ValueError: the observation does not show exactly one agent.
@@ -63,10 +71,10 @@ def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, lis
                     following.append(cell)
         frontier = following
         maps.append(best.copy())
-    path: list[int] = []
+    path: list[tuple[torch.Tensor, int]] = []
     cell = start
     while start in reached and cell != target:
-        path.append(int(best[cell]))
-        dx, dy = _MOVES[path[-1]]
-        cell = (cell[0] + dx, cell[1] + dy)
+        action = int(best[cell])
+        path.append((torch.as_tensor(env.process_states(list(cell), env.get_maze_map())).float(), action))
+        cell = (cell[0] + _MOVES[action][0], cell[1] + _MOVES[action][1])
     return np.array(maps, dtype=np.int32).reshape(-1, env.size, env.size), path

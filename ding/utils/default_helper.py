@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ding.utils.errors import InvalidArgumentError, MissingKeyError, UnknownKeyError
 from ding.utils.names import did_you_mean
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
 
 
-def check_choice(key: str, value: object, choices: Collection[object], error: type[Exception] = ValueError) -> None:
+def check_choice(
+    key: str, value: object, choices: Collection[object], error: type[Exception] = InvalidArgumentError
+) -> None:
     """Raise ``error``, which names the choices and the nearest one, unless ``value`` is one of them."""
     if value not in choices:
         raise error(f"{key}={value!r} is unknown.{did_you_mean(value, choices)}")
@@ -102,7 +105,7 @@ class LimitedSpaceContainer:
 
     def __init__(self, min_val: int, max_val: int) -> None:
         if min_val > max_val:
-            raise ValueError(f"min_val must not be above max_val, got {min_val} and {max_val}")
+            raise InvalidArgumentError(f"min_val must not be above max_val, got {min_val} and {max_val}")
         self.min_val = min_val
         self.max_val = max_val
         self.cur = min_val
@@ -256,13 +259,13 @@ def deep_update(
         override_all_if_type_changes: top-level keys whose dict is replaced whole when its ``type`` changes.
 
     Raises:
-        KeyError: a key is new and not allowed.
+        UnknownKeyError: a key is new and not allowed.
     """
     whitelist = whitelist or []
     override_all_if_type_changes = override_all_if_type_changes or []
     for key, value in new_dict.items():
         if key not in original and not new_keys_allowed:
-            raise KeyError(f"unknown key {key!r}; known are {sorted(map(str, original))}")
+            raise UnknownKeyError(f"unknown key {key!r}; known are {sorted(map(str, original))}")
         old: Any = original.get(key)
         merge = isinstance(old, dict) and isinstance(value, Mapping)
         if merge and key in override_all_if_type_changes:
@@ -361,13 +364,15 @@ def split_data_generator(data: Mapping[str, Any], split_size: int, shuffle: bool
         shuffle: draw the order with ``numpy.random.permutation``.
 
     Raises:
-        ValueError: nothing in ``data`` has a length, or ``split_size`` is below 1.
+        InvalidArgumentError: ``data`` is no dict, nothing in it has a length, or ``split_size`` is below 1.
     """
     if split_size < 1:
-        raise ValueError(f"split_size must be at least 1, got {split_size}")
+        raise InvalidArgumentError(f"split_size must be at least 1, got {split_size}")
+    if not isinstance(data, Mapping):
+        raise InvalidArgumentError(f"split_data_generator takes a dict of columns, got a {type(data).__name__}")
     length = next((n for key, value in data.items() if (n := _rows_of(key, value)) is not None), None)
     if length is None:
-        raise ValueError(f"split_data_generator: none of the keys {sorted(data)} has a length")
+        raise InvalidArgumentError(f"split_data_generator: none of the keys {sorted(data)} has a length")
     order = np.random.permutation(length) if shuffle else np.arange(length)
     for start in range(0, length, split_size):
         begin = max(0, min(start, length - split_size))
@@ -440,17 +445,14 @@ def default_get(
     """``data[name]``, or ``default_fn()``, or ``default_value``.
 
     Raises:
-        KeyError: the name is missing and neither default is given.
-        ValueError: ``judge_fn`` rejects the value.
+        MissingKeyError: the name is missing and neither default is given.
+        InvalidArgumentError: ``judge_fn`` rejects the default; what ``data`` holds is not judged.
     """
     if name in data:
-        value = data[name]
-    elif default_fn is not None:
-        value = default_fn()
-    elif default_value is not None:
-        value = default_value
-    else:
-        raise KeyError(f"{name!r} is missing and has no default")
+        return data[name]
+    if default_fn is None and default_value is None:
+        raise MissingKeyError(f"{name!r} is missing and has no default")
+    value = default_fn() if default_fn is not None else default_value
     if judge_fn is not None and not judge_fn(value):
-        raise ValueError(f"the value of {name!r} is not acceptable: {value!r}")
+        raise InvalidArgumentError(f"the default of {name!r} is not acceptable: {value!r}")
     return value

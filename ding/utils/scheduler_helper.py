@@ -1,11 +1,11 @@
 """Change a hyper-parameter when a metric stops getting better."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ding.utils.default_helper import check_choice, deep_merge_dicts
+from ding.utils.default_helper import check_choice, deep_merge_dicts, one_time_warning
 from ding.utils.design_helper import Configurable
+from ding.utils.errors import InvalidArgumentError
 from ding.utils.names import did_you_mean
 
 _MODES: dict[str, Callable[[float, float], float]] = {
@@ -17,24 +17,30 @@ _MODES: dict[str, Callable[[float, float], float]] = {
 
 
 class Scheduler(Configurable):
-    """Moves a parameter by ``factor`` after ``patience`` calls of ``step`` in a row without a better metric.
+    """Moves a parameter by ``factor`` when more than ``patience`` metrics in a row are no better than the one before.
 
-    Config keys:
-        schedule_flag: whether to change anything at all.
+    Config keys (an unknown one is ignored, with a warning; a missing one has its default):
+        schedule_flag: whether a policy uses its scheduler; ``step`` does not read it.
         schedule_mode: ``'reduce'`` (subtract the factor), ``'add'``, ``'multi'`` or ``'div'``.
-        factor: above 0 (or 0 for the first two).
+        factor: above 0.
         change_range: ``[low, high]``, what the parameter is clipped to.
         threshold: how much better a metric must be to count.
         optimize_mode: ``'min'`` or ``'max'``, what better means.
-        patience: how many worse metrics are let pass, >= 0.
-        cooldown: how many calls after a change are not counted, >= 0.
+        patience: how many metrics that are no better are let pass, >= 0.
+        cooldown: how many metrics are not counted at the start and after a change, >= 0.
+
+    Attributes: the keys but ``schedule_flag``; ``last_metrics``, the metric of the last ``step`` (None at first);
+    ``bad_epochs_num``, how many in a row were no better; ``cooldown_counter``, how many more are not counted.
+
+    Raises:
+        InvalidArgumentError: a key has a value that is not allowed.
     """
 
     config: ClassVar[dict[str, Any]] = {
         "schedule_flag": False,
         "schedule_mode": "reduce",
         "factor": 0.05,
-        "change_range": [0, 1],
+        "change_range": [-1, 1],
         "threshold": 1e-4,
         "optimize_mode": "min",
         "patience": 10,
@@ -42,70 +48,75 @@ class Scheduler(Configurable):
     }
 
     def __init__(self, merged_scheduler_config: Mapping[str, Any]) -> None:
-        unknown = [key for key in merged_scheduler_config if key not in self.config and key != "cfg_type"]
-        if unknown:
-            raise KeyError(f"unknown scheduler key {unknown[0]!r}.{did_you_mean(unknown[0], self.config)}")
+        for key in merged_scheduler_config:
+            if key not in self.config and key != "cfg_type":
+                one_time_warning(f"Scheduler ignores the key {key!r}.{did_you_mean(key, self.config)}")
         cfg = deep_merge_dicts(self.config, merged_scheduler_config)
         self._check(cfg)
-        self.schedule_flag = bool(cfg["schedule_flag"])
         self.schedule_mode = cfg["schedule_mode"]
         self.factor = cfg["factor"]
-        self.low, self.high = cfg["change_range"]
+        self.change_range = cfg["change_range"]
         self.threshold = cfg["threshold"]
         self.optimize_mode = cfg["optimize_mode"]
         self.patience = cfg["patience"]
         self.cooldown = cfg["cooldown"]
-        self.reset()
+        self.cooldown_counter = self.cooldown
+        self.last_metrics: float | None = None
+        self.bad_epochs_num = 0
 
     @staticmethod
     def _check(cfg: Mapping[str, Any]) -> None:
         check_choice("schedule_mode", cfg["schedule_mode"], _MODES)
         check_choice("optimize_mode", cfg["optimize_mode"], ("min", "max"))
-        needs_positive = cfg["schedule_mode"] in ("multi", "div")
-        if cfg["factor"] < 0 or (needs_positive and cfg["factor"] == 0):
-            raise ValueError(f"factor must be {'> 0' if needs_positive else '>= 0'}, got {cfg['factor']}")
+        if not (_is_number(cfg["factor"]) and cfg["factor"] > 0):
+            raise InvalidArgumentError(f"factor must be a number above 0, got {cfg['factor']!r}")
+        if not _is_number(cfg["threshold"]):
+            raise InvalidArgumentError(f"threshold must be a number, got {cfg['threshold']!r}")
         bounds = cfg["change_range"]
-        if not (isinstance(bounds, (list, tuple)) and len(bounds) == 2 and bounds[0] < bounds[1]):
-            raise ValueError(f"change_range must be [low, high] with low < high, got {bounds!r}")
+        is_pair = isinstance(bounds, (list, tuple)) and len(bounds) == 2 and all(map(_is_number, bounds))
+        if not is_pair or bounds[0] >= bounds[1]:
+            raise InvalidArgumentError(f"change_range must be [low, high] with low < high, got {bounds!r}")
         for key in ("patience", "cooldown"):
             if not (isinstance(cfg[key], int) and cfg[key] >= 0):
-                raise ValueError(f"{key} must be an integer >= 0, got {cfg[key]!r}")
-
-    def reset(self) -> None:
-        """Forget the metrics seen so far."""
-        self.best = math.inf if self.optimize_mode == "min" else -math.inf
-        self.bad_count = 0
-        self.cooldown_count = 0
+                raise InvalidArgumentError(f"{key} must be an integer >= 0, got {cfg[key]!r}")
 
     @property
     def in_cooldown(self) -> bool:
         """Whether the next metric is not counted as a bad one."""
-        return self.cooldown_count > 0
+        return self.cooldown_counter > 0
 
-    def is_better(self, metric: float) -> bool:
-        """Whether ``metric`` beats the best one by more than ``threshold``."""
+    def is_better(self, metrics: float) -> bool:
+        """Whether ``metrics`` beats that of the last ``step`` by more than ``threshold``; the first one does."""
+        if self.last_metrics is None:
+            return True
         if self.optimize_mode == "min":
-            return metric < self.best - self.threshold
-        return metric > self.best + self.threshold
+            return metrics < self.last_metrics - self.threshold
+        return metrics > self.last_metrics + self.threshold
 
     def step(self, metrics: float, param: float) -> float:
-        """Take in a metric and return the parameter to use from now on (``param`` itself if nothing is to change)."""
-        if not self.schedule_flag:
-            return param
-        if self.is_better(metrics):
-            self.best = metrics
-            self.bad_count = 0
-        else:
-            self.bad_count += 1
+        """Take in a metric and return the parameter to use from now on (``param`` itself if nothing is to change).
+
+        Raises:
+            InvalidArgumentError: ``metrics`` is not a number.
+        """
+        if not _is_number(metrics):
+            raise InvalidArgumentError(f"metrics must be a number, got {metrics!r}")
+        self.bad_epochs_num = 0 if self.is_better(metrics) else self.bad_epochs_num + 1
+        self.last_metrics = metrics
         if self.in_cooldown:
-            self.cooldown_count -= 1
-            self.bad_count = 0
-        if self.bad_count > self.patience:
-            self.bad_count = 0
-            self.cooldown_count = self.cooldown
+            self.cooldown_counter -= 1
+            self.bad_epochs_num = 0
+        if self.bad_epochs_num > self.patience:
+            self.bad_epochs_num = 0
+            self.cooldown_counter = self.cooldown
             return self.update_param(param)
         return param
 
     def update_param(self, param: float) -> float:
         """The parameter after one change, inside ``change_range``."""
-        return min(max(_MODES[self.schedule_mode](param, self.factor), self.low), self.high)
+        low, high = self.change_range
+        return min(max(_MODES[self.schedule_mode](param, self.factor), low), high)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))

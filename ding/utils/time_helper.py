@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from easydict import EasyDict
 
+from ding.utils.errors import MismatchError
+
 
 def _synchronize() -> None:
     # is_initialized: before the first CUDA call there is nothing to wait for, and asking would start CUDA.
@@ -98,7 +100,7 @@ def build_time_helper(cfg: EasyDict | None = None, wrapper_type: str | None = No
     """
     if wrapper_type is None:
         if cfg is None:
-            raise ValueError("build_time_helper needs cfg or wrapper_type")
+            raise MismatchError("build_time_helper needs cfg or wrapper_type")
         wrapper_type = cfg.common.time_wrapper_type
     if wrapper_type == "time":
         return TimeWrapperTime

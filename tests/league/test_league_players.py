@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from ding.league import (
     ActivePlayer,
@@ -12,7 +13,10 @@ from ding.league import (
     OneVsOneLeague,
     create_league,
     create_payoff,
+    get_elo,
+    get_elo_array,
 )
+from ding.league.shared_payoff import BattleSharedPayoff
 from ding.utils import LEAGUE_REGISTRY
 
 
@@ -62,8 +66,52 @@ def test_results_that_make_no_sense_count_nothing():
 def test_elo_moves_by_half_the_factor_between_equals():
     assert EloCalculator.get_new_rating(1200, 1200, "wins") == (1216, 1184)
     high, low = EloCalculator.get_new_rating(1600, 1200, "draws")
-    assert high == pytest.approx(1600 + 32 * (0.5 - 1 / 1.1))
-    assert high + low == pytest.approx(2800)
+    assert (high, low) == (round(1600 + 32 * (0.5 - 1 / 1.1)), round(1200 - 32 * (0.5 - 1 / 1.1)))
+    assert EloCalculator.get_new_rating(1600, 1200, 1) == EloCalculator.get_new_rating(1600, 1200, "wins")
+    with pytest.raises(AssertionError, match="result=2 is unknown"):
+        get_elo(1600, 1200, 2)
+
+
+def test_elo_of_several_players():
+    # The numbers of DI-engine 0.5.3.
+    rating, result = np.array([1600, 1200, 1000]), np.array([[0, 1, -1], [-1, 0, 2], [1, -2, 0]])
+    assert get_elo_array(rating, result, np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0]])).tolist() == [1572, 1196, 1000]
+
+
+def test_ratings_are_made_and_rated_as_in_the_reference():
+    metric = LeagueMetricEnv()
+    assert metric.create_rating().elo == 1200
+    former = metric.create_rating(mu=1, sigma=2, elo_init=1600)
+    assert former == (1, 2, 1600)
+    assert metric.rate_1vsC(metric.create_rating(), former, ["wins", "draws", "losses"]).elo == 1238
+    with pytest.raises(RuntimeError, match="result='x' is unknown"):
+        metric.rate_1vs1(former, former, ["x"])
+
+
+def test_a_payoff_has_defaults_and_takes_players():
+    table = create_payoff({"type": "battle", "decay": 1.0})
+    home, away = Someone("home"), Someone("away")
+    for player in (home, away):
+        table.add_player(player)
+    table.update({"player_id": ["home", "away"], "result": ["wins"] * 7})
+    assert table[home, away] == 0.5
+    table.update({"player_id": ["home", "away"], "result": ["wins"]})
+    assert (table[home, away], table[[home], [away]], table["home", "away"]) == (1.0, [[1.0]], 1.0)
+    assert table.get_key("home", "away") == ("home-away", False)
+    assert table.get_key("away", "home") == ("home-away", True)
+    assert BattleSharedPayoff is type(table)
+
+
+def test_a_script_saves_where_the_player_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = create_league({"league_type": "one_vs_one", "path_policy": "./policies"})
+    player = one.active_players[0]
+    assert player.checkpoint_path == "./policies/naive_sp_player_default_0_ckpt.pth"
+    torch.save({"weight": torch.ones(1)}, player.checkpoint_path)
+    assert one.judge_snapshot(player.player_id, force=True)
+    assert torch.load(one.historical_players[0].checkpoint_path)["weight"].tolist() == [1]
+    assert one.player_rank() == {player.player_id: -25.0, one.historical_players[0].player_id: -25.0}
+    assert f"| {player.player_id} " in one.player_rank(string=True)
 
 
 def test_trueskill_matches_its_published_example():
@@ -84,14 +132,14 @@ def test_a_league_of_one_against_one(tmp_path):
     one = league(tmp_path)
     assert isinstance(one, BaseLeague)
     assert one.active_players_ids == ["naive_sp_player_default_0"]
-    assert one.active_players_ckpts == ["naive_sp_player_default_0_ckpt.pth"]
+    assert one.active_players_ckpts == [str(tmp_path / "naive_sp_player_default_0_ckpt.pth")]
     assert one.metric_env.beta == pytest.approx(25 / 6)
     evaluation = one.get_job_info(eval_flag=True)
     assert evaluation == {
         "agent_num": 1,
         "launch_player": "naive_sp_player_default_0",
         "player_id": ["naive_sp_player_default_0"],
-        "checkpoint_path": ["naive_sp_player_default_0_ckpt.pth"],
+        "checkpoint_path": [str(tmp_path / "naive_sp_player_default_0_ckpt.pth")],
         "player_active_flag": [True],
         "eval_opponent": "RULE_BASED",
     }
@@ -114,7 +162,7 @@ def test_a_snapshot_is_due_after_two_phases_or_after_a_strong_one(tmp_path):
     assert isinstance(first, HistoricalPlayer)
     assert first.parent_id == name
     assert (tmp_path / first.checkpoint_path).read_bytes() == b"weights"
-    assert second.checkpoint_path == "naive_sp_player_default_0_ckpt_40.pth"
+    assert second.checkpoint_path == str(tmp_path / "naive_sp_player_default_0_ckpt_40.pth")
     for rival in (first, second):
         one.finish_job({"player_id": [name, rival.player_id], "result": [["wins"] * 10]})
     one.update_active_player({"player_id": name, "train_iteration": 51})

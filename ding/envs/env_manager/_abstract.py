@@ -5,6 +5,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MethodType
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -12,6 +13,7 @@ import gymnasium
 
 from ding.envs.env_manager._errors import describe, reset_failed, traceback_text
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
+from ding.envs.env_manager._step_retry import StepRetryEnv
 from ding.utils import Configurable
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,9 @@ class AbstractEnvManager(Configurable, ABC):
         "episode_num": math.inf,
         # Further attempts after a reset that failed. Above 1, envs that raise while stepping are recovered too.
         "max_retry": 1,
+        # With max_retry above 1: do a step that raised again, up to max_retry times in all, although it may have had
+        # an effect, and close when none succeeds, as DI-engine does; with False the env waits for a reset.
+        "retry_step": False,
         # 'reset' tries the same env again, 'renew' builds and seeds a new one first.
         "retry_type": "reset",
         # Whether a finished env is reset at once.
@@ -67,6 +72,9 @@ class AbstractEnvManager(Configurable, ABC):
         self.closed = True
         self._read_config()
         self._life = EnvLifecycle(self.env_num, self._episode_num)
+        if self._cfg.retry_step:
+            tries = {"max_tries": self._max_retry, "waiting_time": self._retry_waiting_time}
+            self._env_fn = [partial(StepRetryEnv, fn, **tries) for fn in self._env_fn]
         # Folders for the episodes from the next reset on.
         self._replay_paths: dict[int, str] = {}
         self.env_ref = self._env_fn[0]()

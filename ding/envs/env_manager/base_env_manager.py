@@ -11,7 +11,6 @@ import numpy as np
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import row_at
-from ding.data.env_batch import is_abnormal
 from ding.envs.env._stepping import FastStep, RawStep, classic_step
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
@@ -42,12 +41,12 @@ class BaseEnvManager(AbstractEnvManager):
 
     * A failing ``reset`` is tried ``max_retry`` more times (with ``retry_type='renew'`` on a new env), then the manager
       closes and raises :class:`EnvResetError`.
-    * A failing ``step`` is never done twice. With ``max_retry`` 1 or less the manager closes and raises
-      :class:`EnvStepError`. Above, the env goes to state ERROR and its timestep has ``info['abnormal']=True`` and
-      ``info['error']``; the next ``reset({env_id: None})`` brings it back. More than ``max_retry`` failures without a
-      finished episode in between raise.
+    * A failing ``step`` is not done twice, unless ``retry_step`` asks for it. With ``max_retry`` 1 or less, or with
+      ``retry_step``, the manager closes and raises :class:`EnvStepError`. Else the env goes to state ERROR and its
+      timestep has ``info['abnormal']=True`` and ``info['error']``; the next ``reset({env_id: None})`` brings it back.
+      More than ``max_retry`` failures without a finished episode in between raise.
     * A call that takes longer than ``step_timeout`` or ``reset_timeout`` counts as failed (main thread only).
-    * A timestep with ``info['abnormal']`` puts its env into state ERROR until it is reset by the caller.
+    * An env whose timestep has ``info['abnormal']`` itself stays as it is; collectors and evaluators reset it.
     * Data of a wrong shape or dtype, or NaN, raises :class:`EnvDataError` (``check_data=False`` skips the search for
       NaN).
 
@@ -253,21 +252,18 @@ class BaseEnvManager(AbstractEnvManager):
         return TimestepBatch.unchecked_timesteps(batch.env_ids, columns, column, done, truncated, infos)
 
     def _failed_step(self, env_id: int, error: Exception) -> RawStep:
-        if self._max_retry <= 1 or not self._life.count_step_failure(env_id, self._max_retry):
+        recover = self._max_retry > 1 and not self._cfg.retry_step
+        if not recover or not self._life.count_step_failure(env_id, self._max_retry):
             self.close()
             raise step_failed(env_id, error, self._life.last_seeds[env_id]) from error
         logger.warning("env %d: step failed (%r); it waits for a reset", env_id, error)
         self._broken.add(env_id)
+        self._life.mark(env_id, EnvState.ERROR)
         return self._obs[env_id], 0.0, False, False, {"abnormal": True, "error": traceback_text(error)}
 
     def _end_episodes(self, env_ids: list[int], ends: list[int], infos: dict[int, Any]) -> None:
-        for position, info in infos.items():
-            if is_abnormal(info):
-                self._life.mark(env_ids[position], EnvState.ERROR)
         for position in ends:
             env_id = env_ids[position]
-            if self._life.states[env_id] is EnvState.ERROR:
-                continue
             if self._steps[env_id].sums_return:
                 infos[position]["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
             if not self._life.count_episode(env_id):

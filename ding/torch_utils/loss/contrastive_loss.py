@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from ding.torch_utils.network.nn_module import MLP
+from ding.utils.errors import InvalidArgumentError
 
 _HIDDEN = 128
 _CONV_CHANNELS = (32, 64)
@@ -19,7 +20,7 @@ def _encoder(size: int | Sequence[int], out_features: int) -> nn.Module:
         features = size if isinstance(size, int) else size[0]
         return MLP(features, _HIDDEN, out_features, 3, activation=nn.ReLU())
     if len(size) != 3:
-        raise ValueError(f"expected a vector size or an image shape [C, H, W], got {size!r}")
+        raise InvalidArgumentError(f"expected a vector size or an image shape [C, H, W], got {size!r}")
     layers: list[nn.Module] = []
     channels = size[0]
     for out_channels in _CONV_CHANNELS:
@@ -48,9 +49,9 @@ class ContrastiveLoss(nn.Module):
     ) -> None:
         super().__init__()
         if len(heads) != 2 or min(heads) < 1:
-            raise ValueError(f"heads must be two positive counts, got {heads!r}")
+            raise InvalidArgumentError(f"heads must be two positive counts, got {heads!r}")
         if loss_type.lower() != "infonce":
-            raise ValueError(f"loss_type={loss_type!r} is unknown, expected 'infoNCE'")
+            raise InvalidArgumentError(f"loss_type={loss_type!r} is unknown, expected 'infoNCE'")
         self.heads = tuple(heads)
         self.encode_shape = encode_shape
         self.temperature = temperature

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ding.utils.errors import InvalidArgumentError
 from ding.utils.names import did_you_mean
 
 
@@ -20,14 +21,14 @@ class LabelSmoothCELoss(nn.Module):
     def __init__(self, ratio: float) -> None:
         super().__init__()
         if not 0 <= ratio < 1:
-            raise ValueError(f"ratio must lie in [0, 1), got {ratio}")
+            raise InvalidArgumentError(f"ratio must lie in [0, 1), got {ratio}")
         self.ratio = ratio
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """``logits`` float ``[B, N]``, ``labels`` int64 ``[B]``; a 0-d loss."""
         classes = logits.shape[1]
         if classes < 2:
-            raise ValueError(f"label smoothing needs at least 2 classes, got logits of shape {tuple(logits.shape)}")
+            raise InvalidArgumentError(f"label smoothing needs at least 2 classes, got shape {tuple(logits.shape)}")
         share = self.ratio / (classes - 1)
         target = torch.full_like(logits, share)
         target.scatter_(1, labels.unsqueeze(1), 1 - share)
@@ -75,4 +76,4 @@ def build_ce_criterion(cfg: Mapping[str, Any]) -> nn.Module:
         return LabelSmoothCELoss(cfg["kwargs"]["smooth_ratio"])
     if kind == "soft_focal_loss":
         return SoftFocalLoss()
-    raise ValueError(f"type={kind!r} is unknown.{did_you_mean(kind, _KINDS)}")
+    raise InvalidArgumentError(f"type={kind!r} is unknown.{did_you_mean(kind, _KINDS)}")

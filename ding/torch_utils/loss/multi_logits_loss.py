@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ding.torch_utils.loss.cross_entropy_loss import LabelSmoothCELoss
+from ding.utils.errors import InvalidArgumentError
 
 
 def min_cost_assignment(cost: list[list[float]]) -> list[int]:
@@ -54,7 +55,7 @@ class MultiLogitsLoss(nn.Module):
     def __init__(self, criterion: str | None = None, smooth_ratio: float = 0.1) -> None:
         super().__init__()
         if criterion not in (None, "cross_entropy", "label_smooth_ce"):
-            raise ValueError(f"criterion={criterion!r} is unknown, expected 'cross_entropy' or 'label_smooth_ce'")
+            raise InvalidArgumentError(f"criterion={criterion!r} is unknown: 'cross_entropy' or 'label_smooth_ce'")
         self.criterion: nn.Module = (
             LabelSmoothCELoss(smooth_ratio) if criterion == "label_smooth_ce" else nn.CrossEntropyLoss()
         )
@@ -62,7 +63,7 @@ class MultiLogitsLoss(nn.Module):
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """``logits`` float ``[M, N]``, ``labels`` int64 ``[M]`` in any order; a 0-d loss."""
         if logits.dim() != 2 or labels.shape != logits.shape[:1]:
-            raise ValueError(f"expected [M, N] and [M], got {tuple(logits.shape)} and {tuple(labels.shape)}")
+            raise InvalidArgumentError(f"expected [M, N] and [M], got {tuple(logits.shape)} and {tuple(labels.shape)}")
         cost = -F.log_softmax(logits.detach(), dim=1)[:, labels]
         columns = torch.as_tensor(min_cost_assignment(cost.tolist()), device=labels.device)
         return self.criterion(logits, labels[columns])

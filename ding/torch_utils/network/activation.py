@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from ding.utils.default_helper import check_choice
+from ding.utils.errors import InvalidArgumentError
 
 
 class GLU(nn.Module):
@@ -27,7 +28,7 @@ class GLU(nn.Module):
             self.layer1 = nn.Conv2d(context_dim, input_dim, 1)
             self.layer2 = nn.Conv2d(input_dim, output_dim, 1)
         else:
-            raise ValueError(f"input_type must be 'fc' or 'conv2d', got {input_type!r}")
+            raise InvalidArgumentError(f"input_type must be 'fc' or 'conv2d', got {input_type!r}")
 
     def forward(self, x: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         """Gate ``x`` by ``context`` and project it."""
@@ -76,7 +77,7 @@ def build_activation(activation: str, inplace: bool | None = None) -> nn.Module 
         ValueError: ``inplace`` is given for anything but ``relu`` (whose default is False).
     """
     if inplace is not None and activation != "relu":
-        raise ValueError(f"inplace is an option of 'relu' only, not of {activation!r}")
+        raise InvalidArgumentError(f"inplace is an option of 'relu' only, not of {activation!r}")
     if activation == "relu":
         return nn.ReLU(inplace=bool(inplace))
     if activation == "glu":

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from ding.torch_utils.network.nn_module import fc_block
+from ding.utils.errors import InvalidArgumentError
 
 
 class GatingType(enum.Enum):
@@ -42,7 +43,7 @@ class VectorMerge(nn.Module):
     ) -> None:
         super().__init__()
         if not input_sizes:
-            raise ValueError("input_sizes must name at least one input")
+            raise InvalidArgumentError("input_sizes must name at least one input")
         self.input_sizes = dict(input_sizes)
         self.output_size = output_size
         self.gating_type = gating_type

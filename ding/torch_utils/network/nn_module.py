@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ding.torch_utils.network.normalization import build_normalization
+from ding.utils.errors import InvalidArgumentError
 
 LayerFn = Callable[[int, int], nn.Module]
 _PADS = {"reflect": nn.ReflectionPad2d, "replication": nn.ReplicationPad2d}
@@ -81,7 +82,7 @@ def conv2d_block(
         norm_type: ``BN``, ``IN``, ``SyncBN``, ``LN`` (one group) or ``GN`` (``num_groups_for_gn`` groups).
     """
     if pad_type != "zero" and pad_type not in _PADS:
-        raise ValueError(f"pad_type must be one of {['zero', *_PADS]}, got {pad_type!r}")
+        raise InvalidArgumentError(f"pad_type must be one of {['zero', *_PADS]}, got {pad_type!r}")
     conv_padding = padding if pad_type == "zero" else 0
     conv = nn.Conv2d(in_channels, out_channels, kernel_size, stride, conv_padding, dilation, groups, bias=bias)
     norm = _norm2d(norm_type, out_channels, num_groups_for_gn)
@@ -162,7 +163,7 @@ def MLP(
         last_linear_layer_init_zero: start with a zero weight and bias in the last linear layer.
     """
     if layer_num < 0:
-        raise ValueError(f"layer_num must not be negative, got {layer_num}")
+        raise InvalidArgumentError(f"layer_num must not be negative, got {layer_num}")
     if layer_num == 0:
         return nn.Sequential(nn.Identity())
     make = nn.Linear if layer_fn is None else layer_fn
@@ -190,7 +191,7 @@ def _zero_last_linear(parts: list[nn.Module]) -> None:
 class NoiseLinearLayer(nn.Module):
     """Linear layer whose weights are ``mu + sigma * eps`` with factorised Gaussian ``eps``.
 
-    ``enable_noise`` (False at first) switches the noise on; without it the layer uses ``mu``, in training mode too.
+    ``enable_noise`` says whether the noise is on; None (at first) leaves it to ``training``: on in training mode.
     ``reset_noise`` draws new ``eps``. State: ``weight_mu``, ``weight_sigma`` ``[out, in]``, ``bias_mu``,
     ``bias_sigma`` ``[out]`` and the buffers ``weight_eps``, ``bias_eps``.
 
@@ -209,7 +210,7 @@ class NoiseLinearLayer(nn.Module):
         super().__init__()
         self.in_channels, self.out_channels = in_channels, out_channels
         self.sigma0 = sigma0
-        self.enable_noise = False
+        self.enable_noise: bool | None = None
         shapes = {"weight": (out_channels, in_channels), "bias": (out_channels,)}
         for name, shape in shapes.items():
             for part in ("mu", "sigma"):
@@ -241,7 +242,7 @@ class NoiseLinearLayer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[..., in]`` to ``[..., out]``."""
-        if not self.enable_noise:
+        if not (self.training if self.enable_noise is None else self.enable_noise):
             return F.linear(x, self.weight_mu, self.bias_mu)
         weight = self.weight_mu + self.weight_sigma * self.weight_eps
         return F.linear(x, weight, self.bias_mu + self.bias_sigma * self.bias_eps)
@@ -301,7 +302,7 @@ def binary_encode(y: torch.Tensor, max_val: int | torch.Tensor) -> torch.Tensor:
         ``[B, digits]`` of the dtype of ``y``.
     """
     if max_val <= 0:
-        raise ValueError(f"max_val must be positive, got {max_val}")
+        raise InvalidArgumentError(f"max_val must be positive, got {max_val}")
     max_val = int(max_val)
     digits = torch.arange(max_val.bit_length() - 1, -1, -1, device=y.device)
     bits = (y.clamp(0, max_val).long().unsqueeze(-1) >> digits) & 1

@@ -2,6 +2,8 @@
 
 from torch import nn
 
+from ding.utils.errors import UnknownNormError
+
 _CLASSES: dict[str, type[nn.Module]] = {
     "BN1": nn.BatchNorm1d,
     "BN2": nn.BatchNorm2d,
@@ -17,10 +19,10 @@ def build_normalization(norm_type: str, dim: int | None = None) -> type[nn.Modul
 
     Raises:
         KeyError: ``BN`` or ``IN`` without ``dim`` or with another one, or an unknown name without ``dim``.
-        NotImplementedError: an unknown name with ``dim``.
+        UnknownNormError: an unknown name with ``dim``.
     """
     if dim is not None and norm_type not in ("BN", "IN", "LN", "SyncBN"):
-        raise NotImplementedError(f"unknown normalisation {norm_type!r}, known are BN, IN, LN, SyncBN")
+        raise UnknownNormError(f"unknown normalisation {norm_type!r}, known are BN, IN, LN, SyncBN")
     key = f"{norm_type}{dim}" if dim is not None and norm_type in ("BN", "IN") else norm_type
     if key not in _CLASSES:
         raise KeyError(

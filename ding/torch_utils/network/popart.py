@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ding.utils.errors import InvalidArgumentError
+
 
 class PopArt(nn.Module):
     """Linear layer for normalised values with running statistics of the targets.
@@ -29,7 +31,7 @@ class PopArt(nn.Module):
     ) -> None:
         super().__init__()
         if input_features is None or output_features is None:
-            raise ValueError(
+            raise InvalidArgumentError(
                 f"PopArt needs its sizes, got input_features={input_features}, output_features={output_features}"
             )
         self.beta = beta

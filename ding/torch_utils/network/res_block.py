@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from ding.torch_utils.network.nn_module import conv2d_block, fc_block
+from ding.utils.errors import InvalidArgumentError
 
 _RES_TYPES = ("basic", "bottleneck", "downsample")
 
@@ -28,10 +29,12 @@ class ResBlock(nn.Module):
     ) -> None:
         super().__init__()
         if res_type not in _RES_TYPES:
-            raise ValueError(f"res_type must be one of {_RES_TYPES}, got {res_type!r}")
+            raise InvalidArgumentError(f"res_type must be one of {_RES_TYPES}, got {res_type!r}")
         out = in_channels if out_channels is None else out_channels
         if out != in_channels and res_type != "downsample":
-            raise ValueError(f"res_type={res_type!r} keeps the channels: out_channels={out}, in_channels={in_channels}")
+            raise InvalidArgumentError(
+                f"res_type={res_type!r} keeps the channels: out_channels={out}, in_channels={in_channels}"
+            )
         self.act = activation
         self.res_type = res_type
 

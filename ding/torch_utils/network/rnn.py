@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ding.torch_utils.network.normalization import build_normalization
+from ding.utils.errors import InvalidArgumentError, MismatchError
 
 State = tuple[torch.Tensor, torch.Tensor]
 
@@ -42,7 +43,7 @@ class LSTMForwardWrapper:
         if len(prev_state) == 2 and all(isinstance(part, torch.Tensor) for part in prev_state):
             return prev_state[0], prev_state[1]
         if len(prev_state) != batch_size:
-            raise ValueError(f"prev_state has {len(prev_state)} entries for a batch of {batch_size}")
+            raise MismatchError(f"prev_state has {len(prev_state)} entries for a batch of {batch_size}")
         pairs = [_as_pair(state, zeros[:, :1]) for state in prev_state]
         return torch.cat([h for h, _ in pairs], dim=1), torch.cat([c for _, c in pairs], dim=1)
 
@@ -155,7 +156,7 @@ class GRU(LSTMForwardWrapper, nn.GRUCell):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1) -> None:
         if num_layers != 1:
-            raise ValueError(f"a GRU has one layer here, got num_layers={num_layers}")
+            raise InvalidArgumentError(f"a GRU has one layer here, got num_layers={num_layers}")
         super().__init__(input_size, hidden_size)
         self.num_layers = 1
 
@@ -248,4 +249,4 @@ def get_lstm(
         return GRU(input_size, hidden_size, num_layers)
     if lstm_type == "hpc":
         raise NotImplementedError("lstm_type 'hpc' is not available; use 'normal', 'pytorch' or 'gru'")
-    raise ValueError(f"lstm_type must be 'normal', 'pytorch' or 'gru', got {lstm_type!r}")
+    raise InvalidArgumentError(f"lstm_type must be 'normal', 'pytorch' or 'gru', got {lstm_type!r}")

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from ding.utils.errors import InvalidArgumentError
+
 
 class ScatterConnection(nn.Module):
     """Scatter entity embeddings onto an empty map.
@@ -14,7 +16,7 @@ class ScatterConnection(nn.Module):
     def __init__(self, scatter_type: str) -> None:
         super().__init__()
         if scatter_type not in ("add", "cover"):
-            raise ValueError(f"scatter_type must be 'add' or 'cover', got {scatter_type!r}")
+            raise InvalidArgumentError(f"scatter_type must be 'add' or 'cover', got {scatter_type!r}")
         self.scatter_type = scatter_type
 
     def forward(self, x: torch.Tensor, spatial_size: tuple[int, int], location: torch.Tensor) -> torch.Tensor:
@@ -33,8 +35,8 @@ class ScatterConnection(nn.Module):
     def xy_forward(
         self, x: torch.Tensor, spatial_size: tuple[int, int], coord_x: torch.Tensor, coord_y: torch.Tensor
     ) -> torch.Tensor:
-        """``forward`` with columns ``coord_x`` and rows ``coord_y``, each int64 ``[B, M]``."""
-        return self._scatter(x, spatial_size, coord_y, coord_x)
+        """``forward`` with rows ``coord_x`` and columns ``coord_y``, each int64 ``[B, M]``."""
+        return self._scatter(x, spatial_size, coord_x, coord_y)
 
     def _scatter(
         self, x: torch.Tensor, spatial_size: tuple[int, int], rows: torch.Tensor, columns: torch.Tensor

@@ -121,8 +121,9 @@ def timestep_collate(batch: Sequence[Any]) -> dict[str, Any]:
             like ``default_collate`` does. The samples are left as they are.
 
     Returns:
-        a dict of ``[T, B, ...]``; samples of shape ``(1,)`` become ``[T, B]``. ``prev_state`` is a list of T tuples of
-        the B states, which are not stacked because the first of them are often None.
+        a dict of ``[T, B, ...]``, nested as the samples are; samples of shape ``(1,)`` become ``[T, B]``. Steps that
+        are lists or tuples (several actions) or texts give a list of T collated steps. ``prev_state`` is a list of T
+        tuples of the B states, which are not stacked because the first of them are often None.
 
     Raises:
         ValueError: the segments have different lengths.
@@ -139,6 +140,8 @@ def timestep_collate(batch: Sequence[Any]) -> dict[str, Any]:
 
 def _time_major(key: str, segments: Sequence[Any]) -> Any:
     """B segments of T steps -> ``[T, B, ...]``, in one stack."""
+    if isinstance(segments[0], Mapping):
+        return {name: _time_major(name, [segment[name] for segment in segments]) for name in segments[0]}
     if not isinstance(segments[0], (list, tuple)):
         return _with_key(key, default_collate, segments)
     lengths = {len(segment) for segment in segments}
@@ -147,20 +150,13 @@ def _time_major(key: str, segments: Sequence[Any]) -> Any:
     steps = list(zip(*segments))
     if key == "prev_state" or not steps:
         return steps
-    size = (len(steps), len(segments))
-    return _unflatten(_with_key(key, default_collate, [value for step in steps for value in step]), size)
-
-
-def _unflatten(value: Any, size: tuple[int, int]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.reshape(*size, *value.shape[1:])
-    if isinstance(value, Mapping):
-        return {key: _unflatten(item, size) for key, item in value.items()}
-    if is_namedtuple(value):
-        return type(value)(*(_unflatten(item, size) for item in value))
-    if isinstance(value, list) and value and isinstance(value[0], str):
-        return [value[start : start + size[1]] for start in range(0, len(value), size[1])]
-    return [_unflatten(item, size) for item in value]
+    first = steps[0][0]
+    if isinstance(first, Mapping):
+        return {name: _time_major(name, [[step[name] for step in segment] for segment in segments]) for name in first}
+    if isinstance(first, (Sequence, str)):
+        return [_with_key(key, default_collate, step) for step in steps]
+    rows = _with_key(key, default_collate, [value for step in steps for value in step])
+    return rows.reshape(len(steps), len(segments), *rows.shape[1:])
 
 
 def diff_shape_collate(batch: Sequence[Any]) -> Any:

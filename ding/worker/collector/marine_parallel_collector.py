@@ -6,7 +6,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.data.roles import CollectMode, EvalMode
-from ding.league.payoff import game_result
+from ding.league.shared_payoff import game_result
 from ding.policy import create_policy
 from ding.rollout import Game
 from ding.utils import PARALLEL_COLLECTOR_REGISTRY

@@ -1,13 +1,14 @@
 """The commander for self-play: one player learns, and plays itself and its former selves."""
 
 import copy
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ding.league import BaseLeague, create_league
 from ding.league.one_vs_one_league import OneVsOneLeague
-from ding.league.payoff import flat
+from ding.league.shared_payoff import flat
 from ding.parallel.planes import open_planes
 from ding.utils import COMMANDER_REGISTRY, deep_merge_dicts, get_task_uid
 from ding.worker.coordinator.solo_parallel_commander import SoloCommander
@@ -78,7 +79,7 @@ class OneVsOneCommander(SoloCommander):
             "collector_cfg": {
                 **copy.deepcopy(self._cfg["policy"]["collect"]["collector"]),
                 "collect_setting": self._collect_setting(),
-                "policy_update_path": job["checkpoint_path"],
+                "policy_update_path": [os.path.basename(path) for path in job["checkpoint_path"]],
                 "policy_update_flag": job["player_active_flag"],
                 "eval_flag": eval_flag,
                 "policy": [copy.deepcopy(self._cfg["policy"]) for _ in range(job["agent_num"])],
@@ -94,7 +95,7 @@ class OneVsOneCommander(SoloCommander):
         self._current_policy_id = [policy_id]
         self._current_buffer_id = f"buffer_{get_task_uid()}"
         task = self._learner_task(policy_id)
-        task["league_save_checkpoint_path"] = self._active_player.checkpoint_path
+        task["league_save_checkpoint_path"] = os.path.basename(self._active_player.checkpoint_path)
         return task
 
     def finish_collector_task(self, task_id: str, finished_task: dict[str, Any]) -> bool:
@@ -132,6 +133,8 @@ class OneVsOneCommander(SoloCommander):
     def _snapshot_weights(self, source: str, target: str) -> None:
         """Copy the newest weights of a player to those of a snapshot, through the weight plane."""
         planes = open_planes(self._weights, "", self._path_policy)
+        # The planes know weights by their names in the folder.
+        source, target = os.path.basename(source), os.path.basename(target)
         weights = planes.weights(source).fetch()
         if weights is None:
             raise FileNotFoundError(f"the player {source!r} has published no weights in {self._path_policy!r} yet")

@@ -9,7 +9,7 @@ from easydict import EasyDict
 
 from ding.data.roles import CollectMode, EnvManager, EvalMode, Samples, StateDict, Writer
 from ding.league import BaseLeague, OneVsOneLeague, create_league
-from ding.league.payoff import game_result
+from ding.league.shared_payoff import game_result
 from ding.policy import create_policy
 from ding.rollout import INF, as_policies
 from ding.rollout.players import own_return, scalar
@@ -148,7 +148,7 @@ class LeagueSerialCollector(SerialCollector):
         opponent: Any = learning
         if checkpoint is not None:
             opponent = self._snapshot = self._snapshot or self._copy_of(learning)
-            opponent.load_state_dict(read_file(os.path.join(self._folder, checkpoint)))
+            opponent.load_state_dict(read_file(checkpoint))
             opponent.reset()
         if opponent is not self._policies[1]:
             self._policies = [learning, opponent]
@@ -164,5 +164,5 @@ class LeagueSerialCollector(SerialCollector):
         """Write the weights of the learning policy, the only one that changes, to the file of a snapshot."""
         assert self._log is not None
         os.makedirs(self._folder, exist_ok=True)
-        save_file(os.path.join(self._folder, target), self._policies[0].state_dict())
+        save_file(target, self._policies[0].state_dict())
         self._log.text.info(f"{self._instance_name}: snapshot {target}")

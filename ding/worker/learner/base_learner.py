@@ -255,7 +255,7 @@ class BaseLearner(Configurable):
         self.log_buffer["scalar"]["data_time"] = time.perf_counter() - start
         return data
 
-    @auto_checkpoint
+    @auto_checkpoint(reraise=True)
     def start(self) -> None:
         """Train on what the data loader delivers, for :attr:`train_iterations` iterations or until ``close``.
 

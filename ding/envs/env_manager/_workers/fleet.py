@@ -338,7 +338,7 @@ class EnvFleet:
     def _step_failed(self, env_id: int, failure: Failure) -> None:
         error = self._error(env_id, "step", failure)
         max_retry = self._cfg.max_retry
-        too_often = not self._life.count_step_failure(env_id, max_retry) or max_retry <= 1
+        too_often = not self._life.count_step_failure(env_id, max_retry) or max_retry <= 1 or self._cfg.retry_step
         if too_often or isinstance(error, EnvDataError):
             raise error
         logger.warning("env %d: step failed (%s); it waits for a reset", env_id, failure.summary)

@@ -1,7 +1,7 @@
 """Who won how often against whom."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
 # A result, as the other player sees it.
@@ -37,12 +37,12 @@ class BattleSharedPayoff:
     ``payoff[home, away]`` is the win rate of ``home``, draws counting half; 0.5 before ``min_win_rate_games`` games.
 
     Args:
-        cfg: ``decay`` (of old games, per new game) and ``min_win_rate_games``.
+        cfg: ``decay`` (of old games, per new game) and ``min_win_rate_games`` (8).
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
         self._decay = float(cfg["decay"])
-        self._min_games = float(cfg["min_win_rate_games"])
+        self._min_games = float(cfg.get("min_win_rate_games", 8))
         self._players: list[Any] = []
         self._records: dict[tuple[str, str], BattleRecordDict] = {}
         self._lock = threading.RLock()
@@ -100,13 +100,19 @@ class BattleSharedPayoff:
         return (record["wins"] + 0.5 * record["draws"]) / record["games"]
 
     def __getitem__(self, pair: tuple[Any, Any]) -> Any:
-        """Win rate of one player (or each of several) against one (or each of several): a float or nested lists."""
+        """Win rate of one player (or id), or each of several, against one or several: a float or nested lists."""
         home, away = pair
         with self._lock:
-            table = [[self._win_rate(one, other) for other in _as_list(away)] for one in _as_list(home)]
-        if isinstance(home, str):
-            return table[0][0] if isinstance(away, str) else table[0]
-        return [row[0] for row in table] if isinstance(away, str) else table
+            table = [[self._win_rate(one, other) for other in _ids(away)] for one in _ids(home)]
+        if not isinstance(home, (list, tuple)):
+            return table[0] if isinstance(away, (list, tuple)) else table[0][0]
+        return table if isinstance(away, (list, tuple)) else [row[0] for row in table]
+
+    def get_key(self, home: str, away: str) -> tuple[str, bool]:
+        """One name for the pair of two players, and whether it begins with ``away``."""
+        order = self.players_ids
+        turned = order.index(home) > order.index(away)
+        return (f"{away}-{home}" if turned else f"{home}-{away}"), turned
 
     def state_dict(self) -> dict[str, Any]:
         """Records that JSON can hold."""
@@ -147,5 +153,7 @@ def flat(values: object) -> Iterable[Any]:
         yield values
 
 
-def _as_list(value: str | Sequence[str]) -> Sequence[str]:
-    return [value] if isinstance(value, str) else value
+def _ids(players: object) -> list[str]:
+    """The ids of one or several players, or of their ids."""
+    several = players if isinstance(players, (list, tuple)) else [players]
+    return [one if isinstance(one, str) else one.player_id for one in several]

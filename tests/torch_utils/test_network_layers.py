@@ -178,7 +178,7 @@ class TestNoise:
         assert torch.allclose(layer.weight_sigma, torch.full((4, 16), 0.2))
         assert torch.allclose(layer.bias_sigma, torch.full((4,), 0.4))
         assert layer.weight_mu.abs().max() <= 0.25
-        assert layer.enable_noise is False
+        assert layer.enable_noise is None
 
     def test_noise_is_factorised_and_drawn_in_then_out(self):
         layer = NoiseLinearLayer(3, 2)
@@ -192,11 +192,17 @@ class TestNoise:
     def test_forward_with_and_without_noise(self):
         layer = noise_block(3, 2, activation=None)[0]
         x = torch.randn(5, 3)
-        assert torch.equal(layer(x), nn.functional.linear(x, layer.weight_mu, layer.bias_mu))
-        layer.enable_noise = True
         weight = layer.weight_mu + layer.weight_sigma * layer.weight_eps
         bias = layer.bias_mu + layer.bias_sigma * layer.bias_eps
-        assert torch.equal(layer(x), nn.functional.linear(x, weight, bias))
+        noisy = nn.functional.linear(x, weight, bias)
+        silent = nn.functional.linear(x, layer.weight_mu, layer.bias_mu)
+        assert torch.equal(layer(x), noisy), "noise follows the training mode"
+        assert torch.equal(layer.eval()(x), silent)
+        for enabled in (True, False):
+            layer.enable_noise = enabled
+            for training in (True, False):
+                assert torch.equal(layer.train(training)(x), noisy if enabled else silent)
+        layer.enable_noise = True
         layer(x).sum().backward()
         assert layer.weight_sigma.grad is not None
 
@@ -233,7 +239,7 @@ class TestEncodings:
         assert added[0, 1].tolist() == [[0, 50, 0], [20, 0, 0]]
         covered = ScatterConnection("cover")(x, (2, 3), location)
         assert covered[0, 0, 0, 1].item() in (1.0, 4.0)
-        by_xy = ScatterConnection("add").xy_forward(x, (2, 3), location[..., 1], location[..., 0])
+        by_xy = ScatterConnection("add").xy_forward(x, (2, 3), location[..., 0], location[..., 1])
         assert torch.equal(by_xy, added)
         with pytest.raises(ValueError, match="'mean'"):
             ScatterConnection("mean")

@@ -124,11 +124,24 @@ def test_distances():
     extra = torch.tensor([[0.0], [0.0], [0.5], [0.0]])
     with_extra = levenshtein_distance(a, a, extra, extra + 0.25, lambda x, y: (y - x).item())
     assert with_extra.tolist() == [1.0]
+    # Ids that match are paired whatever that costs.
+    paired = levenshtein_distance(a[:1], a[:1], extra[:1], extra[:1], lambda x, y: 5.0)
+    assert paired.tolist() == [5.0]
     pred, target = torch.tensor([[1, 0, 1], [0, 0, 0]]), torch.tensor([[1, 1, 0], [0, 0, 0]])
     assert hamming_distance(pred, target).tolist() == [2, 0]
     assert hamming_distance(pred, target, torch.tensor([1.0, 2.0, 4.0])).tolist() == [6, 0]
     with pytest.raises(ValueError, match="only 0 and 1"):
         hamming_distance(pred * 2, target)
+
+
+@pytest.mark.parametrize("kind", [NonegativeParameter, TanhParameter])
+def test_set_data_takes_the_new_shape(kind):
+    value = kind(torch.tensor([0.1, 0.2]))
+    parameter = next(value.parameters())
+    value.set_data(torch.tensor([[0.3, 0.4, 0.5]]))
+    torch.testing.assert_close(value(), torch.tensor([[0.3, 0.4, 0.5]]))
+    assert next(value.parameters()) is parameter
+    assert kind()().shape == (1,)
 
 
 def test_parameters_stay_in_range():
@@ -295,8 +308,37 @@ def test_checkpoint_round_trip(tmp_path):
     torch.testing.assert_close(other[0].bias.detach(), kept)
     assert counter.val == 7
     assert other_optimizer.param_groups[0]["lr"] == 0.1
-    with pytest.raises(KeyError, match="no 'last_epoch'"):
-        helper.load(path, other, last_epoch=counter, prefix_op="remove", prefix="module.")
+    helper.load(path, other, last_epoch=counter, prefix_op="remove", prefix="module.")
+    assert counter.val == 7, "what the file lacks stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kwargs", "loaded"),
+    [
+        ((2, 2, 1), {}, {"0.weight", "0.bias", "1.weight", "1.bias"}),
+        ((2, 2, 1), {"state_dict_mask": ["0"]}, {"1.weight", "1.bias"}),
+        ((2, 2, 1, 1), {"state_dict_mask": ["0"]}, {"1.weight", "1.bias"}),
+        ((2, 2, 1, 1), {"strict": False}, {"0.weight", "0.bias", "1.weight", "1.bias"}),
+        ((3, 2, 1), {"strict": False}, {"0.bias", "1.weight", "1.bias"}),
+        ((3, 2, 1), {"state_dict_mask": ["0"]}, {"1.weight", "1.bias"}),
+        ((2, 2), {"state_dict_mask": ["0"]}, set()),
+        ((2, 2, 1, 1), {}, None),
+    ],
+)
+def test_a_mask_or_strict_false_loads_what_fits(tmp_path, sizes, kwargs, loaded):
+    source, target = mlp(2, 2, 1), mlp(*sizes)
+    for parameter in source.parameters():
+        nn.init.ones_(parameter)
+    for parameter in target.parameters():
+        nn.init.zeros_(parameter)
+    helper, path = build_checkpoint_helper(), str(tmp_path / "a.pth")
+    helper.save(path, source)
+    if loaded is None:
+        with pytest.raises(RuntimeError, match="Missing key"):
+            helper.load(path, target, **kwargs)
+        return
+    helper.load(path, target, **kwargs)
+    assert {name for name, parameter in target.named_parameters() if parameter.any()} == loaded
 
 
 class Saver:
@@ -310,15 +352,29 @@ class Saver:
     def run(self, action):
         return action()
 
+    @auto_checkpoint(reraise=True)
+    def run_strictly(self, action):
+        return action()
+
+
+def test_auto_checkpoint_saves_and_ends_as_the_reference():
+    saver = Saver()
+    assert saver.run(lambda: 3) == 3
+    assert saver.run(lambda: 1 / 0) is None
+    with pytest.raises(SystemExit) as stop:
+        saver.run(lambda: signal.raise_signal(signal.SIGTERM))
+    assert stop.value.code == 1
+    assert saver.saved == ["ckpt_exception.pth.tar", "ckpt_interrupt.pth.tar"]
+
 
 def test_auto_checkpoint_saves_and_raises_again():
     saver = Saver()
     before = signal.getsignal(signal.SIGTERM)
-    assert saver.run(lambda: 3) == 3
+    assert saver.run_strictly(lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
-        saver.run(lambda: 1 / 0)
+        saver.run_strictly(lambda: 1 / 0)
     with pytest.raises(SystemExit) as stop:
-        saver.run(lambda: signal.raise_signal(signal.SIGTERM))
+        saver.run_strictly(lambda: signal.raise_signal(signal.SIGTERM))
     assert stop.value.code == 128 + signal.SIGTERM
     assert saver.saved == ["ckpt_exception.pth.tar", "ckpt_interrupt.pth.tar"]
     assert signal.getsignal(signal.SIGTERM) is before

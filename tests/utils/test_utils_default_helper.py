@@ -131,8 +131,9 @@ def test_default_get():
     assert default_get({}, "a", default_fn=lambda: 6) == 6
     with pytest.raises(KeyError, match="'a'"):
         default_get({}, "a")
+    assert default_get({"a": -1}, "a", judge_fn=lambda value: value > 0) == -1, "only a default is judged"
     with pytest.raises(ValueError, match="-1"):
-        default_get({"a": -1}, "a", judge_fn=lambda value: value > 0)
+        default_get({}, "a", -1, judge_fn=lambda value: value > 0)
 
 
 def test_split_covers_all_rows_and_overlaps_at_the_end():

@@ -110,21 +110,21 @@ def test_ports_and_ids():
     assert all(re.fullmatch(r"[0-9a-f-]{36}_\d{6}", uid) for uid in uids)
 
 
-def test_scheduler_steps():
-    scheduler = Scheduler(
-        {"schedule_flag": True, "factor": 0.5, "schedule_mode": "multi", "patience": 1, "cooldown": 2}
-    )
-    values, param = [], 0.8
-    for metric in [5, 5, 5, 5, 5, 5, 5, 1]:
+@pytest.mark.parametrize("flag", [False, True])
+def test_scheduler_steps(flag):
+    scheduler = Scheduler({"schedule_flag": flag, "patience": 1, "cooldown": 2})
+    assert (scheduler.in_cooldown, scheduler.last_metrics, scheduler.change_range) == (True, None, [-1, 1])
+    values, param = [], 0.5
+    for metric in [1.0, 2.0, 3.0, 4.0, 5.0, 0.5, 6.0, 7.0]:
         param = scheduler.step(metric, param)
-        values.append(param)
-    # 5 is best at first; the second bad one in a row changes; two calls of cooldown; then again
-    assert values == [0.8, 0.8, 0.4, 0.4, 0.4, 0.4, 0.2, 0.2]
-    assert scheduler.best == 1
+        values.append(round(param, 4))
+    # Two metrics of cooldown, then two in a row that are worse than the one before; the flag is the policy's affair.
+    assert values == [0.5, 0.5, 0.5, 0.45, 0.45, 0.45, 0.45, 0.4]
+    assert (scheduler.last_metrics, scheduler.bad_epochs_num, scheduler.cooldown_counter) == (7.0, 0, 2)
 
 
 @pytest.mark.parametrize(
-    ("mode", "factor", "expected"), [("reduce", 0.7, 0.0), ("add", 0.7, 1.0), ("multi", 0.5, 0.25), ("div", 2, 0.25)]
+    ("mode", "factor", "expected"), [("reduce", 1.7, -1.0), ("add", 0.7, 1.0), ("multi", 0.5, 0.25), ("div", 2, 0.25)]
 )
 def test_scheduler_modes_are_clipped(mode, factor, expected):
     assert Scheduler({"schedule_mode": mode, "factor": factor}).update_param(0.5) == expected
@@ -132,20 +132,33 @@ def test_scheduler_modes_are_clipped(mode, factor, expected):
 
 @pytest.mark.parametrize(
     "cfg",
-    [{"schedule_mode": "x"}, {"optimize_mode": "x"}, {"factor": -1}, {"change_range": [1, 0]}, {"patience": -1}],
+    [
+        {"schedule_mode": "x"},
+        {"optimize_mode": "x"},
+        {"factor": -1},
+        {"factor": 0},
+        {"change_range": [1, 0]},
+        {"change_range": 3},
+        {"threshold": "x"},
+        {"patience": -1},
+        {"cooldown": 0.5},
+    ],
 )
 def test_scheduler_refuses(cfg):
-    with pytest.raises(ValueError, match=next(iter(cfg))):
-        Scheduler(cfg)
+    for error in (ValueError, AssertionError):
+        with pytest.raises(error, match=next(iter(cfg))):
+            Scheduler(cfg)
 
 
-def test_scheduler_defaults():
-    with pytest.raises(KeyError, match="Did you mean 'patience'"):
-        Scheduler({"patienc": 1})
+def test_scheduler_defaults(caplog):
+    assert Scheduler({"patienc": 1}).patience == 10
+    assert "Did you mean 'patience'" in caplog.text
     cfg = Scheduler.default_config()
     cfg.change_range[0] = 5
-    assert Scheduler.config["change_range"] == [0, 1]
+    assert Scheduler.config["change_range"] == [-1, 1]
     assert Scheduler({}).step(1, 0.3) == 0.3
+    with pytest.raises(AssertionError, match="metrics"):
+        Scheduler({}).step(None, 0.3)
 
 
 def test_singletons():
@@ -373,12 +386,20 @@ def test_normalized_values():
 
 def test_maze_search():
     maze = [list(".x."), list("..."), list(".x.")]
-    env = SimpleNamespace(size=3, n_action=4, target_location=(0, 0), nav_map=maze)
+    env = SimpleNamespace(
+        size=3,
+        n_action=4,
+        target_location=(0, 0),
+        nav_map=maze,
+        get_maze_map=lambda: 7.0,
+        process_states=lambda cell, maze_map: np.array([*cell, maze_map]),
+    )
     observation = np.zeros((3, 3, 2))
     observation[0, 2, -1] = 1
     maps, path = get_vi_sequence(env, observation)
     # from (0, 2): +x to (1, 2), -y to (1, 1) and (1, 0), -x to (0, 0)
-    assert path == [0, 3, 3, 2]
+    assert [action for _, action in path] == [0, 3, 3, 2]
+    assert [obs.tolist() for obs, _ in path] == [[0, 2, 7], [1, 2, 7], [1, 1, 7], [1, 0, 7]]
     assert maps.shape == (4, 3, 3)
     assert maps[0].tolist() == [[4, 4, 4], [2, 4, 4], [4, 4, 4]]
     with pytest.raises(ValueError, match="shows 0"):

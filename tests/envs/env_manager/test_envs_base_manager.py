@@ -415,14 +415,35 @@ class TestFaults:
         np.testing.assert_array_equal(manager.ready_obs[0], [1, 0])
         manager.close()
 
-    def test_an_abnormal_timestep_parks_its_env(self, make):
-        manager = make(2, abnormal_steps=[1], lengths=[1, 5])
+    def test_an_env_that_reports_itself_abnormal_stays_ready(self, make):
+        manager = make(2, abnormal_steps=[1], lengths=[3, 5])
         manager.launch()
-        manager.step(act(manager))
-        assert manager.ready_obs_id == []
-        manager.reset({0: None, 1: None})
+        assert manager.step(act(manager))[0].info["abnormal"] is True
         assert manager.ready_obs_id == [0, 1]
+        manager.reset({0: None})
+        assert [manager.ready_obs[env_id][1] for env_id in (0, 1)] == [0, 1]
         manager.close()
+
+    def test_retry_step_does_a_failing_step_again(self, make):
+        settings = {"max_retry": 2, "retry_step": True, "retry_waiting_time": 0.0}
+        manager = make(1, manager=settings, lengths=[5], fault={"kind": "raise", "step": 1, "times": 1})
+        manager.launch()
+        assert "abnormal" not in manager.step(act(manager))[0].info
+        manager.close()
+
+    def test_retry_step_raises_in_the_end(self):
+        class Broken(CountingEnv):
+            tries = 0
+
+            def step(self, action):
+                Broken.tries += 1
+                raise ArithmeticError("broken")
+
+        manager = BaseEnvManager([Broken], {"max_retry": 3, "retry_step": True, "retry_waiting_time": 0.0})
+        manager.launch()
+        with pytest.raises(RuntimeError, match="ArithmeticError: broken"):
+            manager.step({0: 1})
+        assert (Broken.tries, manager.closed) == (3, True)
 
     @pytest.mark.parametrize(
         ("kind", "text"), [("shape", r"shape \(3,\)"), ("dtype", "complex128"), ("nan", "NaN in the obs")]

@@ -132,6 +132,21 @@ def test_time_comes_first():
     assert list(pieces[0]) == list(piece(0))  # the samples are left as they were
 
 
+def test_steps_that_are_lists_stay_a_list_of_steps():
+    pieces = [
+        {
+            "action": [[torch.tensor([b]), torch.tensor([b + 10])], [torch.tensor([b + 20]), torch.tensor([b + 30])]],
+            "obs": {"agent": [torch.ones(3), torch.zeros(3)], "deep": {"x": [b, b + 1]}},
+        }
+        for b in range(3)
+    ]
+    batch = timestep_collate(pieces)
+    numbers = [[part.tolist() for part in step] for step in batch["action"]]
+    assert numbers == [[[0, 1, 2], [10, 11, 12]], [[20, 21, 22], [30, 31, 32]]]
+    assert batch["obs"]["agent"].shape == (2, 3, 3)
+    assert batch["obs"]["deep"]["x"].tolist() == [[0, 1, 2], [1, 2, 3]]
+
+
 def test_time_first_of_lists_of_steps():
     as_steps = [[{"obs": torch.tensor([b, t]), "r": torch.tensor([t])} for t in range(3)] for b in range(2)]
     batch = timestep_collate(as_steps)

@@ -24,7 +24,6 @@ MOVED = {
     "ding.interaction.exception.slave": "ding.interaction.exception.response",
     "ding.interaction.master.base": "ding.interaction.master",
     "ding.interaction.master.task": "ding.interaction.master.connection",
-    "ding.league.shared_payoff": "ding.league.payoff",
     **{f"ding.utils.autolog.{name}": "ding.utils.autolog" for name in ("base", "data", "model", "time_ctl", "value")},
 }
 

@@ -48,7 +48,8 @@ class Watchdog:
         step_s, self._looked_s = min(now_s - self._looked_s, _LONGEST_STEP_S), now_s
         buffers = status.get("buffers") or {}
         figures = buffers.get("rows"), status.get("train_iter"), (status.get("tasks") or {}).get("done")
-        roles = {worker.get("role") for worker in (status.get("workers") or {}).values()}
+        workers = (status.get("workers") or {}).values()
+        roles = {worker.get("role") for worker in workers if worker.get("state") != "quarantined"}
         fine = ("collector" in roles, "learner" in roles, figures != self._figures)
         self._figures = figures
         for what, is_fine in zip(self._idle_s, fine):

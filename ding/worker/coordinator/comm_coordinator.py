@@ -3,7 +3,7 @@
 import itertools
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ding.worker.coordinator.errors import WorkerLost, WorkersMissing, WorkerTaskFailed
@@ -11,6 +11,7 @@ from ding.worker.coordinator.master_hub import MasterHub
 from ding.worker.coordinator.operator_sync import OperatorSync, connect_until
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerHub, WorkerLink, callbacks_of
 from ding.worker.coordinator.resource_manager import NaiveResourceManager, WorkerState
+from ding.worker.coordinator.tasks.answers import checked_answer
 from ding.worker.coordinator.tasks.attendance import Attendance
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
@@ -61,6 +62,7 @@ class CommCoordinator:
         self._start_s = timing.start_s
         self._resource_manager = NaiveResourceManager()
         self._links = WorkerLinks(self._hub, logger)
+        self._ledger.has_other = self._has_other
         self._attendance = Attendance(self._ledger, self._callbacks, self._links, self._back, timing, logger)
         self._closing = self._attendance.closing
         self._started = False
@@ -136,12 +138,25 @@ class CommCoordinator:
             self._welcome(link)
         except (WorkerLost, WorkerTaskFailed) as error:
             self._logger.warning("%s is connected, but does not answer: %s", link.name, error)
+            if isinstance(error, WorkerTaskFailed):
+                self._ledger.blame(link.holder, str(error))
             self._disconnected(link)
             link.close()  # it comes again by itself, if it lives
         self._callbacks.workers_changed()
 
+    def _has_other(self, kind: str, names: Collection[str]) -> bool:
+        """Whether there is a worker beside those of these names that may be given a task."""
+        return any(
+            link.role == kind and link.name not in names and self._ledger.quarantine_of(link.holder) is None
+            for link in self._links.all()
+        )
+
     def _welcome(self, link: WorkerLink) -> None:
-        info = dict(link.call({"name": "resource"}, _RESOURCE_TIMEOUT_S) or {})
+        if self._ledger.quarantine_of(link.holder) is not None:
+            self._resource_manager.quarantine(link.role, link.name)
+            return
+        answer = link.call({"name": "resource"}, _RESOURCE_TIMEOUT_S)
+        info = dict(checked_answer(answer or {}, "resource", link.name))
         held = self._ledger.task_of(link.holder)
         if held is not None and self._attendance.attends(link.holder):
             self._resource_manager.update(link.role, link.name, info, busy=True)
@@ -152,16 +167,16 @@ class CommCoordinator:
             self._attendance.begin(link, held.body, resume=True)
             return
         if held is not None:
-            self._ledger.fail(held.task_id, link.holder, "it is not known whether the task was begun")
+            self._ledger.fail(held.task_id, link.holder, "it is not known whether the task was begun", False)
         if info.pop("task_id", None) is not None:
-            ended = link.call({"name": f"{link.role}_close_task"}, self._start_s)
-            self._discard(ended)
+            name = f"{link.role}_close_task"
+            self._discard(checked_answer(link.call({"name": name}, self._start_s), name, link.name))
         self._resource_manager.update(link.role, link.name, info)
         self._logger.info("%s %s is ready: %s", link.role, link.name, info)
 
-    def _discard(self, ended: object) -> None:
+    def _discard(self, ended: Mapping[str, Any]) -> None:
         """Delete what a collector that is not heard any more had to tell, unless it was heard before."""
-        refs = ended.get("refs") if isinstance(ended, Mapping) else None
+        refs = ended.get("refs")
         if refs:
             self._callbacks.buffers.discard([ref["chunk"] for ref in refs])
 
@@ -183,7 +198,7 @@ class CommCoordinator:
         return self._links.is_present(holder)
 
     def workers(self) -> dict[str, dict[str, Any]]:
-        """``{name: {'role', 'state', 'task_id'}}`` of the connected workers."""
+        """``{name: {'role', 'state', 'task_id'}}`` of the connected workers, and of a quarantined one its ``error``."""
         result = {}
         for link in self._links.all():
             state, held = self._resource_manager.state(link.role, link.name), self._ledger.task_of(link.holder)
@@ -192,6 +207,8 @@ class CommCoordinator:
                 "state": None if state is None else state.value,
                 "task_id": None if held is None else held.task_id,
             }
+            if state is WorkerState.QUARANTINED:
+                result[link.name]["error"] = self._ledger.quarantine_of(link.holder)
         return result
 
     def send_collector_task(self, collector_task: dict[str, Any]) -> bool:
@@ -204,7 +221,8 @@ class CommCoordinator:
 
     def _send(self, kind: str, task: dict[str, Any]) -> bool:
         while not self._closing.is_set():
-            assigned = self._resource_manager.assign(kind)
+            record = self._ledger.record(task["task_id"])
+            assigned = self._resource_manager.assign(kind, () if record is None else record.failed_on)
             if assigned is None:
                 return False
             name = assigned[f"{kind}_id"]
@@ -213,7 +231,7 @@ class CommCoordinator:
                 self._resource_manager.delete(kind, name)
                 continue
             task.update(assigned)
-            if self._ledger.record(task["task_id"]) is None:
+            if record is None:
                 self._ledger.submit(kind, task)
             self._ledger.send(task["task_id"], link.holder)
             self._attendance.begin(link, task, resume=False)
@@ -226,6 +244,11 @@ class CommCoordinator:
         link = self._links.get(name)
         if link is not None and link.holder != session.holder:
             return  # another life has its place, and said itself what it does
+        reason = self._ledger.quarantine_of(session.holder)
+        if link is not None and reason is not None:
+            self._logger.error("%s is quarantined and gets no more tasks: %s", name, reason)
+            self._resource_manager.quarantine(role, name)
+            return
         if not usable or link is None or self._ledger.is_fenced(session.holder):
             self._resource_manager.delete(role, name)
             if link is not None:

@@ -3,6 +3,7 @@
 import enum
 import random
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from ding.utils import did_you_mean
@@ -15,12 +16,14 @@ class WorkerState(str, enum.Enum):
 
     IDLE = "idle"
     BUSY = "busy"
+    QUARANTINED = "quarantined"
 
 
 class NaiveResourceManager:
     """Hands out idle workers at random. Thread-safe.
 
-    A worker is idle from ``update`` on, busy from ``assign_*`` on, and unknown after ``delete``.
+    A worker is idle from ``update`` on, busy from ``assign_*`` on, and unknown after ``delete``. A quarantined one is
+    known, and gets nothing.
     """
 
     def __init__(self) -> None:
@@ -35,14 +38,14 @@ class NaiveResourceManager:
         """``{'learner_id', 'resource_info'}`` of an idle learner, busy from now on; ``None``: none is idle."""
         return self.assign("learner")
 
-    def assign(self, name: str) -> dict[str, Any] | None:
-        """As :meth:`assign_collector`, by kind."""
+    def assign(self, name: str, avoid: Collection[str] = ()) -> dict[str, Any] | None:
+        """As :meth:`assign_collector`, by kind; workers to ``avoid`` only when no other one is idle."""
         with self._lock:
             workers = self._of(name)
             idle = [worker for worker, (state, _) in workers.items() if state is WorkerState.IDLE]
             if not idle:
                 return None
-            worker = random.choice(idle)
+            worker = random.choice([worker for worker in idle if worker not in avoid] or idle)
             info = workers[worker][1]
             workers[worker] = (WorkerState.BUSY, info)
             return {f"{name}_id": worker, "resource_info": info}
@@ -61,6 +64,11 @@ class NaiveResourceManager:
         """A worker is there (again) and has nothing to do, or goes on with what it did (``busy``)."""
         with self._lock:
             self._of(name)[worker_id] = (WorkerState.BUSY if busy else WorkerState.IDLE, resource_info)
+
+    def quarantine(self, name: str, worker_id: str) -> None:
+        """A worker is there and gets no more tasks."""
+        with self._lock:
+            self._of(name)[worker_id] = (WorkerState.QUARANTINED, {})
 
     def delete(self, name: str, worker_id: str) -> bool:
         """Remove a worker. Returns whether it was known."""

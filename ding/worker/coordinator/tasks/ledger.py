@@ -15,7 +15,8 @@ the holder moves. Events of anyone else change nothing and are counted: so a res
 effect. A holder whose lease ran out is *fenced*: that incarnation never gets another task.
 
 Failures are counted in a row; ``progress`` ends the row. So a task that kills every worker at once is given up, and one
-whose workers are killed from outside now and then is not.
+whose workers are killed from outside now and then is not. A worker that fails at whatever it gets is given no more: its
+process is *quarantined*. So a task fails for good only if it failed at different workers, or if there is no other.
 """
 
 import threading
@@ -36,8 +37,12 @@ class TaskLedger:
         journal: where everything is written down.
         lease_s: seconds for which an answer of a worker renews its lease.
         queue_s: ``{kind: seconds}`` that a task waits for a worker before it expires.
-        max_failures: a task that fails so often in a row is ``FAILED``.
+        max_failures: a task that fails so often in a row is ``FAILED``, a worker that does is quarantined.
         clock: seconds, never going backwards.
+
+    Attributes:
+        has_other: whether there is a worker of a kind beside those of these names that may be given a task; by default
+            there is none.
     """
 
     def __init__(
@@ -59,6 +64,10 @@ class TaskLedger:
         self._tasks: dict[str, TaskRecord] = {}
         self._by_holder: dict[Holder, TaskRecord] = {}
         self._fenced: set[Holder] = set()
+        self.has_other: Callable[[str, Collection[str]], bool] = lambda kind, names: False
+        # By worker and process: its failures in a row, and what the last one said.
+        self._failures: Counter[tuple[str, str]] = Counter()
+        self._quarantined: dict[tuple[str, str], str] = {}
         # Those of which chunks that nobody took may still lie around.
         self._unswept: set[Holder] = set()
 
@@ -152,8 +161,10 @@ class TaskLedger:
         """The worker did something useful: earlier failures no longer count."""
         with self._lock:
             record = self._held(task_id, holder)
+            self._failures.pop((holder.worker, holder.process), None)
             if record is not None and record.failures:
                 record.failures = 0
+                record.failed_on.clear()
                 self._journal.update_tasks([record])
             return record is not None
 
@@ -167,20 +178,40 @@ class TaskLedger:
                 self.counters.stale_events += 1
                 return False
             self._leave(record)
+            self._failures.pop((holder.worker, holder.process), None)
             record.phase = TaskPhase.DONE
             self.counters.done += 1
             self._forget(task_id)
             return True
 
-    def fail(self, task_id: str, holder: Holder, error: str) -> TaskPhase | None:
-        """The task failed there: ``QUEUED`` again, ``FAILED`` for good, ``None`` when the worker does not hold it."""
+    def fail(self, task_id: str, holder: Holder, error: str, at_fault: bool = True) -> TaskPhase | None:
+        """The task failed there: ``QUEUED`` again, ``FAILED`` for good, ``None`` when the worker does not hold it.
+
+        Args:
+            at_fault: whether that counts against the worker, too.
+        """
         with self._lock:
             record = self._held(task_id, holder)
             if record is None:
                 return None
+            if at_fault and not record.inherited:
+                self.blame(holder, error)
             self._again(record, error)
             self._journal.update_tasks([record])
             return record.phase
+
+    def blame(self, holder: Holder, error: str) -> None:
+        """The process of this life of a worker failed: too often in a row, and it is quarantined."""
+        with self._lock:
+            process = holder.worker, holder.process
+            self._failures[process] += 1
+            if self._failures[process] >= self._max_failures:
+                self._quarantined[process] = error
+
+    def quarantine_of(self, holder: Holder) -> str | None:
+        """Why the process of this life of a worker is quarantined; None: it is not."""
+        with self._lock:
+            return self._quarantined.get((holder.worker, holder.process))
 
     def fence(self, holder: Holder, error: str) -> None:
         """This life of a worker is over; the task that it holds fails."""
@@ -233,11 +264,17 @@ class TaskLedger:
         record.holder = None
 
     def _again(self, record: TaskRecord, error: str) -> None:
+        holder = record.holder
         self._leave(record)
         record.failures += not record.inherited
+        if holder is not None and not record.inherited:
+            record.failed_on.add(holder.worker)
         record.inherited = False
         record.error = error
-        if record.failures >= self._max_failures:
+        often, mine = record.failures >= self._max_failures, set() if holder is None else {holder.worker}
+        quarantined = holder is not None and (holder.worker, holder.process) in self._quarantined
+        widely = len(record.failed_on) > 1
+        if (often and widely) or ((often or quarantined) and not self.has_other(record.kind, mine)):
             record.phase = TaskPhase.FAILED
             self.counters.failed += 1
         else:
@@ -251,6 +288,7 @@ class TaskLedger:
             if record is not None:
                 self._again(record, error)
                 changed.append(record)
+            self._failures.pop((holder.worker, holder.process), None)
         self._fenced |= errors.keys()
         self._unswept |= errors.keys()
         self._journal.update_tasks(changed, errors)

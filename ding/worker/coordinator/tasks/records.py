@@ -43,6 +43,7 @@ class TaskRecord:
         queue_deadline: until then it must be sent, while queued.
         lease_deadline: until then its holder must be heard of, while sent or running.
         failures: failures in a row, without progress in between.
+        failed_on: the workers at which these were.
         attempts: how often it was sent.
         error: what the last failure said.
         seen: for each holder, the number up to which its chunks were taken.
@@ -58,6 +59,7 @@ class TaskRecord:
     holder: Holder | None = None
     lease_deadline: float = 0.0
     failures: int = 0
+    failed_on: set[str] = field(default_factory=set)
     attempts: int = 0
     error: str = ""
     seen: dict[Holder, int] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from typing import Any
 from ding.parallel.messages import joined_priorities, pack_batches, unpack_infos
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerLink
+from ding.worker.coordinator.tasks.answers import checked_answer
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.records import Holder
 
@@ -70,7 +71,7 @@ class Session:
         """Ask the worker, again and again until there is an answer or its lease is over.
 
         Raises:
-            WorkerTaskFailed: it answered that it failed.
+            WorkerTaskFailed: it answered that it failed, or something else than an answer.
             WorkerLost: its lease is over.
             Cancelled: somebody else holds the task.
         """
@@ -97,11 +98,7 @@ class Session:
             break
         if not self.ledger.renew(self.task_id, self.holder):
             raise Cancelled(f"{self.holder.worker} answered {name}, but does not hold the task any more")
-        if not isinstance(result, dict):
-            raise WorkerTaskFailed(
-                f"{self.holder.worker} answered {name} with {type(result).__name__}, expected a dict"
-            )
-        return result
+        return checked_answer(result, f"{self.role}_{name}", self.holder.worker, self.task.get("buffer_id"))
 
     def start(self, **extra: Any) -> None:
         """Have the worker begin."""

@@ -8,12 +8,18 @@ import torch
 import torch.nn.functional as F
 
 from ding.data import EnvBatch, batched
+from ding.data.columns import row_list, stack_rows
 from ding.data.roles import StateDict
+from ding.policy._optimization import clipping_adam
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
+from ding.utils.default_helper import map_nested
 
+# Of the weights that decay where states are encoded, and the betas of AdamW there.
+_DECAYING = (torch.nn.Linear, torch.nn.Conv2d)
+_IMAGE_BETAS = (0.9, 0.95)
 Network = Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
 
 
@@ -38,8 +44,9 @@ class DTPolicy(Policy):
     """A sequence model of trajectories that acts for the return ``rtg_target``; it learns from data sets only.
 
     A sample is a window of a trajectory, as the data set ``d4rl_trajectory`` gives it. An evaluator's env must give
-    observations ``{'obs', 'reward'}`` (wrapper ``reward_in_obs``); the states are standardised by ``state_mean`` and
-    ``state_std``, which ``serial_pipeline_offline`` takes from the data set.
+    observations ``{'obs', 'reward'}`` (wrapper ``reward_in_obs``); states that are vectors are standardised by
+    ``state_mean`` and ``state_std``, which ``serial_pipeline_offline`` takes from the data set. States that are images
+    or dicts (``model.state_dim``) go through an encoder, and actions over them are drawn.
     """
 
     config = {
@@ -62,7 +69,7 @@ class DTPolicy(Policy):
         # (int) Steps of a window.
         "context_len": 20,
         "learning_rate": 1e-4,
-        # (float) Limit of the 2-norm of all gradients together.
+        # (float) Limit of the 2-norm of all gradients together, unless learn.grad_clip_type names another way.
         "clip_grad_norm_p": 0.25,
         # (sequence of float) Of the states of the data set.
         "state_mean": 0.0,
@@ -84,11 +91,31 @@ class DTPolicy(Policy):
         cfg = self._cfg
         self._continuous = bool(cfg.model.get("continuous", False))
         self._learn_model = self._model
-        self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=cfg.learning_rate, weight_decay=cfg.wt_decay)
-        warmup = max(1, int(cfg.warmup_steps))
-        self._scheduler = torch.optim.lr_scheduler.LambdaLR(
-            self._optimizer, lambda updates: min((updates + 1) / warmup, 1.0)
-        )
+        self._optimizer = self._make_optimizer()
+        self._max_norm = None if cfg.learn.get("grad_clip_type") else float(cfg.clip_grad_norm_p)
+        warmup, decay = max(1, int(cfg.warmup_steps)), self._optimizer.schedule
+        # One schedule for both.
+        self._optimizer.schedule = None
+
+        def share(updates: int) -> float:
+            return min((updates + 1) / warmup, 1.0) * (1.0 if decay is None else decay.share(updates))
+
+        self._scheduler = torch.optim.lr_scheduler.LambdaLR(self._optimizer, share)
+
+    def _make_optimizer(self) -> Any:
+        cfg, model = self._cfg, self._model
+        options: dict[str, Any] = {"lr": cfg.learning_rate, "optim_type": "adamw"}
+        if not self._encodes():
+            return clipping_adam(model.parameters(), cfg.learn, weight_decay=cfg.wt_decay, **options)
+        decaying = [module.weight for module in model.modules() if isinstance(module, _DECAYING)]
+        others = set(model.parameters()) - set(decaying)
+        rest = [parameter for parameter in model.parameters() if parameter in others]
+        groups = [{"params": decaying, "weight_decay": cfg.wt_decay}, {"params": rest, "weight_decay": 0.0}]
+        return clipping_adam(groups, cfg.learn, betas=_IMAGE_BETAS, weight_decay=0.0, **options)
+
+    def _encodes(self) -> bool:
+        """Whether states go through an encoder: images and dicts."""
+        return getattr(self._model, "state_encoder", None) is not None
 
     def _forward_learn(self, data: Sequence[Any]) -> dict[str, Any]:
         """One update on B windows: a list of B tuples ``(timesteps, states, actions, returns_to_go, mask)``, or the
@@ -103,17 +130,20 @@ class DTPolicy(Policy):
         self._model.train()
         loss = dt_loss(self._model, self._windows(data), self._continuous)
         lr = self._optimizer.param_groups[0]["lr"]
-        self._optimize(loss, self._optimizer, self._model, float(self._cfg.clip_grad_norm_p))
+        self._optimize(loss, self._optimizer, self._model, self._max_norm)
         self._scheduler.step()
         numbers = read_out({"action_loss": loss})
         return {"cur_lr": lr, **numbers, "total_loss": numbers["action_loss"]}
 
-    def _windows(self, data: Sequence[Any]) -> list[torch.Tensor]:
+    def _windows(self, data: Sequence[Any]) -> list[Any]:
         stacked = len(data) == 5 and isinstance(data[0], torch.Tensor)
         if not stacked and not all(isinstance(one, (tuple, list)) and len(one) == 5 for one in data):
             raise PolicyDataError("dt learns from windows (timesteps, states, actions, returns_to_go, mask)")
-        fields = data if stacked else [torch.stack([torch.as_tensor(one) for one in field]) for field in zip(*data)]
-        return [field.to(self._device) for field in fields]
+        fields = data if stacked else [stack_rows(map_nested(torch.as_tensor, list(field))) for field in zip(*data)]
+        return self._placed(fields)
+
+    def _placed(self, fields: Sequence[Any]) -> list[Any]:
+        return map_nested(lambda x: x.to(self._device), list(fields))
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "action_loss", "total_loss"]
@@ -128,7 +158,7 @@ class DTPolicy(Policy):
         self._std = torch.as_tensor(cfg.state_std, dtype=torch.float32)
         self._context = int(cfg.model.context_len)
         self._last_timestep = int(cfg.model.get("max_timestep", 4096)) - 1
-        self._episodes: dict[int, list[list[torch.Tensor]]] = {}
+        self._episodes: dict[int, list[list[Any]]] = {}
 
     @batched
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
@@ -140,12 +170,14 @@ class DTPolicy(Policy):
         columns = data.columns
         if not isinstance(columns, dict) or not {"obs", "reward"} <= columns.keys():
             raise PolicyUsageError("dt needs observations {'obs', 'reward'}: give the env the wrapper 'reward_in_obs'")
-        states = (torch.as_tensor(np.asarray(columns["obs"]), dtype=torch.float32) - self._mean) / self._std
+        states: Any = map_nested(lambda x: torch.as_tensor(np.asarray(x)), columns["obs"])
+        if not self._encodes():
+            states = (states.float() - self._mean) / self._std
         rewards = np.asarray(columns["reward"], np.float32).reshape(-1)
         scale = float(self._cfg.rtg_scale)
         ids = [int(env_id) for env_id in data.env_ids]
         none = torch.zeros(int(self._cfg.model.act_dim)) if self._continuous else torch.zeros(1, dtype=torch.int64)
-        for env_id, state, reward in zip(ids, states, rewards):
+        for env_id, state, reward in zip(ids, row_list(states, len(ids)), rewards):
             history = self._episodes.setdefault(env_id, [[], [], []])
             before = history[2][-1] - float(reward) / scale if history[2] else float(self._cfg.rtg_target) / scale
             for kept, value in zip(history, (state, none, torch.as_tensor(before, dtype=torch.float32))):
@@ -163,16 +195,18 @@ class DTPolicy(Policy):
         longest = min(max(lengths), self._context)
         rows = []
         for env_id, length in zip(ids, lengths):
-            kept = [torch.stack(one[-longest:]) for one in self._episodes[env_id]]
+            kept: list[Any] = [stack_rows(one[-longest:]) for one in self._episodes[env_id]]
             first = max(0, length - longest)
             times = torch.arange(first, first + longest).clamp(max=self._last_timestep)
-            rows.append([times, *(F.pad(one, (0, 0) * (one.ndim - 1) + (0, longest - len(one))) for one in kept)])
-        fields = [torch.stack(list(field)).to(self._device) for field in zip(*rows)]
+            rows.append([times, *(map_nested(lambda x: _filled_up(x, longest), one) for one in kept)])
+        fields = self._placed([stack_rows(field) for field in zip(*rows)])
         self._model.eval()
         with torch.no_grad():
             predicted = self._model(*fields)[1].cpu()
         newest = torch.tensor([min(length, longest) - 1 for length in lengths])
         found = predicted[torch.arange(len(ids)), newest]
+        if self._encodes():
+            return torch.multinomial(found.softmax(-1), 1)
         return found if self._continuous else found.argmax(-1, keepdim=True)
 
     def _reset_eval(self, data_id: list[int] | None = None) -> None:
@@ -193,3 +227,8 @@ class DTPolicy(Policy):
 
     def _get_train_sample(self, transitions: Any) -> Any:
         raise PolicyUsageError("dt learns from data sets; it collects nothing")
+
+
+def _filled_up(steps: torch.Tensor, count: int) -> torch.Tensor:
+    """``[T, ...]`` with zeros behind, ``[count, ...]``."""
+    return F.pad(steps, (0, 0) * (steps.ndim - 1) + (0, count - len(steps)))

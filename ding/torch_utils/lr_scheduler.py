@@ -50,4 +50,8 @@ class LinearDecay(NamedTuple):
         """Set the learning rates of the next epoch."""
         for rate, group in zip(self.rates, optimizer.param_groups):
             group["num_epochs"] = epoch = group.get("num_epochs", 0) + 1
-            group["lr"] = rate * max(1.0 - epoch * (1.0 - self.min_lr_lambda) / self.epoch_num, self.min_lr_lambda)
+            group["lr"] = rate * self.share(epoch)
+
+    def share(self, epoch: int) -> float:
+        """What is left of the learning rates after ``epoch`` steps."""
+        return max(1.0 - epoch * (1.0 - self.min_lr_lambda) / self.epoch_num, self.min_lr_lambda)

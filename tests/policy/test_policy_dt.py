@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from ding.data import EnvBatch
+from ding.model.common import ConvEncoder
 from ding.model.template import DecisionTransformer
 from ding.policy import DTPolicy
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import deep_merge_dicts
+from ding.utils.default_helper import map_nested
 
 
 def wave(shape: tuple[int, ...], phase: float) -> torch.Tensor:
@@ -25,13 +27,14 @@ def fill(module: torch.nn.Module) -> None:
             parameter.copy_(torch.linspace(-0.1, 0.1, parameter.numel()).reshape(parameter.shape))
 
 
+SMALL = {"state_dim": 4, "act_dim": 2, "n_blocks": 1, "h_dim": 8, "context_len": 3, "n_heads": 1, "drop_p": 0.0}
+
+
 def make(continuous: bool = False, **more: Any) -> DTPolicy:
     torch.manual_seed(0)
-    model = dict(
-        state_dim=4, act_dim=2, n_blocks=1, h_dim=8, context_len=3, n_heads=1, drop_p=0.0, continuous=continuous
-    )
     settings = {
-        "model": model, "warmup_steps": 10, "learning_rate": 1e-3, "rtg_target": 20, "rtg_scale": 10, **more
+        "model": {**SMALL, "continuous": continuous}, "warmup_steps": 10, "learning_rate": 1e-3, "rtg_target": 20,
+        "rtg_scale": 10, **more,
     }  # fmt: skip
     return DTPolicy(deep_merge_dicts(DTPolicy.default_config(), settings))
 
@@ -123,5 +126,75 @@ def test_what_is_missing_is_named():
         make(rtg_target=None)
     with pytest.raises(PolicyUsageError, match="reward_in_obs"):
         make().eval_mode.forward(EnvBatch(np.arange(1), np.zeros((1, 4), np.float32)))
-    with pytest.raises(NotImplementedError, match="images"):
-        DecisionTransformer(4, 2, 1, 8, 3, 1, 0.1, state_encoder=torch.nn.Identity())
+    with pytest.raises(ValueError, match="discrete actions only"):
+        DecisionTransformer(4, 2, 1, 8, 3, 1, 0.1, state_encoder=torch.nn.Identity(), continuous=True)
+
+
+def test_the_network_of_images_has_the_parameters_of_the_original_one():
+    encoder = ConvEncoder([4, 84, 84], [8, 8, 8])
+    model = DecisionTransformer([4, 84, 84], 2, 1, 8, 3, 1, 0.1, max_timestep=10, state_encoder=encoder)
+    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    assert len(shapes) == 34
+    assert sum(parameter.numel() for parameter in model.parameters()) == 8000
+    assert shapes["transformer.0.attention.mask"] == (1, 1, 10, 10)
+    assert (shapes["head.weight"], shapes["embed_rtg.0.weight"], shapes["embed_action.0.weight"]) == (
+        (2, 8), (8, 1), (2, 8),
+    )  # fmt: skip
+
+
+IMAGES = {"image": [1, 36, 36], "dict": {"image": [1, 36, 36], "speed": 2}}
+
+
+def seen(kind: str, *axes: int) -> Any:
+    image = torch.arange(math.prod(axes) * 36 * 36).remainder(251).to(torch.uint8).reshape(*axes, 1, 36, 36)
+    return image if kind == "image" else {"image": image, "speed": wave((*axes, 2), 0.1)}
+
+
+def make_seeing(kind: str, **more: Any) -> DTPolicy:
+    model = {"state_dim": IMAGES[kind], "h_dim": 8, "max_timestep": 20}
+    policy = make(model=deep_merge_dicts(SMALL, model), **more)
+    assert policy.learn_mode.get_attribute("model").state_encoder is not None
+    return policy
+
+
+@pytest.mark.parametrize("kind", list(IMAGES))
+def test_images_and_dicts_are_learned_from_and_acted_on(kind):
+    policy = make_seeing(kind)
+    times, _, actions, returns, mask = windows()
+    batch = [times, seen(kind, 2, 3), actions, returns, mask]
+    losses = [policy.learn_mode.forward(batch)["action_loss"] for _ in range(20)]
+    assert losses[-1] < losses[0]
+    rows = [tuple(map_nested(lambda x, i=i: x[i], field) for field in batch) for i in range(2)]
+    assert make_seeing(kind).learn_mode.forward(rows)["action_loss"] == pytest.approx(losses[0])
+    for _ in range(5):
+        columns = {"obs": seen(kind, 2), "reward": np.ones((2, 1), np.float32)}
+        action = policy.eval_mode.forward(EnvBatch(np.arange(2), columns)).columns["action"]
+        assert (action.shape, action.dtype) == ((2, 1), torch.int64)
+
+
+def test_whole_numbers_are_pixels():
+    network: Any = make_seeing("image").learn_mode.get_attribute("model").eval()
+    times, _, actions, returns, _ = windows()
+    pixels = seen("image", 2, 3)
+    logits = [network(times, states, actions, returns)[1] for states in (pixels, pixels.float() / 255)]
+    torch.testing.assert_close(*logits)
+
+
+def test_only_weights_of_layers_decay_where_states_are_encoded():
+    groups = make_seeing("image").learn_mode.get_attribute("optimizer").param_groups
+    assert [group["weight_decay"] for group in groups] == [1e-4, 0.0]
+    assert [group["betas"] for group in groups] == [(0.9, 0.95)] * 2
+    assert {parameter.ndim for parameter in groups[0]["params"]} == {2, 4}
+
+
+def test_the_learning_rate_warms_up_and_decays_and_gradients_are_clipped_as_asked():
+    policy = make(warmup_steps=2, learn={"lr_scheduler": {"epoch_num": 4, "min_lr_lambda": 0.5}})
+    rates = [policy.learn_mode.forward(windows())["cur_lr"] / 1e-3 for _ in range(6)]
+    assert rates == pytest.approx([0.5, 0.875, 0.75, 0.625, 0.5, 0.5])
+    policy = make(learn={"grad_clip_type": "clip_value", "grad_clip_value": 1e-9}, wt_decay=0.0, warmup_steps=1)
+    network = policy.learn_mode.get_attribute("model")
+    policy.learn_mode.forward(windows())
+    largest = max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None)
+    assert largest <= 1e-9
+    with pytest.raises(PolicyConfigError, match="lr_scheduler"):
+        make(learn={"lr_scheduler": {"epoch_num": 4}})

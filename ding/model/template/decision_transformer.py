@@ -5,12 +5,18 @@ arXiv:2106.01345).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ding.model.common._shapes import ObsShape
+from ding.model.template._q_base import make_encoder
 from ding.utils import MODEL_REGISTRY
+from ding.utils.default_helper import map_nested
+
+_CONV_SIZES = (32, 64, 64)
 
 
 class MaskedCausalAttention(nn.Module):
@@ -74,21 +80,21 @@ class DecisionTransformer(nn.Module):
     """Predicts each action from the returns-to-go, states and actions up to there.
 
     Arguments:
-        state_dim: dimensions of a state.
+        state_dim: dimensions of a state; ``(C, H, W)`` of images, or a shape for each name of states that are dicts.
         act_dim: number of actions, or of dimensions of a continuous one.
         n_blocks, h_dim, n_heads, drop_p: number of blocks, width, heads and dropout of the transformer.
         context_len: longest sequence, in steps.
         max_timestep: number of time steps of an episode.
-        state_encoder: not supported: the network of image observations is not built.
+        state_encoder: of images and dicts to ``h_dim`` features; made by ``state_dim`` where it is not given.
         continuous: whether actions are continuous, within [-1, 1].
 
     Raises:
-        NotImplementedError: ``state_encoder`` was given.
+        ValueError: continuous actions with a state encoder.
     """
 
     def __init__(
         self,
-        state_dim: int,
+        state_dim: ObsShape,
         act_dim: int,
         n_blocks: int,
         h_dim: int,
@@ -100,20 +106,32 @@ class DecisionTransformer(nn.Module):
         continuous: bool = False,
     ) -> None:
         super().__init__()
-        if state_encoder is not None:
-            raise NotImplementedError("a decision transformer of images (state_encoder) is not built in this version")
+        encodes = state_encoder is not None or not isinstance(state_dim, int)
+        if encodes and continuous:
+            raise ValueError("a decision transformer of images or dicts (state_encoder) has discrete actions only")
         self.state_dim, self.act_dim, self.h_dim = state_dim, act_dim, h_dim
         self.context_len, self.max_timestep, self.continuous = context_len, max_timestep, continuous
-        tokens = 3 * context_len
-        # Not used with states that are vectors; they are part of a checkpoint.
-        self.pos_emb = nn.Parameter(torch.zeros(1, tokens + 1, h_dim))
+        # The sizes of the original network, whose checkpoints fit.
+        tokens = 3 * context_len + int(encodes)
+        # Not used with states that are vectors, as the embedding of time steps is not with others.
+        self.pos_emb = nn.Parameter(torch.zeros(1, 3 * context_len + 1, h_dim))
         self.global_pos_emb = nn.Parameter(torch.zeros(1, max_timestep + 1, h_dim))
         self.transformer = nn.Sequential(*(Block(h_dim, tokens, n_heads, drop_p) for _ in range(n_blocks)))
         self.embed_ln = nn.LayerNorm(h_dim)
         self.embed_timestep = nn.Embedding(max_timestep, h_dim)
+        self.state_encoder: nn.Module | None = None
+        self.embed_rtg: nn.Module
+        self.embed_action: nn.Module
+        if encodes:
+            self.state_encoder = state_encoder or make_encoder(state_dim, [*_CONV_SIZES, h_dim], nn.ReLU(), None)
+            self.embed_rtg = nn.Sequential(nn.Linear(1, h_dim), nn.Tanh())
+            self.head = nn.Linear(h_dim, act_dim, bias=False)
+            self.embed_action = nn.Sequential(nn.Embedding(act_dim, h_dim), nn.Tanh())
+            return
+        assert isinstance(state_dim, int)
         self.embed_rtg = nn.Linear(1, h_dim)
         self.embed_state = nn.Linear(state_dim, h_dim)
-        self.embed_action: nn.Module = nn.Linear(act_dim, h_dim) if continuous else nn.Embedding(act_dim, h_dim)
+        self.embed_action = nn.Linear(act_dim, h_dim) if continuous else nn.Embedding(act_dim, h_dim)
         self.predict_rtg = nn.Linear(h_dim, 1)
         self.predict_state = nn.Linear(h_dim, state_dim)
         squash = [nn.Tanh()] if continuous else []
@@ -122,16 +140,17 @@ class DecisionTransformer(nn.Module):
     def forward(
         self,
         timesteps: torch.Tensor,
-        states: torch.Tensor,
+        states: Any,
         actions: torch.Tensor,
         returns_to_go: torch.Tensor,
         tar: int | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor | None, torch.Tensor, torch.Tensor | None]:
         """Predict over B sequences of T steps.
 
         Args:
             timesteps: int64 ``[B, T]``, steps since the begin of the episode.
-            states: float32 ``[B, T, state_dim]``.
+            states: float32 ``[B, T, state_dim]``; images of any dtype ``[B, T, C, H, W]``, whole numbers divided by
+                255; or dicts of such.
             actions: int64 ``[B, T]`` (or ``[B, T, 1]``), or float32 ``[B, T, act_dim]``. That of the last step is not
                 seen by the prediction of it.
             returns_to_go: float32 ``[B, T]`` or ``[B, T, 1]``.
@@ -139,8 +158,10 @@ class DecisionTransformer(nn.Module):
 
         Returns:
             the next states ``[B, T, state_dim]``, the actions or their logits ``[B, T, act_dim]``, and the next
-            returns-to-go ``[B, T, 1]``.
+            returns-to-go ``[B, T, 1]``; of states that are encoded the logits alone, between two ``None``.
         """
+        if self.state_encoder is not None:
+            return None, self._encoded_logits(self.state_encoder, timesteps, states, actions, returns_to_go), None
         batch, steps = timesteps.shape
         time = self.embed_timestep(timesteps)
         given = actions if self.continuous else actions.reshape(batch, steps).long()
@@ -150,3 +171,27 @@ class DecisionTransformer(nn.Module):
         # After a state follows the action; after that what it leads to.
         _, after_state, after_action = hidden.reshape(batch, steps, 3, self.h_dim).unbind(2)
         return self.predict_state(after_action), self.predict_action(after_state), self.predict_rtg(after_action)
+
+    def _encoded_logits(
+        self,
+        encoder: nn.Module,
+        timesteps: torch.Tensor,
+        states: Any,
+        actions: torch.Tensor,
+        returns_to_go: torch.Tensor,
+    ) -> torch.Tensor:
+        """The logits ``[B, T, act_dim]`` over states that are encoded. A token's place is that of its window in the
+        episode and its own in the window.
+        """
+        batch, steps = actions.shape[:2]
+        features = encoder(map_nested(lambda x: _as_float(x.flatten(0, 1)), states)).reshape(batch, steps, -1)
+        returns = self.embed_rtg(returns_to_go.reshape(batch, steps, 1).float())
+        given = self.embed_action(actions.reshape(batch, steps).long())
+        tokens = torch.stack((returns, features, given), dim=2).reshape(batch, 3 * steps, self.h_dim)
+        start = self.global_pos_emb[0, timesteps.reshape(batch, -1)[:, :1]]
+        hidden = self.transformer(self.embed_ln(tokens + start + self.pos_emb[:, : 3 * steps]))
+        return self.head(hidden[:, 1::3])
+
+
+def _as_float(states: torch.Tensor) -> torch.Tensor:
+    return states if states.is_floating_point() else states.float() / 255

@@ -112,6 +112,10 @@ class D4RLTrajectoryDataset(Dataset[Any]):
         path = dataset["data_dir_prefix"]
         self.trajectories = _read_trajectories(path, float(dataset["rtg_scale"]))
         states = np.concatenate([one["states"] for one in self.trajectories])
+        self._mean, self._std = np.zeros(1), np.ones(1)
+        if states.ndim > 2:
+            # Images stay as they are.
+            return
         self._mean, self._std = states.mean(0), states.std(0) + 1e-6
         for one in self.trajectories:
             one["states"] = ((one["states"] - self._mean) / self._std).astype(np.float32)

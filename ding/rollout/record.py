@@ -345,6 +345,7 @@ class EpisodeRecord:
 
     Attributes:
         envstep, episode_count, train_sample_count: totals, see above.
+        dropped_count: total number of episodes that broke, of this process.
         duration_s: total duration of the finished episodes.
         finished: the finished episodes that nobody has reported yet, in the order in which they ended.
         numbers: int64 ``[env_num]``, episodes that each environment has ended or dropped.
@@ -360,7 +361,7 @@ class EpisodeRecord:
 
     def zero_totals(self) -> None:
         """Count from zero, and forget the finished episodes."""
-        self.envstep = self.episode_count = self.train_sample_count = 0
+        self.envstep = self.episode_count = self.train_sample_count = self.dropped_count = 0
         self.duration_s = 0.0
         self.finished.clear()
         self._synced = self._totals()
@@ -456,6 +457,8 @@ class EpisodeRecord:
         for key in [key for key in (episodes[0] if episodes else ()) if key.startswith("reward")]:
             info |= {f"{key}_{name}": value for name, value in spread([one[key] for one in episodes]).items()}
         info |= self._totals()
+        if self.dropped_count:
+            info["total_dropped_episode_count"] = self.dropped_count
         hidden = ("collect_time", "total_duration") if with_samples else ("sample",)
         return {key: value for key, value in info.items() if not any(part in key for part in hidden)}
 

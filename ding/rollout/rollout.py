@@ -181,6 +181,7 @@ class Rollout:
         """Reset these environments, whose episodes broke; what had begun in them is dropped."""
         self.stepper.restart(env_ids.tolist())
         self.episodes.drop(env_ids.tolist())
+        self.episodes.dropped_count += len(env_ids)
         for segments in self.segments:
             if segments is not None:
                 segments.clear(env_ids)

@@ -15,6 +15,7 @@ from ding.envs.env_manager._errors import describe, reset_failed, traceback_text
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
 from ding.envs.env_manager._step_retry import StepRetryEnv
 from ding.utils import Configurable
+from ding.utils.default_helper import check_choice
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,11 @@ class AbstractEnvManager(Configurable, ABC):
         "retry_step": False,
         # 'reset' tries the same env again, 'renew' builds and seeds a new one first.
         "retry_type": "reset",
+        # What happens when an env raises, hangs or dies: 'raise' ends the run; 'restart' replaces the env, drops its
+        # episode and counts it, as above with retry_type 'renew'.
+        "on_env_failure": "raise",
+        # With 'restart': so many failures of an env without a finished episode in between.
+        "max_env_failures": 10,
         # Whether a finished env is reset at once.
         "auto_reset": True,
         # Seconds that one env may need, None for no limit.
@@ -89,6 +95,15 @@ class AbstractEnvManager(Configurable, ABC):
         self._step_timeout: float | None = cfg.step_timeout
         self._reset_timeout: float | None = cfg.reset_timeout
         self._retry_waiting_time: float = cfg.retry_waiting_time
+        check_choice("env.manager.on_env_failure", cfg.on_env_failure, ("raise", "restart"))
+        if cfg.on_env_failure == "restart":
+            if not isinstance(cfg.max_env_failures, int) or cfg.max_env_failures < 1:
+                raise ValueError(
+                    f"env.manager.max_env_failures must be an int of 1 or more, not {cfg.max_env_failures!r}"
+                )
+            # A single failure is survived from 2 on.
+            cfg.max_retry = self._max_retry = max(2, cfg.max_env_failures)
+            cfg.retry_type = self._retry_type = "renew"
         if self._retry_type not in ("reset", "renew"):
             raise ValueError(f"env.manager.retry_type must be 'reset' or 'renew', not {self._retry_type!r}")
         if self._max_retry < 0:

@@ -39,6 +39,8 @@ class _SubprocessEnvManager(AbstractEnvManager):
 
     config: ClassVar[dict[str, Any]] = {
         **AbstractEnvManager.config,
+        # Seconds that one env may need; a process that hangs would stop the run without a word.
+        "step_timeout": 300.0,
         # Pass arrays of fixed shape through shared memory; without it they are pickled.
         "shared_memory": True,
         # Hand out copies. Without it, batches of all envs are views that change with the next step.

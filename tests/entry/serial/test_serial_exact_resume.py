@@ -59,10 +59,14 @@ def config(exp_name: str, **learn) -> tuple[EasyDict, EasyDict]:
 
 
 def digest(checkpoint: Path) -> str:
-    """Of all that a checkpoint and the state beside it hold."""
-    learned = torch.load(checkpoint, weights_only=True)
-    snapshot = checkpoint.name.removesuffix(".pth.tar").replace("iteration", "snapshot")
-    state = read_tree(checkpoint.with_name(snapshot) / "state.safetensors", "ding.run_state")
+    """Of all that a checkpoint and the snapshot beside it hold."""
+    return digest_of(checkpoint.with_name(checkpoint.name.removesuffix(".pth.tar").replace("iteration", "snapshot")))
+
+
+def digest_of(snapshot: Path) -> str:
+    """Of the learner and the rest of the run in a snapshot."""
+    learned = torch.load(snapshot / "learner.pth.tar", weights_only=True)
+    state = read_tree(snapshot / "state.safetensors", "ding.run_state")
     # Wall-clock times are no part of the run.
     del state["collector"]["total_duration"]
     for episode in state["collector"]["episode_info"]:

@@ -28,7 +28,7 @@ gym_hybrid_ddpg_config = dict(
         ),
         learn=dict(
             update_per_collect=10,
-            batch_size=32,
+            batch_size=128,
             learning_rate_actor=0.0003,
             learning_rate_critic=0.001,
             actor_update_freq=1,
@@ -37,7 +37,7 @@ gym_hybrid_ddpg_config = dict(
         collect=dict(n_sample=32, noise_sigma=0.1),
         eval=dict(evaluator=dict(eval_freq=1000)),
         other=dict(
-            eps=dict(type="exp", start=1.0, end=0.1, decay=100000),
+            eps=dict(type="exp", start=1.0, end=0.1, decay=30000),
             replay_buffer=dict(replay_buffer_size=100000),
         ),
     ),

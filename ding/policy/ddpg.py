@@ -32,7 +32,7 @@ _ACTION_SPACES = ("continuous", "hybrid")
 
 
 def ddpg_critic_loss(
-    network: ActorCritic, target_network: ActorCritic, batch: Mapping[str, Any], gamma: float
+    network: ActorCritic, target_network: ActorCritic, batch: Mapping[str, Any], gamma: float, types_taken: bool = True
 ) -> CriticLoss:
     """Squared errors of the critics to ``r + gamma min_i Q_i'(s', mu'(s'))``.
 
@@ -40,9 +40,14 @@ def ddpg_critic_loss(
         network, target_network: see :class:`ding.model.ContinuousQAC`; the target may add noise to its actions.
         batch: ``obs, next_obs`` ``[B, ...]``; ``action`` ``[B, N]`` (of a hybrid a dict with ``action_args``, and
             ``logit`` beside it); ``reward, done, weight`` (or None) ``[B]``.
+        types_taken: of hybrid actions, whether the critics read the types that were and will be taken, and not the
+            chances of all types: what was drawn, or even random, says nothing of these.
     """
     with torch.no_grad():
         following = target_network(batch["next_obs"], mode="compute_actor")
+        if types_taken and "action_args" in following:
+            following = {**following, "logit": _certain(following["logit"], following["logit"].argmax(-1))}
+            batch = {**batch, "logit": _certain(batch["logit"], batch["action"]["action_type"])}
         next_value = least(target_network(_inputs(batch["next_obs"], following), mode="compute_critic")["q_value"])
     q_value = network(_inputs(batch["obs"], batch), mode="compute_critic")["q_value"]
     return critic_loss(q_value, next_value, batch, gamma)
@@ -62,6 +67,12 @@ def _inputs(obs: Any, output: Mapping[str, Any]) -> dict[str, Any]:
         return {"obs": obs, "logit": output["logit"], "action": {"action_args": output["action_args"]}}
     action = output["action"]
     return {"obs": obs, "action": action, **({"logit": output["logit"]} if isinstance(action, Mapping) else {})}
+
+
+def _certain(logit: torch.Tensor, action_type: torch.Tensor) -> torch.Tensor:
+    """Logits ``[B, types]`` by which the types int64 ``[B]`` have a chance of 1."""
+    taken = torch.zeros_like(logit, dtype=torch.bool).scatter_(-1, action_type.reshape(-1, 1), True)
+    return torch.zeros_like(logit).masked_fill_(~taken, float("-inf"))
 
 
 def _noisy(model: Any, sigma: float, limits: Mapping[str, float] | None = None) -> Any:
@@ -177,7 +188,9 @@ class DDPGPolicy(Policy):
         Returns:
             The losses, by name, and further values to log, with ``priority`` ``[B]``.
         """
-        result = ddpg_critic_loss(self._model, self._target_model.forward, batch, self._gamma)
+        result = ddpg_critic_loss(
+            self._model, self._target_model.forward, batch, self._gamma, types_taken=not self._reference_numerics
+        )
         self._optimize(torch.stack(result.losses).sum(), self._optimizer_critic, self._model.critic)
         numbers = {
             "priority": priorities(result.error, self._reference_numerics),

@@ -200,11 +200,9 @@ class PDQNPolicy(Policy):
         collect = self._cfg.collect
         self._unroll_len = collect.unroll_len
         self._gamma, self._nstep = float(self._cfg.discount_factor), self._cfg.nstep
-        types = model_wrap(
-            self._model,
-            wrapper_name="hybrid_eps_greedy_multinomial_sample",
-            reference_numerics=self._reference_numerics,
-        )
+        # A draw by softmax of values that differ by a hundredth is no better than a random type.
+        name = "hybrid_eps_greedy_multinomial_sample" if self._reference_numerics else "hybrid_eps_greedy_sample"
+        types = model_wrap(self._model, wrapper_name=name, reference_numerics=self._reference_numerics)
         noise = {"mu": 0.0, "sigma": collect.noise_sigma}
         arguments = model_wrap(self._model, wrapper_name="action_noise", noise_type="gauss", noise_kwargs=noise)
         self._collect_model = _ArgumentsThenType(types, arguments)

@@ -136,6 +136,37 @@ def test_random_samples_of_hybrid_actions_are_an_error():
         make(DDPGPolicy, ("collect",), action_space="hybird", random_collect_size=0)
 
 
+HYBRID = {**SMALL, "action_shape": {"action_type_shape": 2, "action_args_shape": 2}, "action_space": "hybrid"}
+
+
+def hybrid_batch(types, logit):
+    plain = batch()
+    action = {"action_type": torch.tensor(types).unsqueeze(1), "action_args": plain.columns["action"]}
+    return plain.with_columns(action=action, logit=torch.tensor(logit).expand(4, 2))
+
+
+@pytest.mark.parametrize("reference_numerics", [False, True])
+def test_the_critic_of_hybrid_actions_learns_from_the_types_that_were_taken(reference_numerics):
+    def loss(types, logit):
+        policy = make(DDPGPolicy, action_space="hybrid", model=HYBRID, reference_numerics=reference_numerics)
+        return policy.learn_mode.forward(hybrid_batch(types, logit))["critic_loss"]
+
+    likely, unlikely = [2.0, -1.0], [-3.0, 1.0]
+    of_taken = loss([0, 1, 1, 0], likely)
+    same_chances = loss([1, 0, 0, 1], likely) == pytest.approx(of_taken)
+    same_types = loss([0, 1, 1, 0], unlikely) == pytest.approx(of_taken)
+    assert (same_chances, same_types) == (reference_numerics, not reference_numerics)
+
+
+def test_pdqn_collects_the_best_type_where_it_does_not_explore():
+    model = {"obs_shape": 3, "action_shape": HYBRID["action_shape"], "encoder_hidden_size_list": [8]}
+    policy = PDQNPolicy(deep_merge_dicts(PDQNPolicy.default_config(), {"model": model}), enable_field=["collect"])
+    for _ in range(5):
+        output = policy.collect_mode.forward({i: torch.full((3,), 0.1 * i) for i in range(4)}, eps=0.0)
+        for row in output.values():
+            assert row["action"]["action_type"].item() == row["logit"].argmax().item()
+
+
 def test_only_hybrid_actions_have_an_epsilon():
     info = {"envstep": 0}
     plain = make(DDPGCommandModePolicy, ("command",))

@@ -16,6 +16,7 @@ from ding import __DESCRIPTION__, __version__
 
 # Command -> ``module:attribute``. A command lives on the floor of what it calls.
 _COMMANDS = {
+    "inspect": "ding.entry.commands.inspect:inspect_command",
     "board": "ding.entry.commands.board:board_command",
     "migrate": "ding.entry.commands.migrate:migrate_command",
     "plot": "ding.entry.commands.plot:plot_command",

@@ -88,6 +88,7 @@ from ding.policy.errors import PolicyDataError as PolicyDataError
 from ding.policy.errors import PolicyError as PolicyError
 from ding.policy.errors import PolicyStateError as PolicyStateError
 from ding.policy.errors import PolicyUsageError as PolicyUsageError
+from ding.policy.errors import PolicyWeightsError as PolicyWeightsError
 from ding.policy.fqf import FQFPolicy as FQFPolicy
 from ding.policy.happo import HAPPOPolicy as HAPPOPolicy
 from ding.policy.ibc import IBCPolicy as IBCPolicy

@@ -11,6 +11,7 @@ from ding.data.columns import stack_rows
 from ding.data.roles import Samples, StateDict
 from ding.data.sequences import stacked_sequence
 from ding.model import model_wrap
+from ding.policy._loading import with_target
 from ding.policy._optimization import clipping_rmsprop
 from ding.policy._recurrent import RecurrentQPolicy
 from ding.policy._segments import marked_real
@@ -167,9 +168,7 @@ class JointQPolicy(RecurrentQPolicy):
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
         # The original API stores no target network for some of them.
-        if "target_model" in self.learn_state and "target_model" not in state_dict:
-            state_dict = {**state_dict, "target_model": state_dict["model"]}
-        super()._load_state_dict_learn(state_dict)
+        super()._load_state_dict_learn(with_target(state_dict) if "target_model" in self.learn_state else state_dict)
 
 
 def _stacked_state(state: Any) -> Any:

@@ -15,6 +15,7 @@ from ding.policy import _modes
 from ding.policy._compiled_updates import CompiledUpdates
 from ding.policy._create import create_policy, get_policy_cls, use_threads
 from ding.policy._distributed import average_gradients, broadcast_module
+from ding.policy._loading import load_parts
 from ding.policy._optimization import learn_forward, skip_nonfinite
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
@@ -27,9 +28,6 @@ from ding.utils import deep_merge_dicts, get_rank
 from ding.utils.names import did_you_mean
 
 __all__ = ["CommandModePolicy", "Policy", "create_policy", "get_policy_cls"]
-
-# What a learner writes beside the policy's state into one checkpoint file.
-_CHECKPOINT_COUNTERS = frozenset({"last_iter", "last_step"})
 
 
 class Policy(ABC):
@@ -435,36 +433,29 @@ class Policy(ABC):
 
         Raises:
             PolicyStateError: the keys are not exactly those of :attr:`learn_state` (a ``KeyError``).
+            PolicyWeightsError: parameters are missing, unknown or of another shape (a ``RuntimeError``, too).
         """
-        missing = [key for key in self.learn_state if key not in state_dict]
-        unknown = sorted(set(state_dict) - self.learn_state.keys() - _CHECKPOINT_COUNTERS)
-        if missing or unknown:
-            raise PolicyStateError(
-                f"the learn state of {type(self).__name__} has the keys {[*self.learn_state]}: "
-                f"missing {missing}, unknown {unknown}"
-            )
-        for key, attribute in self.learn_state.items():
-            getattr(self, attribute).load_state_dict(state_dict[key])
+        load_parts(self, {key: getattr(self, attribute) for key, attribute in self.learn_state.items()}, state_dict)
 
     def _state_dict_collect(self) -> StateDict:
         return {"model": self._collect_model.state_dict()}
 
     def _load_state_dict_collect(self, state_dict: StateDict) -> None:
-        self._collect_model.load_state_dict(self._model_state(state_dict), strict=True)
+        load_parts(self, {"model": self._collect_model}, self._model_state(state_dict))
 
     def _state_dict_eval(self) -> StateDict:
         return {"model": self._eval_model.state_dict()}
 
     def _load_state_dict_eval(self, state_dict: StateDict) -> None:
-        self._eval_model.load_state_dict(self._model_state(state_dict), strict=True)
+        load_parts(self, {"model": self._eval_model}, self._model_state(state_dict))
 
-    def _model_state(self, state_dict: StateDict) -> Mapping[str, Any]:
+    def _model_state(self, state_dict: StateDict) -> StateDict:
         # A checkpoint of the learner holds more than the model: the rest does not concern collecting and evaluating.
         if "model" not in state_dict:
             raise PolicyStateError(
                 f"the state dict of {type(self).__name__} lacks 'model'; it has {sorted(map(str, state_dict))}"
             )
-        return state_dict["model"]
+        return {"model": state_dict["model"]}
 
     def __repr__(self) -> str:
         model = getattr(self, "_model", None)

@@ -7,6 +7,7 @@
     ├── PolicyUsageError (AssertionError)           an argument outside the public contract of the original API
     ├── PolicyDataError (ValueError)                a batch whose fields do not fit the algorithm
     ├── PolicyStateError (KeyError)                 a state dict with missing or unknown keys
+    │   └── PolicyWeightsError (RuntimeError)       the parameters in it are not those of the network
     └── PolicyAttributeError (NotImplementedError)  ``get_attribute`` of a name the policy does not have
 """
 
@@ -32,6 +33,10 @@ class PolicyStateError(PolicyError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class PolicyWeightsError(PolicyStateError, RuntimeError):
+    """Saved parameters that are missing, unknown or of another shape; the message lists them."""
 
 
 class PolicyAttributeError(PolicyError, NotImplementedError):

@@ -6,7 +6,8 @@ import torch
 from easydict import EasyDict
 
 from ding.data import EnvBatch, batched
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
+from ding.policy._loading import with_target
 from ding.policy.dqfd import with_one_step
 from ding.policy.r2d2 import R2D2Policy
 from ding.utils import POLICY_REGISTRY
@@ -36,6 +37,9 @@ class R2D2CollectTrajPolicy(R2D2Policy):
 
     def _sequence_len(self) -> int:
         return int(self._cfg.burnin_step + self._cfg.unroll_len)
+
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        super()._load_state_dict_learn(with_target(state_dict))
 
     @batched
     def _forward_collect(self, data: EnvBatch, **kwargs: Any) -> EnvBatch:  # type: ignore[override]

@@ -7,7 +7,8 @@ import torch
 from easydict import EasyDict
 
 from ding.data import EnvBatch, TransitionBatch, batched
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
+from ding.policy._loading import with_target
 from ding.policy._q_loss import Network, QLoss, greedy
 from ding.policy._r2d2_loss import first_step_values, nstep_loss
 from ding.policy.errors import PolicyConfigError
@@ -130,6 +131,9 @@ class R2D2GTrXLPolicy(R2D2Policy):
 
     def _sequence_len(self) -> int:
         return int(self._cfg.unroll_len)
+
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        super()._load_state_dict_learn(with_target(state_dict))
 
     @batched
     def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]

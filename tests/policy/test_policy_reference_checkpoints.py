@@ -1,96 +1,133 @@
-"""Checkpoints of the original API load by the names of their parameters, and are saved with the same names."""
+"""Checkpoints of DI-engine 0.5 load by the names of their parameters, and are saved with the same names.
 
-import re
+``reference_states.json`` has what is in them, a line for each policy: the config, the names and shapes of the
+parameters of each network (``=name``: the same parameter again), which networks are like ``model``, and how many parameters each
+group of an optimiser has. DI-engine 0.5.3 was called to find them.
+"""
+
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from ding.policy import C51Policy, PPOPolicy, R2D2Policy
+import ding.policy
+from ding.policy import PolicyWeightsError
 from ding.utils import deep_merge_dicts, read_file
 
-_ENCODER = "encoder.init W128x4 b128, encoder.main.0 W128x128 b128, encoder.main.2 W64x128 b64, "
-# ``name Wshape bshape`` stands for ``name.weight`` and ``name.bias``, ``name [shape]`` for a parameter of that name.
-LAYOUTS = {
-    "c51": _ENCODER + "head.Q.0.0 W64x64 b64, head.Q.1.0 W102x64 b102",
-    "r2d2": _ENCODER + "rnn.bias [1x256], rnn.norm.0 W256 b256, rnn.norm.1 W256 b256, rnn.wx.0 [64x256], "
-    "rnn.wh.0 [64x256], head.A.0.0 W64x64 b64, head.A.1.0 W2x64 b2, head.V.0.0 W64x64 b64, head.V.1.0 W1x64 b1",
-    "ppo": _ENCODER + "critic_head.main.0 W64x64 b64, critic_head.last W1x64 b1, actor_head.Q.0.0 W64x64 b64, "
-    "actor_head.Q.1.0 W2x64 b2",
-}
-# A part that is registered twice is in the file twice.
-ALIASES = {
-    "ppo": {"actor.0": "encoder", "actor.1": "actor_head", "critic.0": "encoder", "critic.1": "critic_head"},
-}
-POLICIES: dict[str, Any] = {
-    "c51": (C51Policy, {}),
-    "r2d2": (R2D2Policy, {"collect": {"env_num": 1}, "eval": {"env_num": 1}}),
-    "ppo": (PPOPolicy, {}),
-}
+STATES: dict[str, Any] = json.loads(Path(__file__).with_name("reference_states.json").read_text(encoding="utf-8"))
+# Of these the moments of the optimiser are looked at, too.
+WITH_MOMENTS = ("c51", "r2d2", "ppo")
+# Of two networks under two names each, DI-engine runs one: what it runs is loaded, and the optimisers start anew.
+PDQN_UNUSED = "dis_encoder."
 
 
-def model_state(name: str, seed: int) -> dict[str, torch.Tensor]:
-    """A network of the original API, drawn at random."""
+def network(layout: dict[str, str], seed: int) -> dict[str, torch.Tensor]:
+    """A network drawn at random. A shape is ``64x4``, behind its dtype where that is not float32, or ``=name``."""
     generator = torch.Generator().manual_seed(seed)
-    own = {}
-    for entry in LAYOUTS[name].split(", "):
-        where, *parts = entry.split()
-        for part in parts:
-            kind, text = re.fullmatch(r"([Wb\[])([\dx]+)\]?", part).groups()
-            key = where if kind == "[" else f"{where}.{'weight' if kind == 'W' else 'bias'}"
-            own[key] = torch.randn([int(n) for n in text.split("x")], generator=generator)
-    aliases = {
-        alias + key.removeprefix(home): value
-        for alias, home in ALIASES.get(name, {}).items()
-        for key, value in own.items()
-        if key.startswith(home + ".")
-    }
-    return {**own, **aliases}
+    drawn = {}
+    for name, text in layout.items():
+        if text.startswith("="):
+            drawn[name] = drawn[text[1:]]
+            continue
+        dtype, _, shape = text.rpartition(" ") if text and not text[0].isdigit() else ("", "", text)
+        sizes = [int(size) for size in shape.split("x") if size]
+        value = torch.randn(sizes, generator=generator)
+        drawn[name] = value.to(getattr(torch, dtype)) if dtype else value
+    return drawn
 
 
-def checkpoint(name: str) -> dict[str, Any]:
-    """What the learner of the original API saves."""
-    model = model_state(name, 1)
-    numel = {key: value for key, value in model.items() if not key.startswith(tuple(ALIASES.get(name, {"-": 0})))}
+def optimizer(sizes: list[int], parameters: list[torch.Tensor]) -> dict[str, Any]:
+    """The state of an Adam whose groups have so many parameters; with moments where the parameters are given."""
     state = {
         index: {"step": torch.tensor(7.0), "exp_avg": value * 0.1, "exp_avg_sq": value.square()}
-        for index, value in enumerate(numel.values())
+        for index, value in enumerate(parameters)
     }
-    group = {"lr": 0.01, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0, "amsgrad": False}
-    optimizer = {"state": state, "param_groups": [{**group, "params": list(state)}]}
-    target = {} if name == "ppo" else {"target_model": model_state(name, 2)}
-    return {"model": model, **target, "optimizer": optimizer, "last_iter": 70, "last_step": 4000}
+    groups, first = [], 0
+    for size in sizes:
+        group = {"lr": 0.01, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0, "amsgrad": False}
+        groups.append({**group, "params": list(range(first, first + size))})
+        first += size
+    return {"state": state, "param_groups": groups}
 
 
-def make(name: str) -> Any:
-    cls, overrides = POLICIES[name]
-    cfg = deep_merge_dicts(cls.default_config(), {"model": {"obs_shape": 4, "action_shape": 2}})
-    return cls(deep_merge_dicts(cfg, overrides))
+def checkpoint(case: str) -> dict[str, Any]:
+    """What the learner of DI-engine saves."""
+    found = STATES[case]
+    networks = {name: network(layout, 1) for name, layout in found["networks"].items()}
+    layout = found["networks"]["model"]
+    own = [value for name, value in networks["model"].items() if not layout[name].startswith("=")]
+    parameters = own if case in WITH_MOMENTS else []
+    targets = {name: network(layout, 2) for name in found["same as model"]}
+    optimizers = {name: optimizer(sizes, parameters) for name, sizes in found["optimizers"].items()}
+    return {**networks, **targets, **optimizers, "last_iter": 70, "last_step": 4000}
 
 
-@pytest.mark.parametrize("name", list(LAYOUTS))
-def test_a_checkpoint_of_the_original_loads_and_is_saved_alike(name, tmp_path):
+def make(case: str) -> Any:
+    cls = getattr(ding.policy, STATES[case]["policy"])
+    return cls(deep_merge_dicts(cls.default_config(), {"cuda": False, **STATES[case]["cfg"]}))
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_a_checkpoint_of_the_original_loads_and_is_saved_alike(case, tmp_path) -> None:
     path = str(tmp_path / "ckpt_best.pth.tar")
-    torch.save(checkpoint(name), path)
-    saved, policy = read_file(path), make(name)
+    torch.save(checkpoint(case), path)
+    saved, policy = read_file(path), make(case)
     policy.learn_mode.load_state_dict({key: value for key, value in saved.items() if not key.startswith("last_")})
+    policy.eval_mode.load_state_dict(saved)
     state = policy.learn_mode.state_dict()
-    for key in saved.keys() & {"model", "target_model"}:
+    for key in {*STATES[case]["networks"], *STATES[case]["same as model"]}:
         assert state[key].keys() == saved[key].keys()
-        for parameter, value in saved[key].items():
-            assert torch.equal(state[key][parameter], value), parameter
-    assert state["optimizer"]["param_groups"][0]["lr"] == 0.01
+        unequal = {name for name, value in saved[key].items() if not torch.equal(state[key][name], value)}
+        assert {name for name in unequal if not (case == "pdqn" and name.startswith(PDQN_UNUSED))} == set()
+    for key in STATES[case]["optimizers"] if case != "pdqn" else ():
+        assert state[key]["param_groups"][0]["lr"] == 0.01
+
+
+@pytest.mark.parametrize("case", WITH_MOMENTS)
+def test_the_optimiser_goes_on_with_its_moments(case) -> None:
+    saved, policy = checkpoint(case), make(case)
+    policy.learn_mode.load_state_dict(saved)
+    state = policy.learn_mode.state_dict()["optimizer"]["state"]
     for index, moments in saved["optimizer"]["state"].items():
-        assert torch.equal(state["optimizer"]["state"][index]["exp_avg"], moments["exp_avg"])
+        assert torch.equal(state[index]["exp_avg"], moments["exp_avg"])
 
 
-@pytest.mark.parametrize("name", list(LAYOUTS))
-def test_it_is_evaluated_with_its_network(name):
-    saved, policy = checkpoint(name), make(name)
+@pytest.mark.parametrize("case", WITH_MOMENTS)
+def test_it_is_evaluated_with_its_network(case) -> None:
+    saved, policy = checkpoint(case), make(case)
     obs = {0: torch.tensor(np.sin(np.arange(4)), dtype=torch.float32)}
     policy.eval_mode.load_state_dict(saved)
     policy.collect_mode.load_state_dict(saved)
     kept = policy.eval_mode.get_attribute("model").state_dict()
     assert all(torch.equal(kept[key], value) for key, value in saved["model"].items())
     assert policy.eval_mode.forward(obs)[0]["action"].shape == (1,)
+
+
+def test_an_optimiser_of_other_parameters_starts_anew(caplog) -> None:
+    policy = make("pdqn")
+    policy.learn_mode.load_state_dict(checkpoint("pdqn"))
+    assert "starts anew" in caplog.text
+    assert policy.learn_mode.state_dict()["dis_optimizer"]["state"] == {}
+
+
+def test_what_does_not_fit_is_reported_by_name_and_nothing_is_changed() -> None:
+    saved, policy = checkpoint("dqn"), make("dqn")
+    before = {name: value.clone() for name, value in policy.learn_mode.state_dict()["model"].items()}
+    model = saved["model"]
+    model["encoder.first.weight"] = model.pop("encoder.init.weight")
+    model["encoder.init.bias"] = torch.zeros(3)
+    with pytest.raises(PolicyWeightsError) as caught:
+        policy.learn_mode.load_state_dict(saved)
+    assert str(caught.value) == (
+        "the state does not fit DQNPolicy: model: 1 not in the file (encoder.init.weight), "
+        "1 not in the network (encoder.first.weight), "
+        "1 of another shape (encoder.init.bias is [3] there and [128] here)"
+    )
+    after = policy.learn_mode.state_dict()["model"]
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    # Scripts may catch what torch raises there.
+    with pytest.raises(RuntimeError, match="1 of another shape"):
+        policy.eval_mode.load_state_dict(saved)

@@ -1,0 +1,28 @@
+"""``ding inspect``."""
+
+import click
+
+
+@click.command("inspect")
+@click.argument("checkpoint", type=click.Path(exists=True))
+@click.option("-c", "--config", metavar="FILE", help="Also report whether the policy of this config loads it.")
+@click.pass_context
+def inspect_command(ctx: click.Context, checkpoint: str, config: str | None) -> None:
+    """Show what a checkpoint of this package or of DI-engine holds: tensors, optimizers, counters.
+
+    CHECKPOINT is a file or a folder; an experiment folder stands for its best checkpoint. Nothing is unpickled but
+    tensors, numbers, texts and containers. With -c the exit code is 1 when the checkpoint does not fit.
+    """
+    from ding.entry.experiment import best_checkpoint
+    from ding.entry.view.contents import contents, fit
+    from ding.utils.checkpoint import is_checkpoint_folder
+
+    path = checkpoint
+    if not is_checkpoint_folder(path):
+        path = str(best_checkpoint(path) or path)
+    for line in contents(path):
+        click.echo(line)
+    if config is not None:
+        fits, text = fit(path, config)
+        click.echo(text)
+        ctx.exit(0 if fits else 1)

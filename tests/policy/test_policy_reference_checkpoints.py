@@ -1,8 +1,8 @@
 """Checkpoints of DI-engine 0.5 load by the names of their parameters, and are saved with the same names.
 
-``reference_states.json`` has what is in them, a line for each policy: the config, the names and shapes of the
-parameters of each network (``=name``: the same parameter again), which networks are like ``model``, and how many parameters each
-group of an optimiser has. DI-engine 0.5.3 was called to find them.
+``reference_states.json`` says what is in them, in a line for each policy: its config, the names and shapes of the
+parameters of each network (``=name``: the same parameter again), the networks that are like ``model``, and the number
+of parameters in each group of an optimiser. DI-engine 0.5.3 was called to find them.
 """
 
 import json

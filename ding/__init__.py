@@ -16,3 +16,8 @@ __version__ = "0.1.0"
 def load(exp_dir: str, **kwargs: Any) -> "Agent":
     """Return the trained agent of an experiment folder; see :func:`ding.bonus.load` for the arguments."""
     return importlib.import_module("ding.bonus").load(exp_dir, **kwargs)
+
+
+def train(policy: str, env_id: str, seed: int = 0, **kwargs: Any) -> "Agent":
+    """Train a policy on an env and return the agent; see :func:`ding.bonus.train` for the arguments."""
+    return importlib.import_module("ding.bonus").train(policy, env_id, seed, **kwargs)

@@ -14,6 +14,10 @@ from ding.bonus.pg import PGAgent as PGAgent
 from ding.bonus.ppo import PPOAgent as PPOAgent
 from ding.bonus.ppo_offpolicy import PPOOffPolicyAgent as PPOOffPolicyAgent
 from ding.bonus.ppof import PPOF as PPOF
+from ding.bonus.quick.export import ExportError as ExportError
+from ding.bonus.quick.export import export as export
+from ding.bonus.quick.generated import generated_config as generated_config
+from ding.bonus.quick.training import train as train
 from ding.bonus.sac import SACAgent as SACAgent
 from ding.bonus.sql import SQLAgent as SQLAgent
 from ding.bonus.support import algo_supported as algo_supported

@@ -36,7 +36,8 @@ class PPOF(Agent):
     policy_defaults = {"cuda": False}
     supported_env_list = tuple(supported_env_cfg)
 
-    def _sections(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
+    @classmethod
+    def _sections(cls, cfg: Mapping[str, Any]) -> dict[str, Any]:
         if "policy" in cfg:
             return {**cfg, "policy": {key: value for key, value in cfg["policy"].items() if key not in _SECTIONS}}
         sections: dict[str, Any] = {"policy": {key: value for key, value in cfg.items() if key not in _FLAT}}

@@ -23,12 +23,22 @@ def apply_overrides(texts: Iterable[str], configs: Mapping[str, EasyDict]) -> No
         ConfigValueError: a text has no ``=`` or no key, or its path leads through something that is no section.
     """
     for text in texts:
-        key, equals, value = text.partition("=")
-        path = key.strip().split(".")
-        if not equals or not all(path):
-            raise ConfigValueError(f"-o {text}: expected KEY=VALUE, such as policy.learn.batch_size=128")
+        key, value = parsed(text)
+        path = key.split(".")
         root = path.pop(0) if path[0] in configs and len(path) > 1 else "main_config"
-        set_key(configs[root], path, literal(value.strip()))
+        set_key(configs[root], path, value)
+
+
+def parsed(text: str) -> tuple[str, Any]:
+    """The key and the value of ``KEY=VALUE``.
+
+    Raises:
+        ConfigValueError: there is no ``=``, or a part of the key is missing.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not all(key.strip().split(".")):
+        raise ConfigValueError(f"-o {text}: expected KEY=VALUE, such as policy.learn.batch_size=128")
+    return key.strip(), literal(value.strip())
 
 
 def set_key(config: EasyDict, path: list[str], value: Any) -> None:

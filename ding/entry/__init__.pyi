@@ -8,6 +8,7 @@ from ding.entry.application_entry_trex_collect_data import (
     collect_episodic_demo_data_for_trex as collect_episodic_demo_data_for_trex,
 )
 from ding.entry.application_entry_trex_collect_data import trex_collecting_data as trex_collecting_data
+from ding.entry.callbacks import RunCallback as RunCallback
 from ding.entry.cli import cli as cli
 from ding.entry.dist_entry import dist_add_replicas as dist_add_replicas
 from ding.entry.dist_entry import dist_delete_replicas as dist_delete_replicas

@@ -19,8 +19,11 @@ _COMMANDS = {
     "inspect": "ding.entry.commands.inspect:inspect_command",
     "board": "ding.entry.commands.board:board_command",
     "migrate": "ding.entry.commands.migrate:migrate_command",
+    "export": "ding.bonus.commands.export:export_command",
+    "new": "ding.bonus.commands.new:new_command",
     "plot": "ding.entry.commands.plot:plot_command",
     "status": "ding.entry.commands.status:status_command",
+    "train": "ding.bonus.commands.train:train_command",
 }
 
 

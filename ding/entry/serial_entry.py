@@ -16,10 +16,12 @@ from easydict import EasyDict
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.config.sections import dig
+from ding.entry.callbacks import Callbacks, RunCallback
 from ding.entry.experiment import next_steps
 from ding.entry.serial.data_path import DataPath, ReplayPath
 from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
+from ding.entry.serial.wandb_callback import WandbCallback
 from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import UNBOUNDED, RunStatus, write_run_result
 from ding.entry.view.status_file import StatusFile
@@ -42,6 +44,7 @@ def serial_pipeline(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train an off-policy algorithm and return its policy.
 
@@ -59,14 +62,16 @@ def serial_pipeline(
         dynamic_seed: Whether each reset of a collector env draws a new seed.
         view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
         strict: A config key that is misspelt or that nobody reads is an error instead of a warning.
+        callbacks: Called after each evaluation and each pass, and at the end; one may end the run.
 
     Raises:
         ConfigError: The config is wrong; see `ding.config.errors`.
         RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
     """
     return run_pipeline(
-        ReplayPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed, view, strict
-    )
+        ReplayPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed, view, strict,
+        callbacks,
+    )  # fmt: skip
 
 
 def run_pipeline(
@@ -80,6 +85,7 @@ def run_pipeline(
     dynamic_seed: bool,
     view: RunView | None,
     strict: bool,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """What the pipelines have in common; the arguments are those of `serial_pipeline`.
 
@@ -95,7 +101,8 @@ def run_pipeline(
                     "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
                 )
         with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
-            run.train(parts, data_path(parts, run.signals.interruptible), max_train_iter, max_env_step)
+            data = data_path(parts, run.signals.interruptible)
+            run.train(parts, data, max_train_iter, max_env_step, callbacks=callbacks)
             return parts.policy
 
 
@@ -115,17 +122,22 @@ class Run:
         max_env_step: float = UNBOUNDED,
         mode: str | None = None,
         options: Sequence[str] = (),
+        callbacks: Sequence[RunCallback] = (),
     ) -> RunStatus:
         """Run the loop to its end, write ``result.json`` and return the last status.
 
         Args:
             mode: What ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
             options: What else its command line needs.
+            callbacks: Of the user; with ``wandb_logger`` in the config there is one more.
 
         Raises:
             RunInterrupted: A signal stopped the run; a checkpoint and the line to go on with were given.
         """
-        loop = SerialLoop(parts, data, max_train_iter, max_env_step, self.view, self.signals)
+        if parts.cfg.get("wandb_logger") and get_rank() == 0:
+            callbacks = [*callbacks, WandbCallback(parts)]
+        watched = Callbacks(callbacks)
+        loop = SerialLoop(parts, data, max_train_iter, max_env_step, self.view, self.signals, watched)
         sentence, ok = "ended by an error", False
         try:
             status = loop.run()

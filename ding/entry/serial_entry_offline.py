@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data import create_dataset
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
 from ding.entry.serial.parts import EnvSetting, serial_parts
 from ding.entry.serial_entry import InputConfig, opened_run
@@ -25,6 +27,7 @@ def serial_pipeline_offline(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> tuple[Policy, bool]:
     """Train on the data set of ``policy.collect.data_type`` and ``policy.collect.data_path``.
 
@@ -58,7 +61,7 @@ def serial_pipeline_offline(
                 policy.init_data_normalizer(dataset.normalizer)
             data = OfflinePath(parts, dataset)
             limit = min(max_train_iter, int(epochs) * data.batches_per_epoch)
-            status = run.train(parts, data, limit, mode="serial_offline")
+            status = run.train(parts, data, limit, mode="serial_offline", callbacks=callbacks)
             return policy, status.solved
 
 

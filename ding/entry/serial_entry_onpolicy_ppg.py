@@ -1,7 +1,10 @@
 """`serial_pipeline_onpolicy_ppg`: that of `ppg` by the original name."""
 
+from collections.abc import Sequence
+
 import torch
 
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.data_path import OnPolicyPath
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial_entry import InputConfig, run_pipeline
@@ -19,6 +22,7 @@ def serial_pipeline_onpolicy_ppg(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train PPG (``ppg``) and return its policy: each pass trains on what it collected.
 
@@ -26,5 +30,5 @@ def serial_pipeline_onpolicy_ppg(
     collector's envs begin each episode from their first seeds, and evaluation takes the most likely actions.
     """
     return run_pipeline(
-        OnPolicyPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, False, view, strict
+        OnPolicyPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, False, view, strict, callbacks
     )

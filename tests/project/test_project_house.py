@@ -99,6 +99,7 @@ LATER = tuple(
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # A newcomer's first hour: commands, overrides, sentences instead of tracebacks.
         *("entry/commands/", "entry/experiment", "entry/view/failure", "config/overrides"),
+        *("entry/callbacks", "entry/serial/wandb_callback"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
         *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "data/storage/file"),
         *("utils/data/dataset", "config/example/", "envs/zoo/"),
@@ -147,6 +148,7 @@ LAZY_PACKAGES = {
 LAZY_MODULES = {
     ("ding/entry/cli.py", "ding"): "start-up time: the command line imports what the chosen command needs",
     ("ding/entry/commands/", "ding"): "start-up time: a command imports what it runs",
+    ("ding/bonus/commands/", "ding"): "start-up time: a command imports what it runs",
     ("ding/entry/_cli_modes.py", "ding"): "start-up time: a mode imports what it runs",
     ("ding/entry/view/views.py", "ding.entry.view.live"): "start-up time: brings rich, which a terminal alone needs",
     (

@@ -91,16 +91,13 @@ class Agent:
         cfg: Mapping[str, Any] | None = None,
         policy_state_dict: StateDict | str | None = None,
     ) -> None:
-        own = EasyDict(deepcopy(self._sections(cfg or {})))
-        pattern, base = self._pattern_and_base(env_id, env, own)
-        user = EasyDict({**own, "env": deep_merge_dicts(base.get("env", {}), own.env)})
-        if exp_name is not None:
-            user.exp_name = exp_name
-        policy_type = self.policy_type or user.get("policy", {}).get("type", "").removesuffix("_command")
+        main, pattern = self.written_config(env_id, env, exp_name, cfg)
+        policy_type = self.policy_type or main["policy"].get("type", "").removesuffix("_command")
         if not policy_type:
             raise AgentConfigError("cfg.policy.type is missing: it names the policy of an Agent, such as 'dqn'")
         self.seed = seed
-        self.cfg, self._pattern = self._compiled(user, base, pattern, policy_type)
+        self.cfg = self._compile(main, policy_type)
+        self._pattern = pattern.with_cfg(self.cfg.env)
         self.env: BaseEnv = self._pattern.clone("evaluator")
         self.exp_name: str = self.cfg.exp_name
         set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
@@ -115,9 +112,41 @@ class Agent:
         if policy_state_dict is not None:
             self.load(policy_state_dict)
 
+    @classmethod
+    def written_config(
+        cls,
+        env_id: str | None = None,
+        env: AnyEnv | None = None,
+        exp_name: str | None = None,
+        cfg: Mapping[str, Any] | None = None,
+    ) -> tuple[dict[str, Any], EnvPattern]:
+        """Return a main config that fits the env, without the defaults of classes, and the pattern of its envs.
+
+        The arguments, and what is raised, are those of the agent.
+        """
+        own = EasyDict(deepcopy(cls._sections(cfg or {})))
+        pattern, base = cls._pattern_and_base(env_id, env, own)
+        user = EasyDict({**own, "env": deep_merge_dicts(base.get("env", {}), own.env)})
+        if exp_name is not None:
+            user.exp_name = exp_name
+        made = pattern.with_cfg(user.env).clone("evaluator")
+        try:
+            wrappers = [] if "env_wrapper" in user.env else wrappers_for(made.observation_space)
+            if wrappers:
+                user.env.env_wrapper = [*wrappers, *DEFAULT_WRAPPERS]
+                made.close()
+                made = pattern.with_cfg(user.env).clone("evaluator")
+            fitted = fitted_config(made, cls.action_kinds, cls.algorithm, cls.names_action_space, cls.encodes_vectors)
+        finally:
+            made.close()
+        defaults = {} if "policy" in base else {"policy": cls.policy_defaults}
+        main = deep_merge_dicts(deep_merge_dicts(fitted, defaults), deep_merge_dicts(base, user))
+        return main, pattern
+
     # How it is set up. Agents of policies with a config or modes of their own kind override what follows.
 
-    def _sections(self, cfg: Mapping[str, Any]) -> dict[str, Any]:
+    @classmethod
+    def _sections(cls, cfg: Mapping[str, Any]) -> dict[str, Any]:
         """The config of the user as one with the sections ``env`` and ``policy``."""
         return dict(cfg)
 
@@ -147,8 +176,9 @@ class Agent:
         """Yield the middleware from the envs to the update of the networks."""
         return learning_steps(self, env)
 
+    @classmethod
     def _pattern_and_base(
-        self, env_id: str | None, env: AnyEnv | None, cfg: EasyDict
+        cls, env_id: str | None, env: AnyEnv | None, cfg: EasyDict
     ) -> tuple[EnvPattern, Mapping[str, Any]]:
         """The pattern of the envs, and the config to begin with."""
         section = cfg.setdefault("env", EasyDict())
@@ -166,33 +196,12 @@ class Agent:
             section.env_kwargs = EasyDict({**kwargs, **section.get("env_kwargs", {})})
             pattern = EnvPattern(section.env_id, section)
         section.setdefault("type", "gymnasium")
-        cfg.setdefault("exp_name", f"{(env_id or pattern.env_id or 'env').replace('/', '-')}-{self.algorithm}")
+        cfg.setdefault("exp_name", f"{(env_id or pattern.env_id or 'env').replace('/', '-')}-{cls.algorithm}")
         try:
-            base = self._sections(get_instance_config(env_id or "", self.algorithm)) if env is None else {}
+            base = cls._sections(get_instance_config(env_id or "", cls.algorithm)) if env is None else {}
         except KeyError:
             base = {}
         return pattern, base
-
-    def _compiled(
-        self, user: EasyDict, base: Mapping[str, Any], pattern: EnvPattern, policy_type: str
-    ) -> tuple[EasyDict, EnvPattern]:
-        """The whole config, and the pattern of the envs under it."""
-        env = pattern.with_cfg(user.env).clone("evaluator")
-        try:
-            wrappers = [] if "env_wrapper" in user.env else wrappers_for(env.observation_space)
-            if wrappers:
-                user.env.env_wrapper = [*wrappers, *DEFAULT_WRAPPERS]
-                env.close()
-                env = pattern.with_cfg(user.env).clone("evaluator")
-            fitted = fitted_config(
-                env, self.action_kinds, self.algorithm, self.names_action_space, self.encodes_vectors
-            )
-        finally:
-            env.close()
-        defaults = {} if "policy" in base else {"policy": self.policy_defaults}
-        main = deep_merge_dicts(deep_merge_dicts(fitted, defaults), deep_merge_dicts(base, user))
-        compiled = self._compile(main, policy_type)
-        return compiled, pattern.with_cfg(compiled.env)
 
     def _new_buffer(self) -> DequeBuffer:
         policy = self.cfg.policy

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ding.entry.callbacks import Callbacks
 from ding.entry.serial.data_path import DataPath
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_state import RunSaver, begin_new_episodes, load_run_state
@@ -92,6 +93,7 @@ class SerialLoop:
         max_env_step: Limit of env steps.
         view: Shows how the run goes.
         signals: Note the wish to stop.
+        callbacks: Called after evaluations and passes, and at the end.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class SerialLoop:
         max_env_step: float,
         view: RunView,
         signals: StopSignals,
+        callbacks: Callbacks | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._parts = parts
@@ -110,6 +113,7 @@ class SerialLoop:
         self._max_env_step = max_env_step
         self._view = view
         self._signals = signals
+        self._callbacks = Callbacks() if callbacks is None else callbacks
         self._clock = clock
         self._began_s = self._next_show_s = clock()
         self._evaluations = Evaluations()
@@ -141,6 +145,7 @@ class SerialLoop:
             # So that the last checkpoint knows the env steps of the last collect.
             learner.collector_envstep = collector.envstep
             learner.call_hook("after_run")
+            self._callbacks.ended(self.status())
         return self.status()
 
     def status(self) -> RunStatus:
@@ -175,7 +180,7 @@ class SerialLoop:
         learner = self._parts.learner
         if self._parts.evaluator.should_eval(learner.train_iter):
             self._evaluate()
-            if self._evaluations.solved:
+            if self._evaluations.solved or not self._callbacks.evaluated(self.status()):
                 return False
         self._data.collect()
         for batch in self._data.batches():
@@ -187,6 +192,8 @@ class SerialLoop:
             self._save_state()
         if self._clock() >= self._next_show_s:
             self._show()
+        if self._callbacks.watch_iterations and not self._callbacks.iterated(self.status()):
+            return False
         return self._signals.requested is None
 
     def _save_state(self) -> None:

@@ -1,0 +1,90 @@
+"""Configs made from a policy and an env: what an agent writes for the env, as a config of the serial pipelines."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.bonus.common import AgentConfigError
+from ding.bonus.core.agent import Agent
+from ding.bonus.support import supported_algo
+from ding.config import ConfigValueError, compile_config
+from ding.config.overrides import set_key
+from ding.utils import POLICY_REGISTRY, did_you_mean
+
+# Without a config of the env: train iterations between two evaluations.
+_EVAL_FREQ = 200
+
+
+def generated_config(policy: str, env_id: str, exp_name: str | None = None) -> tuple[EasyDict, EasyDict]:
+    """Return ``(main_config, create_config)`` of a policy on an env, for the serial pipelines.
+
+    Args:
+        policy: registered type of the policy, such as ``dqn``.
+        env_id: id of a registered gymnasium env.
+        exp_name: experiment folder; by default ``<env>-<policy>``.
+
+    Raises:
+        AgentConfigError: there is no such policy, or it does not fit the env.
+    """
+    type_ = policy.lower()
+    # Those with a command mode, which the serial pipelines need.
+    known = [name for name in POLICY_REGISTRY if f"{name}_command" in POLICY_REGISTRY]
+    if type_ not in known:
+        raise AgentConfigError(f"there is no policy {policy!r} to train with.{did_you_mean(type_, known)}")
+    cls = {agent.policy_type: agent for agent in supported_algo.values()}.get(type_, Agent)
+    name = exp_name or f"{env_id.replace('/', '-')}-{type_}"
+    eval_freq = {"eval": {"evaluator": {"eval_freq": _EVAL_FREQ}}} if cls is Agent else {}
+    main, _ = cls.written_config(env_id, exp_name=name, cfg={"policy": {"type": type_, **eval_freq}})
+    env = main["env"]
+    create = {
+        "env": {"type": env.pop("type"), "import_names": env.pop("import_names", ["ding.envs"])},
+        "env_manager": {"type": "base"},
+        "policy": {"type": type_},
+    }
+    if not env.get("env_kwargs", True):
+        del env["env_kwargs"]
+    main["policy"].pop("type", None)
+    return EasyDict(main), EasyDict(create)
+
+
+def compiled(main: Mapping[str, Any], create: Mapping[str, Any], strict: bool = False) -> EasyDict:
+    """The whole config; writes nothing."""
+    return compile_config(main, auto=True, create_cfg=create, save_cfg=False, strict=strict)
+
+
+def apply_short_overrides(overrides: Mapping[str, Any], main: EasyDict, create: EasyDict) -> None:
+    """Set keys of ``main``, which is changed.
+
+    Args:
+        overrides: values by their path in the main config, such as ``policy.learn.batch_size``, or by a name alone,
+            such as ``batch_size``, where one key of the whole config has it (the one nearest to the top).
+
+    Raises:
+        ConfigValueError: no key has this name, or several have.
+    """
+    whole = compiled(main, create)
+    for name, value in overrides.items():
+        path = name.split(".") if "." in name else _path_of(name, whole)
+        set_key(main, path, value)
+
+
+def _path_of(name: str, config: Mapping[str, Any]) -> list[str]:
+    """The path of the key of this name that is nearest to the top."""
+    paths = _paths(config)
+    found = [path for path in paths if path[-1] == name]
+    nearest = [path for path in found if len(path) == min(map(len, found))]
+    if len(nearest) == 1:
+        return nearest[0]
+    if not found:
+        raise ConfigValueError(f"{name}: the config has no such key.{did_you_mean(name, {path[-1] for path in paths})}")
+    raise ConfigValueError(f"{name}: give one of {', '.join('.'.join(path) for path in nearest)}")
+
+
+def _paths(config: Mapping[str, Any]) -> list[list[str]]:
+    paths: list[list[str]] = []
+    for key, value in config.items():
+        paths.append([key])
+        if isinstance(value, Mapping):
+            paths += [[key, *path] for path in _paths(value)]
+    return paths

@@ -1,0 +1,59 @@
+"""A serial run at Weights & Biases: the section ``wandb_logger`` of the main config (extra ``wandb``)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ding.entry.callbacks import RunCallback
+from ding.entry.serial.parts import SerialParts
+from ding.entry.view.status import RunStatus
+from ding.framework import OnlineRLContext
+from ding.framework.middleware import wandb_online_logger
+from ding.utils import require_extra
+
+
+class WandbCallback(RunCallback):
+    """Sends the numbers of the learner and of the evaluations, by env step, and what else the switches ask for.
+
+    ``WANDB_MODE=offline`` keeps everything on this machine, in the experiment folder.
+
+    Args:
+        parts: The workers. ``cfg.wandb_logger`` has the switches of `wandb_online_logger`.
+
+    Raises:
+        MissingExtraError: wandb is not installed.
+    """
+
+    def __init__(self, parts: SerialParts) -> None:
+        self._wandb: Any = require_extra("wandb", "wandb")
+        cfg, learn = parts.cfg, parts.policy.learn_mode
+        self._learner, self._names = parts.learner, list(learn.monitor_vars())
+        self._log = wandb_online_logger(
+            record_path=str(Path(cfg.exp_name) / "videos"),
+            cfg=cfg.wandb_logger,
+            exp_config=cfg,
+            metric_list=self._names,
+            env=parts.evaluator_env,
+            model=learn.get_attribute("model"),
+            anonymous=True,
+            project_name=Path(cfg.exp_name).name,
+        )
+
+    def on_evaluation(self, status: RunStatus) -> None:
+        self._log(self._context(status, evaluated=True))
+
+    def on_end(self, status: RunStatus) -> None:
+        self._log(self._context(status, evaluated=False))
+        self._wandb.finish()
+
+    def _context(self, status: RunStatus, evaluated: bool) -> OnlineRLContext:
+        value, monitor = status.last_return if evaluated else None, self._learner.monitor
+        averages = {} if monitor is None else {name: monitor.avg[name]() for name in self._names}
+        return OnlineRLContext(
+            env_step=status.env_step,
+            train_iter=status.train_iter,
+            train_output=averages if status.train_iter else {},
+            eval_value=-np.inf if value is None else value,
+            eval_output={"episode_return": status.returns},
+        )

@@ -35,6 +35,8 @@ class Host(Master):
         self.workers = []
         self.connect_back = True
         self.refuse = False
+        self.may_connect = threading.Event()
+        self.may_connect.set()
 
     def _before_enrol(self, name, role, address, incarnation, resource):
         if self.refuse:
@@ -42,6 +44,7 @@ class Host(Master):
 
     def _enrolled(self, name, role, address, incarnation, resource):
         self.workers.append((name, role, incarnation, resource))
+        self.may_connect.wait(WAIT_S)
         if self.connect_back:
             host, port, https, _ = split_http_address(address)
             self.new_connection(name, host, port, https, incarnation=incarnation).connect()
@@ -285,6 +288,24 @@ def test_fencing_by_hand(make_master, make_worker):
     assert worker.lost_event.wait(WAIT_S)
     with pytest.raises(IncarnationFenced):
         worker.wait_connected(WAIT_S)
+
+
+def test_ghosts_that_enrol_cost_few_threads_and_keep_nobody_out(make_master, make_worker, raw):
+    """R23: workers that are announced and do not answer."""
+    master = make_master(Host)
+    master.may_connect.clear()
+    threads = threading.active_count()
+    ghost = {"role": "collector", "address": "http://127.0.0.1:1", "incarnation": "i"}
+    statuses = set()
+    for number in range(100):
+        enrolment = {**ghost, "name": f"ghost{number}"}
+        statuses.add(raw(master, "POST", "/slave/enrol", {"Channel": "0"}, enrolment)[0])
+    assert statuses == {200, 429}
+    assert threading.active_count() < threads + 50
+    worker = make_worker()
+    worker.enrol(master.my_address, "w", "collector")
+    master.may_connect.set()
+    worker.wait_connected(WAIT_S)
 
 
 def test_refused_enrolment(make_master, make_worker):

@@ -11,6 +11,7 @@ from ding.interaction.errors import UnsafeBindError as UnsafeBindError
 from ding.interaction.errors import WireError as WireError
 from ding.interaction.exception.response import BodyInvalid as BodyInvalid
 from ding.interaction.exception.response import BodyTooLarge as BodyTooLarge
+from ding.interaction.exception.response import EnrolLater as EnrolLater
 from ding.interaction.exception.response import EnrolRefused as EnrolRefused
 from ding.interaction.exception.response import HeadersTooLarge as HeadersTooLarge
 from ding.interaction.exception.response import HTTPError as HTTPError

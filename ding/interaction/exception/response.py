@@ -104,6 +104,7 @@ class ProtocolErrorCode(IntEnum):
     HEADERS_TOO_LARGE = 807  # 431
     ENROL_REFUSED = 901  # 403
     INCARNATION_FENCED = 902  # 409
+    ENROL_LATER = 903  # 429
     INTERNAL_ERROR = 1001  # 500, a fault of a hook, never of a request
 
 
@@ -153,6 +154,10 @@ class EnrolRefused(ProtocolResponseException, code=ProtocolErrorCode.ENROL_REFUS
 
 class IncarnationFenced(ProtocolResponseException, code=ProtocolErrorCode.INCARNATION_FENCED):
     """A newer process has taken the place of this one."""
+
+
+class EnrolLater(ProtocolResponseException, code=ProtocolErrorCode.ENROL_LATER):
+    """Too many workers enrol at once; this one may come again soon."""
 
 
 class InternalError(ProtocolResponseException, code=ProtocolErrorCode.INTERNAL_ERROR):

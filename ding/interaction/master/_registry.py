@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_NAMES_KEPT = 4096
+
 
 class CallbackThread:
     """Calls functions one after the other. What a function raises is logged and counted; the thread goes on."""
@@ -177,7 +179,13 @@ class Registry:
             before = self._incarnations.get(name, incarnation)
             if before != incarnation:
                 succeeded.add(before)
+            # The newest last, so that ghosts go first.
+            self._incarnations.pop(name, None)
             self._incarnations[name] = incarnation
+            if len(self._incarnations) > _NAMES_KEPT:
+                old = next((one for one in self._incarnations if one not in self._by_name), name)
+                self._incarnations.pop(old, None)
+                self._succeeded.pop(old, None)
             return True
 
     def _free_name(self, connection: Connection) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from ding.interaction.base.addresses import join_http_address
 from ding.interaction.base.common import ControllableContext, random_token
 from ding.interaction.base.transport import Client, Target
+from ding.interaction.config import DEFAULT_REQUEST_TIMEOUT
 from ding.interaction.errors import ConnectionLost, InteractionError, TaskTimeout
 from ding.interaction.exception.response import ResponseException, SlaveErrorCode
 from ding.interaction.master._registry import Registry
@@ -21,6 +22,7 @@ from ding.interaction.messages import Connect, Disconnect, Identifier, NewTask, 
 log = logging.getLogger(__name__)
 
 _FINISHED_KEPT = 4096
+_ENROLLED_TIMEOUT_S = 5.0
 
 Callback = Callable[[Any, Any], Any]
 
@@ -317,7 +319,9 @@ class Connection(ControllableContext):
         try:
             registry.announce(self, token)
             message = Connect(Peer(registry.my_address()), registry.hooks._before_connect(self) or {})
-            values = client.request("POST", "/connect", message)
+            # One that enrolled comes again by itself, if it lives; until then it occupies a thread.
+            retries, timeout_s = (None, DEFAULT_REQUEST_TIMEOUT) if self._expected is None else (1, _ENROLLED_TIMEOUT_S)
+            values = client.request("POST", "/connect", message, retries, timeout_s)
             self._check_incarnation(values.data)
         except BaseException as error:
             registry.leave(self, "the connection was not made")

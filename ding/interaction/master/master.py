@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _GOODBYE_TIMEOUT_S = 2.0
+# Each has a thread, until it is connected to.
+_MAX_ENROLLING = 32
 _GOODBYE_THREADS = 8
 _CALLBACKS_TIMEOUT_S = 2.0
 
@@ -275,6 +277,13 @@ class Master(ConnectionHooks, HttpService):
         except EnrolRefuse as error:
             self._counters.add("enrolments_refused")
             raise ResponsibleException(ProtocolErrorCode.ENROL_REFUSED, error.message, status_code=403) from error
+        with self._enrol_lock:
+            is_full = (
+                len(self._enrolling) >= _MAX_ENROLLING and (message.name, message.incarnation) not in self._enrolling
+            )
+        if is_full:
+            self._counters.add("enrolments_refused")
+            raise ResponsibleException(ProtocolErrorCode.ENROL_LATER, "Too many enrol at once.", status_code=429)
         if not self._registry.enrol(message.name, message.incarnation):
             self._counters.add("enrolments_refused")
             text = "A newer process has this name."

@@ -145,4 +145,4 @@ class Announcer:
 
 def _is_passing(error: ResponseException) -> bool:
     """Whether the same request may be answered well later."""
-    return isinstance(error, MasterSystemShuttingDown) or error.status_code == 408 or error.status_code >= 500
+    return isinstance(error, MasterSystemShuttingDown) or error.status_code in (408, 429) or error.status_code >= 500

@@ -1,6 +1,7 @@
 """The data plane over any store of bytes: what a chunk is, its id, the share of its writers, the counters."""
 
 import itertools
+import json
 import re
 import threading
 import uuid
@@ -25,6 +26,9 @@ class ChunkStore(Protocol):
 
     def read(self, chunk: str) -> bytes:
         """Return the bytes of a chunk; raises :class:`ChunkMissing`, or :class:`BadFrame` for such as cannot be one."""
+
+    def notes(self, chunk: str) -> tuple[dict[str, str], int]:
+        """Return the checked header of a chunk and the number of its bytes; raises as :meth:`read`."""
 
     def delete(self, chunk: str) -> bool:
         """Forget a chunk; returns whether it was there."""
@@ -85,13 +89,25 @@ class StoredDataPlane:
         """See :meth:`DataPlane.meta <ding.parallel.planes.DataPlane.meta>`."""
         return self._read(ref)[1]
 
+    def describe(self, ref: AnyRef) -> ChunkRef:
+        """See :meth:`DataPlane.describe <ding.parallel.planes.DataPlane.describe>`."""
+        chunk, _ = parse_ref(ref)
+        try:
+            notes, nbytes = self._store.notes(chunk)
+            return {"chunk": chunk, "rows": _rows_of(notes), "bytes": nbytes}
+        except BadFrame as error:
+            raise self._set_aside(chunk, error) from error
+
+    def _set_aside(self, chunk: str, error: BadFrame) -> ChunkBroken:
+        self._count(quarantined_chunks=int(self._store.quarantine(chunk)))
+        return ChunkBroken(f"chunk {chunk!r} was put into quarantine: {error}")
+
     def _read(self, ref: AnyRef) -> tuple[TransitionBatch, dict[str, Any]]:
         chunk, crc = parse_ref(ref)
         try:
             found = unpack_batch(self._store.read(chunk), crc)
         except BadFrame as error:
-            self._count(quarantined_chunks=int(self._store.quarantine(chunk)))
-            raise ChunkBroken(f"chunk {chunk!r} was put into quarantine: {error}") from error
+            raise self._set_aside(chunk, error) from error
         self._count(got_chunks=1)
         return found
 
@@ -148,6 +164,17 @@ def unpack_batch(frame: bytes, crc: int) -> tuple[TransitionBatch, dict[str, Any
     if len(batch) != tree["rows"] or not len(batch):
         raise BadFrame(f"{tree['rows']!r} rows are claimed, {len(batch)} found")
     return batch, meta
+
+
+def _rows_of(notes: Mapping[str, str]) -> int:
+    """Return the number of rows that the header of a chunk names; raises :class:`BadFrame` when it names none."""
+    try:
+        (kind, rows) = dict(json.loads(notes["structure"])[1])["rows"]
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise BadFrame("no batch: the header names no number of rows") from error
+    if kind != "v" or type(rows) is not int or rows < 1:
+        raise BadFrame("no batch: the number of rows in the header is none")
+    return rows
 
 
 def check_id(value: object, what: str) -> str:

@@ -59,6 +59,9 @@ class DataPlane(Protocol):
             ChunkBroken: its bytes changed; it was put into quarantine.
         """
 
+    def describe(self, ref: AnyRef) -> ChunkRef:
+        """Return what a chunk says of itself, without reading its data; raises as :meth:`get` does."""
+
     def meta(self, ref: AnyRef) -> dict[str, Any]:
         """Return what was given to :meth:`put` as ``meta``; raises as :meth:`get` does."""
 

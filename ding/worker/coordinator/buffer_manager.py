@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from ding.parallel.messages import GROUP_ROWS
-from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
+from ding.parallel.planes import BadId, ChunkBroken, ChunkMissing, ChunkRef, DataPlane, StorageError, writer_of
 from ding.worker.coordinator.buffers.chunk_table import checked_ref
 from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
 from ding.worker.coordinator.buffers.on_policy_buffer import Grant, OnPolicyBuffer
@@ -20,6 +20,7 @@ from ding.worker.coordinator.tasks.records import Holder
 
 log = logging.getLogger(__name__)
 
+_MISSING_S = 0.5
 _BATCHES_PER_LIFE = 1 << 40
 
 
@@ -129,8 +130,14 @@ class BufferManager:
             refs: with the key ``seq``, a running number of the worker.
 
         Raises:
-            ValueError: a ref has not the keys it needs.
+            ValueError: a ref has not the keys it needs, or not those of the chunk; or there is no such chunk, or it was
+                taken before.
         """
+        try:
+            broken = self._broken_chunks(task_id, holder, refs)
+        except StorageError as error:
+            log.warning("chunks cannot be looked at for now: %s", error)
+            return self._ledger.seen(task_id, holder)
         with self._doors:
             seen = self._ledger.seen(task_id, holder)
             if self._keep_files:  # closed: the chunks are for the coordinator that goes on
@@ -146,6 +153,14 @@ class BufferManager:
                 self._counts["dropped_chunks"] += len(new)
                 self._delete(new)
                 return int(new[-1]["seq"])
+            for ref in new:
+                if any(one.holds(ref["chunk"]) for one in self.buffers.values()):
+                    raise ValueError(f"the 'chunk' of a ref must be a new one, found {ref['chunk']!r} again")
+            last = int(new[-1]["seq"])
+            new = [ref for ref in new if ref["chunk"] not in broken]
+            if not new:
+                self._ledger.heard(task_id, holder, last)
+                return last
             taken = new[: buffer.admit(new)]
             if taken:
                 rows, first_id = [], buffer.next_unique_id
@@ -160,6 +175,44 @@ class BufferManager:
                 self._counts["chunks"] += len(rows)
                 self.data_arrived()
             return seen
+
+    def _broken_chunks(self, task_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> set[str]:
+        """Compare refs that are new with their chunks; returns the ids of those that are damaged, and are set aside.
+
+        A ref takes rows and memory here, before anybody reads its data.
+        """
+        broken: set[str] = set()
+        held, seen = self._ledger.task_of(holder), self._ledger.seen(task_id, holder)
+        if self._plane is None or held is None or held.task_id != task_id:
+            return broken
+        for ref in refs:
+            if int(ref["seq"]) <= seen:
+                continue
+            claimed = checked_ref(ref)
+            try:
+                found: Mapping[str, Any] = self._describe(self._plane, claimed)
+            except ChunkBroken as error:
+                log.warning("%s", error)
+                self._counts["broken_rows"] += claimed["rows"]
+                broken.add(claimed["chunk"])
+                continue
+            for key in ("rows", "bytes"):
+                if claimed.get(key, found[key]) != found[key]:
+                    text = f"the {key!r} of ref {claimed['chunk']!r} must be {found[key]}, found {claimed[key]!r:.60}"
+                    raise ValueError(text)
+        return broken
+
+    @staticmethod
+    def _describe(plane: DataPlane, ref: Mapping[str, Any]) -> ChunkRef:
+        try:
+            return plane.describe(ref)
+        except ChunkMissing:
+            # A folder that machines share may show a file a little later.
+            time.sleep(_MISSING_S)
+        try:
+            return plane.describe(ref)
+        except ChunkMissing as error:
+            raise ValueError(f"the 'chunk' of a ref must be one that was stored: {error}") from error
 
     def push(self, buffer_id: str, data: object) -> bool:
         """Push one meta dict (the classic form); False when there is no such buffer."""

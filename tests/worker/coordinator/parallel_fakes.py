@@ -130,7 +130,8 @@ class FakeCollector:
             self.acked.add(self.pending.pop(seq)["chunk"])
         while len(self.pending) < self.per_answer and self.made < self.total:
             self.made += 1
-            chunk = f"{self.name}-{self.incarnation}-{self.task['task_id']}-{self.made}"
+            # Every chunk has a name of its own, also when the task begins anew.
+            chunk = f"{self.name}-{self.incarnation}-{self.task['task_id']}-{len(self.produced) + 1}"
             self.pending[self.made] = {
                 "chunk": chunk, "rows": self.rows, "bytes": 10, "seq": self.made, "policy_iter": 0,
             }  # fmt: skip
@@ -224,7 +225,10 @@ class FakeLearner:
 
 
 class RecordingPlane:
-    """A data plane that notes what is released."""
+    """A data plane that notes what is released, and believes every ref."""
+
+    def describe(self, ref):
+        return {"bytes": ref.get("bytes"), **ref}
 
     def __init__(self):
         self.released = []

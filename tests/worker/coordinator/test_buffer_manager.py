@@ -137,14 +137,66 @@ def test_what_cannot_be_deleted_now_goes_later_and_troubles_nobody(caplog):
     assert plane.released == ["chunk1", "unknown-1.0badc0de", "chunk2", "chunk3"]
 
 
-def test_a_name_that_is_none_does_not_keep_other_files(tmp_path):
-    plane = FileDataPlane(tmp_path / "data")
-    own = Opened(plane=plane)
-    good = plane.put(TransitionBatch.from_rows([{"a": 1.0}]))["chunk"]
-    refs = [{"chunk": name, "rows": 4, "seq": number} for number, name in enumerate(("no-checksum", good), 1)]
-    assert own.manager.take("task", "b", HOLDER, refs) == 2
-    own.manager.shut("b")
-    assert plane.chunks() == []
+class Stored:
+    """A buffer over chunks of one row in real files."""
+
+    def __init__(self, folder):
+        self.plane = FileDataPlane(folder)
+        self.own = Opened(plane=self.plane)
+
+    def put(self):
+        return self.plane.put(TransitionBatch.from_rows([{"a": 1.0}]))
+
+    def take(self, *refs):
+        numbered = [{"seq": number, **ref} for number, ref in enumerate(refs, 1)]
+        return self.own.manager.take("task", "b", HOLDER, numbered)
+
+    @property
+    def rows(self):
+        return self.own.manager.buffers["b"].count()
+
+
+@pytest.fixture
+def stored(tmp_path):
+    return Stored(tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("lie", "message"),
+    [
+        ({"chunk": "ghost-1.0badc0de"}, "'chunk' of a ref must be one that was stored"),
+        ({"chunk": "no-checksum"}, "must end with"),
+        ({"rows": 4}, "'rows' of ref .* must be 1, found 4"),
+        ({"bytes": 10}, "'bytes' of ref .* found 10"),
+    ],
+)
+def test_a_ref_that_is_not_true_is_refused_and_takes_no_place(stored, lie, message):
+    good, other = stored.put(), stored.put()
+    with pytest.raises(ValueError, match=message):
+        stored.take(good, {**other, **lie})
+    assert stored.rows == 0
+    assert stored.take(good, other) == 2
+    assert stored.rows == 2
+
+
+def test_a_chunk_is_taken_once_under_whatever_number(stored):
+    good = stored.put()
+    assert stored.take(good) == 1
+    with pytest.raises(ValueError, match=r"must be a new one, found .* again"):
+        stored.take(good, good)
+    assert stored.rows == 1
+
+
+def test_a_damaged_chunk_is_set_aside_and_what_came_with_it_is_taken(stored, tmp_path):
+    refs = [stored.put() for _ in range(3)]
+    path = tmp_path / "data" / f"{refs[1]['chunk']}.chunk"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert stored.take(*refs) == 3
+    assert stored.rows == 2
+    assert stored.own.manager.status()["broken_rows"] == 1
+    path = tmp_path / "data" / f"{stored.put()['chunk']}.chunk"
+    path.write_bytes(b"")
+    assert stored.take(*refs, {"chunk": path.stem, "rows": 1}) == 4
 
 
 def test_batches_of_each_further_coordinator_are_newer_than_all_before(tmp_path):

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ding.parallel.planes.data_plane import StoredDataPlane, check_id
 from ding.parallel.planes.errors import BadFrame, ChunkMissing, storage_error
@@ -92,8 +92,17 @@ class _Folder:
             raise storage_error(error, self._root) from error
 
     def read(self, chunk: str) -> bytes:
-        try:
+        with self._errors(chunk):
             return files.read_frame(self._path(chunk), "chunk")
+
+    def notes(self, chunk: str) -> tuple[dict[str, str], int]:
+        with self._errors(chunk):
+            return files.read_notes(self._path(chunk), "chunk")
+
+    @contextlib.contextmanager
+    def _errors(self, chunk: str) -> Iterator[None]:
+        try:
+            yield
         except FileNotFoundError:
             raise ChunkMissing(f"there is no chunk {chunk!r} in {self._root}") from None
         except OSError as error:

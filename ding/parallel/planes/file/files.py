@@ -87,6 +87,19 @@ def read_frame(path: str, kind: str, nbytes: "int | None" = None) -> bytes:
             return head + text + file.read()
 
 
+def read_notes(path: str, kind: str) -> tuple[dict[str, str], int]:
+    """Return the metadata in the header of a frame, and the number of its bytes; its arrays are not read.
+
+    Raises:
+        FileNotFoundError, BadFrame: as :func:`read_frame`.
+    """
+    with open_plain(path) as fd:
+        size = os.fstat(fd).st_size
+        with open(fd, "rb", closefd=False) as file:
+            text = file.read(header_bytes(file.read(8), size))
+            return check_head(text, size, kind), size
+
+
 def remove_stale(folder: str) -> int:
     """Remove the temporary files of writers that are dead (on this host) or that are an hour old (on any).
 

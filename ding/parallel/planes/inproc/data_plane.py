@@ -4,6 +4,7 @@ import threading
 
 from ding.parallel.planes.data_plane import StoredDataPlane
 from ding.parallel.planes.errors import ChunkMissing
+from ding.parallel.planes.frames import check_head, header_bytes
 from ding.parallel.planes.inproc.shared import SharedByName
 
 
@@ -23,6 +24,10 @@ class _Frames:
         if frame is None:
             raise ChunkMissing(f"there is no chunk {chunk!r}")
         return frame
+
+    def notes(self, chunk: str) -> tuple[dict[str, str], int]:
+        frame = self.read(chunk)
+        return check_head(frame[8 : 8 + header_bytes(frame, len(frame))], len(frame), "chunk"), len(frame)
 
     def delete(self, chunk: str) -> bool:
         with self._lock:

@@ -12,7 +12,7 @@ from ding.interaction.errors import SchemaError
 from ding.interaction.messages import convert
 from ding.worker.coordinator.errors import WorkerTaskFailed
 
-_MAX_DEMANDS = 4096
+_MAX_DEMANDS = _MAX_REFS = 4096
 
 Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Count = Number | Annotated[float, Meta(ge=0.0, lt=2.0**62)]
@@ -30,7 +30,7 @@ class CollectorNews(Struct):
     """Of ``data_task``."""
 
     seq: Number = 0
-    refs: list[Ref] | None = None
+    refs: Annotated[list[Ref], Meta(max_length=_MAX_REFS)] | None = None
     info: dict[str, Any] | None = None
     buffer_id: str | None = None
     data_id: str | None = None
@@ -41,7 +41,7 @@ class CollectorEnd(Struct):
     """Of ``close_task``."""
 
     seq: Number = 0
-    refs: list[Ref] | None = None
+    refs: Annotated[list[Ref], Meta(max_length=_MAX_REFS)] | None = None
     eval_flag: bool | None = False
     step_count: Count | None = 0
     real_episode_count: Count | None = 0

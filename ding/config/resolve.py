@@ -16,6 +16,7 @@ from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeE
 from ding.utils import did_you_mean, import_module, nearest, registries
 from ding.utils.original_names import missing_part
 
+_ZOO = "ding.envs.zoo"
 _HOMES = {
     "env": "ding.envs",
     "env_manager": "ding.envs",
@@ -69,6 +70,8 @@ def registered(registry: str, name: str, where: str) -> type:
     table = registries[registry]
     if name not in table:
         _import_home(registry)
+    if name not in table and registry == "env":
+        importlib.import_module(_ZOO).import_type(name)
     if name not in table:
         raise UnknownTypeError(_unknown(registry, name, where, list(table)))
     return table[name]
@@ -128,6 +131,8 @@ def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
         # The pipelines append the suffix; the user wrote the plain name.
         shown = name.removesuffix(suffix)
         known = [item.removesuffix(suffix) for item in known if item.endswith(suffix)]
+    if registry == "env":
+        known = [*known, *importlib.import_module(_ZOO).MODULES]
     part = missing_part(f"{registry}:{shown}")
     if part is not None:
         return f"{where}.type: {shown!r} belongs to {part}, which is not built"

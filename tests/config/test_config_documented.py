@@ -7,9 +7,13 @@ import pytest
 from easydict import EasyDict
 
 from ding.config.documented import documented_keys
+from ding.envs.zoo import import_type
 from ding.utils import registries
 
-for package in ("ding.envs", "ding.league", "ding.policy", "ding.worker"):
+# What only an extra brings: atari, lunarlander, mujoco, minigrid, petting_zoo.
+for env_type in ("acrobot", "cartpole", "frozen_lake", "gym_hybrid", "mountain_car", "pendulum", "taxi"):
+    import_type(env_type)
+for package in ("ding.envs", "ding.league", "ding.policy", "ding.reward_model", "ding.worker"):
     importlib.import_module(package)
 
 SHARED: dict[str, Any] = {

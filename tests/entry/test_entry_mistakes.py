@@ -177,7 +177,7 @@ LINES = {
     "-m dist -M lerner -c config.py": "-m dist: which module? -M lerner is none. Did you mean 'learner'?",
     "status nothing": "nothing/access.json: there is no such file, so no parallel run lasts there",
     "plot nothing": "nothing: there is no such folder",
-    "plot seeds": "seeds: no experiment is in this folder (no log/serial)",
+    "plot seeds": "no run has values under the tag 'evaluator_step/reward_mean'.",
 }
 # Of the parallel config for CartPole.
 PARALLEL = {

@@ -9,6 +9,7 @@ import gymnasium
 
 from ding.config import ConfigError
 from ding.data import BaseEnvTimestep as BaseEnvTimestep
+from ding.envs.zoo import import_type
 from ding.utils import ENV_REGISTRY, import_module
 
 
@@ -101,7 +102,7 @@ def copy_cfg(cfg: MutableMapping[str, Any], num_key: str, **changes: Any) -> lis
 
 
 def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
-    """The env class registered under ``cfg['type']``, after importing ``cfg['import_names']``.
+    """The env class registered under ``cfg['type']``, after importing ``cfg['import_names']``; else one of the zoo.
 
     Raises:
         EnvConfigError: ``type`` is missing.
@@ -110,6 +111,8 @@ def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
     import_module(list(cfg.get("import_names", [])))
     if "type" not in cfg:
         raise EnvConfigError("env.type is missing: it must be the registered name of an env class")
+    if cfg["type"] not in ENV_REGISTRY:
+        import_type(cfg["type"])
     return ENV_REGISTRY.get(cfg["type"])
 
 

@@ -1,5 +1,38 @@
 """Env types by the names that DI-engine's zoo gives them: one module per type, which registers it when it is imported.
 
-A config names the module in ``create_config.env.import_names``, as ``ding.envs.zoo.cartpole_env``. The module of the
-zoo itself (``dizoo.classic_control.cartpole.envs.cartpole_env``) gives the same where ``dizoo`` is not installed.
+A config that names a type of `MODULES` gets it, unless something else is registered under that name. The module of the
+zoo itself in ``import_names`` (``dizoo.classic_control.cartpole.envs.cartpole_env``) gives the same where ``dizoo`` is
+not installed.
 """
+
+import importlib
+
+MODULES = {
+    "acrobot": "acrobot_env",
+    "atari": "atari_env",
+    "bipedalwalker": "bipedalwalker_env",
+    "bitflip": "bitflip_env",
+    "cartpole": "cartpole_env",
+    "cliffwalking": "cliffwalking_env",
+    "frozen_lake": "frozen_lake_env",
+    "gym_hybrid": "gym_hybrid_env",
+    "line_cover": "line_cover_env",
+    "lunarlander": "lunarlander_env",
+    "maze": "maze_env",
+    "minigrid": "minigrid_env",
+    "mountain_car": "mtcar_env",
+    "mujoco": "mujoco_env",
+    "pendulum": "pendulum_env",
+    "petting_zoo": "petting_zoo_env",
+    "taxi": "taxi_env",
+}
+"""Type -> the module of this package that registers it."""
+
+
+def import_type(name: str) -> None:
+    """Import the module that registers an env type of the zoo; other names are left alone.
+
+    Only when a config asks for it: what a user's file registers under the same name comes first.
+    """
+    if name in MODULES:
+        importlib.import_module(f"{__name__}.{MODULES[name]}")

@@ -48,7 +48,6 @@ def test_what_cannot_be_meant_is_refused(path, value, expected):
     [
         ("policy.learn.batch_size", 1),
         ("policy.learn.batch_size", None),
-        ("policy.learn.batch_size", {"a": 1}),
         ("policy.learn.update_per_collect", 1e3),
         ("policy.eval.evaluator.eval_freq", float("inf")),
         ("policy.cuda", 1),

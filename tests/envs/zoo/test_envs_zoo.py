@@ -2,6 +2,9 @@
 
 import importlib.util
 import logging
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +13,9 @@ from gymnasium import spaces
 
 from ding.config import ConfigImportError
 from ding.entry import serial_pipeline
-from ding.envs import DingEnvWrapper, create_env_manager, get_vec_env_setting
+from ding.envs import DingEnvWrapper, create_env_manager, get_vec_env_setting, zoo
 from ding.envs.env import check_reset, check_space_dtype
+from ding.envs.zoo import MODULES
 from ding.utils import ENV_REGISTRY, import_module
 
 # type, module, config, package that it needs, shape of an observation, action space
@@ -336,3 +340,27 @@ def test_a_config_of_the_zoo_that_is_not_built():
 def test_ids_that_gymnasium_no_longer_has():
     assert DingEnvWrapper(cfg={"env_id": "Taxi-v3"}).spec.id != "Taxi-v3"
     assert DingEnvWrapper(cfg={"env_id": "CartPole-v0"}).spec.max_episode_steps == 200
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_each_module_registers_the_type_that_is_asked_for(name):
+    source = (Path(zoo.__file__).parent / f"{MODULES[name]}.py").read_text()
+    assert f'@ENV_REGISTRY.register("{name}")' in source
+
+
+def test_a_type_of_the_zoo_needs_no_import_names():
+    script = "from ding.envs import get_env_cls; print(get_env_cls({'type': 'line_cover'}).__name__)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "LineCoverEnv"
+
+
+def test_a_type_of_the_user_comes_before_one_of_the_zoo():
+    script = """
+from ding.envs import get_env_cls
+from ding.utils import ENV_REGISTRY
+@ENV_REGISTRY.register("cartpole")
+class Mine:
+    pass
+assert get_env_cls({"type": "cartpole"}) is Mine
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -35,6 +35,8 @@ EXTRAS = {
     "hdf5": ["h5py>=3.10"],
     "offline": ["h5py>=3.10", "minari>=0.5"],
     "redis": ["redis>=5.0"],
+    "sweep": ["optuna>=4.0", "matplotlib>=3.8"],
+    "onnx": ["onnx>=1.16", "onnxscript>=0.3", "onnxruntime>=1.18"],
 }
 EXTRAS["test"] = [
     "pytest>=8.0",
@@ -69,6 +71,8 @@ setup(
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
+    # With this, an editable install is a path, which type checkers and editors follow.
+    package_dir={"": "."},
     packages=find_packages(include=["ding", "ding.*"]),
     package_data={"ding": ["py.typed", "entry/board/static/*"], "": ["*.pyi"]},
     python_requires=">=3.10,<3.14",

@@ -23,6 +23,7 @@ _COMMANDS = {
     "new": "ding.bonus.commands.new:new_command",
     "plot": "ding.entry.commands.plot:plot_command",
     "status": "ding.entry.commands.status:status_command",
+    "sweep": "ding.entry.commands.sweep:sweep_command",
     "train": "ding.bonus.commands.train:train_command",
 }
 

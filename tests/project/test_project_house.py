@@ -99,7 +99,7 @@ LATER = tuple(
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # A newcomer's first hour: commands, overrides, sentences instead of tracebacks.
         *("entry/commands/", "entry/experiment", "entry/view/failure", "config/overrides"),
-        *("entry/callbacks", "entry/serial/wandb_callback"),
+        *("entry/callbacks", "entry/serial/wandb_callback", "entry/sweep/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
         *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "data/storage/file"),
         *("utils/data/dataset", "config/example/", "envs/zoo/"),

@@ -94,11 +94,21 @@ def plot(folders: Iterable[str | Path], out: str | Path = "learning_curve.png", 
 
 
 def _axes() -> tuple[Any, Any]:
+    figure = empty_figure((7.0, 4.2))
+    return figure, figure.add_subplot()
+
+
+def empty_figure(size_inches: tuple[float, float]) -> Any:
+    """A matplotlib figure that needs no display.
+
+    Raises:
+        MissingExtraError: matplotlib is missing.
+    """
     require_extra("matplotlib", "plot")
     # The object interface and this canvas need no display, and leave pyplot's global state alone.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    figure = Figure(figsize=size_inches, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
+    return figure

@@ -1,0 +1,56 @@
+"""The trials of a sweep as a table and as a picture."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ding.entry.sweep.study import TrialResult
+from ding.entry.view.plot import empty_figure
+
+
+def table(trials: Sequence[TrialResult]) -> str:
+    """The trials as text, the best first; those that were pruned or failed come last."""
+    order = {"complete": 0, "pruned": 1}
+    keys = list(dict.fromkeys(key for trial in trials for key in trial.params))
+    rows = [["trial", "return", "state", *keys]]
+    for trial in sorted(trials, key=lambda one: (order.get(one.state, 2), -_value(one), one.number)):
+        value = "-" if trial.value is None else f"{trial.value:.2f}"
+        rows.append([str(trial.number), value, trial.state, *(_text(trial.params.get(key)) for key in keys)])
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def plot_trials(trials: Sequence[TrialResult], out: str | Path) -> Path:
+    """Draw the return of each trial over each parameter; returns the path of the PNG.
+
+    Raises:
+        MissingExtraError: matplotlib is missing.
+    """
+    keys = list(dict.fromkeys(key for trial in trials for key in trial.params))
+    figure = empty_figure((4.0 * max(1, len(keys)), 3.6))
+    for place, key in enumerate(keys, 1):
+        axes = figure.add_subplot(1, len(keys), place)
+        for state, marker in (("complete", "o"), ("pruned", "x")):
+            shown = [one for one in trials if one.state == state and one.value is not None and key in one.params]
+            values = [one.params[key] for one in shown]
+            axes.scatter([_place(one) for one in values], [one.value for one in shown], marker=marker, label=state)
+        if all(isinstance(one.params.get(key), float) and one.params[key] > 0 for one in trials if key in one.params):
+            axes.set_xscale("log")
+        axes.set_xlabel(key)
+        axes.set_ylabel("best evaluation return")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    figure.savefig(out, dpi=150)
+    return Path(out)
+
+
+def _value(trial: TrialResult) -> float:
+    return float("-inf") if trial.value is None else trial.value
+
+
+def _place(value: Any) -> Any:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)

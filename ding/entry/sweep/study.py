@@ -1,0 +1,176 @@
+"""The trials of a sweep: each is a run of a serial pipeline, and Optuna keeps the study in a file."""
+
+import logging
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from easydict import EasyDict
+
+from ding.config import compile_config
+from ding.config.overrides import apply_overrides, set_key
+from ding.entry.callbacks import RunCallback
+from ding.entry.serial_entry import InputConfig, load_input, serial_pipeline
+from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy
+from ding.entry.sweep.parameters import Parameter
+from ding.entry.view.status import RunStatus
+from ding.entry.view.views import PlainView
+from ding.utils import require_extra
+
+logger = logging.getLogger("ding.entry")
+
+STUDY_FILE = "study.log"
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial: ``state`` is ``complete``, ``pruned`` (ended early) or ``fail``; ``value`` is its best mean return."""
+
+    number: int
+    state: str
+    value: float | None
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is tried.
+
+    Args:
+        config: Path of a config file, or ``(main_config, create_config)``. Each process reads the file itself, so that
+            what it registers is there.
+        parameters: The keys that vary.
+        folder: Where the study and the trials lie. A study that is there goes on.
+        seed: Of each run, and of the choice of the values.
+        max_env_step, max_train_iter: Limits of each run.
+        prune: Whether a trial whose evaluations are below the median of those before it, at the same env step, ends.
+        overrides: ``KEY=VALUE`` each, of all runs.
+    """
+
+    config: InputConfig
+    parameters: Sequence[Parameter]
+    folder: str
+    seed: int = 0
+    max_env_step: int = int(1e10)
+    max_train_iter: int = int(1e10)
+    prune: bool = True
+    overrides: Sequence[str] = ()
+
+    def run(self, trials: int, jobs: int = 1) -> list[TrialResult]:
+        """Run trials until the study has so many, ``jobs`` at a time; returns all of them.
+
+        Raises:
+            ConfigError: The config is wrong, or a parameter names no key of it.
+            MissingExtraError: Optuna is not installed.
+            RunInterrupted: A signal stopped the run (a `SystemExit`); the same call goes on.
+        """
+        self._check()
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        study = self.open()
+        for trial in study.get_trials(deepcopy=False):
+            if not trial.state.is_finished():
+                # Of a sweep that was stopped.
+                study.tell(trial.number, state=_states().FAIL)
+        missing = trials - len(self._counted(study))
+        if jobs == 1:
+            self.work(missing)
+        elif missing > 0:
+            shares = [missing // jobs + (number < missing % jobs) for number in range(jobs)]
+            with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+                pool.starmap(_work, [(self, share, number) for number, share in enumerate(shares)])
+        return self.results()
+
+    def work(self, trials: int, worker: int = 0) -> None:
+        """Run so many trials in this process."""
+        study, configs = self.open(worker), self._configs()
+        for _ in range(trials):
+            trial = study.ask()
+            state, value = _states().FAIL, None
+            try:
+                state, value = self._try(trial, configs)
+            except Exception as error:
+                logger.warning("trial %d failed: %s", trial.number, error)
+                if trial.number == 0:
+                    raise
+            finally:
+                study.tell(trial, value if state == _states().COMPLETE else None, state=state)
+
+    def open(self, worker: int = 0) -> Any:
+        """The Optuna study."""
+        optuna: Any = require_extra("optuna", "sweep")
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        backend = optuna.storages.journal.JournalFileBackend(str(Path(self.folder) / STUDY_FILE))
+        return optuna.create_study(
+            storage=optuna.storages.JournalStorage(backend),
+            study_name="sweep",
+            direction="maximize",
+            load_if_exists=True,
+            sampler=optuna.samplers.TPESampler(seed=self.seed + worker),
+            pruner=optuna.pruners.MedianPruner() if self.prune else optuna.pruners.NopPruner(),
+        )
+
+    def results(self) -> list[TrialResult]:
+        """All trials of the study, in order."""
+        return [
+            TrialResult(trial.number, trial.state.name.lower(), trial.value, dict(trial.params))
+            for trial in self.open().get_trials(deepcopy=False)
+        ]
+
+    def _counted(self, study: Any) -> list[Any]:
+        return [trial for trial in study.get_trials(deepcopy=False) if trial.state != _states().FAIL]
+
+    def _check(self) -> None:
+        """Compile the config with a value of each parameter, so that a wrong key ends the sweep before it begins."""
+        main, create = self._configs()
+        for parameter in self.parameters:
+            set_key(main, parameter.key.split("."), parameter.first)
+        compile_config(main, seed=self.seed, auto=True, create_cfg=create, save_cfg=False, strict=True)
+
+    def _configs(self) -> tuple[EasyDict, EasyDict]:
+        main, create = load_input(self.config)
+        apply_overrides(self.overrides, {"main_config": main, "create_config": create})
+        return main, create
+
+    def _try(self, trial: Any, configs: tuple[EasyDict, EasyDict]) -> tuple[Any, float | None]:
+        main, create = deepcopy(configs)
+        for parameter in self.parameters:
+            set_key(main, parameter.key.split("."), parameter.suggest(trial))
+        main.exp_name = str(Path(self.folder) / f"trial{trial.number}")
+        on_policy = compile_config(main, auto=True, create_cfg=create, save_cfg=False).policy.on_policy
+        pruning = _Pruning(trial)
+        (serial_pipeline_onpolicy if on_policy else serial_pipeline)(
+            (main, create),
+            seed=self.seed,
+            max_env_step=self.max_env_step,
+            max_train_iter=self.max_train_iter,
+            view=PlainView(),
+            callbacks=[pruning],
+        )
+        return (_states().PRUNED if pruning.pruned else _states().COMPLETE), pruning.best
+
+
+class _Pruning(RunCallback):
+    """Reports each evaluation to the study, which may end the trial."""
+
+    def __init__(self, trial: Any) -> None:
+        self._trial = trial
+        self.pruned = False
+        self.best: float | None = None
+
+    def on_evaluation(self, status: RunStatus) -> bool:
+        self.best = status.best_return
+        if status.last_return is not None:
+            self._trial.report(status.last_return, status.env_step)
+        self.pruned = not status.solved and bool(self._trial.should_prune())
+        return not self.pruned
+
+
+def _work(sweep: Sweep, trials: int, worker: int) -> None:
+    sweep.work(trials, worker)
+
+
+def _states() -> Any:
+    return require_extra("optuna", "sweep").trial.TrialState

@@ -47,15 +47,15 @@ def align(value: torch.Tensor, rank: int) -> torch.Tensor:
     return value
 
 
-def weighted_mean(per_sample: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """Mean of ``per_sample`` times ``weight`` (``None``: ones), rows of both aligned."""
+def weighted_mean(per_sample: torch.Tensor, weight: torch.Tensor | float | None) -> torch.Tensor:
+    """Mean of ``per_sample`` times ``weight`` (``None``: ones; or one number for all), rows of both aligned."""
     if weight is None:
         return per_sample.mean()
-    return (per_sample * align(weight, per_sample.dim())).mean()
+    return (per_sample * (align(weight, per_sample.dim()) if isinstance(weight, torch.Tensor) else weight)).mean()
 
 
 def td_loss(
-    prediction: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, criterion: nn.Module
+    prediction: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | float | None, criterion: nn.Module
 ) -> LossAndPerSample:
     """``criterion(prediction, target)`` as weighted mean and per sample."""
     # The default criterion without the cost of a module call.
@@ -79,9 +79,11 @@ def _summed_reward(reward: torch.Tensor, gamma: Gamma, nstep: int) -> tuple[torc
         powers = _powers(gamma, nstep, reward.dtype, reward.device)
         return (powers @ reward.reshape(nstep, -1)).view(reward.shape[1:]), gamma**nstep
     if isinstance(gamma, (list, tuple)):
-        if len(gamma) != nstep:
-            raise ValueError(f"gamma must hold nstep={nstep} tensors, got {len(gamma)}")
         rank = reward.dim() - 1
+        if gamma and all(isinstance(one, torch.Tensor) and one.dim() == 0 for one in gamma):
+            gamma = [torch.stack(list(gamma))] * nstep  # one of each sample
+        if len(gamma) != nstep:
+            raise ValueError(f"gamma must hold nstep={nstep} tensors [B] or one number per sample, got {len(gamma)}")
         total, factor = reward[0], align(gamma[0], rank)
         for step in range(1, nstep):
             total = total + factor * reward[step]
@@ -117,7 +119,8 @@ def nstep_return(
     Args:
         data: ``nstep_return_data(reward, next_value, done)``: float ``[n, B, ...]``, float ``[B, ...]``, ``[B]``.
             Trailing dimensions that ``reward`` or ``done`` lack are added.
-        gamma: a float, or a list of n tensors ``[B]`` whose products are the discounts.
+        gamma: a float; a list of B 0-d tensors, the factor of each sample; or a list of n tensors ``[B]`` whose
+            products are the discounts.
         value_gamma: ``G``, a number or ``[B]``; default ``gamma^n``.
 
     Returns the return, of the shape of ``next_value``. Raises ``AssertionError`` when ``reward`` has not n rows and
@@ -233,8 +236,14 @@ def bdq_nstep_td_error(
     """n-step TD error of a branching network (Tavakoli et al. 2018, arXiv:1711.08946): ``(loss, per-sample [B])``.
 
     As :func:`q_nstep_td_error` with q ``[B, D, N]`` and action ``[B, D]``; the error of a sample is the mean over its D
-    branches.
+    branches. Rewards ``[T, B]`` that are summed already (``cum_reward``) give errors ``[T, B]``, of the same values
+    against T targets.
     """
+    q, next_n_q, action, next_n_action, reward, done, weight = data
+    if cum_reward and reward.dim() == 2 and reward.shape[1] == len(q) > 1:
+        if isinstance(weight, torch.Tensor):
+            weight = weight.expand_as(reward)
+        data = (q, next_n_q, action, next_n_action, reward.unsqueeze(-1), done, weight)
     loss, per_branch = q_nstep_td_error(data, gamma, nstep, cum_reward, value_gamma, criterion)
     return loss, per_branch.mean(-1)
 

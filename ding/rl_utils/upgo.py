@@ -4,6 +4,7 @@ import torch
 
 from ding.rl_utils._policy_dist import Categorical
 from ding.rl_utils._td_values import multistep_forward_view
+from ding.utils.errors import InvalidArgumentError
 
 
 def upgo_returns(rewards: torch.Tensor, bootstrap_values: torch.Tensor) -> torch.Tensor:
@@ -17,14 +18,16 @@ def tb_cross_entropy(logit: torch.Tensor, label: torch.Tensor, mask: torch.Tenso
     """Log-probability ``[T, B]`` of ``label`` ``[T, B]`` under ``logit`` ``[T, B, N]``.
 
     Labels ``[T, B, M]`` under ``[T, B, M, N]`` are summed over M, those with ``mask`` ``[T, B, M]`` 0 left out. Raises
-    ``ValueError`` for other shapes and for a mask with 2-D labels.
+    ``InvalidArgumentError`` for other shapes and for a mask with 2-D labels.
     """
     if label.dim() not in (2, 3) or logit.shape[:-1] != label.shape:
-        raise ValueError(f"expected labels [T, B] or [T, B, M], got {tuple(label.shape)} for {tuple(logit.shape)}")
+        raise InvalidArgumentError(
+            f"expected labels [T, B] or [T, B, M], got {tuple(label.shape)} for {tuple(logit.shape)}"
+        )
     log_p = Categorical(logit).log_prob(label)
     if label.dim() == 2:
         if mask is not None:
-            raise ValueError("a mask needs labels [T, B, M]")
+            raise InvalidArgumentError("a mask needs labels [T, B, M]")
         return log_p
     return (log_p if mask is None else log_p * mask).sum(-1)
 

@@ -6,6 +6,7 @@ from ding.config.config import read_config_directly as read_config_directly
 from ding.config.config import read_config_with_system as read_config_with_system
 from ding.config.config import read_config_yaml as read_config_yaml
 from ding.config.config import save_config as save_config
+from ding.config.config import save_config_formatted as save_config_formatted
 from ding.config.config import save_config_py as save_config_py
 from ding.config.config import save_config_yaml as save_config_yaml
 from ding.config.errors import ConfigError as ConfigError

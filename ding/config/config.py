@@ -34,6 +34,11 @@ from ding.utils import did_you_mean
 from ding.utils.file_helper import write_text
 
 
+def save_config_formatted(config_: Mapping[str, Any], path: str = "formatted_total_config.py") -> None:
+    """:func:`save_config_py`, whose files are formatted anyway."""
+    save_config_py(config_, path)
+
+
 class Config:
     """The public variables of a config, with where they came from.
 
@@ -255,3 +260,10 @@ def _yaml() -> Any:
         return importlib.import_module("yaml")
     except ImportError as error:
         raise ImportError("yaml configs need PyYAML: pip install pyyaml") from error
+
+
+def __getattr__(name: str) -> Any:
+    # DI-engine has these in this module; here their modules import it.
+    if name in ("compile_config", "compile_config_parallel", "compile_buffer_config"):
+        return getattr(importlib.import_module("ding.config"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

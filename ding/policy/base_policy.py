@@ -151,6 +151,11 @@ class Policy(ABC):
         return [field for field in self.total_field if field in wanted]
 
     @property
+    def cfg(self) -> EasyDict:
+        """The config."""
+        return self._cfg
+
+    @property
     def learn_mode(self) -> _modes.learn_function:
         """``learn_function``: forward, reset, info, monitor_vars, get_attribute, set_attribute, state_dict, load."""
         return self.learn_function(

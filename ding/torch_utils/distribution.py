@@ -1,33 +1,46 @@
 """Categorical distributions over logits ``[B, N]``."""
 
+from typing import Any, TypeAlias
+
+import numpy as np
 import torch
 from torch.distributions import Categorical
 
-_REDUCTIONS = ("none", "mean")
+from ding.utils.default_helper import check_choice
+
+# Classes, and with ``viz=True`` what they come from: ``logits``, and of a noisy choice ``noise``, ``noise_logits``.
+Shown: TypeAlias = "torch.Tensor | tuple[torch.Tensor, dict[str, np.ndarray]]"
 
 
-def _reduce(value: torch.Tensor, reduction: str) -> torch.Tensor:
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f"reduction={reduction!r} is unknown, expected one of {', '.join(_REDUCTIONS)}")
+def _reduce(value: torch.Tensor, reduction: str | None) -> torch.Tensor:
+    check_choice("reduction", reduction, (None, "none", "mean"))
     return value.mean() if reduction == "mean" else value
+
+
+def _array(value: torch.Tensor) -> np.ndarray:
+    return value.detach().cpu().numpy()
 
 
 class Pd:
     """A probability distribution: what its subclasses provide."""
 
-    def neglogp(self, x: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+    def neglogp(self, x: torch.Tensor, reduction: str | None = "mean") -> torch.Tensor:
         """Negative log-likelihood of ``x``."""
         raise NotImplementedError
 
-    def entropy(self, reduction: str = "mean") -> torch.Tensor:
+    def entropy(self, reduction: str | None = "mean") -> torch.Tensor:
         """Entropy in nats."""
         raise NotImplementedError
 
-    def mode(self) -> torch.Tensor:
+    def noise_mode(self) -> Any:
+        """The most likely value under noise, so a random one."""
+        raise NotImplementedError
+
+    def mode(self) -> Any:
         """The most likely value."""
         raise NotImplementedError
 
-    def sample(self) -> torch.Tensor:
+    def sample(self) -> Any:
         """A random value, without gradient."""
         raise NotImplementedError
 
@@ -35,7 +48,7 @@ class Pd:
 class CategoricalPdPytorch(Pd):
     """Categorical distribution over ``torch.distributions.Categorical``, from probabilities ``[B, N]`` or logits.
 
-    ``reduction`` is ``'mean'`` (0-d result) or ``'none'`` (``[B]``).
+    ``reduction`` is ``'mean'`` (0-d result) or ``'none'`` or None (``[B]``).
     """
 
     def __init__(self, probs: torch.Tensor | None = None) -> None:
@@ -56,11 +69,11 @@ class CategoricalPdPytorch(Pd):
             raise RuntimeError(f"{type(self).__name__} has no parameters: call update_logits or update_probs first")
         return self._distribution
 
-    def neglogp(self, x: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
-        """Negative log-likelihood of the labels ``x``, int64 ``[B]``."""
-        return _reduce(-self.distribution.log_prob(x), reduction)
+    def neglogp(self, actions: torch.Tensor, reduction: str | None = "mean") -> torch.Tensor:
+        """Negative log-likelihood of the labels ``actions``, int64 ``[B]``."""
+        return _reduce(-self.distribution.log_prob(actions), reduction)
 
-    def entropy(self, reduction: str = "mean") -> torch.Tensor:
+    def entropy(self, reduction: str | None = None) -> torch.Tensor:
         """Entropy in nats."""
         return _reduce(self.distribution.entropy(), reduction)
 
@@ -74,18 +87,47 @@ class CategoricalPdPytorch(Pd):
 
 
 class CategoricalPd(CategoricalPdPytorch):
-    """The same from float logits ``[B, N]``."""
+    """The same from float logits ``[B, N]``, which it can show: ``viz=True`` adds a dict of arrays ``[B, N]``."""
 
     def __init__(self, logits: torch.Tensor | None = None) -> None:
         super().__init__()
+        self.logits = logits
         if logits is not None:
             self.update_logits(logits)
 
-    @property
-    def logits(self) -> torch.Tensor:
-        """The present logits, normalised to log-probabilities."""
-        return self.distribution.logits
+    def update_logits(self, logits: torch.Tensor) -> None:
+        """Replace the distribution by one with these logits."""
+        self.logits = logits
+        super().update_logits(logits)
 
-    def noise_mode(self) -> torch.Tensor:
+    def update_probs(self, probs: torch.Tensor) -> None:
+        """Replace the distribution by one with these probabilities; its logits are their logarithms."""
+        super().update_probs(probs)
+        self.logits = self.distribution.logits
+
+    def neglogp(self, x: torch.Tensor, reduction: str | None = "mean") -> torch.Tensor:
+        """Negative log-likelihood of the labels ``x``, int64 ``[B]``."""
+        return super().neglogp(x, reduction)
+
+    def entropy(self, reduction: str | None = "mean") -> torch.Tensor:
+        """Entropy in nats."""
+        return super().entropy(reduction)
+
+    def mode(self, viz: bool = False) -> Shown:
+        """Most likely class, int64 ``[B]``."""
+        return self._shown(super().mode(), viz)
+
+    def sample(self, viz: bool = False) -> Shown:
+        """A sample, int64 ``[B]``."""
+        return self._shown(super().sample(), viz)
+
+    def noise_mode(self, viz: bool = False) -> Shown:
         """A sample by the Gumbel-max trick, int64 ``[B]``."""
-        return (self.logits - torch.log(torch.empty_like(self.logits).exponential_())).argmax(-1)
+        noise = -torch.log(-torch.log(torch.rand_like(self.distribution.logits)))
+        noise_logits = self.logits + noise
+        return self._shown(noise_logits.argmax(-1), viz, noise=noise, noise_logits=noise_logits)
+
+    def _shown(self, result: torch.Tensor, viz: bool, **parts: torch.Tensor) -> Shown:
+        if not viz:
+            return result
+        return result, {name: _array(value) for name, value in {"logits": self.logits, **parts}.items()}

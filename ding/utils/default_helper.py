@@ -209,6 +209,11 @@ class RunningMeanStd:
         """``sqrt(var + 1e-8)``: float, or float32 tensor ``shape``."""
         return self._out(np.sqrt(self._var + 1e-8))
 
+    @staticmethod
+    def new_shape(obs_shape: Any, act_shape: Any, rew_shape: Any) -> tuple[Any, Any, Any]:
+        """The shapes of observations, actions and rewards of an env that keeps such statistics: as they were."""
+        return obs_shape, act_shape, rew_shape
+
     def state_dict(self) -> dict[str, Any]:
         """Count, mean and variance as tensors and floats, fit for a checkpoint."""
         return {
@@ -335,6 +340,17 @@ def flatten_dict(data: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any
         else:
             result[key] = value
     return result
+
+
+def split_fn(data: Any, indices: Sequence[int], start: int, end: int) -> Any:
+    """The rows ``indices[start:end]`` of columns: a tensor or array, a dict or list of such, or None (stays None)."""
+    if data is None:
+        return None
+    if isinstance(data, Mapping):
+        return {key: split_fn(value, indices, start, end) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [split_fn(value, indices, start, end) for value in data]
+    return data[indices[start:end]]
 
 
 def get_shape0(data: object) -> int:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -121,7 +122,10 @@ def save_file(path: str, data: object, fs_type: str | None = None, use_lock: boo
 
 
 def remove_file(path: str, fs_type: str | None = None) -> None:
-    """Remove one file; a missing one is fine. Never a folder, never by a shell."""
+    """Remove a file, or a folder with all that is in it; a missing one is fine. Of a link, only the link."""
     _check(path, fs_type)
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+        return
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)

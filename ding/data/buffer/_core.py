@@ -3,7 +3,7 @@
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -228,6 +228,10 @@ class RecordCore:
                     ) from error
             groups = self._groups[key] = [np.array(serials, dtype=np.int64) for serials in by_value.values()]
         return groups
+
+    def group_by(self, keys: Iterable[str]) -> None:
+        """Keep groups of these meta keys, and of no others."""
+        self._groups = dict.fromkeys(keys)
 
     def grouped_keys(self) -> list[str]:
         """The meta keys by which records were grouped."""

@@ -135,7 +135,7 @@ class DequeBuffer(Buffer):
 
         Args:
             size: number of records, or of groups.
-            indices: the records to give, in this order; repeats are allowed.
+            indices: the records to give, in this order; repeats are allowed. Empty ones count as none.
             replace: draw independently instead of distinct ones.
             sample_range: restricts the candidates to a slice of the records, the oldest one being 0.
             ignore_insufficient: warn and give ``[]`` instead of raising when there are fewer than ``size``.
@@ -153,6 +153,8 @@ class DequeBuffer(Buffer):
             UnknownIndexError: an index that no candidate has.
             SampleArgumentError: arguments that are missing or exclude each other.
         """
+        if indices is not None and not len(indices):
+            indices = None
         check_sample(size, indices, groupby, unroll_len)
         places = self._candidates(sample_range)
         try:
@@ -352,6 +354,12 @@ class DequeBuffer(Buffer):
         with self._lock:
             slots = self._core.order.slots
             return {key: self._core.meta_values(key, slots) for key in self._core.grouped_keys()}
+
+    @meta_index.setter
+    def meta_index(self, keys: Iterable[str]) -> None:
+        """Group by these meta keys from now on, and by no others; the values are those of the records."""
+        with self._lock:
+            self._core.group_by(keys)
 
     # ------------------------------------------------------------------ import and export
 

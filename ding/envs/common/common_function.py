@@ -14,9 +14,9 @@ from ding.utils import require_extra
 Table: TypeAlias = Sequence[int] | np.ndarray
 
 
-def num_first_one_hot(x: torch.Tensor, num: int) -> torch.Tensor:
+def num_first_one_hot(val: torch.Tensor, num: int, *, num_first: bool = True) -> torch.Tensor:
     """One-hot of int64 ``[B]`` with the classes first, ``[num, B]``."""
-    return one_hot(x, num, num_first=True)
+    return one_hot(val, num, num_first=num_first)
 
 
 def sqrt_one_hot(v: torch.Tensor, max_val: int) -> torch.Tensor:
@@ -59,6 +59,12 @@ def reorder_one_hot(
     """
     values = [int(transform[int(value)]) if transform is not None else int(value) for value in v]
     return one_hot(torch.tensor([dictionary[value] for value in values], dtype=torch.long), num)
+
+
+def reorder_one_hot_array(v: torch.Tensor, array: np.ndarray, num: int, transform: Table | None = None) -> torch.Tensor:
+    """One-hot ``[B, num]`` of ``array[v]`` for int64 ``v`` ``[B]``; see :func:`reorder_one_hot`."""
+    values = v.numpy() if transform is None else np.asarray(transform)[v.numpy()]
+    return one_hot(torch.as_tensor(np.asarray(array)[values], dtype=torch.long), num)
 
 
 def reorder_boolean_vector(
@@ -108,14 +114,24 @@ def batch_binary_encode(x: torch.Tensor, bit_num: int) -> torch.Tensor:
     return ((x.long().unsqueeze(-1) >> shifts) & 1).float()
 
 
-def get_postion_vector(x: float) -> torch.Tensor:
-    """Sine and cosine position encoding of a number over 64 values, float32 ``[64]`` (Vaswani et al. 2017)."""
-    exponents = torch.arange(64) // 2 * 2 / 64
-    angles = float(x) / torch.pow(torch.tensor(10000.0), exponents)
-    vector = torch.empty(64)
-    vector[0::2] = torch.sin(angles[0::2])
-    vector[1::2] = torch.cos(angles[1::2])
-    return vector
+def get_to_and(num_bits: int) -> np.ndarray:
+    """The value of each of ``num_bits`` bits, highest first, int64 ``[1, num_bits]``."""
+    return 2 ** np.arange(num_bits - 1, -1, -1).reshape(1, num_bits)
+
+
+def compute_denominator(x: torch.Tensor) -> torch.Tensor:
+    """The frequencies of a position encoding over 64 values: ``10000 ** -(x // 2 * 2 / 64)``, of the shape of ``x``."""
+    return 1.0 / torch.pow(torch.tensor(10000.0), torch.div(x, 2, rounding_mode="floor") * 2 / 64)
+
+
+def get_postion_vector(x: float | Sequence[float] | torch.Tensor) -> torch.Tensor:
+    """Sine and cosine position encoding over 64 values, float32 ``[64]`` (Vaswani et al. 2017).
+
+    Args:
+        x: a position, or 32, one for each pair of sine and cosine.
+    """
+    angles = torch.as_tensor(x, dtype=torch.float32) * compute_denominator(torch.arange(0, 64, 2).float())
+    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).flatten()
 
 
 def save_frames_as_gif(frames: Sequence[np.ndarray], path: str, fps: float = 30.0) -> None:

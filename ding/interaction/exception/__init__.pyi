@@ -56,4 +56,10 @@ from ding.interaction.exception.response import SlaveSystemShuttingDown as Slave
 from ding.interaction.exception.response import SlaveTaskAlreadyExist as SlaveTaskAlreadyExist
 from ding.interaction.exception.response import SlaveTaskRefused as SlaveTaskRefused
 from ding.interaction.exception.response import get_master_exception_by_error as get_master_exception_by_error
+from ding.interaction.exception.response import (
+    get_master_exception_class_by_error_code as get_master_exception_class_by_error_code,
+)
 from ding.interaction.exception.response import get_slave_exception_by_error as get_slave_exception_by_error
+from ding.interaction.exception.response import (
+    get_slave_exception_class_by_error_code as get_slave_exception_class_by_error_code,
+)

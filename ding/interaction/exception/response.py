@@ -89,6 +89,12 @@ def exception_of(error: ErrorWithResponse | ResponseValues, *sides: type[Respons
     return next((cls for cls in found if cls is not None), sides[0])(values)
 
 
+def _class_of(error_code: int, side: type[ResponseException]) -> type[ResponseException]:
+    if error_code not in side._by_code:
+        raise KeyError(f"no {side.__name__} has the code {error_code}; known are {sorted(side._by_code)}")
+    return side._by_code[error_code]
+
+
 @unique
 class ProtocolErrorCode(IntEnum):
     """Codes beside those of ``MasterErrorCode`` and ``SlaveErrorCode``; the HTTP status stands beside each."""
@@ -229,6 +235,15 @@ class MasterTaskDataInvalid(MasterResponseException, code=MasterErrorCode.TASK_D
     """The message about a task is not of the right shape."""
 
 
+def get_master_exception_class_by_error_code(error_code: int) -> type[ResponseException]:
+    """The exception class for a code of a master.
+
+    Raises:
+        KeyError: no exception has this code.
+    """
+    return _class_of(error_code, MasterResponseException)
+
+
 def get_master_exception_by_error(error: ErrorWithResponse | ResponseValues) -> ResponseException:
     """The exception for an error answer of a master, by the code in it."""
     return exception_of(error, MasterResponseException, ProtocolResponseException)
@@ -312,6 +327,15 @@ class SlaveTaskAlreadyExist(SlaveResponseException, code=SlaveErrorCode.TASK_ALR
 
 class SlaveTaskRefused(SlaveResponseException, code=SlaveErrorCode.TASK_REFUSED):
     """The slave raised ``TaskRefuse``."""
+
+
+def get_slave_exception_class_by_error_code(error_code: int) -> type[ResponseException]:
+    """The exception class for a code of a slave.
+
+    Raises:
+        KeyError: no exception has this code.
+    """
+    return _class_of(error_code, SlaveResponseException)
 
 
 def get_slave_exception_by_error(error: ErrorWithResponse | ResponseValues) -> ResponseException:

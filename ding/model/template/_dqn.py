@@ -86,7 +86,7 @@ class BDQ(QModel):
     """Q values of several branches of discrete actions with one common value (BDQ, arXiv:1711.08946).
 
     Arguments:
-        num_branches: number of branches, positive.
+        num_branches: number of branches, positive; or a sequence of this one number, as the shape of an action is.
         action_bins_per_branch: actions per branch.
         layer_num: hidden layers per stream of the head, unless ``a_layer_num`` or ``v_layer_num`` say otherwise.
     """
@@ -94,7 +94,7 @@ class BDQ(QModel):
     def __init__(
         self,
         obs_shape: ObsShape,
-        num_branches: int = 0,
+        num_branches: int | Sequence[int] = 0,
         action_bins_per_branch: int = 2,
         layer_num: int = 3,
         a_layer_num: int | None = None,
@@ -105,8 +105,10 @@ class BDQ(QModel):
         activation: nn.Module | None = RELU,
     ) -> None:
         super().__init__()
+        if not isinstance(num_branches, int):
+            (num_branches,) = num_branches if len(num_branches) == 1 else (0,)
         if num_branches < 1:
-            raise ValueError(f"BDQ needs a positive num_branches, got {num_branches}")
+            raise ValueError(f"BDQ needs a positive num_branches, or a sequence of one, got {num_branches!r}")
         self.num_branches = num_branches
         self.encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
         self.head = make_head(

@@ -167,6 +167,11 @@ class AsyncDataLoader:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
+    def __del__(self) -> None:
+        # A constructor that failed early leaves nothing to close.
+        if hasattr(self, "_batches") and hasattr(self, "_pool"):
+            self.close()
+
     def __enter__(self) -> "AsyncDataLoader":
         return self
 

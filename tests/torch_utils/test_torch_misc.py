@@ -37,6 +37,7 @@ from ding.torch_utils import (
     unfold_batch,
     unsqueeze_repeat,
 )
+from ding.torch_utils.distribution import Pd
 from ding.torch_utils.loss.multi_logits_loss import min_cost_assignment
 from ding.torch_utils.threads import largest_layer_macs, quota_cores, threads_for_work
 
@@ -163,7 +164,7 @@ def test_both_categorical_distributions_agree():
     logits = torch.sin(torch.arange(12.0)).view(4, 3)
     ours, wrapped = CategoricalPd(logits), CategoricalPdPytorch(torch.softmax(logits, -1))
     labels = torch.tensor([0, 1, 2, 0])
-    for reduction in ("mean", "none"):
+    for reduction in ("mean", "none", None):
         torch.testing.assert_close(ours.neglogp(labels, reduction), wrapped.neglogp(labels, reduction))
         torch.testing.assert_close(ours.entropy(reduction), wrapped.entropy(reduction))
     assert ours.mode().tolist() == wrapped.mode().tolist() == logits.argmax(-1).tolist()
@@ -176,6 +177,22 @@ def test_both_categorical_distributions_agree():
         ours.entropy("sum")
     with pytest.raises(RuntimeError, match="update_logits"):
         CategoricalPd().mode()
+
+
+def test_a_categorical_distribution_shows_its_logits():
+    logits = torch.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]])
+    ours = CategoricalPd(logits)
+    for method in (ours.mode, ours.sample):
+        assert method(viz=True)[1]["logits"].tolist() == logits.tolist()
+    torch.manual_seed(0)
+    result, shown = ours.noise_mode(viz=True)
+    assert result.tolist() == [1, 2]
+    assert shown["noise"][0] == pytest.approx([0.3557, 1.3330, -0.8858], abs=1e-4)  # as DI-engine draws it
+    np.testing.assert_allclose(shown["noise_logits"], shown["noise"] + logits.numpy())
+    assert CategoricalPdPytorch(torch.softmax(logits, -1)).entropy().shape == (2,)
+    for method in (Pd().noise_mode, Pd().mode):
+        with pytest.raises(NotImplementedError):
+            method()
 
 
 def test_cosine_schedule():

@@ -39,7 +39,7 @@ from ding.utils import (
     try_import_redis,
     try_import_rediscluster,
 )
-from ding.utils.default_helper import add_note
+from ding.utils.default_helper import add_note, split_fn
 
 
 def test_merge_keeps_type_and_inputs():
@@ -278,3 +278,13 @@ def test_notes_of_an_error():
     add_note(error, "in a")
     add_note(error, "in b")
     assert error.__notes__ == ["in a", "in b"]
+
+
+def test_rows_of_columns():
+    columns = {"a": torch.arange(6), "b": [torch.arange(6), np.arange(6) * 2], "c": None}
+    part = split_fn(columns, [5, 4, 3, 2, 1, 0], 1, 3)
+    assert (part["a"].tolist(), [one.tolist() for one in part["b"]], part["c"]) == ([4, 3], [[4, 3], [8, 6]], None)
+
+
+def test_shapes_of_an_env_with_running_statistics_stay():
+    assert RunningMeanStd.new_shape((3,), (2,), (1,)) == ((3,), (2,), (1,))

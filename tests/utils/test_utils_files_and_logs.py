@@ -144,8 +144,13 @@ def test_remove_file_takes_names_literally(tmp_path):
     remove_file(str(nasty))
     remove_file(str(nasty))
     assert os.listdir(tmp_path) == []
-    with pytest.raises(OSError):
-        remove_file(str(tmp_path))
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    (folder / "deep").mkdir(parents=True)
+    link.symlink_to(folder)
+    remove_file(str(link))
+    assert os.listdir(tmp_path) == ["folder"], "of a link only the link"
+    remove_file(str(folder))
+    assert os.listdir(tmp_path) == []
 
 
 def test_compressor_names():

@@ -11,8 +11,9 @@ from ding.data.storage import StorageOptions
 from ding.utils import did_you_mean
 
 STORAGE_CONFIG: dict[str, Any] = {
-    # (bool) Accept rows of any form, also after the first push: rows that do not fit turn the storage into a list.
-    "mixed_rows": False,
+    # (bool) What becomes of rows that do not fit to those before: True turns the storage into a list, with a warning
+    # that names the field; False refuses them.
+    "mixed_rows": True,
     # (bool or 'auto') Store a next_obs that another row has as its obs once. 'auto': for large observations.
     "elide_next_obs": "auto",
     # (int) Store each frame of observations that are stacks of so many frames once. 0: observations as they are.

@@ -48,10 +48,10 @@ class RowStore:
     Args:
         size: number of slots.
         options: how rows are kept.
-        turned: called when rows of another form make all rows objects.
+        turned: called with the misfit when rows of another form make all rows objects.
     """
 
-    def __init__(self, size: int, options: StorageOptions, turned: Callable[[], None] | None = None) -> None:
+    def __init__(self, size: int, options: StorageOptions, turned: Callable[[SchemaError], None] | None = None) -> None:
         self.size = size
         self.options = options
         self.storage: RowStorage | None = None
@@ -75,20 +75,20 @@ class RowStore:
             storage = make_storage(rows, self.size, self.options)
         try:
             storage.write(start, columns_of(rows) if storage.columnar and type(rows) is list else rows, count)
-        except SchemaError:
+        except SchemaError as misfit:
             if not self.options.mixed_rows:
                 raise
-            storage = self._as_objects(held())
+            storage = self._as_objects(held(), misfit)
             storage.write(start, rows if isinstance(rows, list) else row_list(rows, count), count)
         self.storage = storage
 
-    def _as_objects(self, slots: np.ndarray) -> ObjectStorage:
+    def _as_objects(self, slots: np.ndarray, misfit: SchemaError) -> ObjectStorage:
         """The rows in these slots as objects."""
         objects = ObjectStorage(self.size)
         for slot, row in zip(slots.tolist(), self.read(slots)):
             objects.write(slot, [row], 1)
         if self._turned is not None:
-            self._turned()
+            self._turned(misfit)
         return objects
 
     def write_to(self, slots: np.ndarray, rows: dict[str, Any]) -> None:
@@ -214,8 +214,13 @@ class ReplayEngine:
         if self._closed:
             raise BufferClosedError(f"buffer {self.name!r} was closed")
 
-    def _log_turn(self) -> None:
-        self.logger.info("%s: rows of another form were pushed; all rows are kept as objects from now on", self.name)
+    def _log_turn(self, misfit: SchemaError) -> None:
+        self.logger.warning(
+            "%s: rows of another form were pushed (%s); all rows are kept as objects from now on, which is slower. "
+            "Set storage.mixed_rows=False to refuse such rows",
+            self.name,
+            misfit,
+        )
 
     # ------------------------------------------------------------------ rate limit
 

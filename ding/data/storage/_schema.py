@@ -210,8 +210,7 @@ def check_paths(fields: tuple[Field, ...], columns: dict[str, Any]) -> None:
     missing, extra = sorted(wanted - found), sorted(found - wanted)
     hint = did_you_mean(extra[0], missing) if extra and missing else ""
     raise SchemaError(
-        f"the rows differ from those in the buffer: missing fields {missing}, extra fields {extra}.{hint} "
-        "Set storage.mixed_rows=True in the config of the buffer to store rows of any form"
+        f"the rows differ from those in the buffer: missing fields {missing}, extra fields {extra}.{hint}"
     )
 
 

@@ -7,6 +7,7 @@ from ding.envs.common.common_function import get_postion_vector as get_postion_v
 from ding.envs.common.common_function import num_first_one_hot as num_first_one_hot
 from ding.envs.common.common_function import reorder_boolean_vector as reorder_boolean_vector
 from ding.envs.common.common_function import reorder_one_hot as reorder_one_hot
+from ding.envs.common.common_function import reorder_one_hot_array as reorder_one_hot_array
 from ding.envs.common.common_function import save_frames_as_gif as save_frames_as_gif
 from ding.envs.common.common_function import sqrt_one_hot as sqrt_one_hot
 from ding.envs.common.env_element import EnvElement as EnvElement

@@ -835,3 +835,29 @@ def test_large_observations_are_shared_and_survive_deletions():
         assert len(records) >= 4
         assert all(record["obs"].eq(record["x"]).all() for record in records)
         assert all(record["next_obs"].eq(record["x"] + 1).all() for record in records)
+
+
+def test_empty_indices_count_as_none():
+    buffer = DequeBuffer(3)
+    for number in range(3):
+        buffer.push(number)
+    assert len(buffer.sample(2, indices=[])) == 2
+
+
+def test_the_groups_may_be_assigned():
+    buffer = DequeBuffer(3)
+    for number in range(3):
+        buffer.push(number, {"group": number % 2, "other": number})
+    buffer.sample(1, groupby="group")
+    assert buffer.meta_index == {"group": [0, 1, 0]}
+    buffer.meta_index = {"other": []}
+    assert buffer.meta_index == {"other": [0, 1, 2]}
+    buffer.meta_index = {}
+    assert buffer.meta_index == {}
+
+
+def test_delete_takes_its_argument_by_name():
+    buffer = DequeBuffer(3)
+    stored = buffer.push(1)
+    buffer.delete(index=stored.index)
+    assert buffer.count() == 0

@@ -11,12 +11,14 @@ from ding.envs.common import (
     affine_transform,
     batch_binary_encode,
     clip_one_hot,
+    common_function,
     div_func,
     div_one_hot,
     get_postion_vector,
     num_first_one_hot,
     reorder_boolean_vector,
     reorder_one_hot,
+    reorder_one_hot_array,
     save_frames_as_gif,
     sqrt_one_hot,
 )
@@ -116,3 +118,27 @@ class TestElements:
 
         with pytest.raises(AttributeError, match="_shape and _value"):
             Empty()
+
+
+class TestNumbersOfTheReference:
+    """Results of DI-engine 0.5.3."""
+
+    def test_reordered_one_hot_by_an_array(self):
+        table = np.array([0, 2, 4, 6, 8, 1])
+        assert reorder_one_hot_array(torch.tensor([1, 5]), table, 9).argmax(1).tolist() == [2, 1]
+        assert reorder_one_hot_array(torch.tensor([1]), table, 9, np.array([3, 4])).argmax(1).tolist() == [8]
+
+    def test_bits_and_frequencies(self):
+        assert common_function.get_to_and(5).tolist() == [[16, 8, 4, 2, 1]]
+        frequencies = common_function.compute_denominator(torch.tensor([0.0, 1, 2, 3, 5, 7]))
+        torch.testing.assert_close(frequencies, torch.tensor([1, 1, 0.7499, 0.7499, 0.5623, 0.4217]), atol=1e-4, rtol=0)
+
+    def test_positions(self):
+        one = get_postion_vector(3.0)
+        assert one[:3].tolist() == pytest.approx([0.14112, -0.98999, 0.77827], abs=1e-5)
+        for same in ([3.0], torch.tensor([3.0]), torch.full((32,), 3.0)):
+            torch.testing.assert_close(get_postion_vector(same), one)
+
+    def test_classes_first_or_last(self):
+        assert num_first_one_hot(torch.tensor([1, 0]), 3).tolist() == [[0, 1], [1, 0], [0, 0]]
+        assert num_first_one_hot(torch.tensor([1, 0]), 3, num_first=False).tolist() == [[0, 1, 0], [1, 0, 0]]

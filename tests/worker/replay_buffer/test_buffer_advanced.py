@@ -413,7 +413,7 @@ def test_sampled_rows_can_be_pushed_again(make):
 
 
 def test_rows_that_do_not_fit_leave_the_buffer_as_it_was(make):
-    buffer = make(AdvancedReplayBuffer, 4)
+    buffer = make(AdvancedReplayBuffer, 4, storage={"mixed_rows": False})
     buffer.push(batch(0, 4), 0)
     with pytest.raises(SchemaError):
         buffer.push({**row(4), "more": 1}, 0)

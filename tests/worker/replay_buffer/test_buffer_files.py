@@ -231,7 +231,7 @@ def test_a_number_without_a_form_far_into_the_file_keeps_all_of_it_out(make, cls
     reward[-1] = 2**53 + 1
     source.push(batch(0, SIZE).with_columns(reward=reward), 0)
     source.save_data("data")
-    buffer = make(cls, SIZE, storage=target)
+    buffer = make(cls, SIZE, storage={**target, "mixed_rows": False})
     buffer.push(batch(50, 3).with_columns(reward=np.zeros(3)), 0)
     with pytest.raises(SchemaError, match="beyond what"):
         buffer.load_data("data")

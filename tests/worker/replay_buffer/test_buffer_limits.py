@@ -371,7 +371,7 @@ def test_a_buffer_refuses_what_its_limiter_does_not_allow(make, cls, caplog):
 
 @pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
 def test_what_fails_after_admission_is_not_counted(make, cls):
-    buffer = make(cls, 16, rate_limit=LIMIT)
+    buffer = make(cls, 16, rate_limit=LIMIT, storage={"mixed_rows": False})
     for number in range(4):
         buffer.push(row(number), 0)
     with pytest.raises(ValueError):

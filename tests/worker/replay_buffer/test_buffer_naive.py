@@ -231,8 +231,26 @@ def test_any_object_is_taken(make):
     assert len(buffer.sample(3, 0)) == 3
 
 
+@pytest.mark.parametrize("cls", [NaiveReplayBuffer, AdvancedReplayBuffer])
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [({**row(5), "extra": 1}, "extra"), ({**row(5), "reward": None}, "reward"), ({"obs": 1}, "reward")],
+)
+def test_rows_of_other_fields_are_taken_as_objects_with_one_warning(make, caplog, cls, bad, field):
+    buffer = make(cls, 8)
+    buffer.push(batch(0, 2), 0)
+    with caplog.at_level(logging.WARNING, "ding"):
+        buffer.push(bad, 0)
+        buffer.push([bad, row(6)], 0)
+    assert caplog.text.count("rows of another form were pushed") == 1
+    assert repr(field) in caplog.text
+    assert "storage.mixed_rows=False" in caplog.text
+    rows = buffer.sample(5, 0)
+    assert sorted(len(set(bad) - set(one)) for one in rows) == ([0] * 5 if field != "extra" else [0, 0, 1, 1, 1])
+
+
 def test_bad_rows_leave_the_buffer_as_it_was(make):
-    buffer = make(NaiveReplayBuffer, 8)
+    buffer = make(NaiveReplayBuffer, 8, storage={"mixed_rows": False})
     buffer.push(batch(0, 5), 0)
     before = held(buffer)
     for bad in (
@@ -303,7 +321,7 @@ def test_save_of_a_part_filled_ring_holds_no_empty_slots(make, tmp_path):
 
 
 def test_load_of_bad_files_changes_nothing(make, tmp_path):
-    buffer = make(NaiveReplayBuffer, 8)
+    buffer = make(NaiveReplayBuffer, 8, storage={"mixed_rows": False})
     buffer.push(batch(0, 3), 0)
     buffer.save_data(str(tmp_path / "good"))
     raw = (tmp_path / "good").read_bytes()

@@ -120,7 +120,7 @@ def test_padded_windows(make):
 def test_bad_config_and_bad_end_field(make):
     with pytest.raises(BufferConfigError, match="episode_len"):
         SequenceReplayBuffer({"replay_buffer_size": 4, "episode_len": 0})
-    buffer = make(SequenceReplayBuffer, 4)
+    buffer = make(SequenceReplayBuffer, 4, storage={"mixed_rows": False})
     buffer.push(row(0), 0)
     with pytest.raises(SchemaError, match="missing fields"):
         buffer.push({key: value for key, value in row(1).items() if key != "done"}, 0)

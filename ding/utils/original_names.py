@@ -69,6 +69,9 @@ NOT_BUILT = {
     "heterogeneous pre-trained transformers (HPT)": "ding.model.template.hpt HPT model:hpt",
     "imitation learning of football (IL)": "ding.policy.il ILPolicy policy:IL",
     "env managers on ding.framework.Supervisor": "ding.envs.env_manager.env_supervisor EnvSupervisor",
+    "the league of StarCraft": (
+        "MainPlayer MainExploiter LeagueExploiter player:main_player player:main_exploiter player:league_exploiter"
+    ),
     "communication over linklink": "ding.utils.linklink_dist_helper ding.utils.fake_linklink",
     "the CUDA kernels of hpc_rl": "ding.hpc_rl",
     "residual networks of images (ResNet)": "ding.torch_utils.network.resnet ResNet resnet18",

@@ -45,8 +45,10 @@ def migrate_imports(script: Script) -> dict[str, str]:
             bound |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     for chain, name in _attribute_chains(script.tree, bound):
         _attribute(script, chain, name)
-    for constant in _texts(script.tree):
-        _module_name(script, constant)
+    parts = {id(part) for node in ast.walk(script.tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            _module_name(script, node, node.value, id(node) not in parts)
     return bound
 
 
@@ -131,24 +133,20 @@ def _attribute(script: Script, node: ast.Attribute, name: str) -> None:
             script.leave(node, missing_text(owner, last) or f"{owner} has no {last!r}")
 
 
-def _texts(tree: ast.AST) -> Iterator[ast.Constant]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node
-
-
-def _module_name(script: Script, node: ast.Constant) -> None:
-    """A text that is the name of a module, as ``import_names`` have it."""
-    name = str(node.value)
-    if re.fullmatch(r"ding(\.\w+)+", name):
+def _module_name(script: Script, node: ast.Constant, name: str, whole: bool) -> None:
+    """A text that may be the name of a module, as ``import_names`` have it, or (not ``whole``) the beginning of one."""
+    if whole and re.fullmatch(r"ding(\.\w+)+", name):
         _report_missing(script, node, name)
-    elif re.fullmatch(r"dizoo(\.\w+)+", name):
+    elif whole and re.fullmatch(r"dizoo(\.\w+)+", name):
         home = built_in_env_module(name)
         if home is None:
             script.leave(node, _dizoo_text(name))
         else:
             quote = script.source(node)[-1]
             script.replace(node, f"{quote}{home}{quote}")
+    elif name.startswith(("dizoo.", "dizoo/")):
+        # A name that is put together when the script runs.
+        script.leave(node, f"{name!r}: dizoo is not part of this package")
 
 
 def _dizoo_module(script: Script, name: str) -> str | None:

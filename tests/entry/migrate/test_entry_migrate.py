@@ -1,8 +1,8 @@
 """``ding migrate`` makes scripts and configs of DI-engine 0.5 ready, without running them.
 
-``original/`` has one of each kind, written for DI-engine: a config, the workers by hand, a task, a chain of offline
-learning, a deployed policy, an own env, a reward model, self-play, the parallel mode, supervised and distributed
-learning, and one that needs what is not built.
+``original/`` has one of each kind, written for DI-engine: a config, the workers by hand, an evaluation, a task, a chain
+of offline learning, a deployed policy, an own env, a reward model, self-play, the parallel mode, supervised learning,
+distributed learning, and one that needs what is not built.
 """
 
 import os
@@ -130,6 +130,10 @@ def test_small_pieces(tmp_path, before, after) -> None:
         ("import ding\nding.policy.DQNPolcy\nimport ding.policy\n", "ding.policy has no 'DQNPolcy'"),
         ("from ding.worker import BaseLerner\n", "the nearest name is 'BaseLearner'"),
         ("import d4rl\n", "d4rl: "),
+        (
+            "import importlib as i\ni.import_module(f'dizoo.d4rl.config.{x}')\n",
+            "'dizoo.d4rl.config.': dizoo is not part",
+        ),
         ("def f(:\n", "it cannot be read as Python"),
         ("x = '\0'\n", "it cannot be read as Python"),
         (
@@ -190,8 +194,8 @@ def test_a_migrated_config_trains(folder) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("classic_main", "task_dqn", "offline_chain", "deploy", "own_env", "rnd_config", "selfplay_main"),
-        *("supervised_main", "distributed_main"),
+        *("classic_main", "eval_main", "task_dqn", "offline_chain", "deploy", "own_env", "rnd_config", "selfplay_main"),
+        *("supervised_main", "distributed_main", "cartpole_dqn_parallel_config"),
     ],
 )
 def test_migrated_scripts_run(folder, name) -> None:

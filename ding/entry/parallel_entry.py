@@ -142,7 +142,7 @@ def _run(
             level = logging.INFO if show_all else logging.WARNING
             path_data = cfg.system.coordinator.path_data
             if snapshot is not None:
-                restore_snapshot(snapshot, exp_name, run_dir, path_data)
+                restore_snapshot(snapshot, exp_name, run_dir, path_data, token)
             roles = make_roles(cfg, limits)
             launcher = Launcher(roles, str(run_dir), log_dir, token, on_change, show_level=level, preload=PRELOAD)
             try:
@@ -150,7 +150,7 @@ def _run(
             finally:
                 for path in Path(exp_name).glob("ckpt*/"):
                     remove_torn_files(path)
-                last = _last_snapshot(exp_name, run_dir, path_data)
+                last = _last_snapshot(exp_name, run_dir, path_data, token)
         if outcome.signum is not None:
             checkpoint = newest_checkpoint(exp_name)
             sentence = f"stopped; the last checkpoint is {checkpoint or 'none yet'}"
@@ -168,10 +168,10 @@ def _run(
         view.finish(sentence, ok)
 
 
-def _last_snapshot(exp_name: str, run_dir: Path, path_data: str) -> Path | None:
+def _last_snapshot(exp_name: str, run_dir: Path, path_data: str, token: str) -> Path | None:
     """The snapshot of a run whose processes have all ended."""
     try:
-        return save_snapshot(exp_name, run_dir, path_data)
+        return save_snapshot(exp_name, run_dir, path_data, token)
     except (OSError, JournalError) as error:
         logging.getLogger("ding.entry").warning("no last snapshot is taken: %s", error)
         return None

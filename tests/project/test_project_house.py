@@ -78,7 +78,7 @@ LATER = tuple(
         # Checkpoints that can be relied on.
         *("utils/_seal", "utils/checkpoint", "worker/learner/saving"),
         *("torch_utils/finite", "worker/learner/finite_check", "config/checks/rate_limit"),
-        "entry/parallel/snapshots",
+        *("entry/parallel/snapshots", "parallel/planes/seal", "torch_utils/misfit"),
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # Cooperating agents.

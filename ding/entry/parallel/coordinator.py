@@ -11,7 +11,7 @@ from ding.entry.parallel.snapshots import JOURNAL, SnapshotTaker
 from ding.entry.parallel.watchdog import Watchdog
 from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare, wait_for_port
 from ding.interaction import TlsConfig
-from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
+from ding.parallel.launch import LAUNCHER, TOKEN_VARIABLE, PermanentRoleError, RoleContext
 from ding.worker.coordinator import Coordinator
 from ding.worker.coordinator.master_hub import MasterHub
 
@@ -51,7 +51,14 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     hub = MasterHub({**own, "status": status, "tls": tls})
     coordinator = Coordinator(cfg, hub=hub)
     freq = int(cfg.main.policy.learn.get("run_state_freq") or 0)
-    taker = SnapshotTaker(cfg.main.exp_name, context.run_dir, own.path_data, freq, coordinator.buffers.files_held)
+    taker = SnapshotTaker(
+        cfg.main.exp_name,
+        context.run_dir,
+        own.path_data,
+        freq,
+        coordinator.buffers.files_held,
+        os.environ.get(TOKEN_VARIABLE),
+    )
     try:
         with permanent_bind_errors("system_config.coordinator"):
             coordinator.start()

@@ -24,6 +24,7 @@ from typing import Any
 
 from ding.parallel.planes import BadId
 from ding.parallel.planes.file.data_plane import FileDataPlane
+from ding.parallel.planes.seal import Seal
 from ding.utils.checkpoint import Manifest, checked_manifest, link_file, remove_checkpoint, write_parts
 from ding.utils.file_helper import FileRefusedError, write_text
 from ding.worker.coordinator.tasks.journal import BUFFER_COUNTS, JournalState, copy_journal, forget_workers
@@ -48,6 +49,7 @@ class SnapshotTaker:
         path_data: the folder of the chunks.
         freq: in train iterations; 0: never.
         files_held: while it is entered, no chunk is deleted.
+        token: of the run.
     """
 
     def __init__(
@@ -57,8 +59,9 @@ class SnapshotTaker:
         path_data: str,
         freq: int,
         files_held: Callable[[], AbstractContextManager[None]],
+        token: str | None = None,
     ) -> None:
-        self._take = partial(save_snapshot, exp_name, run_dir, path_data)
+        self._take = partial(save_snapshot, exp_name, run_dir, path_data, token)
         self._freq, self._files_held = freq, files_held
         self._last_iter: int | None = None
         self._thread: threading.Thread | None = None
@@ -86,8 +89,13 @@ class SnapshotTaker:
             logger.warning("no snapshot is taken, the one before is whole: %s", error)
 
 
-def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], path_data: str) -> Path | None:
+def save_snapshot(
+    exp_name: str, run_dir: str | os.PathLike[str], path_data: str, token: str | None = None
+) -> Path | None:
     """Write a snapshot of a run; older ones but one are removed. Returns its folder, or None without a learner.
+
+    Args:
+        token: of the run, under which its chunks are sealed.
 
     Raises:
         OSError: it cannot be written; those before are whole.
@@ -103,7 +111,7 @@ def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], path_data: str
         state = copy_journal(journal, working)
         chunks = [chunk.ref["chunk"] for chunk in state.chunks]
         # A chunk without a file is one that the learner will report as broken.
-        FileDataPlane(path_data).copy_chunks(chunks, root / _POOL)
+        FileDataPlane(path_data, seal=Seal(token)).copy_chunks(chunks, _pool(root))
         folder = root / f"snapshot_{_counters(state)['train_iter']}"
         parts = {JOURNAL: partial(shutil.copyfile, working), _CHUNKS: partial(_write_json, value=chunks)}
         write_parts(folder, {**parts, **{name: partial(link_file, path) for name, path in learners}}, _counters(state))
@@ -127,14 +135,19 @@ def newest_snapshot(exp_name: str | os.PathLike[str]) -> Manifest | None:
     return None
 
 
-def restore_snapshot(snapshot: Manifest, exp_name: str, run_dir: str | os.PathLike[str], path_data: str) -> None:
+def restore_snapshot(
+    snapshot: Manifest, exp_name: str, run_dir: str | os.PathLike[str], path_data: str, token: str | None = None
+) -> None:
     """Put what is in a snapshot where the processes of a new run look for it.
+
+    Args:
+        token: of the new run, under which the chunks are sealed.
 
     Raises:
         OSError, JournalError: it cannot be read or written.
     """
     chunks = json.loads(snapshot.path(_CHUNKS).read_text())
-    missing = FileDataPlane(snapshot.folder.parent / _POOL).copy_chunks(chunks, path_data)
+    missing = _pool(snapshot.folder.parent).copy_chunks(chunks, FileDataPlane(path_data, seal=Seal(token)))
     if missing:
         logger.warning(
             "%d of %d chunks are not in the snapshot; the run goes on without them", len(missing), len(chunks)
@@ -148,6 +161,11 @@ def restore_snapshot(snapshot: Manifest, exp_name: str, run_dir: str | os.PathLi
             folder = Path(exp_name) / match[1]
             folder.mkdir(exist_ok=True)
             link_file(snapshot.path(name), folder / match[2])
+
+
+def _pool(root: Path) -> FileDataPlane:
+    """The chunks of the snapshots; like checkpoints, they outlive the token of a run and have no seal."""
+    return FileDataPlane(root / _POOL, seal=Seal())
 
 
 def _counters(state: JournalState) -> dict[str, int]:
@@ -184,6 +202,6 @@ def _remove_old(root: Path) -> None:
             used = {*used, *json.loads(checked_manifest(folder).path(_CHUNKS).read_text())}
         except (FileNotFoundError, FileRefusedError, KeyError):
             continue
-    pool = FileDataPlane(root / _POOL)
+    pool = _pool(root)
     with contextlib.suppress(BadId):
         pool.release([{"chunk": chunk} for chunk in pool.chunks() if chunk not in used])

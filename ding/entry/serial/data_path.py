@@ -80,7 +80,9 @@ class ReplayPath:
 
     def prepare(self) -> None:
         parts = self._parts
-        if parts.cfg.policy.get("random_collect_size", 0) > 0:
+        # A run that goes on has these samples in its buffer.
+        resumed = parts.collector.envstep > 0 and self.buffer.count() > 0
+        if parts.cfg.policy.get("random_collect_size", 0) > 0 and not resumed:
             with self._interruptible():
                 random_collect(
                     parts.cfg.policy, parts.policy, parts.collector, parts.collector_env, parts.commander, self.buffer,

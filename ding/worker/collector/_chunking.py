@@ -20,6 +20,7 @@ from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples, S
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.rollout import INF, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
 from ding.rollout.record import ratio
+from ding.torch_utils.misfit import misfit
 from ding.utils.compression_helper import get_data_compressor
 from ding.worker.collector._grants import Grants
 from ding.worker.collector._policy_feed import PolicyFeed
@@ -157,9 +158,24 @@ class ChunkingCollector(BaseParallelCollector):
                     feed.start()
 
     def _load(self, player: int, version: "tuple[int, StateDict] | None") -> None:
+        """Load a version; one that does not fit leaves the policy as it is.
+
+        Raises:
+            ValueError: it is the first one.
+        """
         if version is not None:
-            self._policy_iters[player], state = version
-            self._policies[player].load_state_dict(state)
+            number, state = version
+            policy = self._policies[player]
+            # Anything else than a model, the policy itself judges.
+            wrong = misfit(state["model"], policy.state_dict().get("model"), "its model") if "model" in state else None
+            if wrong is not None:
+                message = f"version {number} of the policy of player {player} is refused: {wrong}"
+                if self._policy_iters[player] < 0:
+                    raise ValueError(message)
+                self.error(message)
+                return
+            policy.load_state_dict(state)
+            self._policy_iters[player] = number
             self.debug(f"player {player} loaded policy iteration {self._policy_iters[player]}")
 
     def _shown_iters(self) -> int | list[int]:

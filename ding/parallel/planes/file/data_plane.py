@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from ding.parallel.planes.data_plane import StoredDataPlane, check_id
 from ding.parallel.planes.errors import BadFrame, ChunkMissing, storage_error
 from ding.parallel.planes.file import files
+from ding.parallel.planes.seal import Seal
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ class FileDataPlane(StoredDataPlane):
         writer: begins the ids of this writer's chunks; must be its own. By default a random name.
         max_bytes: share of the folder: a put that would exceed it raises :class:`StorageFull`.
         keep_quarantined: how many broken chunks are kept.
+        seal: with which chunks are sealed; by default that of the run that this process belongs to.
 
     Raises:
         StorageError: the folder cannot be made.
@@ -37,47 +39,43 @@ class FileDataPlane(StoredDataPlane):
         writer: "str | None" = None,
         max_bytes: "int | None" = None,
         keep_quarantined: int = 16,
+        seal: "Seal | None" = None,
     ) -> None:
         self._root = os.path.realpath(root)
-        super().__init__(_Folder(self._root, keep_quarantined), self._root, writer, max_bytes)
+        self._folder = _Folder(self._root, keep_quarantined, Seal.of_this_process() if seal is None else seal)
+        super().__init__(self._folder, self._root, writer, max_bytes)
 
     @property
     def root(self) -> str:
         """Absolute path of the folder."""
         return self._root
 
-    def copy_chunks(self, chunks: Iterable[str], folder: "str | os.PathLike[str]") -> list[str]:
-        """Copy chunks to another folder of chunks, which is made; those that lie there already are left alone.
+    def copy_chunks(self, chunks: Iterable[str], target: "FileDataPlane") -> list[str]:
+        """Copy chunks to another folder, under its seal; those that lie there already are left alone.
 
         Returns:
-            The ids of those that are not here.
+            The ids of those that are not here, or broken.
 
         Raises:
             StorageError: a file cannot be written.
         """
-        os.makedirs(folder, exist_ok=True)
-        missing = []
+        there, missing = set(target.chunks()), []
         for chunk in chunks:
-            source, target = (
-                os.path.join(root, check_id(chunk, "a chunk id") + _SUFFIX) for root in (self._root, folder)
-            )
-            if os.path.exists(target):
+            if chunk in there:
                 continue
             try:
-                with files.open_plain(source) as fd, open(fd, "rb", closefd=False) as file:
-                    files.write_whole(os.fspath(folder), os.path.basename(target), file.read())
-            except (FileNotFoundError, BadFrame):
+                target._folder.write(chunk, self._folder.read(check_id(chunk, "a chunk id")))
+            except (ChunkMissing, BadFrame):
                 missing.append(chunk)
-            except OSError as error:
-                raise storage_error(error, os.fspath(folder)) from error
         return missing
 
 
 class _Folder:
     """The :class:`~ding.parallel.planes.data_plane.ChunkStore` in a folder."""
 
-    def __init__(self, root: str, keep_quarantined: int) -> None:
+    def __init__(self, root: str, keep_quarantined: int, seal: Seal) -> None:
         self._root = root
+        self._seal = seal
         self._keep_quarantined = keep_quarantined
         try:
             os.makedirs(root, exist_ok=True)
@@ -87,17 +85,18 @@ class _Folder:
 
     def write(self, chunk: str, frame: bytes) -> None:
         try:
-            files.write_whole(self._root, chunk + _SUFFIX, frame)
+            files.write_whole(self._root, chunk + _SUFFIX, self._seal.close(chunk, frame))
         except OSError as error:
             raise storage_error(error, self._root) from error
 
     def read(self, chunk: str) -> bytes:
         with self._errors(chunk):
-            return files.read_frame(self._path(chunk), "chunk")
+            sealed = files.read_frame(self._path(chunk), "chunk", seal_bytes=self._seal.nbytes)
+            return self._seal.open(chunk, sealed)
 
     def notes(self, chunk: str) -> tuple[dict[str, str], int]:
         with self._errors(chunk):
-            return files.read_notes(self._path(chunk), "chunk")
+            return files.read_notes(self._path(chunk), "chunk", self._seal.nbytes)
 
     @contextlib.contextmanager
     def _errors(self, chunk: str) -> Iterator[None]:

@@ -16,6 +16,8 @@ from ding.parallel.planes.frames import check_head, header_bytes
 
 _TMP = re.compile(r"\.(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-[0-9]+\.tmp")
 _STALE_AFTER_S = 3600.0
+#: Chunks and weights are far smaller; a larger file, perhaps a sparse one, is not read into memory.
+MAX_FRAME_BYTES = 1 << 31
 _numbers = itertools.count()
 
 
@@ -64,13 +66,14 @@ def open_plain(path: str) -> Iterator[int]:
         os.close(fd)
 
 
-def read_frame(path: str, kind: str, nbytes: "int | None" = None) -> bytes:
-    """Return the bytes of a frame. What its header says is checked before its arrays are read.
+def read_frame(path: str, kind: str, nbytes: "int | None" = None, seal_bytes: int = 0) -> bytes:
+    """Return the bytes of a frame with the seal behind it. What its header says is checked before its arrays are read.
 
     Args:
         path: the file; a link or anything else that is no plain file is refused.
         kind: what it must hold.
         nbytes: its size, where known.
+        seal_bytes: size of the seal.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -80,21 +83,26 @@ def read_frame(path: str, kind: str, nbytes: "int | None" = None) -> bytes:
         size = os.fstat(fd).st_size
         if nbytes is not None and size != nbytes:
             raise BadFrame(f"{path} has {size} bytes, expected {nbytes}")
+        if size > MAX_FRAME_BYTES:
+            raise BadFrame(f"{path} has {size} bytes; at most {MAX_FRAME_BYTES} are read")
         with open(fd, "rb", closefd=False) as file:
             head = file.read(8)
-            text = file.read(header_bytes(head, size))
-            check_head(text, size, kind)
+            text = file.read(header_bytes(head, size - seal_bytes))
+            check_head(text, size - seal_bytes, kind)
             return head + text + file.read()
 
 
-def read_notes(path: str, kind: str) -> tuple[dict[str, str], int]:
-    """Return the metadata in the header of a frame, and the number of its bytes; its arrays are not read.
+def read_notes(path: str, kind: str, seal_bytes: int = 0) -> tuple[dict[str, str], int]:
+    """Return the metadata in the header of a frame, and the number of its bytes without the seal; its arrays are not
+    read.
 
     Raises:
         FileNotFoundError, BadFrame: as :func:`read_frame`.
     """
     with open_plain(path) as fd:
-        size = os.fstat(fd).st_size
+        size = os.fstat(fd).st_size - seal_bytes
+        if size > MAX_FRAME_BYTES:
+            raise BadFrame(f"{path} has {size} bytes; at most {MAX_FRAME_BYTES} are read")
         with open(fd, "rb", closefd=False) as file:
             text = file.read(header_bytes(file.read(8), size))
             return check_head(text, size, kind), size

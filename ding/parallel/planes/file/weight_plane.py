@@ -16,6 +16,7 @@ from ding.parallel.planes.errors import BadFrame, storage_error
 from ding.parallel.planes.file import files
 from ding.parallel.planes.frames import pack, unpack
 from ding.parallel.planes.protocols import Weights, check_version
+from ding.parallel.planes.seal import Seal
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class FileWeightPlane:
         policy_id: a plain name.
         keep_versions: how many versions stay, at least 1.
         look_interval_s: see above.
+        seal: with which versions are sealed; by default that of the run that this process belongs to.
 
     Raises:
         BadId: ``policy_id`` is no plain name.
@@ -51,10 +53,12 @@ class FileWeightPlane:
         policy_id: str,
         keep_versions: int = 3,
         look_interval_s: float = 0.05,
+        seal: "Seal | None" = None,
     ) -> None:
         if keep_versions < 1:
             raise ValueError(f"keep_versions must be at least 1, found {keep_versions}")
         self._folder = os.path.join(os.path.realpath(root), check_id(policy_id, "a policy id"))
+        self._policy_id, self._seal = policy_id, Seal.of_this_process() if seal is None else seal
         self._keep_versions = keep_versions
         self._look_interval_s = look_interval_s
         self._publishing = threading.Lock()
@@ -83,9 +87,10 @@ class FileWeightPlane:
             frame = pack(dict(state), "weights", meta)
             crc = zlib.crc32(frame)
             name = f"weights_{version:010d}-{crc:08x}.safetensors"
-            pointer = {"version": version, "file": name, "bytes": len(frame), "crc": crc}
+            sealed = self._seal.close(f"{self._policy_id}/{version}", frame)
+            pointer = {"version": version, "file": name, "bytes": len(sealed), "crc": crc}
             try:
-                files.write_whole(self._folder, name, frame)
+                files.write_whole(self._folder, name, sealed)
                 files.write_whole(self._folder, _POINTER, json.dumps(pointer).encode())
                 self._remove_old(name)
             except OSError as error:
@@ -145,7 +150,8 @@ class FileWeightPlane:
         while pointer is not None and pointer["version"] != newer_than and pointer["file"] != self._broken:
             path = os.path.join(self._folder, pointer["file"])
             try:
-                frame = files.read_frame(path, "weights", pointer["bytes"])
+                sealed = files.read_frame(path, "weights", pointer["bytes"], self._seal.nbytes)
+                frame = self._seal.open(f"{self._policy_id}/{pointer['version']}", sealed)
                 return Weights(pointer["version"], *unpack(frame, "weights", pointer["crc"]))
             except (FileNotFoundError, BadFrame) as error:
                 again = self._read_pointer()

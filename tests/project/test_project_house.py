@@ -77,8 +77,8 @@ LATER = tuple(
         *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
         # Checkpoints that can be relied on.
         *("utils/_seal", "utils/checkpoint", "worker/learner/saving"),
-        *("torch_utils/finite", "worker/learner/finite_check", "config/checks/rate_limit"),
-        *("entry/parallel/snapshots", "parallel/planes/seal", "torch_utils/misfit"),
+        *("torch_utils/weight_checks", "worker/learner/finite_check", "config/checks/rate_limit"),
+        *("entry/parallel/snapshots", "parallel/planes/seal"),
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # Cooperating agents.

@@ -23,7 +23,7 @@ _MISTAKES = (
     "ding.utils.import_helper:MissingExtraError",
     "ding.utils.file_helper:FileRefusedError",
     "ding.policy.errors:PolicyConfigError",
-    "ding.torch_utils.finite:NonFiniteError",
+    "ding.torch_utils.weight_checks:NonFiniteError",
     "ding.worker.learner.saving:DiskFullError",
     "ding.torch_utils.device:DeviceError",
     "ding.worker.learner.learner_hook:HookConfigError",

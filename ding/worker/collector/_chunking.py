@@ -20,7 +20,7 @@ from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples, S
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.rollout import INF, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
 from ding.rollout.record import ratio
-from ding.torch_utils.misfit import misfit
+from ding.torch_utils.weight_checks import misfit
 from ding.utils.compression_helper import get_data_compressor
 from ding.worker.collector._grants import Grants
 from ding.worker.collector._policy_feed import PolicyFeed

@@ -30,7 +30,7 @@ import torch.distributed as dist
 
 from ding.data.roles import LearnMode
 from ding.torch_utils import CountVar
-from ding.torch_utils.finite import check_weights
+from ding.torch_utils.weight_checks import check_weights
 from ding.utils import did_you_mean, write_scalars
 from ding.utils.autolog import LoggedModel, LoggedValue, TickTime
 from ding.utils.checkpoint import read_checkpoint

@@ -15,7 +15,7 @@ from ding.parallel.planes.file.data_plane import FileDataPlane
 from ding.parallel.planes.file.weight_plane import FileWeightPlane
 from ding.parallel.planes.frames import pack
 from ding.parallel.planes.seal import SEAL_BYTES, Seal
-from ding.torch_utils.misfit import misfit
+from ding.torch_utils.weight_checks import misfit
 
 OURS, THEIRS = Seal("a token that only we know"), Seal("what somebody guessed")
 

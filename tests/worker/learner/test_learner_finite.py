@@ -10,7 +10,7 @@ from ding.data.safe_file import read_tree
 from ding.entry import serial_pipeline
 from ding.policy import DQNPolicy
 from ding.policy.errors import PolicyConfigError
-from ding.torch_utils.finite import NonFiniteError, nonfinite_entry
+from ding.torch_utils.weight_checks import NonFiniteError, nonfinite_entry
 from ding.utils.checkpoint import read_checkpoint, save_checkpoint
 from tests.entry.serial.test_serial_exact_resume import config
 

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from ding.parallel.planes import Planes, WeightPlane, check_id
-from ding.torch_utils.finite import nonfinite_entry
+from ding.torch_utils.weight_checks import nonfinite_entry
 from ding.utils.file_helper import read_file
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ding.torch_utils.finite import check_weights
+from ding.torch_utils.weight_checks import check_weights
 from ding.utils.checkpoint import read_checkpoint, remove_checkpoint
 from ding.worker.learner.learner_hook import (
     Engine,

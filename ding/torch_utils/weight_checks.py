@@ -1,4 +1,4 @@
-"""NaN and infinity in what is learned: how it is found, and the error that says where."""
+"""What may be wrong with weights: NaN and infinity, and shapes of another network."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -57,3 +57,27 @@ def check_weights(state: object, model: object, what: str) -> None:
     found = nonfinite_entry(state, names)
     if found is not None:
         raise NonFiniteError(f"{what} is refused: its weight {found} is NaN or infinite")
+
+
+def misfit(state: object, expected: object, where: str = "state") -> str | None:
+    """What first keeps ``state`` from being loaded in the place of ``expected``; None when nothing does.
+
+    Args:
+        state, expected: nested dicts of tensors and plain values; tensors must have the same shapes.
+    """
+    if isinstance(expected, Mapping):
+        if not isinstance(state, Mapping):
+            return f"{where} is a {type(state).__name__}, expected a dict"
+        for key in expected:
+            if key not in state:
+                return f"{where} lacks {key!r}"
+            found = misfit(state[key], expected[key], f"{where}[{key!r}]")
+            if found is not None:
+                return found
+        unknown = [key for key in state if key not in expected]
+        return f"{where} has the unknown key {unknown[0]!r}" if unknown else None
+    if isinstance(expected, torch.Tensor):
+        shape = tuple(state.shape) if isinstance(state, torch.Tensor) else None
+        if shape != tuple(expected.shape):
+            return f"{where} has the shape {shape}, expected {tuple(expected.shape)}"
+    return None

@@ -58,6 +58,7 @@ class IBCPolicy(BehaviourCloningPolicy):
         # Of the search: ``dfo``, ``ardfo`` or ``mcmc``, and its arguments; see :mod:`ding.model.template.ebm`.
         "model": {"stochastic_optim": {"type": "mcmc"}},
         "learn": {
+            # (int) How often the data set is gone through.
             "train_epoch": 30,
             "batch_size": 256,
             # Of AdamW; the other keys of behaviour cloning are kept for configs of the original API.

@@ -23,8 +23,9 @@ class DrexRewardModel(TrexRewardModel):
         "hidden_size": 128,
         # (int) Updates of the clone.
         "bc_iterations": 2000,
-        # (list) The noises under which the clone plays, and its episodes for each.
+        # (list) The noises under which the clone plays.
         "eps_list": [1.0, 0.75, 0.5, 0.25, 0.0],
+        # (int) Its episodes for each noise.
         "num_trajs_per_bin": 5,
     }
     #: Kept for callers of the original API.

@@ -36,6 +36,7 @@ class _SequenceModel(BaseRewardModel):
         "intrinsic_reward_type": "add",
         "learning_rate": 1e-3,
         "batch_size": 64,
+        # (list) Widths of the encoder of observations.
         "hidden_size_list": [64, 64, 128],
         # (int) Updates per training.
         "update_per_collect": 100,
@@ -156,9 +157,9 @@ class EpisodicNGURewardModel(_SequenceModel):
     config = {
         "type": "episodic",
         **_SequenceModel.config,
-        # (bool) Whether the last reward of an episode that is not 0 is multiplied, and by what; None: by the length of
-        # the sequence.
+        # (bool) Whether the last reward of an episode that is not 0 is multiplied.
         "last_nonzero_reward_rescale": False,
+        # (float or None) By what; None: by the length of the sequence.
         "last_nonzero_reward_weight": 1,
     }
     _log_name = "episodic_reward"

@@ -8,7 +8,7 @@ import pytest
 
 import ding
 from ding.config import read_config
-from ding.entry import serial_pipeline, serial_pipeline_onpolicy
+from ding.entry import serial_pipeline, serial_pipeline_onpolicy, serial_pipeline_reward_model_onpolicy
 from ding.entry.serial_entry_plr import serial_pipeline_plr
 from ding.policy import get_policy_cls
 
@@ -44,6 +44,8 @@ def run(name: str, short: bool = False, **limits: int) -> dict:
     pipeline = serial_pipeline_onpolicy if on_policy else serial_pipeline
     if name.endswith("_plr"):
         pipeline = serial_pipeline_plr
+    if "reward_model" in create:
+        pipeline = serial_pipeline_reward_model_onpolicy
     pipeline((main, create), seed=0, strict=True, **limits)
     return json.loads(Path("e/result.json").read_text())
 
@@ -97,6 +99,8 @@ def test_some_passes_of_atari(name):
         *(name for name in COOPERATIVE if name != "line_cover_coma"),
         *BOX2D,
         "minigrid_ppo",
+        "minigrid_ppo_rnd",
+        "gym_hybrid_ddpg",
         "gym_hybrid_ppo",
         "acrobot_dqn",
     ],

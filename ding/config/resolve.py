@@ -14,7 +14,7 @@ from easydict import EasyDict
 
 from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError
 from ding.utils import did_you_mean, import_module, nearest, registries
-from ding.utils.original_names import missing_part
+from ding.utils.original_names import missing_type
 
 _ZOO = "ding.envs.zoo"
 _HOMES = {
@@ -133,9 +133,9 @@ def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
         known = [item.removesuffix(suffix) for item in known if item.endswith(suffix)]
     if registry == "env":
         known = [*known, *importlib.import_module(_ZOO).MODULES]
-    part = missing_part(f"{registry}:{shown}")
-    if part is not None:
-        return f"{where}.type: {shown!r} belongs to {part}, which is not built"
+    missing = missing_type(registry, shown)
+    if missing is not None:
+        return f"{where}.type: {missing}"
     text = f"{where}.type: no {registry} is registered as {shown!r}.{did_you_mean(shown, known)}"
     if nearest(shown, known) is None:
         text += " Where a file of yours registers it, name its module in import_names, or give that file as the config."

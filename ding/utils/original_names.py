@@ -102,6 +102,12 @@ def missing_text(package: str, name: str) -> str | None:
     return part and f"{package} has no {name!r} in this version: it belongs to {part}, which is not built"
 
 
+def missing_type(registry: str, name: str) -> str | None:
+    """Return the sentence for a type of a registry (its short name) that is not built, None for any other name."""
+    part = missing_part(f"{registry}:{name}")
+    return part and f"{name!r} belongs to {part}, which is not built"
+
+
 def _entries() -> Iterator[tuple[str, str]]:
     for part, names in NOT_BUILT.items():
         for name in names.split():

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast, overload
 
 from ding.utils.names import did_you_mean
+from ding.utils.original_names import missing_type
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -137,7 +138,8 @@ class Registry(dict[str, Any]):
         try:
             entry = dict.__getitem__(self, name)
         except KeyError:
-            raise UnknownNameError(f"{self.name}: {name!r} is not registered.{did_you_mean(name, self)}") from None
+            text = missing_type(self.name, name) or f"{name!r} is not registered.{did_you_mean(name, self)}"
+            raise UnknownNameError(f"{self.name}: {text}") from None
         if not isinstance(entry, _Lazy):
             return entry
         obj = entry.load()

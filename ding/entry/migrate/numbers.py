@@ -4,59 +4,88 @@ Each row of ``NUMBERS`` is one of the table "Numbers that were corrected" in doc
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ding.config.sections import dig
 
 Section = Mapping[str, Any]
 
 
-class Number(NamedTuple):
+@dataclass(frozen=True)
+class _Sections:
+    """The sections of a main config, and the type of its policy."""
+
+    env: Section
+    policy: Section
+    kind: str
+
+    @property
+    def learn(self) -> Section:
+        return dig(self.policy, "learn")
+
+    @property
+    def collect(self) -> Section:
+        return dig(self.policy, "collect")
+
+    @property
+    def other(self) -> Section:
+        return dig(self.policy, "other")
+
+    def number(self, key: str) -> float:
+        value = self.policy.get(key)
+        return value if isinstance(value, (int, float)) else 0
+
+
+@dataclass(frozen=True)
+class Number:
     """A row: what it is about, DI-engine's way, the way here, and which configs meet it."""
 
     what: str
     original: str
     here: str
-    meets: Callable[[Section, str], bool]
+    meets: Callable[[_Sections], bool]
 
 
-def _types(*names: str) -> Callable[[Section, str], bool]:
-    return lambda policy, kind: kind in names
+def _types(*names: str) -> Callable[[_Sections], bool]:
+    return lambda cfg: cfg.kind in names
 
 
-_ON_POLICY = ("ppo", "ppo_pg", "ppo_stdim", "a2c", "pg", "happo", "ppof")
-_WITH_TEMPERATURE = ("sac", "sqil_sac", "discrete_sac", "cql")
+_PPO = ("ppo", "ppo_offpolicy", "ppo_stdim", "happo")
+_PPG = ("ppg", "ppg_offpolicy")
+_ON_POLICY = ("ppo", "ppo_pg", "ppo_stdim", "a2c", "pg", "happo", "ppg")
+_R2D2 = ("r2d2", "r2d2_gtrxl", "r2d2_collect_traj", "ngu")
 
 NUMBERS = (
     Number(
         "epsilon-greedy",
         "one draw for all environments of a step",
         "one draw per environment",
-        lambda policy, kind: bool(dig(policy, "other", "eps")),
+        lambda cfg: bool(cfg.other.get("eps")),
     ),
     Number(
         "priority",
         "squared TD error",
         "absolute TD error",
-        lambda policy, kind: bool(policy.get("priority")),
+        lambda cfg: bool(cfg.policy.get("priority")),
     ),
     Number(
         "n-step tail of a trajectory segment that was cut",
         "discount `gamma^(k-1)` for a bootstrap k steps ahead",
         "`gamma^k`",
-        lambda policy, kind: isinstance(policy.get("nstep"), int) and policy["nstep"] > 1,
+        lambda cfg: cfg.number("nstep") > 1,
     ),
     Number(
         "time limit",
         "counted as a terminal state",
         "`done` of the transition is False and the value behind it is bootstrapped",
-        lambda policy, kind: not dig(policy, "learn").get("ignore_done"),
+        lambda cfg: not cfg.learn.get("ignore_done"),
     ),
     Number(
         "samples beyond `n_sample`",
         "thrown away",
         "returned first by the next `collect` (off-policy)",
-        lambda policy, kind: kind not in _ON_POLICY and "n_sample" in dig(policy, "collect"),
+        lambda cfg: cfg.kind not in _ON_POLICY and "n_sample" in cfg.collect,
     ),
     Number(
         "steps of an on-policy collection that belong to unfinished segments",
@@ -74,19 +103,97 @@ NUMBERS = (
         "0.01 scaling of the initial actor (PPO, continuous)",
         "all its layers, those of a shared encoder too",
         "the output layers",
-        lambda policy, kind: kind == "ppo" and policy.get("action_space") in ("continuous", "hybrid"),
+        lambda cfg: cfg.kind == "ppo" and cfg.policy.get("action_space") in ("continuous", "hybrid"),
+    ),
+    Number(
+        "dual clip of continuous actions",
+        "also where the advantage is positive",
+        "where it is negative",
+        lambda cfg: cfg.kind in _PPO and "dual_clip" in cfg.learn,
     ),
     Number(
         "advantages of PPG",
         "of the policy's own value head, which only auxiliary phases teach",
         "of the separate critic, as in the paper",
-        _types("ppg", "ppg_offpolicy"),
+        _types(*_PPG),
+    ),
+    Number(
+        "clipping keys of PPG",
+        "not used",
+        "gradients are clipped",
+        lambda cfg: cfg.kind in _PPG and "grad_clip_type" in cfg.learn,
+    ),
+    Number(
+        "divergence in the auxiliary phase of PPG",
+        "of the taken actions' probabilities: 0, or NaN with today's torch",
+        "of the whole policies, always",
+        _types(*_PPG),
     ),
     Number(
         "what fills up short sequences (IMPALA, ACER, R2D2, `r2d2_gtrxl`)",
         "learned",
         "left out",
-        _types("impala", "acer", "r2d2", "r2d2_gtrxl", "r2d2_collect_traj"),
+        _types("impala", "acer", *_R2D2),
+    ),
+    Number(
+        "contrast of `ppo_stdim`",
+        "of the whole batch at every minibatch",
+        "of the minibatch, always",
+        _types("ppo_stdim"),
+    ),
+    Number(
+        "memory of `r2d2_gtrxl` while it collects",
+        "takes a whole window of observations at every step",
+        "takes one step, always",
+        _types("r2d2_gtrxl"),
+    ),
+    Number(
+        "statistics of `value_norm`",
+        "not in checkpoints",
+        "in the learn state (`value_norm`; may be missing)",
+        lambda cfg: bool(cfg.learn.get("value_norm")),
+    ),
+    Number(
+        "R2D3 with `value_rescale`",
+        "margin and weight of the one-step loss are exchanged",
+        "each in its place",
+        lambda cfg: cfg.kind == "r2d3" and bool(cfg.learn.get("value_rescale")),
+    ),
+    Number(
+        "R2D3, values after one and after n steps",
+        "begin with each other's recurrent states",
+        "with the states of their own steps",
+        _types("r2d3"),
+    ),
+    Number(
+        "critic of hybrid DDPG and TD3",
+        "reads the chances that the network gave the types, whatever type was drawn",
+        "reads the type that was taken, in targets the best one",
+        lambda cfg: cfg.kind in ("ddpg", "td3") and cfg.policy.get("action_space") == "hybrid",
+    ),
+    Number(
+        "types of P-DQN while it collects",
+        "drawn by softmax of their values",
+        "the best one but for epsilon",
+        _types("pdqn"),
+    ),
+    Number(
+        "previous action and reward of NGU while it learns",
+        "those of the sample beside, with intrinsic rewards in them",
+        "its own, as it acted on them",
+        _types("ngu"),
+    ),
+    Number(
+        "members of NGU's family with one or two envs",
+        "division by zero",
+        "as the limit of the formulas",
+        lambda cfg: cfg.kind == "ngu" and cfg.env.get("collector_env_num") in (1, 2),
+    ),
+    Number(
+        "novelty within an episode (NGU)",
+        "statistics per step, over filled-up steps, too",
+        "per batch, over real steps",
+        _types("ngu"),
     ),
     Number(
         "random samples of R2D3 and SQIL",
@@ -95,16 +202,28 @@ NUMBERS = (
         _types("r2d3", "sqil_sac"),
     ),
     Number(
+        "priorities of a batch of SQIL",
+        "all to the agent's buffer",
+        "each half to its own",
+        lambda cfg: cfg.kind == "sqil_sac" and bool(cfg.policy.get("priority")),
+    ),
+    Number(
+        "data set of `serial_pipeline_bc`",
+        "in its own order; `lr_decay` has no effect",
+        "shuffled in each epoch; the learning rate decays by epochs",
+        _types("bc"),
+    ),
+    Number(
         "density of SAC's squashed actions",
         "`log(1 - tanh(u)^2 + 1e-6)`, which rounds at the borders",
         "exact",
-        _types("sac", "sqil_sac", "cql"),
+        _types("sac", "sqil_sac", "cql", "edac"),
     ),
     Number(
         "temperature of SAC, discrete SAC, CQL",
         "not in checkpoints: it starts anew",
         "in the learn state (`alpha`; may be missing), always",
-        _types(*_WITH_TEMPERATURE),
+        _types("sac", "sqil_sac", "discrete_sac", "cql", "edac"),
     ),
     Number(
         "target entropy of discrete SAC",
@@ -113,18 +232,52 @@ NUMBERS = (
         _types("discrete_sac"),
     ),
     Number(
+        "`entropy` of discrete SAC",
+        "of the policy that drew the samples",
+        "of the policy now",
+        _types("discrete_sac"),
+    ),
+    Number(
+        "priorities of several agents (DDPG, SAC)",
+        "one per agent",
+        "their mean, always",
+        lambda cfg: bool(cfg.policy.get("multi_agent")) and bool(cfg.policy.get("priority")),
+    ),
+    Number(
         "networks of P-DQN",
         "values and arguments run on one encoder; arguments get noise twice",
         "an encoder and an optimiser each, noise once, always",
         _types("pdqn"),
     ),
     Number(
+        "`logit` in the output of SAC's collect mode",
+        "always",
+        "with `collect.collector_logit=True`, always",
+        _types("sac", "sqil_sac"),
+    ),
+    Number(
+        "cosine of SQIL with SAC",
+        "of two numbers, so 1 or -1",
+        "of the gradients of both halves, always",
+        _types("sqil_sac"),
+    ),
+    Number(
+        "action space of an env with `act_scale`",
+        "that of the env inside, so random actions are stored unscaled",
+        "[-1, 1], as the actions are, always",
+        lambda cfg: bool(cfg.env.get("act_scale")),
+    ),
+    Number(
         "target update",
         "`target_update_freq` always wins, because it has a default",
         "`target_theta` alone switches to momentum",
-        lambda policy, kind: (
-            "target_theta" in dig(policy, "learn") and "target_update_freq" not in dig(policy, "learn")
-        ),
+        lambda cfg: "target_theta" in cfg.learn and "target_update_freq" not in cfg.learn,
+    ),
+    Number(
+        "evaluation",
+        "episodes of fast envs replace earlier ones beyond the quota",
+        "each env plays exactly its share of `n_evaluator_episode`",
+        lambda cfg: cfg.env.get("n_evaluator_episode") != cfg.env.get("evaluator_env_num"),
     ),
 )
 
@@ -134,5 +287,5 @@ def changed_numbers(main: Section, create: Section) -> list[str]:
     policy = dig(main, "policy")
     if policy.get("reference_numerics"):
         return []
-    kind = str(dig(create, "policy").get("type", ""))
-    return [f"{row.what}: {row.here} (DI-engine: {row.original})" for row in NUMBERS if row.meets(policy, kind)]
+    cfg = _Sections(dig(main, "env"), policy, str(dig(create, "policy").get("type", "")).removesuffix("_command"))
+    return [f"{row.what}: {row.here} (DI-engine: {row.original})" for row in NUMBERS if row.meets(cfg)]

@@ -6,6 +6,7 @@ Both forms take the numbers of ``ours/pipeline.py``: 8 env steps, then 5 updates
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from bench_side import Op, Side, count_optimizer_steps, serve
@@ -29,20 +30,20 @@ def build() -> Side:
         def run() -> None:
             serial_pipeline(config(args), seed=0, max_env_step=args.env_steps)
     else:
-        total = [0]
+        run_task, total = task_form(args), [0]
 
         def steps() -> int:
             return total[0]
 
         def run() -> None:
-            total[0] += run_task(args)
+            total[0] += run_task()
 
     op = Op(run, lambda: {"env_steps": steps(), "updates": updates()}, single=True)
     return Side({"run": op}, work)
 
 
-def run_task(args: Any) -> int:
-    """One run; returns its env steps."""
+def task_form(args: Any) -> Callable[[], int]:
+    """A function that makes one run and returns its env steps; what a script imports at its top is imported here."""
     from ding.config import compile_config
     from ding.data import DequeBuffer
     from ding.envs import BaseEnvManagerV2
@@ -61,29 +62,32 @@ def run_task(args: Any) -> int:
     from ding.policy import DQNPolicy
     from ding.utils import set_pkg_seed
 
-    main, create = config(args)
-    cfg = compile_config(main, create_cfg=create, auto=True, seed=0)
-    ding_init(cfg)
-    with task.start(async_mode=False, ctx=OnlineRLContext()):
-        env_cfg = EasyDict({"env_id": "CartPole-v1"} if OWN else {"replay_path": None})
-        env_fn = functools.partial(env_class(), cfg=env_cfg)
-        collector_env = BaseEnvManagerV2([env_fn] * cfg.env.collector_env_num, cfg=cfg.env.manager)
-        evaluator_env = BaseEnvManagerV2([env_fn] * cfg.env.evaluator_env_num, cfg=cfg.env.manager)
-        set_pkg_seed(0, use_cuda=False)
-        buffer_ = DequeBuffer(size=cfg.policy.other.replay_buffer.replay_buffer_size)
-        policy = DQNPolicy(cfg.policy, model=DQN(**cfg.policy.model))
-        if args.eval_freq < args.env_steps:
-            task.use(interaction_evaluator(cfg, policy.eval_mode, evaluator_env))
-        task.use(eps_greedy_handler(cfg))
-        task.use(StepCollector(cfg, policy.collect_mode, collector_env))
-        task.use(data_pusher(cfg, buffer_))
-        task.use(OffPolicyLearner(cfg, policy.learn_mode, buffer_))
-        task.use(online_logger(train_show_freq=100))
-        task.use(CkptSaver(policy, cfg.exp_name))
-        task.run(max_step=args.env_steps // 8)
-        collector_env.close()
-        evaluator_env.close()
-    return task.ctx.env_step
+    def run_task() -> int:
+        main, create = config(args)
+        cfg = compile_config(main, create_cfg=create, auto=True, seed=0)
+        ding_init(cfg)
+        with task.start(async_mode=False, ctx=OnlineRLContext()):
+            env_cfg = EasyDict({"env_id": "CartPole-v1"} if OWN else {"replay_path": None})
+            env_fn = functools.partial(env_class(), cfg=env_cfg)
+            collector_env = BaseEnvManagerV2([env_fn] * cfg.env.collector_env_num, cfg=cfg.env.manager)
+            evaluator_env = BaseEnvManagerV2([env_fn] * cfg.env.evaluator_env_num, cfg=cfg.env.manager)
+            set_pkg_seed(0, use_cuda=False)
+            buffer_ = DequeBuffer(size=cfg.policy.other.replay_buffer.replay_buffer_size)
+            policy = DQNPolicy(cfg.policy, model=DQN(**cfg.policy.model))
+            if args.eval_freq < args.env_steps:
+                task.use(interaction_evaluator(cfg, policy.eval_mode, evaluator_env))
+            task.use(eps_greedy_handler(cfg))
+            task.use(StepCollector(cfg, policy.collect_mode, collector_env))
+            task.use(data_pusher(cfg, buffer_))
+            task.use(OffPolicyLearner(cfg, policy.learn_mode, buffer_))
+            task.use(online_logger(train_show_freq=100))
+            task.use(CkptSaver(policy, cfg.exp_name))
+            task.run(max_step=args.env_steps // 8)
+            collector_env.close()
+            evaluator_env.close()
+        return task.ctx.env_step
+
+    return run_task
 
 
 if __name__ == "__main__":

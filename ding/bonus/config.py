@@ -4,6 +4,7 @@ import importlib
 from copy import deepcopy
 from typing import Any
 
+import gymnasium
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError
@@ -13,6 +14,7 @@ from ding.utils import did_you_mean
 
 __all__ = ["get_hybrid_shape", "get_instance_config", "get_instance_env", "successor_of"]
 
+MAX_EPISODE_STEPS = 1000
 # What gymnasium replaced: old id -> new id and arguments. The tasks are the same, the returns nearly.
 _SUCCESSORS: dict[str, tuple[str, dict[str, Any]]] = {
     "CartPole-v0": ("CartPole-v1", {"max_episode_steps": 200}),
@@ -25,6 +27,19 @@ _SUCCESSORS: dict[str, tuple[str, dict[str, Any]]] = {
 def successor_of(env_id: str) -> tuple[str, dict[str, Any]]:
     """Return the id under which gymnasium has an env today, and the arguments of its construction."""
     return _SUCCESSORS.get(env_id, (env_id, {}))
+
+
+def limit_of(env_id: str) -> dict[str, int]:
+    """Return the limit for an env of gymnasium whose episodes may never end, as an argument of its construction.
+
+    An untrained policy may walk in circles for ever in ``CliffWalking-v1``, for example, and no evaluation would end.
+    """
+    try:
+        spec = gymnasium.spec(env_id)
+    except gymnasium.error.Error:  # named where the env is made
+        return {}
+    is_limited = spec.max_episode_steps is not None or not str(spec.entry_point).startswith("gymnasium.envs.")
+    return {} if is_limited else {"max_episode_steps": MAX_EPISODE_STEPS}
 
 
 def example_configs(algorithm: str) -> dict[str, EasyDict]:

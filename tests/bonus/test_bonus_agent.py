@@ -228,6 +228,29 @@ def test_predict_takes_dicts() -> None:
         agent.predict({"a": np.zeros((2, 3)), "b": np.zeros(3)})
 
 
+def test_predict_takes_what_the_env_inside_gives() -> None:
+    cells = DQNAgent(env=GridEnv())
+    action = cells.predict(3)
+    assert action == cells.predict(np.eye(4, dtype=np.float32)[3])
+    assert cells.predict([3, 3]).tolist() == cells.predict(np.array([3, 3])).tolist() == [action] * 2
+    parts = DQNAgent(env=GridEnv(spaces.Tuple([spaces.Discrete(3), spaces.Box(0, 1, (2, 2))])))
+    one = (2, np.full((2, 2), 0.5, np.float32))
+    assert parts.predict([one, one]).tolist() == [parts.predict(one)] * 2
+    pixels = DQNAgent(env=GridEnv(spaces.Box(0, 255, (84, 80, 3), np.uint8)))
+    frame = np.random.default_rng(0).integers(0, 256, (84, 80, 3), np.uint8)
+    assert pixels.predict(frame) == pixels.predict(frame.transpose(2, 0, 1).astype(np.float32) / 255)
+    with pytest.raises(AgentConfigError, match=r"has the shape \[4\]"):
+        cells.predict(7)
+
+
+def test_episodes_that_gymnasium_does_not_limit_come_to_an_end() -> None:
+    agent = DQNAgent("CliffWalking-v1", cfg=SMALL)
+    assert agent.env.spec.max_episode_steps == 1000
+    own = DQNAgent("CliffWalking-v1", cfg={**SMALL, "env": {**SMALL["env"], "env_kwargs": {"max_episode_steps": 5}}})
+    assert own.env.spec.max_episode_steps == 5
+    assert own.deploy().eval_value == pytest.approx(-5, abs=500)
+
+
 @pytest.mark.parametrize("data_type", ["naive", "hdf5"])
 def test_data_of_the_policy_is_saved(data_type, trained) -> None:
     if data_type == "hdf5":

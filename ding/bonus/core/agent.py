@@ -15,11 +15,11 @@ import torch
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
-from ding.bonus.config import get_instance_config, successor_of
+from ding.bonus.config import get_instance_config, limit_of, successor_of
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, wrappers_for
 from ding.bonus.core.joined_video import join_videos
-from ding.bonus.core.observations import batch_of
+from ding.bonus.core.observations import batch_of, inner_batch_of
 from ding.bonus.core.training import Middleware, Trainer, learning_steps
 from ding.config import compile_config
 from ding.data import DequeBuffer
@@ -193,7 +193,8 @@ class Agent:
             raise AgentConfigError("an agent needs env_id, env, or cfg.env.env_id")
         else:
             section.env_id, kwargs = successor_of(env_id)
-            section.env_kwargs = EasyDict({**kwargs, **section.get("env_kwargs", {})})
+            limit = limit_of(section.env_id)
+            section.env_kwargs = EasyDict({**limit, **kwargs, **section.get("env_kwargs", {})})
             pattern = EnvPattern(section.env_id, section)
         section.setdefault("type", "gymnasium")
         cfg.setdefault("exp_name", f"{(env_id or pattern.env_id or 'env').replace('/', '-')}-{cls.algorithm}")
@@ -372,7 +373,8 @@ class Agent:
         """Return what to do, without exploration.
 
         Args:
-            obs: one observation, as the env gives it: an array, or a dict of arrays; or N of them on a new first axis.
+            obs: one observation, as the env gives it, or as its wrappers make it (flat, channels first, scaled): an
+                array, a dict of arrays, a number; or N of them on a new first axis, or in a list.
 
         Returns:
             An action that ``env.step`` takes; for N observations an array, or a list, of N.
@@ -380,7 +382,7 @@ class Agent:
         Raises:
             AgentConfigError: the shape of ``obs`` is neither.
         """
-        batch, is_single = batch_of(obs, self.env.observation_space)
+        batch, is_single = inner_batch_of(obs, self.env) or batch_of(obs, self.env.observation_space)
         outputs = self.eval_mode.forward(batch)
         self.eval_mode.reset(None)
         to_env = getattr(self.env, "env_action", lambda action: action)

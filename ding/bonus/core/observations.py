@@ -9,6 +9,33 @@ from gymnasium import spaces
 
 from ding.bonus.common import AgentConfigError
 from ding.data import EnvBatch
+from ding.envs import BaseEnv
+from ding.envs.env_wrappers import FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper
+
+_PURE = (FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper)
+
+
+def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
+    """Return what the wrappers of an env make of observations of the env inside, and whether it was a single one.
+
+    Returns:
+        None where these are no such observations, or the wrappers depend on the steps before.
+    """
+    inner, layers = getattr(env, "gym_env", None), []
+    while isinstance(inner, _PURE):
+        layers.append(inner)
+        inner = inner.env
+    if not layers:
+        return None
+    given = obs.detach().cpu().numpy() if isinstance(obs, torch.Tensor) else obs
+    space = inner.observation_space
+    is_single = space.contains(given)
+    rows = [given] if is_single else list(given) if isinstance(given, (list, tuple, np.ndarray)) else []
+    if not rows or not all(space.contains(row) for row in rows):
+        return None
+    for layer in reversed(layers):
+        rows = [layer.observation(row) for row in rows]
+    return EnvBatch(np.arange(len(rows)), torch.from_numpy(np.stack(rows))), is_single
 
 
 def batch_of(obs: Any, space: "spaces.Space[Any]") -> tuple[EnvBatch, bool]:

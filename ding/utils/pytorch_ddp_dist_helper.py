@@ -12,11 +12,14 @@ import functools
 import logging
 import math
 import os
+import pickle
 from collections.abc import Callable, MutableMapping
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+
+from ding.utils import _plain_data
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,6 +27,8 @@ C = TypeVar("C", bound=MutableMapping[str, Any])
 
 _DEFAULT_TIMEOUT = datetime.timedelta(seconds=60000)
 _async_handles: dict[str, Any] = {}
+# More, nobody has to tell another process in one go.
+_MAX_OBJECT_BYTES = 1 << 30
 
 
 def _is_initialized() -> bool:
@@ -136,10 +141,47 @@ def _with_tensor(x: int | float | torch.Tensor, exchange: Callable[[torch.Tensor
 def broadcast_object_list(object_list: list[Any], src: int, device: torch.device | None = None) -> None:
     """Replace the elements of the list on every process by those of process ``src``.
 
-    torch pickles them. Only processes of the own group, started by the same user from the same program, take part.
+    They travel as plain data in tensors: nothing that comes from another process is unpickled without restrictions.
+
+    Args:
+        object_list: tensors, arrays, numbers, texts, None and dicts, lists or tuples of them.
+        device: of the tensors that are exchanged; by default that of the group.
+
+    Raises:
+        TypeError: on process ``src``, an element is something else.
+        RuntimeError: on the others, what came is no such data, or ``src`` has none to send.
     """
-    if _is_initialized():
-        dist.broadcast_object_list(object_list, src, device=device)
+    if not _is_initialized():
+        return
+    where = _device() if device is None else device
+    raw, error = b"", None
+    if get_rank() == src:
+        try:
+            raw = _plain_data.dumps(list(object_list))
+        except TypeError as problem:
+            error = problem
+    size = torch.tensor([-1 if error is not None else len(raw)], dtype=torch.int64, device=where)
+    dist.broadcast(size, src=src)
+    if error is not None:
+        raise error
+    nbytes = int(size.item())
+    if not 0 <= nbytes <= _MAX_OBJECT_BYTES:
+        raise RuntimeError(f"process {src} sent no objects: {nbytes} bytes, at most {_MAX_OBJECT_BYTES} are taken")
+    data = torch.frombuffer(bytearray(raw), dtype=torch.uint8) if raw else torch.empty(nbytes, dtype=torch.uint8)
+    data = data.to(where)
+    dist.broadcast(data, src=src)
+    if get_rank() != src:
+        object_list[:] = _received(data.cpu().numpy().tobytes(), src, len(object_list))
+
+
+def _received(raw: bytes, src: int, count: int) -> list[Any]:
+    try:
+        objects = _plain_data.loads(raw)
+    except (pickle.UnpicklingError, EOFError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise RuntimeError(f"process {src} sent something else than plain data, which is not loaded") from error
+    if not isinstance(objects, list) or len(objects) != count:
+        raise RuntimeError(f"process {src} sent something else than a list of {count} objects")
+    return objects
 
 
 def dist_init(

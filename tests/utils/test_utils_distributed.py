@@ -1,4 +1,6 @@
 import multiprocessing
+import os
+import pickle
 import queue
 from unittest import mock
 
@@ -71,6 +73,46 @@ def test_share_of_each_process():
     assert cfg.policy.learn.batch_size == 65
 
 
+class _Payload:
+    def __reduce__(self):
+        return os.abort, ()
+
+
+def _attacked(rank: int) -> list[str]:
+    """What rank 1 says to what rank 0 sends in the place of plain data."""
+    said = []
+    for raw in (pickle.dumps([_Payload()]), b"", b"PK\x03\x04 rubbish", pickle.dumps(["not of torch"]), None):
+        try:
+            if rank == 1:
+                broadcast_object_list([None], 0)
+                said.append("nothing")
+            elif raw is None:
+                broadcast_object_list([_Payload()], 0)
+            else:
+                torch.distributed.broadcast(torch.tensor([len(raw)]), src=0)
+                torch.distributed.broadcast(torch.frombuffer(bytearray(raw or b"x"), dtype=torch.uint8)[: len(raw)], 0)
+        except (RuntimeError, TypeError) as error:
+            said.append(f"{type(error).__name__}: {error}")
+    for size in (-5, 1 << 40):
+        try:
+            if rank == 1:
+                broadcast_object_list([None], 0)
+            else:
+                torch.distributed.broadcast(torch.tensor([size]), src=0)
+        except RuntimeError as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
+
+
+def test_what_another_rank_sends_is_never_unpickled(two_processes):
+    first, second = (found[-1] for found in two_processes)
+    assert len(first) == 1
+    assert "TypeError: data[0] is a _Payload, which cannot be saved safely" in first[0]
+    assert len(second) == 7
+    for text in second:
+        assert text.startswith("RuntimeError: process 0 sent ")
+
+
 def _one_rank(rank, port, results):
     with DDPContext(addr="127.0.0.1", port=port, rank=rank, world_size=2):
         x = torch.tensor([1.0 + rank])
@@ -97,12 +139,19 @@ def _one_rank(rank, port, results):
                 allreduce_data(rank + 2, "sum"),
                 allreduce_data(rank + 2, "avg"),
                 allreduce_data(torch.tensor([rank, 3]), "avg").tolist(),
+                _attacked(rank),
             )
         )
     assert not torch.distributed.is_initialized()
 
 
-def test_two_processes_on_the_cpu():
+def test_two_processes_on_the_cpu(two_processes):
+    expected = (2, 1.5, 2.0, 1, 6.0, 1, 5, 2.5, [0, 3])
+    assert [found[:-1] for found in two_processes] == [(0, 0, *expected), (1, 1, *expected)]
+
+
+@pytest.fixture(scope="module")
+def two_processes():
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     port = find_free_port("127.0.0.1")
@@ -110,15 +159,13 @@ def test_two_processes_on_the_cpu():
     for child in children:
         child.start()
     try:
-        found = sorted(results.get(timeout=60) for _ in children)
+        return sorted(results.get(timeout=60) for _ in children)
     except queue.Empty:
         pytest.fail(f"the ranks did not finish: exit codes {[child.exitcode for child in children]}")
     finally:
         for child in children:
             child.join(10)
             child.kill()
-    expected = (2, 1.5, 2.0, 1, 6.0, 1, 5, 2.5, [0, 3])
-    assert found == [(0, 0, *expected), (1, 1, *expected)]
 
 
 def test_names_of_the_context():

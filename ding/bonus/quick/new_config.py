@@ -1,5 +1,6 @@
 """A commented config for a policy on an env: what `ding new config` writes."""
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,44 +9,30 @@ from easydict import EasyDict
 
 from ding.bonus.quick.generated import compiled, generated_config
 from ding.config import ConfigValueError
+from ding.config.documented import documented_keys
+from ding.config.key_meanings import SHARED_MEANINGS
+from ding.utils import POLICY_REGISTRY
 from ding.utils.file_helper import write_text
 
-# What keys mean; of those that are not written, these are written with their defaults.
+# Keys that no component has a default of, or that mean more in a config than beside their default.
 _MEANINGS = {
-    "exp_name": "The experiment folder.",
-    "env.collector_env_num": "Envs that collect, and envs that evaluate.",
-    "env.n_evaluator_episode": "Episodes of an evaluation.",
-    "env.stop_value": "The run ends when an evaluation reaches this mean return.",
-    "env.act_scale": "The policy's actions lie in [-1, 1] and are scaled to the range of the env's.",
-    "env.env_wrapper": "Wrappers around the env, the innermost first.",
-    "policy.cuda": "True, False, or 'auto': the GPU where there is one.",
-    "policy.nstep": "Rewards in the target of a Q value.",
-    "policy.discount_factor": "How much the reward of the next step counts.",
-    "policy.priority": "Prioritised replay.",
-    "policy.random_collect_size": "Samples that a random policy collects before the run.",
-    "policy.recompute_adv": "Compute the advantages anew in each epoch.",
-    "policy.action_space": "'discrete', 'continuous' or 'hybrid'.",
-    "policy.model": "Arguments of the network.",
-    "policy.learn.update_per_collect": "Updates after each collection.",
-    "policy.learn.epoch_per_collect": "How often the policy goes through what was collected.",
-    "policy.learn.batch_size": "Rows of an update.",
-    "policy.learn.learning_rate": "Step size of the optimiser.",
-    "policy.learn.target_update_freq": "Updates between two copies of the network to the target network.",
-    "policy.learn.entropy_weight": "Weight of the entropy in the loss: larger explores more.",
-    "policy.learn.clip_ratio": "How far an update may move the ratio of the probabilities from 1.",
-    "policy.learn.value_weight": "Weight of the loss of the value.",
-    "policy.collect.n_sample": "Samples of a collection, of all envs together.",
-    "policy.collect.n_episode": "Episodes of a collection.",
-    "policy.collect.discount_factor": "How much the reward of the next step counts.",
-    "policy.collect.gae_lambda": "Bias (0) against variance (1) of the advantages.",
-    "policy.eval.evaluator.eval_freq": "Train iterations between two evaluations.",
-    "policy.other.eps.start": "Share of random actions at the begin of the run.",
-    "policy.other.eps.end": "And at its end.",
-    "policy.other.eps.decay": "Env steps over which it falls.",
-    "policy.other.replay_buffer.replay_buffer_size": "Rows in the replay buffer.",
+    "exp_name": "(str) The experiment folder.",
+    "env.collector_env_num": "(int) Envs that collect, and envs that evaluate.",
+    "env.n_evaluator_episode": "(int) Episodes of an evaluation.",
+    "env.stop_value": "(float) The run ends when an evaluation reaches this mean return.",
+    "env.act_scale": "(bool) Whether the policy's actions in [-1, 1] are scaled to the bounds of the env's.",
+    "env.env_wrapper": "(list) Wrappers around the env, the innermost first.",
 }
-# What a config only says where it differs from the default.
-_RARE = ("env.act_scale", "env.env_wrapper", "policy.recompute_adv", "policy.priority", "policy.random_collect_size")
+# Keys of the policy that are written with their defaults where the config does not say them.
+_SHOWN = (
+    *("cuda", "nstep", "discount_factor", "action_space"),
+    *("learn.update_per_collect", "learn.epoch_per_collect", "learn.batch_size", "learn.learning_rate"),
+    *("learn.target_update_freq", "learn.entropy_weight", "learn.clip_ratio", "learn.value_weight"),
+    *("collect.n_sample", "collect.n_episode", "collect.discount_factor", "collect.gae_lambda"),
+    *("eval.evaluator.eval_freq", "other.eps.start", "other.eps.end", "other.eps.decay"),
+    "other.replay_buffer.replay_buffer_size",
+)
+_WIDTH = 100
 _ON_POLICY_UNREAD = ("policy.other", "policy.learn.update_per_collect")
 
 
@@ -63,19 +50,21 @@ def write_new_config(policy: str, env_id: str, out: str | None = None) -> tuple[
     whole = compiled(main, create)
     mode = "serial_onpolicy" if whole.policy.on_policy else "serial"
     pipeline = mode.replace("serial", "serial_pipeline")
-    for key in _MEANINGS:
-        if key not in _RARE:
-            _fill(main, whole, key, bool(whole.policy.on_policy))
+    for key in _SHOWN:
+        _fill(main, whole, f"policy.{key}", bool(whole.policy.on_policy))
+    cls = POLICY_REGISTRY.get(create.policy.type)
+    of_policy = {**SHARED_MEANINGS, **{key.path: key.meaning for key in documented_keys(cls)}}
+    meanings = {**{f"policy.{path}": meaning for path, meaning in of_policy.items()}, **_MEANINGS}
     lines = [
         f'"""{policy} on {env_id}, written by `ding new config`; ding -q policy lists the policies."""',
         "",
         "from easydict import EasyDict",
         "",
         "main_config = EasyDict(",
-        *_lines(main, "", "    "),
+        *_lines(main, "", "    ", meanings),
         ")",
         "create_config = EasyDict(",
-        *_lines(create, "create_config", "    "),
+        *_lines(create, "create_config", "    ", {}),
         ")",
         "",
         'if __name__ == "__main__":',
@@ -103,15 +92,17 @@ def _fill(main: EasyDict, whole: Mapping[str, Any], key: str, on_policy: bool) -
     to.setdefault(name, default[name])
 
 
-def _lines(section: Mapping[str, Any], path: str, indent: str) -> Iterator[str]:
+def _lines(section: Mapping[str, Any], path: str, indent: str, meanings: Mapping[str, str]) -> Iterator[str]:
     # Sections come after single values.
     for key, value in sorted(section.items(), key=lambda item: isinstance(item[1], Mapping)):
         name = f"{path}.{key}" if path else str(key)
-        if name in _MEANINGS:
-            yield f"{indent}# {_MEANINGS[name]}"
+        if meanings.get(name):
+            yield from textwrap.wrap(
+                meanings[name], _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# "
+            )
         if isinstance(value, Mapping):
             yield f"{indent}{key}=dict("
-            yield from _lines(value, name, f"{indent}    ")
+            yield from _lines(value, name, f"{indent}    ", meanings)
             yield f"{indent}),"
         else:
             yield f"{indent}{key}={_text(value)},"

@@ -64,7 +64,7 @@ def test_the_command_trains_each_seed_in_a_folder_of_its_own() -> None:
 def test_a_new_config_runs_without_unknown_keys(policy, env) -> None:
     result = CliRunner().invoke(cli, ["new", "config", "--policy", policy, "--env", env, "--out", "c.py"])
     assert result.exit_code == 0, result.output
-    assert "# Rows of an update." in Path("c.py").read_text()
+    assert "# (int) Samples of one update." in Path("c.py").read_text()
     main, create = read_config("c.py")
     main.env.update(collector_env_num=1, evaluator_env_num=1, n_evaluator_episode=1, stop_value=-1e9)
     pipeline = serial_pipeline_onpolicy if policy == "ppo" else serial_pipeline

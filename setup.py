@@ -49,6 +49,7 @@ EXTRAS["test"] = [
     *EXTRAS["pettingzoo"],
     *EXTRAS["redis"],
 ]
+EXTRAS["docs"] = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 EXTRAS["dev"] = [
     *EXTRAS["test"],
     "ruff>=0.6",

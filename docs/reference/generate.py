@@ -29,12 +29,28 @@ PACKAGES = [
     *("ding.interaction", "ding.torch_utils", "ding.utils"),
 ]
 TITLES = {
-    **{"policy": "Policies", "env": "Envs", "env_manager": "Env managers", "buffer": "Replay buffers"},
-    **{"serial_collector": "Serial collectors", "serial_evaluator": "Serial evaluators", "learner": "Learners"},
-    **{"parallel_collector": "Parallel collectors", "comm_collector": "Collector processes"},
-    **{"comm_learner": "Learner processes", "commander": "Commanders", "league": "Leagues"},
+    "policy": "Policies",
+    "env": "Envs",
+    "env_manager": "Env managers",
+    "buffer": "Replay buffers",
+    "serial_collector": "Serial collectors",
+    "serial_evaluator": "Serial evaluators",
+    "learner": "Learners",
+    "parallel_collector": "Parallel collectors",
+    "comm_collector": "Collector processes",
+    "comm_learner": "Learner processes",
+    "commander": "Commanders",
+    "league": "Leagues",
     "reward_model": "Reward models",
 }
+CONFIG_PAGE = """# Config reference
+
+A config has two parts: `main_config` with the values, `create_config` with the types. A key that is left out has its
+default; an unknown key is reported with the nearest known one. The keys of a policy stand under `policy`, those of a
+buffer under `policy.other.replay_buffer`, of a collector under `policy.collect.collector`, of an evaluator under
+`policy.eval.evaluator`, of a learner under `policy.learn.learner`, of an env and its manager under `env` and
+`env.manager`.
+"""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -52,16 +68,7 @@ def _config_pages() -> dict[str, str]:
         importlib.import_module(f"ding.{package}")
     for module in MODULES.values():
         importlib.import_module(f"ding.envs.zoo.{module}")
-    index = [
-        "# Config reference",
-        "",
-        "A config has two parts: `main_config` with the values, `create_config` with the types. A key that is left out has",
-        "its default; an unknown key is reported with the nearest known one. The keys of a policy stand under `policy`, those",
-        "of a buffer under `policy.other.replay_buffer`, of a collector under `policy.collect.collector`, of an evaluator under",
-        "`policy.eval.evaluator`, of a learner under `policy.learn.learner`, of an env and its manager under `env` and",
-        "`env.manager`.",
-        "",
-    ]
+    index = [CONFIG_PAGE]
     pages = {}
     for registry, title in TITLES.items():
         index += [f"## {title}", ""]
@@ -109,7 +116,12 @@ def _plain(text: str) -> str:
 
 
 def _api_pages() -> dict[str, str]:
-    index = ["# API reference", "", "The public names of each package; a name may be imported from the package that lists it.", ""]
+    index = [
+        "# API reference",
+        "",
+        "The public names of each package; a name may be imported from the package that lists it.",
+        "",
+    ]
     pages = {}
     for package in PACKAGES:
         module = importlib.import_module(package)
@@ -148,12 +160,15 @@ def _help(command: click.Command, name: str) -> str:
 
 def _notebook(page: str) -> str:
     """The page with its code as cells of a notebook; commands of the shell begin with ``!`` there."""
-    cells = []
-    for language, code, text in re.findall(r"^```(\w+)\n(.*?)^```\n?|((?:^(?!```).*\n?)+)", page, re.M | re.S):
-        if language in ("python", "sh"):
-            source = code if language == "python" else re.sub(r"^(?=\S)", "!", code, flags=re.M)
-            cells.append({"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": source})
-        elif (text or code).strip():
-            cells.append({"cell_type": "markdown", "metadata": {}, "source": text or code})
+    text, *fenced = re.split(r"^```(\w+)\n(.*?)^```\n", page, flags=re.M | re.S)
+    cells = [_text_cell(text)]
+    for language, code, behind in zip(fenced[::3], fenced[1::3], fenced[2::3]):
+        source = code if language == "python" else re.sub(r"^(?=\S)", "!", code, flags=re.M)
+        cells.append({"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": source})
+        cells.append(_text_cell(behind))
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     return json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}, indent=1)
+
+
+def _text_cell(text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "metadata": {}, "source": text.strip()}

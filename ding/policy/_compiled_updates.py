@@ -105,10 +105,11 @@ class CompiledUpdates:
         if compiled is not None:
             return compiled(_leaves(batch))
         start = time.perf_counter()
-        parts = zip(_split_rows(batch, len(options)), options)
-        results = [read_out(self._policy._update(part, **arguments)) for part, arguments in parts]
+        parts = zip(split_rows(batch, len(options)), options)
+        results = [self._policy._update(part, **arguments) for part, arguments in parts]
+        numbers = read_out({(index, name): value for index, one in enumerate(results) for name, value in one.items()})
         self._eager_s += time.perf_counter() - start
-        return results
+        return [{name: numbers[index, name] for name in one} for index, one in enumerate(results)]
 
     def watched(self, forward: Callable[..., Any]) -> Callable[..., Any]:
         """``forward``, which learns, with a look after its first call whether it leaves its updates to :meth:`run`."""
@@ -165,7 +166,7 @@ class CompiledUpdates:
         leaves, count = _leaves(batch), len(options)
 
         def batches(tensors: Sequence[torch.Tensor]) -> list[Any]:
-            return _split_rows(_rebuilt(batch, list(tensors)), count)
+            return split_rows(_rebuilt(batch, list(tensors)), count)
 
         return record(self._policy._update, modules, optimizers, leaves, batches, options)
 
@@ -235,7 +236,7 @@ def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     noise = [torch.empty_like(each.example, device=device) for each in graph.noise]
-    inputs: list[Any] = [*graph.state, torch.zeros(graph.num_numbers, device=device), *noise, *leaves]
+    inputs: list[Any] = [*graph.changed(), torch.zeros(graph.num_numbers, device=device), *noise, *leaves]
     # Random numbers are drawn by torch's own generator, as eagerly; calls between kernels are C++, too. Without an
     # environment of shapes the compiler would keep nothing on disk.
     with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
@@ -275,16 +276,20 @@ def _form(batch: Any) -> Any:
     return batch
 
 
-def _split_rows(batch: Mapping[str, Any], count: int) -> list[Any]:
-    """A batch of ``count * B`` rows as ``count`` batches of B; the rows of a tensor are the first axis of that length.
+def joined_updates(updates: int, limit: int = _MAX_UPDATES_PER_CALL) -> int:
+    """How many of ``updates`` go into one call: as many as ``limit`` allows, in calls of equal size."""
+    return max(count for count in range(1, max(1, min(updates, limit)) + 1) if updates % count == 0)
 
-    The number of rows is the length of ``done``.
+
+def split_rows(batch: Mapping[str, Any], count: int) -> list[Any]:
+    """A batch of ``count * B`` rows, as its first tensor has them, as ``count`` batches of B. The rows of a tensor are
+    its first axis of that length.
     """
     if count == 1:
         return [batch]
-    rows = len(batch["done"])
-    size = rows // count
     leaves = _leaves(batch)
+    rows = leaves[0].shape[0]
+    size = rows // count
     axes = [leaf.shape.index(rows) for leaf in leaves]
     return [
         _rebuilt(batch, [leaf.narrow(axis, index * size, size) for leaf, axis in zip(leaves, axes)])

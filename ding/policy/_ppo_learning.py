@@ -68,6 +68,11 @@ def _is_output(name: str, linear: Sequence[tuple[str, nn.Linear]]) -> bool:
     )
 
 
+def named(result: Any) -> dict[str, torch.Tensor]:
+    """The fields of a named tuple that are not None."""
+    return {name: value for name, value in result._asdict().items() if value is not None}
+
+
 def logged(results: Sequence[tuple[torch.Tensor | None, ...]], names: Sequence[str]) -> list[dict[str, float]]:
     """One dict of numbers per result, with one transfer from their device for all; None is left out."""
     if not results:

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from ding.data import EnvBatch, batched
-from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, frozen, least, priorities
 from ding.policy._soft_actor_critic import SoftActorCriticPolicy
@@ -93,12 +92,8 @@ class SACPolicy(SoftActorCriticPolicy):
                 layer.weight.data.uniform_(-bound, bound)
                 layer.bias.data.uniform_(-bound, bound)
 
-    @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
-        """One update of critics, actor and temperature on B samples; returns floats, and ``priority`` (B floats)."""
-        batch = self._preprocess_learn(data)
-        if not self._model.training:
-            self._model.train()
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One update of critics, actor and temperature."""
         alpha = self._temperature.value.clone()
         losses, numbers = self._update_critic(batch, alpha)
         with frozen(self._critic_only):

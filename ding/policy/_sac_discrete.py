@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from ding.data import EnvBatch, batched
-from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._policy_parts import action_mask_of
 from ding.policy._q_critic import ActorCritic, each, least, priorities
@@ -97,12 +96,8 @@ class DiscreteSACPolicy(SoftActorCriticPolicy):
         count = self._cfg.model.action_shape
         return -float(count) if self._reference_numerics else _ENTROPY_SHARE * math.log(count)
 
-    @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
-        """One update of critics, actor and temperature on B samples; returns floats, and ``priority`` (B floats)."""
-        batch = self._preprocess_learn(data)
-        if not self._model.training:
-            self._model.train()
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One update of critics, actor and temperature."""
         alpha = self._temperature.value.clone()
         losses, numbers = self._update_critic(batch, alpha)
         losses["policy_loss"], log_prob = discrete_sac_actor_loss(self._model, alpha, batch["obs"])

@@ -13,7 +13,7 @@ from ding.policy._q_critic import ActorCriticModule, others
 from ding.policy._target_update import target_network
 from ding.policy._temperature import Temperature
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out
+from ding.policy.common_utils import with_rates
 from ding.rl_utils import get_train_sample
 
 
@@ -112,13 +112,26 @@ class SoftActorCriticPolicy(Policy):
         self._temperature.clamp()
         return {"alpha_loss": loss}
 
-    def _report(self, losses: dict[str, torch.Tensor], numbers: dict[str, torch.Tensor]) -> dict[str, Any]:
-        losses["total_loss"] = torch.stack([loss.detach() for loss in losses.values()]).sum()
-        return {
+    @batched
+    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Any:
+        """One update of critics, actor and temperature on B samples, or several on as many times B; returns floats, and
+        ``priority`` (B floats), or a list of such dicts.
+        """
+        batch = self._preprocess_learn(data)
+        if not self._model.training:
+            self._model.train()
+        rates = {
             "cur_lr_q": self._optimizer_q.param_groups[0]["lr"],
             "cur_lr_p": self._optimizer_policy.param_groups[0]["lr"],
-            **read_out({"alpha": self._temperature.value, **numbers, **losses}),
         }
+        return with_rates(self._run_updates(batch, num_updates), rates)
+
+    def _may_join_updates(self) -> bool:
+        return not self._priority
+
+    def _report(self, losses: dict[str, torch.Tensor], numbers: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        losses["total_loss"] = torch.stack([loss.detach() for loss in losses.values()]).sum()
+        return {"alpha": self._temperature.value, **numbers, **losses}
 
     def _monitor_vars_learn(self) -> list[str]:
         twin = ["twin_critic_loss"] if self._cfg.model.get("twin_critic", False) else []

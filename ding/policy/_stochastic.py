@@ -1,5 +1,6 @@
 """Acting by a distribution over actions, as all policy-gradient algorithms do."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -7,10 +8,12 @@ import torch
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._compiled_updates import joined_updates, split_rows
 from ding.policy._segments import columns_of, with_advantages
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import float_columns, transition_of
 from ding.policy.errors import PolicyConfigError
+from ding.utils.default_helper import joined_data_parts
 from ding.utils.names import did_you_mean
 
 # How to draw an action, and how to take the most likely one.
@@ -91,6 +94,13 @@ class StochasticPolicy(Policy):
 
     def _actor_critic(self, obs: Any) -> dict[str, Any]:
         return self._model(obs, mode="compute_actor_critic")
+
+    def _run_minibatches(self, batch: Mapping[str, Any], fields: Sequence[str], size: int) -> list[dict[str, float]]:
+        """An update on each of the shuffled minibatches of ``size`` rows; returns what each is logged with."""
+        joined, count = joined_data_parts({key: batch[key] for key in fields if key in batch}, size)
+        together = joined_updates(count)
+        parts = split_rows(joined, count // together)
+        return [numbers for part in parts for numbers in self._run_updates(part, together)]
 
     def _with_advantages(self, transitions: Samples, value_scale: float = 1.0) -> TransitionBatch:
         """The transitions of segments, as columns, with ``adv`` and ``traj_flag``."""

@@ -10,9 +10,8 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._policy_parts import action_mask_of, policy_parts
-from ding.policy._ppo_learning import logged
 from ding.policy._ppo_loss import normalized
-from ding.policy._segments import as_given, minibatches
+from ding.policy._segments import as_given
 from ding.policy._stochastic import StochasticPolicy
 from ding.rl_utils import a2c_data, a2c_error, get_train_sample
 from ding.utils import POLICY_REGISTRY
@@ -112,15 +111,17 @@ class A2CPolicy(StochasticPolicy):
         batch = self._preprocess_learn(data)
         if not self._model.training:
             self._model.train()
-        results = []
-        for part in minibatches(batch, _FIELDS, cfg.batch_size):
-            loss = a2c_loss(
-                self._actor_critic, part, cfg.value_weight, cfg.entropy_weight, cfg.adv_norm, self._reference_numerics
-            )
-            norm = self._optimize(loss.total_loss, self._optimizer, self._model, cfg.grad_norm)
-            results.append((*loss, norm))
-        (last,) = logged(results[-1:], (*A2CLoss._fields, "grad_norm"))
+        last = self._run_minibatches(batch, _FIELDS, cfg.batch_size)[-1]
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **last}
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        cfg = self._cfg.learn
+        loss = a2c_loss(
+            self._actor_critic, batch, cfg.value_weight, cfg.entropy_weight, cfg.adv_norm, self._reference_numerics
+        )
+        norm = self._optimize(loss.total_loss, self._optimizer, self._model, cfg.grad_norm)
+        assert norm is not None  # there is a limit
+        return {**loss._asdict(), "grad_norm": norm}
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", *A2CLoss._fields, "grad_norm"]

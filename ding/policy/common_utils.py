@@ -1,7 +1,7 @@
 """What all policies share: samples to tensors, noise switches, forward for a single environment."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils.data import default_collate
 
 Device: TypeAlias = torch.device | str
+_Name = TypeVar("_Name")
 
 # What collectors and buffers note about a sample, and learning does not look at.
 BUFFER_FIELDS = (
@@ -153,7 +154,7 @@ def output_column(value: object) -> Any:
     return value
 
 
-def read_out(values: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+def read_out(values: Mapping[_Name, torch.Tensor]) -> dict[_Name, Any]:
     """Python numbers out of tensors, with one transfer from their device, which would wait for each.
 
     Args:
@@ -163,13 +164,19 @@ def read_out(values: Mapping[str, torch.Tensor]) -> dict[str, Any]:
         A float for a 0-d tensor, a list of B floats for others.
     """
     numbers = torch.cat([value.detach().reshape(-1) for value in values.values()]).tolist()
-    result: dict[str, Any] = {}
+    result: dict[_Name, Any] = {}
     start = 0
     for name, value in values.items():
         stop = start + value.numel()
         result[name] = numbers[start:stop] if value.ndim else numbers[start]
         start = stop
     return result
+
+
+def with_rates(results: list[dict[str, Any]], rates: Mapping[str, float]) -> Any:
+    """What ``learn.forward`` returns: learning rates with the numbers of an update, or a list of such of several."""
+    logs = [{**rates, **numbers} for numbers in results]
+    return logs if len(logs) > 1 else logs[0]
 
 
 def _importance_weight(batch: Mapping[str, Any]) -> torch.Tensor:

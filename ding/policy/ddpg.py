@@ -8,71 +8,23 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._ddpg_loss import ddpg_actor_loss, ddpg_critic_loss
 from ding.policy._optimization import clipping_adam
 from ding.policy._q_critic import (
-    ActorCritic,
     ActorCriticModule,
-    CriticLoss,
-    critic_loss,
-    each,
     frozen,
-    least,
     others,
     priorities,
 )
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out, transition_of
+from ding.policy.common_utils import transition_of, with_rates
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
 from ding.utils import POLICY_REGISTRY
 from ding.utils.names import did_you_mean
 
 _ACTION_SPACES = ("continuous", "hybrid")
-
-
-def ddpg_critic_loss(
-    network: ActorCritic, target_network: ActorCritic, batch: Mapping[str, Any], gamma: float, types_taken: bool = True
-) -> CriticLoss:
-    """Squared errors of the critics to ``r + gamma min_i Q_i'(s', mu'(s'))``.
-
-    Args:
-        network, target_network: see :class:`ding.model.ContinuousQAC`; the target may add noise to its actions.
-        batch: ``obs, next_obs`` ``[B, ...]``; ``action`` ``[B, N]`` (of a hybrid a dict with ``action_args``, and
-            ``logit`` beside it); ``reward, done, weight`` (or None) ``[B]``.
-        types_taken: of hybrid actions, whether the critics read the types that were and will be taken, and not the
-            chances of all types: what was drawn, or even random, says nothing of these.
-    """
-    with torch.no_grad():
-        following = target_network(batch["next_obs"], mode="compute_actor")
-        if types_taken and "action_args" in following:
-            following = {**following, "logit": _certain(following["logit"], following["logit"].argmax(-1))}
-            batch = {**batch, "logit": _certain(batch["logit"], batch["action"]["action_type"])}
-        next_value = least(target_network(_inputs(batch["next_obs"], following), mode="compute_critic")["q_value"])
-    q_value = network(_inputs(batch["obs"], batch), mode="compute_critic")["q_value"]
-    return critic_loss(q_value, next_value, batch, gamma)
-
-
-def ddpg_actor_loss(network: ActorCritic, obs: Any) -> torch.Tensor:
-    """``-mean Q(s, mu(s))`` by the first critic: 0-d."""
-    inputs = _inputs(obs, network(obs, mode="compute_actor"))
-    # A network of another make computes all critics.
-    mode = "compute_first_critic" if "compute_first_critic" in getattr(network, "mode", ()) else "compute_critic"
-    return -each(network(inputs, mode=mode)["q_value"])[0].mean()
-
-
-def _inputs(obs: Any, output: Mapping[str, Any]) -> dict[str, Any]:
-    """What a critic takes, from the output of an actor or from samples."""
-    if "action_args" in output:
-        return {"obs": obs, "logit": output["logit"], "action": {"action_args": output["action_args"]}}
-    action = output["action"]
-    return {"obs": obs, "action": action, **({"logit": output["logit"]} if isinstance(action, Mapping) else {})}
-
-
-def _certain(logit: torch.Tensor, action_type: torch.Tensor) -> torch.Tensor:
-    """Logits ``[B, types]`` by which the types int64 ``[B]`` have a chance of 1."""
-    taken = torch.zeros_like(logit, dtype=torch.bool).scatter_(-1, action_type.reshape(-1, 1), True)
-    return torch.zeros_like(logit).masked_fill_(~taken, float("-inf"))
 
 
 def _noisy(model: Any, sigma: float, limits: Mapping[str, float] | None = None) -> Any:
@@ -157,30 +109,42 @@ class DDPGPolicy(Policy):
             self._target_model = _noisy(self._target_model, learn.noise_sigma, learn.noise_range)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
-        """One update of the critics on B samples, and at each ``actor_update_freq``-th one of the actor.
+    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Any:
+        """One update of the critics on B samples, and at each ``actor_update_freq``-th one of the actor; or several on
+        as many times B.
 
         Returns:
-            Floats, and ``priority`` (B floats).
+            Floats, and ``priority`` (B floats); a list of such dicts for several updates.
         """
         batch = self._preprocess_learn(data, use_nstep="nstep" in self._cfg)
-        if self._cfg.reward_batch_norm:
-            reward = batch["reward"]
-            batch["reward"] = (reward - reward.mean()) / (reward.std() + 1e-8)
         if not self._model.training:
             self._model.train()
+        rates = {
+            "cur_lr_actor": self._optimizer_actor.param_groups[0]["lr"],
+            "cur_lr_critic": self._optimizer_critic.param_groups[0]["lr"],
+        }
+        return with_rates(self._run_updates(batch, num_updates), rates)
+
+    def _may_join_updates(self) -> bool:
+        return not self._priority
+
+    def _update_options(self, ahead: int) -> dict[str, Any]:
+        turn = num_steps(self._optimizer_critic) + 1 + ahead
+        return {"with_actor": turn % self._cfg.learn.actor_update_freq == 0}
+
+    def _update(self, batch: Mapping[str, Any], *, with_actor: bool = True, **options: Any) -> dict[str, torch.Tensor]:
+        """One update of the critics, and ``with_actor`` one of the actor."""
+        if self._cfg.reward_batch_norm:
+            reward = batch["reward"]
+            batch = {**batch, "reward": (reward - reward.mean()) / (reward.std() + 1e-8)}
         losses, numbers = self._update_critic(batch)
-        if num_steps(self._optimizer_critic) % self._cfg.learn.actor_update_freq == 0:
+        if with_actor:
             losses.update(self._update_actor(batch))
         self._target_model.update(self._model)
         losses["total_loss"] = torch.stack([loss.detach() for loss in losses.values()]).sum()
         action = batch["action"]
         action = action["action_args"] if isinstance(action, Mapping) else action
-        return {
-            "cur_lr_actor": self._optimizer_actor.param_groups[0]["lr"],
-            "cur_lr_critic": self._optimizer_critic.param_groups[0]["lr"],
-            **read_out({"action": action.mean(), **numbers, **losses}),
-        }
+        return {"action": action.mean(), **numbers, **losses}
 
     def _update_critic(self, batch: Mapping[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         """One step of the critics; what an algorithm of this family replaces.

@@ -14,7 +14,7 @@ from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import QLoss, dqn_loss
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import renew_noise, set_noise_mode, transition_of
+from ding.policy.common_utils import renew_noise, set_noise_mode, transition_of, with_rates
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
@@ -117,9 +117,7 @@ class DQNPolicy(Policy):
             self._model.train()
         if self._cfg.noisy_net:
             self._renew_noise()
-        rates = self._rates()
-        results = [{**rates, **numbers} for numbers in self._run_updates(batch, num_updates)]
-        return results if num_updates > 1 else results[0]
+        return with_rates(self._run_updates(batch, num_updates), self._rates())
 
     def _rates(self) -> dict[str, float]:
         """The learning rates, by the names under which they are logged."""

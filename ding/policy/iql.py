@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 import torch
 
 from ding.data import EnvBatch, batched
-from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, least, priorities
-from ding.policy.common_utils import read_out
 from ding.policy.ddpg import DDPGPolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -105,11 +103,9 @@ class IQLPolicy(DDPGPolicy):
         learn, self._value_head = self._cfg.learn, self._model.get_submodule("value_head")
         self._optimizer_value = clipping_adam(self._value_head.parameters(), learn, lr=learn.learning_rate_value)
 
-    @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
-        """One update of value function, critics and actor on B samples; returns floats, and ``priority`` (B floats)."""
-        batch, learn = self._preprocess_learn(data), self._cfg.learn
-        self._model.train()
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One update of value function, critics and actor."""
+        learn = self._cfg.learn
         result = iql_loss(
             self._model, self._target_model.forward, batch, self._gamma, learn.expectile, learn.beta, learn.max_weight
         )
@@ -128,11 +124,7 @@ class IQLPolicy(DDPGPolicy):
             "priority": priorities(result.critic.error, self._reference_numerics),
         }
         total = numbers["value_loss"] + numbers["critic_loss"] + numbers["actor_loss"]
-        return {
-            "cur_lr_actor": self._optimizer_actor.param_groups[0]["lr"],
-            "cur_lr_critic": self._optimizer_critic.param_groups[0]["lr"],
-            **read_out({"total_loss": total, **numbers}),
-        }
+        return {"total_loss": total, **numbers}
 
     def _monitor_vars_learn(self) -> list[str]:
         names = ["total_loss", "value_loss", "critic_loss", "actor_loss", "v_value", "q_value", "advantage", "td_error"]

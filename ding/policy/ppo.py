@@ -12,14 +12,14 @@ from ding.policy._contrast import ContrastParts
 from ding.policy._optimization import clipping_adam
 from ding.policy._ppo_learning import (
     init_ppo_parameters,
-    logged,
+    named,
     ppo_settings,
     pretrained_copy,
 )
 from ding.policy._ppo_loss import PPOLoss, ppo_loss
 from ding.policy._ppo_offpolicy import PPOOffPolicy
 from ding.policy._ppo_pg import PPOPGPolicy
-from ding.policy._segments import as_given, minibatches
+from ding.policy._segments import as_given
 from ding.policy._value_norm import ValueNormPolicy
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_train_sample
@@ -126,21 +126,20 @@ class PPOPolicy(ValueNormPolicy):
         if self._pretrained_model is not None:
             with torch.no_grad():
                 batch["logit_pretrained"] = self._pretrained_model(batch["obs"], mode="compute_actor")["logit"]
-        results: list[tuple[torch.Tensor | None, ...]] = []
+        results: list[dict[str, float]] = []
         for _ in range(cfg.epoch_per_collect):
             batch.update(self._returns(batch))
             if not self._model.training:
                 self._model.train()
-            parts = minibatches(batch, self.minibatch_fields, cfg.batch_size)
-            results.extend(self._step(part) for part in parts)
+            results += self._run_minibatches(batch, self.minibatch_fields, cfg.batch_size)
         rate = self._optimizer.param_groups[0]["lr"]
-        return [{"cur_lr": rate, **numbers} for numbers in logged(results, self.logged_fields)]
+        return [{"cur_lr": rate, **numbers} for numbers in results]
 
-    def _step(self, part: Mapping[str, Any]) -> tuple[torch.Tensor | None, ...]:
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update on a minibatch; returns what :attr:`logged_fields` names."""
-        result = ppo_loss(self._actor_critic, part, self._settings)
+        result = ppo_loss(self._actor_critic, batch, self._settings)
         self._optimize(result.total_loss, self._optimizer, self._model)
-        return result
+        return named(result)
 
     def _returns(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
         """``value, adv, return`` for an epoch; values and returns in the unit of ``value_norm``."""
@@ -193,12 +192,12 @@ class PPOSTDIMPolicy(PPOPolicy, ContrastParts):
         super()._init_learn()
         self._init_contrast()
 
-    def _step(self, part: Mapping[str, Any]) -> tuple[torch.Tensor | None, ...]:
-        learned = self._contrast_step(part)
-        result, aux = ppo_loss(self._actor_critic, part, self._settings), self._weighted_contrast(part)
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        learned = self._contrast_step(batch)
+        result, aux = ppo_loss(self._actor_critic, batch, self._settings), self._weighted_contrast(batch)
         result = result._replace(total_loss=result.total_loss + aux)
         self._optimize(result.total_loss, self._optimizer, self._model)
-        return *result, learned, aux
+        return {**named(result), "aux_loss_learn": learned, "aux_loss_eval": aux}
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
         super()._load_state_dict_learn(self._with_aux_model(state_dict))

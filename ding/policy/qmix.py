@@ -1,12 +1,15 @@
 """QMIX: a joint value that is monotone in the value of each agent (Rashid et al. 2018, arXiv:1803.11485)."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG, JointQPolicy
 from ding.policy._joint_q_loss import qmix_loss
-from ding.policy.common_utils import read_out
+from ding.policy.common_utils import with_rates
 from ding.utils import POLICY_REGISTRY
 
 
@@ -23,7 +26,7 @@ class QMIXPolicy(JointQPolicy):
         return "qmix", ["ding.model.template.qmix"]
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update on B sequences.
 
         Returns:
@@ -31,11 +34,13 @@ class QMIXPolicy(JointQPolicy):
         """
         batch = self._time_first(data)
         self._model.train()
+        return with_rates(self._run_updates(batch), {"cur_lr": self._optimizer.param_groups[0]["lr"]})
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         result, _ = qmix_loss(self._model, self._target_model.forward, batch, self._settings)
         norm = self._limited_step(result.loss, self._optimizer, self._model, self._cfg.learn.clip_value)
         self._target_model.update(self._model)
-        numbers = read_out({"total_loss": result.loss, **result.numbers, "grad_norm": norm})
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+        return {"total_loss": result.loss, **result.numbers, "grad_norm": norm}
 
     def _make_optimizer(self, network: Any, weight_decay: float = 1e-5) -> Any:
         return super()._make_optimizer(network, weight_decay)

@@ -4,6 +4,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.data.sequences import sequence_batch, stacked_sequences
@@ -13,7 +15,7 @@ from ding.policy._q_loss import QLoss
 from ding.policy._r2d2_loss import r2d2_loss
 from ding.policy._recurrent import RecurrentQPolicy
 from ding.policy._segments import marked_real
-from ding.policy.common_utils import read_out
+from ding.policy.common_utils import with_rates
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
@@ -101,7 +103,7 @@ class R2D2Policy(RecurrentQPolicy):
         return float(cfg.discount_factor), cfg.nstep, cfg.burnin_step
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update on B sequences, as :meth:`_get_train_sample` makes them (or as lists of T).
 
         Returns:
@@ -111,13 +113,15 @@ class R2D2Policy(RecurrentQPolicy):
         batch = self._time_first(data)
         if not self._model.training:
             self._model.train()
+        return with_rates(self._run_updates(batch), {"cur_lr": self._optimizer.param_groups[0]["lr"]})
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         result = self._loss(batch)
         self._optimize(result.loss, self._optimizer, self._model)
         self._target_model.update(self._model)
         error = result.error if self._reference_numerics else result.error.sqrt()
         priority = 0.9 * error.max(0).values + 0.1 * error.mean(0)
-        numbers = read_out({"total_loss": result.loss, **result.numbers, "priority": priority})
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+        return {"total_loss": result.loss, **result.numbers, "priority": priority}
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         """The loss of a batch as :meth:`_time_first` makes it; what an algorithm of this family replaces."""

@@ -1,14 +1,12 @@
 """Weighted QMIX: joint actions that may be the best ones count more (Rashid et al. 2020, arXiv:2006.10800)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from ding.data import batched
-from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG
 from ding.policy._joint_q_loss import wqmix_loss
-from ding.policy.common_utils import read_out
 from ding.policy.qmix import QMIXPolicy
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
@@ -56,16 +54,8 @@ class WQMIXPolicy(QMIXPolicy):
         self._optimizer, self._optimizer_star = (self._make_optimizer(part, 0.0) for part in (self._plain, self._star))
         self._alpha = float(learn.get("alpha", learn.w))
 
-    @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
-        """One update of both joint values on B sequences.
-
-        Returns:
-            Floats: ``cur_lr, total_loss, grad_norm_q, grad_norm_q_star``, and per agent ``total_q,
-            target_reward_total_q, target_total_q``.
-        """
-        batch = self._time_first(data)
-        self._model.train()
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One update of both joint values; logs ``grad_norm_q`` and ``grad_norm_q_star`` in the place of one norm."""
         target = self._model if self._reference_numerics else self._target_model.forward
         optimistic = self._cfg.learn.wqmix_ow
         result = wqmix_loss(self._model, target, batch, self._settings, self._alpha, optimistic)
@@ -73,8 +63,7 @@ class WQMIXPolicy(QMIXPolicy):
         norm = self._limited_step(result.loss, self._optimizer, self._plain, limit)
         norm_star = self._limited_step(result.loss_star, self._optimizer_star, self._star, limit)
         self._target_model.update(self._model)
-        values = {"total_loss": result.loss, **result.numbers, "grad_norm_q": norm, "grad_norm_q_star": norm_star}
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(values)}
+        return {"total_loss": result.loss, **result.numbers, "grad_norm_q": norm, "grad_norm_q_star": norm_star}
 
     def _monitor_vars_learn(self) -> list[str]:
         names = [name for name in super()._monitor_vars_learn() if name != "grad_norm"]

@@ -382,6 +382,18 @@ def split_data_generator(data: Mapping[str, Any], split_size: int, shuffle: bool
     Raises:
         InvalidArgumentError: ``data`` is no dict, nothing in it has a length, or ``split_size`` is below 1.
     """
+    for index in _part_rows(data, split_size, shuffle):
+        yield {key: _take(key, value, index) for key, value in data.items()}
+
+
+def joined_data_parts(data: Mapping[str, Any], split_size: int) -> tuple[dict[str, Any], int]:
+    """The shuffled parts of :func:`split_data_generator` one after the other in one dict, and their number."""
+    parts = _part_rows(data, split_size, shuffle=True)
+    rows = np.concatenate(parts)
+    return {key: _take(key, value, rows) for key, value in data.items()}, len(parts)
+
+
+def _part_rows(data: Mapping[str, Any], split_size: int, shuffle: bool) -> list[np.ndarray]:
     if split_size < 1:
         raise InvalidArgumentError(f"split_size must be at least 1, got {split_size}")
     if not isinstance(data, Mapping):
@@ -390,10 +402,8 @@ def split_data_generator(data: Mapping[str, Any], split_size: int, shuffle: bool
     if length is None:
         raise InvalidArgumentError(f"split_data_generator: none of the keys {sorted(data)} has a length")
     order = np.random.permutation(length) if shuffle else np.arange(length)
-    for start in range(0, length, split_size):
-        begin = max(0, min(start, length - split_size))
-        index = order[begin : begin + split_size]
-        yield {key: _take(key, value, index) for key, value in data.items()}
+    begins = [max(0, min(start, length - split_size)) for start in range(0, length, split_size)]
+    return [order[begin : begin + split_size] for begin in begins]
 
 
 def _rows_of(key: str, value: object) -> int | None:

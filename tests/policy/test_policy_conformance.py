@@ -371,3 +371,28 @@ def test_mixed_precision_learns_nearly_the_same(case):
     assert all(p.dtype is torch.float32 for p in mixed.learn_mode.get_attribute("model").parameters())
     with pytest.raises(PolicyConfigError, match="amp"):
         _ = _learner(case, amp="float61")[0].learn_mode
+
+
+# Policies whose updates can be one graph.
+COMPILED = (
+    *("dqn", "dqn-nstep", "dqn-noisy", "bdq", "c51", "qrdqn", "discrete-cql", "iqn", "rainbow", "sql", "mdqn", "dqfd"),
+    *("ddpg", "ddpg-hybrid", "td3", "d4pg", "td3-bc", "cql", "edac", "iql", "sac", "discrete-sac"),
+    *("ppo", "ppo-stored-adv", "ppo-continuous", "ppo-hybrid", "ppo-multi-discrete", "a2c", "a2c-continuous"),
+    *("r2d2", "r2d3"),
+)
+
+
+@pytest.mark.parametrize("case", COMPILED)
+def test_recorded_updates_give_the_numbers_of_eager_ones(case):
+    (eager, batch), (recorded, same) = _learner(case), _learner(case, compile="record")
+    for _ in range(3):
+        expected, found = _learn(eager, batch), _learn(recorded, same)
+        assert len(expected) == len(found)
+        for one, other in zip(expected, found):
+            assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
+    forms = recorded.learn_mode.get_attribute("compiled_updates").num_compiled
+    assert forms == (2 if case in {"td3", "td3-bc"} else 1)
+    for key, state in eager.learn_mode.state_dict().items():
+        if "model" in key:
+            for name, value in recorded.learn_mode.state_dict()[key].items():
+                torch.testing.assert_close(value, state[name], rtol=1e-4, atol=1e-5, msg=f"{key}.{name}")

@@ -18,6 +18,7 @@ from ding.config import ConfigValueError
 from ding.data.roles import Samples
 from ding.entry.serial.parts import SerialParts
 from ding.entry.utils import random_collect
+from ding.policy._compiled_updates import joined_updates
 from ding.utils import allreduce_data, get_rank, get_world_size
 
 logger = logging.getLogger("ding.entry")
@@ -117,11 +118,6 @@ class ReplayPath:
         self._trained = True
         if self._uses_priority:
             self.buffer.update(self._parts.learner.priority_info)
-
-
-def joined_updates(updates: int, limit: int) -> int:
-    """How many of the ``updates`` of a pass one call makes: as many as ``limit`` allows, in calls of equal size."""
-    return max(count for count in range(1, max(1, min(updates, limit)) + 1) if updates % count == 0)
 
 
 class OnPolicyPath:

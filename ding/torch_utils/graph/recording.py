@@ -15,7 +15,7 @@ An update that asks a tensor for its value (``item()``, ``if tensor``) cannot be
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
@@ -74,9 +74,13 @@ class Graph(NamedTuple):
     """A recorded update, or several one after the other."""
 
     module: torch.fx.GraphModule
-    """Takes ``[*state, numbers, *noise, *leaves]``; changes ``state`` in place and returns all results, flat."""
+    """Takes ``[*state, *buffers, numbers, *noise, *leaves]``; changes state and buffers in place and returns all
+    results, flat.
+    """
     state: list[torch.Tensor]
-    """Flat views of what networks and optimisers hold."""
+    """Flat views of the parameters of networks and of what optimisers hold."""
+    buffers: list[_Place]
+    """Where networks hold their buffers: some of them are replaced now and then."""
     sources: list[Source]
     """Give the numbers, in the order in which the update asks for them."""
     noise: list[Noise]
@@ -93,10 +97,14 @@ class Graph(NamedTuple):
         values = [value for source in self.sources for value in source()]
         values += [0.0] * (self.num_numbers - len(values))
         numbers = torch.tensor(values, device=self.state[0].device)
-        return [*self.state, numbers, *(noise.draw() for noise in self.noise), *leaves]
+        return [*self.changed(), numbers, *(noise.draw() for noise in self.noise), *leaves]
+
+    def changed(self) -> list[torch.Tensor]:
+        """What a run changes: the state and the buffers as they are now."""
+        return [*self.state, *(held[name] for held, name, _ in self.buffers)]
 
     def holds(self) -> bool:
-        """Whether networks and optimisers still hold their tensors where the graph finds them."""
+        """Whether networks and optimisers still hold their parameters and moments where the graph finds them."""
         return (
             all(held.get(name) is tensor for held, name, tensor in self.places)
             and all(run.members[0].data_ptr() == flat.data_ptr() for run, flat in zip(self.runs, self.state))
@@ -107,9 +115,16 @@ class Graph(NamedTuple):
 class _Recording:
     """The stand-ins of a recording, and the numbers that it asked for."""
 
-    def __init__(self, found: Sequence[Run], stand_ins: Sequence[torch.Tensor], numbers: torch.Tensor) -> None:
+    def __init__(
+        self,
+        found: Sequence[Run],
+        stand_ins: Sequence[torch.Tensor],
+        buffers: Mapping[int, torch.Tensor],
+        numbers: torch.Tensor,
+    ) -> None:
         self._places = [(*_place(run.members[0]), run.numel) for run in found]
         self._stand_ins = stand_ins
+        self._buffers = buffers
         self._numbers = numbers
         self._leaves: dict[int, torch.Tensor] = {}
         self.originals: dict[int, torch.Tensor] = {}
@@ -118,10 +133,13 @@ class _Recording:
 
     def stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
         """The view of a stand-in that corresponds to ``tensor``; for a parameter always the same leaf of autograd."""
+        if id(tensor) in self._buffers:
+            return self._buffers[id(tensor)]
         if not tensor.requires_grad:
             return self.view(tensor, tensor.shape)
         if id(tensor) not in self._leaves:
-            self._leaves[id(tensor)] = self.view(tensor, tensor.shape).detach().requires_grad_()
+            # Not ``detach``, after which a step on one parameter would forbid the gradient of another one.
+            self._leaves[id(tensor)] = self.view(tensor, tensor.shape).data.requires_grad_()
         return self._leaves[id(tensor)]
 
     def view(self, first: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
@@ -194,25 +212,27 @@ def record(
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    places, optimizers = _places(modules), list(optimizers)
+    (places, buffers), optimizers = _places(modules), list(optimizers)
     moments = [moment for optimizer in optimizers for moment in optimizer.lay_out()]
     found = _runs([*(tensor for *_, tensor in places), *moments])
+    unique = {id(place[2]): place for place in buffers}
     recording: _Recording
     layout: list[tuple[str, torch.Size]] = []
 
     def run(*inputs: torch.Tensor) -> torch.Tensor:
         nonlocal recording
-        count = len(found)
-        recording = _Recording(found, inputs[:count], inputs[count])
+        count = len(found) + len(unique)
+        standing = dict(zip(unique, inputs[len(found) : count]))
+        recording = _Recording(found, inputs[: len(found)], standing, inputs[count])
         results: list[torch.Tensor] = []
-        with _standing_in(recording, places), torch.enable_grad():
+        with _standing_in(recording, places, buffers), torch.enable_grad():
             for batch, arguments in zip(batches(inputs[count + 1 :]), options, strict=True):
                 output = update(batch, **arguments)
                 layout[:] = [(name, value.shape) for name, value in output.items()]
                 results += [value.detach().reshape(-1).float() for value in output.values()]
         return torch.cat(results)
 
-    examples = [run.flat.clone() for run in found]
+    examples = [*(run.flat.clone() for run in found), *(tensor.clone() for *_, tensor in unique.values())]
     numbers = torch.full((_NUMBERS_PER_UPDATE * len(options),), 0.5, device=leaves[0].device)
     # What the recording draws is not drawn from the run's random numbers.
     try:
@@ -224,9 +244,11 @@ def record(
         reason = str(error).strip().splitlines() or [""]
         raise NotRecordable(f"{type(error).__name__}: {reason[0][:200]}") from error
     _refuse_constants(module, found)
-    noise = _lift_noise(module, len(found) + 1)
+    noise = _lift_noise(module, len(examples) + 1)
     state = [run.flat for run in found]
-    return Graph(module, state, recording.sources, noise, layout, numbers.numel(), places, found, optimizers)
+    return Graph(
+        module, state, [*unique.values()], recording.sources, noise, layout, numbers.numel(), places, found, optimizers
+    )  # fmt: skip
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -237,16 +259,14 @@ def _place(tensor: torch.Tensor) -> tuple[int, int]:
     return _storage(tensor), int(tensor.storage_offset())
 
 
-def _places(modules: Iterable[nn.Module]) -> list[_Place]:
-    """Where modules hold their parameters and buffers."""
-    every = {id(module): module for root in modules for module in root.modules()}
-    return [
-        (held, name, tensor)
-        for module in every.values()
-        for held in (module._parameters, module._buffers)
-        for name, tensor in held.items()
-        if tensor is not None and tensor.numel()
-    ]
+def _places(modules: Iterable[nn.Module]) -> tuple[list[_Place], list[_Place]]:
+    """Where modules hold their parameters, and where their buffers."""
+    every = {id(module): module for root in modules for module in root.modules()}.values()
+    parameters, buffers = (
+        [(held, name, tensor) for held in dicts for name, tensor in held.items() if tensor is not None]
+        for dicts in ([module._parameters for module in every], [module._buffers for module in every])
+    )
+    return [place for place in parameters if place[2].numel()], [place for place in buffers if place[2].numel()]
 
 
 def _runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
@@ -257,13 +277,18 @@ def _runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
 
 
 @contextmanager
-def _standing_in(recording: _Recording, places: Sequence[_Place]) -> Any:
+def _standing_in(recording: _Recording, parameters: Sequence[_Place], buffers: Sequence[_Place]) -> Iterator[None]:
     token = _current.set(recording)
+    places = [*parameters, *buffers]
     try:
         for held, name, tensor in places:
             held[name] = standing = recording.stand_in(tensor)
             recording.originals[id(standing)] = tensor
         yield
+        for held, name, tensor in buffers:
+            standing = recording.stand_in(tensor)
+            if held[name] is not standing:
+                standing.copy_(held[name])
     finally:
         for held, name, tensor in places:
             held[name] = tensor

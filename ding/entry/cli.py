@@ -145,6 +145,14 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
     multiple=True,
     help="Change a key of the config, such as policy.learn.batch_size=128; may be given several times.",
 )
+@click.option(
+    "--compile",
+    "compiles",
+    is_flag=False,
+    flag_value="True",
+    type=click.Choice(["True", "auto"], case_sensitive=False),
+    help="Compile the updates of the policy, at once or (auto) in the background: policy.learn.compile.",
+)
 @click.option("--exp-name", metavar="DIR", help="The experiment folder, instead of the config's exp_name.")
 @click.option(
     "--train-iter", type=float, callback=_whole, default=1e8, metavar="N", help="Stop after this many train iterations."
@@ -217,7 +225,9 @@ def cli(ctx: click.Context, **options: Any) -> None:
         _run(**options)
 
 
-def _run(mode: str | None, seed: tuple[int, ...], **options: Any) -> None:
+def _run(
+    mode: str | None, seed: tuple[int, ...], overrides: tuple[str, ...], compiles: str | None, **options: Any
+) -> None:
     if mode is None:
         raise _Mistake(
             "which mode? give -m serial, -m parallel or -m eval, or a command such as plot; -h shows all options"
@@ -226,7 +236,9 @@ def _run(mode: str | None, seed: tuple[int, ...], **options: Any) -> None:
         click.echo(f"ding: starting -m {mode} ...", err=True)
     from ding.entry._cli_modes import Options, run_mode
 
-    run_mode(mode, Options(mode=mode, seeds=seed, echo=click.echo, ask=click.prompt, **options))
+    if compiles is not None:
+        overrides = (*overrides, f"policy.learn.compile={compiles}")
+    run_mode(mode, Options(mode=mode, seeds=seed, overrides=overrides, echo=click.echo, ask=click.prompt, **options))
 
 
 def main() -> None:

@@ -209,9 +209,9 @@ class _Compiled:
             output = self._run(*self.graph.inputs(leaves))
         values, start = output.tolist(), 0
         results: list[dict[str, Any]] = []
-        for _ in range(self._num_updates):
+        for layout in self.graph.layout:
             result: dict[str, Any] = {}
-            for name, shape in self.graph.layout:
+            for name, shape in layout:
                 stop = start + shape.numel()
                 result[name] = values[start:stop] if shape else values[start]
                 start = stop

@@ -396,3 +396,14 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(case):
         if "model" in key:
             for name, value in recorded.learn_mode.state_dict()[key].items():
                 torch.testing.assert_close(value, state[name], rtol=1e-4, atol=1e-5, msg=f"{key}.{name}")
+
+
+def test_joined_updates_take_turns_as_single_ones_do():
+    (single, batch), (joined, same) = _learner("td3"), _learner("td3", compile="record")
+    torch.manual_seed(2)
+    expected = [single.learn_mode.forward(batch) for _ in range(4)]
+    torch.manual_seed(2)
+    twice = TransitionBatch.concat([same, same])
+    found = [one for _ in range(2) for one in joined.learn_mode.forward(twice, num_updates=2)]
+    for one, other in zip(expected, found, strict=True):
+        assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}

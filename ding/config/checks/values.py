@@ -55,8 +55,8 @@ RANGES: dict[str, Range] = {
 }
 """What the keys mean in every config; a key that a config leaves out, or sets to None, is not looked at."""
 
-AUTO_KEYS = {"policy.cuda"}
-"""Switches that may also be 'auto'."""
+SWITCH_WORDS = {"policy.cuda": ("auto",), "policy.learn.compile": ("auto", "record")}
+"""Words that a switch may also be."""
 
 _SEEDS = Range(0, 2**32 - 1, whole=True)
 
@@ -142,7 +142,7 @@ def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) ->
         if isinstance(value, Mapping) and (default is None or isinstance(default, Mapping)):
             yield from _walk(value, default or {}, path)
             continue
-        if path in AUTO_KEYS and value == "auto":
+        if isinstance(value, str) and value in SWITCH_WORDS.get(path, ()):
             continue
         expected = _expected(value, default, RANGES.get(path))
         if expected is not None:

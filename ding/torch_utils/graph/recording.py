@@ -85,8 +85,8 @@ class Graph(NamedTuple):
     """Give the numbers, in the order in which the update asks for them."""
     noise: list[Noise]
     """Draw the random tensors, in the order in which the update does."""
-    layout: list[tuple[str, torch.Size]]
-    """Names and shapes of the results of one update."""
+    layout: list[list[tuple[str, torch.Size]]]
+    """Names and shapes of the results of each update."""
     num_numbers: int
     places: list[_Place]
     runs: list[Run]
@@ -147,7 +147,9 @@ class _Recording:
         (place, start), count = _place(first), math.prod(shape)
         for (storage, begin, size), flat in zip(self._places, self._stand_ins):
             if storage == place and begin <= start and start + count <= begin + size and flat.dtype is first.dtype:
-                return flat[start - begin : start - begin + count].view(shape)
+                # A slice of all would be one more copy in a graph of several updates.
+                part = flat if count == size else flat[start - begin : start - begin + count]
+                return part.view(shape)
         raise NotRecordable(f"a tensor of shape {tuple(shape)} is changed that is no part of the learn state")
 
     def numbers(self, source: Source, count: int) -> list[torch.Tensor]:
@@ -217,7 +219,7 @@ def record(
     found = _runs([*(tensor for *_, tensor in places), *moments])
     unique = {id(place[2]): place for place in buffers}
     recording: _Recording
-    layout: list[tuple[str, torch.Size]] = []
+    layout: list[list[tuple[str, torch.Size]]] = []
 
     def run(*inputs: torch.Tensor) -> torch.Tensor:
         nonlocal recording
@@ -228,7 +230,7 @@ def record(
         with _standing_in(recording, places, buffers), torch.enable_grad():
             for batch, arguments in zip(batches(inputs[count + 1 :]), options, strict=True):
                 output = update(batch, **arguments)
-                layout[:] = [(name, value.shape) for name, value in output.items()]
+                layout.append([(name, value.shape) for name, value in output.items()])
                 results += [value.detach().reshape(-1).float() for value in output.values()]
         return torch.cat(results)
 

@@ -92,7 +92,7 @@ def test_default_config_merges_the_parents():
     cfg = _ToyChild.default_config()
     assert isinstance(cfg, EasyDict)
     assert cfg.learn == {
-        "resume_training": False, "lr_scheduler": None, "amp": None, "compile": False,
+        "resume_training": False, "lr_scheduler": None, "amp": None, "compile": False, "on_nonfinite": "raise",
         "batch_size": 4, "learning_rate": 0.5
     }  # fmt: skip
     assert (cfg.type, cfg.cfg_type, cfg.on_policy, cfg.traj_len_inf) == ("toy", "_ToyChildDict", False, False)
@@ -103,7 +103,9 @@ def test_default_config_merges_the_parents():
 def test_default_config_is_a_fresh_copy():
     _Toy.default_config().learn.batch_size = 999
     assert _Toy.default_config().learn.batch_size == 4
-    assert Policy.config["learn"] == {"resume_training": False, "lr_scheduler": None, "amp": None, "compile": False}
+    assert Policy.config["learn"] == {
+        "resume_training": False, "lr_scheduler": None, "amp": None, "compile": False, "on_nonfinite": "raise"
+    }  # fmt: skip
 
 
 def test_default_config_of_the_base_is_an_error():

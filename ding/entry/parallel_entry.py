@@ -29,6 +29,7 @@ from ding.worker.coordinator.errors import JournalError
 ParallelConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
 
 _TOKEN_BYTES = 32
+_BOOT_STOP_S = 3.0
 
 
 def parallel_pipeline(
@@ -144,7 +145,16 @@ def _run(
             if snapshot is not None:
                 restore_snapshot(snapshot, exp_name, run_dir, path_data, token)
             roles = make_roles(cfg, limits)
-            launcher = Launcher(roles, str(run_dir), log_dir, token, on_change, show_level=level, preload=PRELOAD)
+            launcher = Launcher(
+                roles,
+                str(run_dir),
+                log_dir,
+                token,
+                on_change,
+                boot_stop_s=_BOOT_STOP_S,
+                show_level=level,
+                preload=PRELOAD,
+            )
             try:
                 outcome = launcher.run()
             finally:

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -145,6 +146,27 @@ def test_a_crash_in_an_env_stops_the_run_and_names_the_signal(start, how):
     run = start(config=_chaos_env(how))
     assert run.wait_end() == 1
     assert {"abort": "SIGABRT", "segfault": "SIGSEGV"}[how] in run.output
+    assert run.left_behind() == []
+
+
+@pytest.fixture
+def busy():
+    """Eight processes that compute beside the run (R28)."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+    yield
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after_s", [1.0, 4.0, 8.0])
+def test_a_signal_during_the_start_ends_a_run_soon_on_a_busy_machine(start, busy, after_s):
+    """Of the five seconds, the last is for the interpreter of the launcher itself."""
+    run = start()
+    threading.Event().wait(after_s)
+    os.kill(run.process.pid, signal.SIGTERM)
+    assert run.wait_end(5.0) in (143, -signal.SIGTERM), run.output
     assert run.left_behind() == []
 
 

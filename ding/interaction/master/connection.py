@@ -200,7 +200,8 @@ class ConnectionHooks:
     """What a master does around the requests of its connections: override what you need.
 
     ``_before_*`` and ``_error_*`` run in the thread that called the method; the default of ``_error_*`` raises the
-    error. ``_lost_connection`` runs in the thread of the callbacks, ``_heard`` in one of the server: it must not wait.
+    error. ``_left`` and ``_lost_connection`` run in the thread of the callbacks, ``_heard`` in one of the server: it
+    must not wait.
     """
 
     def _before_connect(self, connection: Connection) -> Any:
@@ -249,6 +250,9 @@ class ConnectionHooks:
 
     def _lost_connection(self, connection: Connection, reason: str) -> None:
         """A connection is over without having been disconnected here; its tasks have failed."""
+
+    def _left(self, connection: Connection) -> None:
+        """A slave said that it leaves, for good: this process will not come back. Runs before ``_lost_connection``."""
 
     def _heard(self, connection: Connection) -> None:
         """A slave has sent a heartbeat or a result."""

@@ -236,6 +236,7 @@ class Master(ConnectionHooks, HttpService):
 
     def _handle_leave(self, call: Call) -> Answer:
         connection = self._connection_of(call)
+        self._callbacks.put(lambda: self._left(connection))
         self._registry.lose(connection, f"{connection.name!r} has left", logging.INFO)
         return Answer("Goodbye.")
 

@@ -14,8 +14,9 @@ import multiprocessing.resource_tracker
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context
+from multiprocessing import Pipe, get_context
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -23,9 +24,12 @@ from ding.parallel.launch.signals import STOP_SIGNALS
 
 # A fork server that has the library loaded makes a process in no time; elsewhere forking is not safe, or not there.
 _CONTEXT: Any = get_context("forkserver" if sys.platform.startswith("linux") else "spawn")
+# A path of a socket has 107 bytes.
+_LONGEST_FOLDER = 80
 _CHILD = "ding.parallel.launch.child"
 # How long the exit code of a process that has ended, or the end of a fork server that answers no more, is waited for.
 _NEWS_S = 2.0
+_LOOK_S = 0.1
 # What `multiprocessing` reports of a process whose fork server was killed; a process may also end with it by itself.
 _UNKNOWN = 255
 
@@ -34,11 +38,50 @@ class ForkServerLost(EOFError):
     """The fork server was killed while it made a process; the next start makes another fork server."""
 
 
+class _Warmth:
+    """Whether the fork server has imported what it was given; until then the start of a process waits for that.
+
+    Attributes:
+        news: What `multiprocessing.connection.wait` reports once `is_ready` returns True.
+    """
+
+    def __init__(self) -> None:
+        self.news, self._sender = Pipe(duplex=False)
+        self._thread = threading.Thread(target=self._warm_up, name="fork-server", daemon=True)
+        if _CONTEXT.get_start_method() == "forkserver":
+            self._thread.start()
+        else:
+            self._sender.close()
+
+    def is_ready(self) -> bool:
+        """Whether the start of a process takes no time now, or the fork server was killed meanwhile."""
+        return bool(self.news.poll())
+
+    def close(self, end_server: Callable[[], None]) -> None:
+        """Free what is held. ``end_server`` is called until the fork server is not waited for any more."""
+        while self._thread.is_alive():
+            end_server()
+            self._thread.join(_LOOK_S)
+        self.news.close()
+
+    def _warm_up(self) -> None:
+        with self._sender, contextlib.suppress(ForkServerLost, OSError):
+            process = ForkedProcess(_nothing, (), "warm-up")
+            wait([process.end])
+            process.exitcode()
+            process.close()
+
+
+def _nothing() -> None:
+    """What the first process of a fork server does."""
+
+
 @contextlib.contextmanager
-def fork_server(preload: Sequence[str] = ()) -> Iterator[None]:
-    """End the fork server with the block, unless it ran before: no process is left after a run.
+def fork_server(folder: str, preload: Sequence[str] = ()) -> Iterator[_Warmth]:
+    """Start the fork server, and end it with the block, unless it ran before: no process is left after a run.
 
     Args:
+        folder: Where its socket lies; one that is removed even if this process is killed.
         preload: Modules that the fork server imports once for all roles; none of them may start a thread.
     """
     server: Any = None
@@ -46,11 +89,37 @@ def fork_server(preload: Sequence[str] = ()) -> Iterator[None]:
         _CONTEXT.set_forkserver_preload([_CHILD, *preload])
         server = getattr(multiprocessing.forkserver, "_forkserver", None)
     ours = server is not None and getattr(server, "_forkserver_pid", 1) is None
+    with _temporary_folder(folder):
+        warmth = _Warmth()
+        try:
+            yield warmth
+        finally:
+
+            def end() -> None:
+                pid = getattr(server, "_forkserver_pid", None)
+                if ours and pid is not None:
+                    # All its children have ended. While it still imports, it would not notice anything else.
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+            warmth.close(end)
+            if ours and hasattr(server, "_stop"):
+                end()
+                server._stop()
+
+
+@contextlib.contextmanager
+def _temporary_folder(folder: str) -> Iterator[None]:
+    """Have `multiprocessing` put its sockets into ``folder``: one that it makes stays when this process is killed."""
+    config = getattr(multiprocessing.current_process(), "_config", {})
+    if "tempdir" in config or len(folder) > _LONGEST_FOLDER:
+        yield
+        return
+    config["tempdir"] = folder
     try:
         yield
     finally:
-        if ours and hasattr(server, "_stop"):
-            server._stop()
+        config.pop("tempdir", None)
 
 
 def _ready_fork_server() -> int | None:

@@ -60,6 +60,7 @@ class Launcher:
         token: The run's token.
         on_change: Called after a process started, ended or reported its status; must be quick.
         stop_s: Seconds that the roles have for an orderly end, all together.
+        boot_stop_s: The same while none has reported progress, so that nothing is to be saved; None: as ``stop_s``.
         fail_s: The same after a role failed; None: as ``stop_s``.
         phase_s: Seconds after which the next phase begins in any case.
         show_level: Log lines of the roles of at least this level are shown here, too.
@@ -75,6 +76,7 @@ class Launcher:
         token: str,
         on_change: Callable[[Launcher], None] | None = None,
         stop_s: float = STOP_S,
+        boot_stop_s: float | None = None,
         fail_s: float | None = None,
         phase_s: float = PHASE_S,
         show_level: int = logging.WARNING,
@@ -93,9 +95,11 @@ class Launcher:
             role.name: RoleProcess(role, run_dir, logs[role.name], token, show_level, clock) for role in roles
         }
         self._peers: dict[str, Any] = dict(peers or {})
+        self._run_dir = run_dir
         self._preload = preload
         self._on_change = on_change
         self._stop_s = stop_s
+        self._boot_stop_s = stop_s if boot_stop_s is None else boot_stop_s
         self._fail_s = stop_s if fail_s is None else fail_s
         self._phase_s = phase_s
         self._clock = clock
@@ -109,8 +113,12 @@ class Launcher:
         Raises:
             RoleFailed: A role failed too often in a row.
         """
-        with fork_server(self._preload), SignalInbox() as inbox:
+        with SignalInbox() as inbox, fork_server(self._run_dir, self._preload) as server:
             try:
+                while not server.is_ready() and not inbox.received:
+                    wait([inbox.socket, server.news])
+                    inbox.drain()
+                self._take_signals(inbox.received)
                 while not (self.stopping and not any(process.alive for process in self.roles.values())):
                     self._start_due()
                     watched = [one for process in self.roles.values() for one in process.waitables()]
@@ -175,6 +183,8 @@ class Launcher:
         if not self.stopping:
             logger.warning("stopping in order on %s; a second signal quits at once", signal.Signals(received[0]).name)
         if self._outcome is None and self._failure is None:
+            if not any(process.has_progress for process in self.roles.values()):
+                self._stop_s = min(self._stop_s, self._boot_stop_s)
             self._begin_stop(Outcome(signum=received[0]))
 
     def _attend(self, process: RoleProcess) -> None:

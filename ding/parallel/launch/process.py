@@ -61,6 +61,7 @@ class RoleProcess:
         next_start_s: When a waiting role is due, on the clock.
         status: What the process reported last about itself.
         failures, kills: Ends in a row that were its own fault, and those that were not.
+        has_progress: Whether a process of the role ever reported progress.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class RoleProcess:
         self._result: Any = None
         self._error: tuple[str | None, bool, bytes | None] = None, False, None
         self._started_s = 0.0
+        self.has_progress = False
 
     @property
     def alive(self) -> bool:
@@ -130,6 +132,7 @@ class RoleProcess:
                 break
             if kind == "progress":
                 self.failures = self.kills = 0
+                self.has_progress = True
             elif kind == "result":
                 self._result = data[0]
             elif kind == "error":

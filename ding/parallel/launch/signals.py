@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM as a request to stop cleanly.
 
-The first signal asks, a second one ends the process on the spot, by the signal's own default action. Handlers belong
-to the main thread: in another one nothing is installed, and nothing is ever requested.
+The first signal asks, a second one ends the process on the spot, by the signal's own default action. What comes within
+a second of the first is the same wish: a terminal, a shell and a service manager may each send one. Handlers belong to
+the main thread: in another one nothing is installed, and nothing is ever requested.
 """
 
 import contextlib
@@ -9,12 +10,16 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 #: What asks a run to stop.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NOTICE = "stopping in order; press Ctrl-C again to quit at once"
+
+#: Signals that come so soon after the first one are no second wish.
+SAME_WISH_S = 1.0
 
 Handler = Callable[[int, FrameType | None], None]
 
@@ -41,16 +46,16 @@ class RunInterrupted(SystemExit):
 
 
 def first_asks(on_first: Callable[[int], None]) -> Handler:
-    """Return a signal handler that calls ``on_first(signum)`` once; each further signal has its default action."""
-    received: list[int] = []
+    """Return a signal handler that calls ``on_first(signum)`` once; a second signal has its default action."""
+    first_s: list[float] = []
 
     def handle(signum: int, frame: FrameType | None) -> None:
-        if received:
+        if not first_s:
+            first_s.append(time.monotonic())
+            on_first(signum)
+        elif time.monotonic() - first_s[0] >= SAME_WISH_S:
             signal.signal(signum, signal.SIG_DFL)
             os.kill(os.getpid(), signum)
-            return
-        received.append(signum)
-        on_first(signum)
 
     return handle
 
@@ -70,11 +75,12 @@ def handling(handler: Handler, numbers: Sequence[signal.Signals] = STOP_SIGNALS)
 
 
 class SignalInbox:
-    """Context manager that collects SIGINT and SIGTERM in `received`; each makes `socket` readable."""
+    """Context manager that collects SIGINT and SIGTERM in `received`, one per wish; each makes `socket` readable."""
 
     def __init__(self) -> None:
         self.socket, self._sender = socket.socketpair()
         self.received: list[int] = []
+        self._first_s = 0.0
         self._ends = contextlib.ExitStack()
 
     def __enter__(self) -> "SignalInbox":
@@ -96,4 +102,9 @@ class SignalInbox:
                 pass
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
+        now_s = time.monotonic()
+        if not self.received:
+            self._first_s = now_s
+        elif now_s - self._first_s < SAME_WISH_S:
+            return
         self.received.append(signum)

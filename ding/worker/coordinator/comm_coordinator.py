@@ -75,7 +75,7 @@ class CommCoordinator:
             WorkersMissing: a configured worker cannot be reached, or the operator gave too few.
         """
         self._started = True
-        self._hub.start(self._connected, self._disconnected)
+        self._hub.start(self._connected, self._disconnected, self._gone)
         deadline = time.monotonic() + float(self._cfg.get("connect_timeout_s", 120.0))
         missing = [
             name
@@ -179,6 +179,11 @@ class CommCoordinator:
         refs = ended.get("refs")
         if refs:
             self._callbacks.buffers.discard([ref["chunk"] for ref in refs])
+
+    def _gone(self, link: WorkerLink) -> None:
+        """A worker said that it ends: its task goes to another one now, and not when its lease is over."""
+        if self._links.get(link.name) is link:
+            self.drop_worker(link.name, link.role, f"{link.name} has left")
 
     def _disconnected(self, link: WorkerLink) -> None:
         """A connection broke; the worker may come back."""

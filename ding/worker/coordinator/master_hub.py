@@ -76,13 +76,17 @@ class MasterHub(Master):
         super().__init__(cfg.get("host"), cfg.get("port"), **options)
         self._on_connected: Callable[[WorkerLink], None] | None = None
         self._on_disconnected: Callable[[WorkerLink], None] | None = None
+        self._on_left: Callable[[WorkerLink], None] | None = None
         self._links: dict[str, MasterLink] = {}
 
     def start(  # type: ignore[override]
-        self, connected: Callable[[WorkerLink], None], disconnected: Callable[[WorkerLink], None]
+        self,
+        connected: Callable[[WorkerLink], None],
+        disconnected: Callable[[WorkerLink], None],
+        left: Callable[[WorkerLink], None] | None = None,
     ) -> None:
         """See ``WorkerHub.start``."""
-        self._on_connected, self._on_disconnected = connected, disconnected
+        self._on_connected, self._on_disconnected, self._on_left = connected, disconnected, left
         super().start()
 
     def connect(self, name: str, role: str, host: str, port: int) -> MasterLink:
@@ -112,6 +116,11 @@ class MasterHub(Master):
             log.info("%s enrolled, but: %s", name, error)
             return
         self._on_connected(link)
+
+    def _left(self, connection: Connection) -> None:
+        link = self._links.get(connection.name)
+        if link is not None and link.is_over(connection) and self._on_left is not None:
+            self._on_left(link)
 
     def _lost_connection(self, connection: Connection, reason: str) -> None:
         link = self._links.get(connection.name)

@@ -44,9 +44,14 @@ class WorkerLink(Protocol):
 class WorkerHub(Protocol):
     """Makes connections."""
 
-    def start(self, connected: Callable[[WorkerLink], None], disconnected: Callable[[WorkerLink], None]) -> None:
+    def start(
+        self,
+        connected: Callable[[WorkerLink], None],
+        disconnected: Callable[[WorkerLink], None],
+        left: Callable[[WorkerLink], None] | None = None,
+    ) -> None:
         """Listen. ``connected`` is called with each worker that announced itself and was connected, ``disconnected``
-        with each one whose connection broke. Both may be called by any thread.
+        with each one whose connection broke, ``left`` with each one that said that it ends. Any thread may call them.
         """
 
     def connect(self, name: str, role: str, host: str, port: int) -> WorkerLink:

@@ -13,7 +13,9 @@ from ding.entry.serial.loop import StopNow, StopSignals
 
 STUBBORN = """
 import os, signal, sys
+import ding.parallel.launch.signals
 from ding.entry.serial.loop import StopSignals
+ding.parallel.launch.signals.SAME_WISH_S = {same_wish_s}
 with StopSignals() as signals:
     os.kill(os.getpid(), {signum})
     assert signals.requested == {signum}
@@ -55,7 +57,10 @@ def test_inside_a_section_a_signal_leaves_it():
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_the_process_by_that_signal(signum):
     done = subprocess.run(
-        [sys.executable, "-c", STUBBORN.format(signum=int(signum))], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", STUBBORN.format(signum=int(signum), same_wish_s=0.0)],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.stdout == "first survived\n"
     assert done.returncode == -signum

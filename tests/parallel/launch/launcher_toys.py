@@ -82,7 +82,7 @@ def hears_with_another_thread(context):
     over, proven, heard = threading.Event(), threading.Event(), []
     context.stop.on_set(over.set)
     context.progress = proven.set
-    slave = SimpleNamespace(is_connected=True, statistics=lambda: SimpleNamespace(tasks_completed=10**6))
+    slave = SimpleNamespace(is_connected=True, refusal=None, statistics=lambda: SimpleNamespace(tasks_completed=10**6))
 
     def send():
         proven.wait(20)
@@ -154,12 +154,13 @@ def announces(context):
     context.stop.wait(60)
 
 
-def main(run_root, out):
-    """A launcher of its own: ``python launcher_toys.py ROOT OUT``."""
+def main(run_root, out, *preload):
+    """A launcher of its own: ``python launcher_toys.py ROOT OUT MODULES``."""
     os.makedirs(out, exist_ok=True)
     run_dir = RunDir.create(run_root)
     roles = [Role(f"w{i}", until_stopped, out, QUICK) for i in range(2)]
-    launcher = Launcher([Role("c", until_stopped, out, QUICK, stop_phase=0), *roles], str(run_dir.path), out, "t" * 32)
+    roles.append(Role("c", until_stopped, out, QUICK, stop_phase=0))
+    launcher = Launcher(roles, str(run_dir.path), out, "t" * 32, preload=preload)
     try:
         outcome = launcher.run()
     finally:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -216,13 +217,25 @@ def test_two_roles_of_one_name_are_refused(run_dir, tmp_path):
 class OwnLauncher:
     """`launcher_toys` as a process of its own, with three roles."""
 
-    def __init__(self, tmp_path):
-        self.runs, self.out = tmp_path / "runs", tmp_path / "out"
+    def __init__(self, tmp_path, *preload):
+        # A short path: sockets lie in it.
+        self._short = tempfile.TemporaryDirectory()
+        self.runs, self.out, self.temporary = Path(self._short.name) / "runs", tmp_path / "out", tmp_path / "tmp"
         self.out.mkdir()
+        self.temporary.mkdir()
+        paths = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
         self.process = subprocess.Popen(
-            [sys.executable, toys.__file__, str(self.runs), str(self.out)], stderr=subprocess.DEVNULL
+            [sys.executable, toys.__file__, str(self.runs), str(self.out), *preload],
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": paths},
         )
-        self.pids = [int(path.read_text()) for path in wait_for(lambda: self._three())]
+        self.pids = [] if preload else [int(path.read_text()) for path in wait_for(lambda: self._three())]
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._short.cleanup()
 
     def _three(self):
         found = list(self.runs.glob("*/*.0.pid"))
@@ -239,15 +252,16 @@ class OwnLauncher:
 def own(tmp_path):
     launcher = OwnLauncher(tmp_path)
     yield launcher
-    if launcher.process.poll() is None:
-        launcher.process.kill()
-    launcher.process.wait()
+    launcher.close()
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_the_launcher_ends_all_in_order(own, signum):
     own.process.send_signal(signum)
-    assert own.process.wait(10) == 128 + signum
+    # At once, as a terminal and a shell do it: the same wish, and no kill.
+    own.process.send_signal(signal.SIGTERM)
+    own.process.send_signal(signal.SIGINT)
+    assert own.process.wait(10) in (128 + signum, 128 + signal.SIGTERM, 128 + signal.SIGINT)
     own.wait_for_all_gone()
     own.wait_for_no_run_dir()
     assert sorted(path.name for path in own.out.glob("*.stopped")) == ["c.stopped", "w0.stopped", "w1.stopped"]
@@ -259,6 +273,18 @@ def test_the_children_of_a_killed_launcher_are_gone_and_so_is_the_run_folder(own
     own.wait_for_all_gone()
     own.wait_for_no_run_dir()
     assert len(list(own.out.glob("*.stopped"))) == 3
+    assert list(own.temporary.iterdir()) == []
+
+
+def test_a_signal_while_the_fork_server_still_imports_ends_the_run(tmp_path):
+    launcher = OwnLauncher(tmp_path, "launcher_slow_module")
+    try:
+        wait_for(lambda: list(launcher.runs.glob("*/listener-*")))
+        launcher.process.send_signal(signal.SIGTERM)
+        assert launcher.process.wait(30) == 128 + signal.SIGTERM
+        launcher.wait_for_no_run_dir()
+    finally:
+        launcher.close()
 
 
 def test_a_killed_role_comes_back_and_a_terminated_one_ends_in_order(own):

@@ -60,8 +60,8 @@ class FakeHub:
         self.links = []
         self.closed = False
 
-    def start(self, connected, disconnected):
-        self._connected, self._disconnected = connected, disconnected
+    def start(self, connected, disconnected, left=None):
+        self._connected, self._disconnected, self._left = connected, disconnected, left
 
     def connect(self, name, role, host, port):
         raise WorkerLost("fake workers come by themselves")
@@ -78,6 +78,11 @@ class FakeHub:
         """The connection of a worker breaks, and the hub notices."""
         worker.link.cut()
         self._disconnected(worker.link)
+
+    def leave(self, worker):
+        """A worker says that it ends."""
+        worker.link.cut()
+        self._left(worker.link)
 
     def close(self):
         self.closed = True

@@ -194,6 +194,18 @@ def test_the_task_of_a_killed_worker_goes_to_another():
         assert len(run.plane.released) == 0
 
 
+def test_the_task_of_a_worker_that_says_that_it_ends_goes_to_another_at_once():
+    with Run(lease_s=3600.0) as run:
+        leaving, other = FakeCollector("c0", total=10**6), FakeCollector("c1", total=5)
+        run.hub.join(FakeLearner(iterations=10**6))
+        run.hub.join(leaving)
+        wait_until(lambda: leaving.made > 10)
+        run.hub.leave(leaving)
+        run.hub.join(other)
+        wait_until(lambda: run.commander.finished == ["collector_task_id1"])
+        assert run.coordinator.status()["tasks"]["leases_expired"] == 0
+
+
 def test_a_new_life_of_a_worker_fences_the_former_at_once():
     with Run(lease_s=3600.0) as run:
         victim = FakeCollector("c0", total=10**6)

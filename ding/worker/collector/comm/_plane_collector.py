@@ -301,6 +301,8 @@ class PlaneCollector(BaseCommCollector):
         if self._end_flag:
             return
         super().close()
+        # First, so that another collector has the task while this one ends its envs.
+        self._slave.shutdown()
         with self._lock:
             if self._task is not None:
                 self._end_task()

@@ -1,19 +1,19 @@
 """Loading the parts of a state by their names, and what to say of those that do not fit."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from ding.data.roles import StateDict
 from ding.policy.errors import PolicyStateError, PolicyWeightsError
+from ding.torch_utils.weight_checks import misfit
 
 logger = logging.getLogger(__name__)
 
 # What the learner keeps in its checkpoints beside the policy.
 CHECKPOINT_COUNTERS = {"last_iter", "last_step"}
-_SHOWN = 6
 
 
 def load_parts(owner: object, parts: Mapping[str, Any], state: StateDict) -> None:
@@ -38,7 +38,9 @@ def load_parts(owner: object, parts: Mapping[str, Any], state: StateDict) -> Non
         raise PolicyStateError(
             f"the learn state of {name} has the keys {[*parts]}: missing {missing}, unknown {unknown}"
         )
-    found = misfits(parts, state)
+    own = {key: part.state_dict() for key, part in parts.items() if not isinstance(part, torch.optim.Optimizer)}
+    networks = {key: weights for key, weights in own.items() if all(map(torch.is_tensor, weights.values()))}
+    found = [text for key, weights in networks.items() if (text := misfit(state[key], weights, key))]
     if found:
         raise PolicyWeightsError(f"the state does not fit {name}: {'; '.join(found)}")
     for key, part in parts.items():
@@ -55,40 +57,6 @@ def load_parts(owner: object, parts: Mapping[str, Any], state: StateDict) -> Non
 def with_target(state: StateDict) -> StateDict:
     """A learn state; one of the original API that has no target network gets the network itself for it."""
     return {"target_model": state["model"], **state} if "model" in state else state
-
-
-def misfits(parts: Mapping[str, Any], state: StateDict) -> list[str]:
-    """A text for each network of which the saved parameters have other names or shapes."""
-    found = []
-    for key, part in parts.items():
-        own = part.state_dict() if key in state and not isinstance(part, torch.optim.Optimizer) else {}
-        text = misfit(own, state.get(key)) if own and all(map(torch.is_tensor, own.values())) else ""
-        if text:
-            found.append(f"{key}: {text}")
-    return found
-
-
-def misfit(own: Mapping[str, torch.Tensor], saved: object) -> str:
-    """What of a saved network does not fit the parameters of one; empty when all does."""
-    if not isinstance(saved, Mapping):
-        return f"expected parameters by name, found a {type(saved).__name__}"
-    shapes = [
-        f"{key} is {list(saved[key].shape)} there and {list(value.shape)} here"
-        for key, value in own.items()
-        if torch.is_tensor(saved.get(key)) and saved[key].shape != value.shape
-    ]
-    absent = [key for key in own if not torch.is_tensor(saved.get(key))]
-    texts = {
-        "not in the file": absent,
-        "not in the network": [str(key) for key in saved if key not in own],
-        "of another shape": shapes,
-    }
-    return ", ".join(f"{len(names)} {what} ({_listed(names)})" for what, names in texts.items() if names)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _group_sizes(part: Any) -> list[int]:

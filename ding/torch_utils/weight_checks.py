@@ -1,12 +1,16 @@
 """What may be wrong with weights: NaN and infinity, and shapes of another network."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 ON_NONFINITE = ("raise", "skip", "ignore")
 """What ``policy.learn.on_nonfinite`` may be: end the run, leave out the update, or look away."""
+
+
+# So many names are listed in a message.
+_SHOWN = 6
 
 
 class NonFiniteError(ArithmeticError):
@@ -59,25 +63,43 @@ def check_weights(state: object, model: object, what: str) -> None:
         raise NonFiniteError(f"{what} is refused: its weight {found} is NaN or infinite")
 
 
-def misfit(state: object, expected: object, where: str = "state") -> str | None:
-    """What first keeps ``state`` from being loaded in the place of ``expected``; None when nothing does.
+def misfit(state: object, expected: Mapping[str, Any], where: str = "state") -> str | None:
+    """What of a state does not fit in the place of another one, all of it by names; None when everything does.
 
     Args:
         state, expected: nested dicts of tensors and plain values; tensors must have the same shapes.
+        where: begins the text.
     """
-    if isinstance(expected, Mapping):
-        if not isinstance(state, Mapping):
-            return f"{where} is a {type(state).__name__}, expected a dict"
-        for key in expected:
-            if key not in state:
-                return f"{where} lacks {key!r}"
-            found = misfit(state[key], expected[key], f"{where}[{key!r}]")
-            if found is not None:
-                return found
-        unknown = [key for key in state if key not in expected]
-        return f"{where} has the unknown key {unknown[0]!r}" if unknown else None
-    if isinstance(expected, torch.Tensor):
-        shape = tuple(state.shape) if isinstance(state, torch.Tensor) else None
-        if shape != tuple(expected.shape):
-            return f"{where} has the shape {shape}, expected {tuple(expected.shape)}"
-    return None
+    if not isinstance(state, Mapping):
+        return f"{where} is a {type(state).__name__}, expected a dict"
+    there, here = dict(_leaves(state)), dict(_leaves(expected))
+    shapes = [
+        f"{name} is {_shape(there[name])} there and {_shape(value)} here"
+        for name, value in here.items()
+        if name in there and isinstance(value, torch.Tensor) and _shape(there[name]) != _shape(value)
+    ]
+    texts = {
+        "not there": [name for name in here if name not in there],
+        "unknown": [name for name in there if name not in here],
+        "of another shape": shapes,
+    }
+    found = [f"{len(names)} {what} ({_listed(names)})" for what, names in texts.items() if names]
+    return f"{where}: {', '.join(found)}" if found else None
+
+
+def _leaves(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Names, with dots between the keys, and values."""
+    for key, value in state.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _shape(value: object) -> object:
+    return list(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

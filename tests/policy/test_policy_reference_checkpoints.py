@@ -122,8 +122,8 @@ def test_what_does_not_fit_is_reported_by_name_and_nothing_is_changed() -> None:
     with pytest.raises(PolicyWeightsError) as caught:
         policy.learn_mode.load_state_dict(saved)
     assert str(caught.value) == (
-        "the state does not fit DQNPolicy: model: 1 not in the file (encoder.init.weight), "
-        "1 not in the network (encoder.first.weight), "
+        "the state does not fit DQNPolicy: model: 1 not there (encoder.init.weight), "
+        "1 unknown (encoder.first.weight), "
         "1 of another shape (encoder.init.bias is [3] there and [128] here)"
     )
     after = policy.learn_mode.state_dict()["model"]

@@ -167,7 +167,9 @@ class ChunkingCollector(BaseParallelCollector):
             number, state = version
             policy = self._policies[player]
             # Anything else than a model, the policy itself judges.
-            wrong = misfit(state["model"], policy.state_dict().get("model"), "its model") if "model" in state else None
+            wrong = (
+                misfit(state["model"], policy.state_dict().get("model", {}), "its model") if "model" in state else None
+            )
             if wrong is not None:
                 message = f"version {number} of the policy of player {player} is refused: {wrong}"
                 if self._policy_iters[player] < 0:

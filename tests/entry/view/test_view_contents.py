@@ -81,9 +81,7 @@ def test_whether_a_policy_loads_it(state, tmp_path, change) -> None:
     torch.save(state, path)
     code, lines = run(path, "-c", config)
     assert code == int(change)
-    expected = (
-        "the state does not fit DQNPolicy: model: 1 not in the file (encoder.init.bias)" if change else "fits DQN"
-    )
+    expected = "the state does not fit DQNPolicy: model: 1 not there (encoder.init.bias)" if change else "fits DQN"
     assert lines[-1].startswith(expected)
 
 

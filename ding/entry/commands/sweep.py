@@ -1,5 +1,7 @@
 """`ding sweep`."""
 
+from pathlib import Path
+
 import click
 
 
@@ -33,8 +35,6 @@ def sweep_command(
     A trial whose evaluations are below the median of those before it ends early. The same command goes on with a study
     that was stopped.
     """
-    from pathlib import Path
-
     from ding.entry.sweep import Sweep, parse_parameter, plot_trials, table
     from ding.entry.view.views import console_lines
     from ding.utils import MissingExtraError

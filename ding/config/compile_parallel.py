@@ -16,7 +16,13 @@ from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
 from ding.config.resolve import class_of, defaults_of, import_by_name
 from ding.config.source import parallel_config_to_source, save_leniently
-from ding.config.utils import Hosts, parallel_transform, parallel_transform_k8s, parallel_transform_slurm
+from ding.config.utils import (
+    Hosts,
+    choose_free_ports,
+    parallel_transform,
+    parallel_transform_k8s,
+    parallel_transform_slurm,
+)
 from ding.utils import did_you_mean
 from ding.utils.file_helper import write_text
 
@@ -43,11 +49,12 @@ def compile_config_parallel(
     collector_port: int | None = None,
     renew_dir: bool = True,
     strict: bool = False,
+    free_ports: bool = True,
 ) -> EasyDict:
     """Return ``{main, system, seed}``; the inputs are not changed.
 
     ``main`` is the main config with the defaults of every class filled in. ``system`` has a section ``coordinator``
-    and one per worker (``learner0``, ``collector0``, ...); see `ding.config.utils`. A port of 0 is any free port.
+    and one per worker (``learner0``, ``collector0``, ...); see `ding.config.utils`.
 
     Args:
         cfg, create_cfg, system_cfg: The three configs.
@@ -60,6 +67,8 @@ def compile_config_parallel(
         renew_dir: Use a new folder when ``exp_name`` exists already.
         strict: A key that is misspelt or that nobody reads is an error everywhere, and not only in the sections of
             the parallel mode.
+        free_ports: With ``'local'``: give every process a port that is free now, for scripts that connect their
+            workers by hand. With False such a port is 0: the process binds any free one and sends it when it enrols.
 
     Raises:
         ConfigError: See the tree in `ding.config.errors`. Every message names the full path of the key.
@@ -83,6 +92,8 @@ def compile_config_parallel(
             system.setdefault("coordinator", EasyDict()).port = coordinator_port
         transform = parallel_transform if platform == "local" else parallel_transform_slurm
         result = transform(result, coordinator_host, learner_host, collector_host)
+        if platform == "local" and free_ports:
+            choose_free_ports(result.system)
     result.system.coordinator = sections.merged(coordinator, result.system.coordinator)
     if save_cfg:
         _save(main, create, {**original, **_paths(system)}, seed, Path(main.exp_name) / save_path)

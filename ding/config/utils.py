@@ -17,6 +17,7 @@ from ding.config.errors import ConfigValueError
 from ding.config.parallel_samples import parallel_test_create_config as parallel_test_create_config
 from ding.config.parallel_samples import parallel_test_main_config as parallel_test_main_config
 from ding.config.parallel_samples import parallel_test_system_config as parallel_test_system_config
+from ding.utils.system_helper import find_free_port
 
 DEFAULT_HOST = "127.0.0.1"
 K8S_HOST = "0.0.0.0"  # a pod is reached from other pods; without a token such an address is refused
@@ -89,6 +90,18 @@ def set_host_port(cfg: EasyDict, coordinator_host: str | None, learner_host: Hos
             addresses[name] = [name, section.host, section.port]
         coordinator[kind] = addresses
     return cfg
+
+
+def choose_free_ports(system: EasyDict) -> None:
+    """Replace each port 0 in a system config that :func:`set_host_port` shaped by one that is free now."""
+    coordinator = system.coordinator
+    coordinator.port = coordinator.port or find_free_port(coordinator.host)
+    for kind in ("learner", "collector"):
+        for name, address in coordinator[kind].items():
+            section = system[name]
+            ports = section.port if isinstance(section.port, list) else [section.port]
+            chosen = [port or find_free_port(section.host) for port in ports]
+            section.port = address[2] = chosen if isinstance(section.port, list) else chosen[0]
 
 
 def _ports(section: Mapping[str, Any], name: str) -> int | list[int]:

@@ -83,6 +83,7 @@ def parallel_pipeline(
             seed=seed,
             strict=strict,
             renew_dir=resume is None,
+            free_ports=False,
             # The config the run began with stays as it is.
             save_path="total_config.py" if resume is None else "resumed_config.py",
         )

@@ -153,7 +153,7 @@ def flat(values: object) -> Iterable[Any]:
         yield values
 
 
-def _ids(players: object) -> list[str]:
+def _ids(players: Any) -> list[str]:
     """The ids of one or several players, or of their ids."""
     several = players if isinstance(players, (list, tuple)) else [players]
     return [one if isinstance(one, str) else one.player_id for one in several]

@@ -77,21 +77,22 @@ class CategoricalPdPytorch(Pd):
         """Entropy in nats."""
         return _reduce(self.distribution.entropy(), reduction)
 
-    def mode(self) -> torch.Tensor:
+    def mode(self) -> Any:
         """Most likely class, int64 ``[B]``."""
         return self.distribution.probs.argmax(-1)
 
-    def sample(self) -> torch.Tensor:
+    def sample(self) -> Any:
         """A sample, int64 ``[B]``."""
         return self.distribution.sample()
 
 
 class CategoricalPd(CategoricalPdPytorch):
-    """The same from float logits ``[B, N]``, which it can show: ``viz=True`` adds a dict of arrays ``[B, N]``."""
+    """The same from float ``logits`` ``[B, N]``, which it can show: ``viz=True`` adds a dict of arrays ``[B, N]``."""
+
+    logits: torch.Tensor
 
     def __init__(self, logits: torch.Tensor | None = None) -> None:
         super().__init__()
-        self.logits = logits
         if logits is not None:
             self.update_logits(logits)
 

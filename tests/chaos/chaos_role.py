@@ -35,7 +35,7 @@ def main(folder, role, options):
     for path, value in options["config"].items():
         name, _, rest = path.partition(".")
         put(configs[name], rest, value)
-    cfg = compile_config_parallel(*configs.values(), seed=0, save_cfg=False, renew_dir=False)
+    cfg = compile_config_parallel(*configs.values(), seed=0, save_cfg=False, renew_dir=False, free_ports=False)
     for key in ("path_data", "path_policy"):
         set_folder(cfg, key, os.path.join(folder, key.removeprefix("path_")))
     cfg.system[role].update(port=options["port"], my_address=options["address"])

@@ -1,6 +1,7 @@
 """`compile_config_parallel`: what it fills in, where the processes listen, and every mistake by its full path."""
 
 import logging
+import socket
 from copy import deepcopy
 
 import pytest
@@ -99,7 +100,7 @@ def test_a_task_space_that_nobody_wrote_is_the_number_of_workers(configs):
 
 
 def test_one_section_per_worker_bound_to_loopback_with_any_free_port(configs):
-    system = compile_config_parallel(*configs, save_cfg=False).system
+    system = compile_config_parallel(*configs, save_cfg=False, free_ports=False).system
     assert sorted(system) == ["collector0", "collector1", "coordinator", "learner0"]
     assert (system.coordinator.host, system.coordinator.port) == ("127.0.0.1", 0)
     assert system.coordinator.learner == {"learner0": ["learner0", "127.0.0.1", 0]}
@@ -109,6 +110,19 @@ def test_one_section_per_worker_bound_to_loopback_with_any_free_port(configs):
     assert system.learner0.multi_gpu is False
     assert system.learner0.aggregator is False
     assert system.collector1.path_data == "auto"
+
+
+def test_scripts_get_ports_that_are_free(configs):
+    system = compile_config_parallel(*configs, save_cfg=False).system
+    ports = [system.coordinator.port]
+    for kind in ("learner", "collector"):
+        for name, (same_name, host, port) in system.coordinator[kind].items():
+            assert (name, host, port) == (same_name, system[name].host, system[name].port)
+            ports.append(port)
+    assert len(set(ports)) == 4
+    for port in ports:
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", port))
 
 
 def test_options_of_comm_workers_reach_them(configs):
@@ -275,10 +289,10 @@ def test_an_unknown_platform(configs):
 
 
 def test_the_saved_file_gives_the_same_run_again(configs):
-    cfg = compile_config_parallel(*configs, seed=5)
+    cfg = compile_config_parallel(*configs, seed=5, free_ports=False)
     again = read_config_with_system(f"{cfg.main.exp_name}/total_config.py")
     assert again[0].seed == 5
-    repeated = compile_config_parallel(*again, seed=5, save_cfg=False)
+    repeated = compile_config_parallel(*again, seed=5, save_cfg=False, free_ports=False)
     del repeated.main["seed"]
     assert repeated == cfg
 

@@ -93,7 +93,8 @@ def _compile(filename: str, settings: dict[str, Any], save: bool) -> EasyDict:
     known = {key: settings.get(key) for key in ("seed", "platform", *_ADDRESS_KEYS, *_PORT_KEYS)}
     given = {key: value for key, value in known.items() if value is not None}
     # The same folder on every machine and after every restart.
-    return compile_config_parallel(*read_config_with_system(filename), save_cfg=save, renew_dir=False, **given)
+    options = {"save_cfg": save, "renew_dir": False, "free_ports": False, **given}
+    return compile_config_parallel(*read_config_with_system(filename), **options)
 
 
 def auto_folders(cfg: EasyDict) -> dict[str, str]:

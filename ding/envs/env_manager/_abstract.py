@@ -79,8 +79,8 @@ class AbstractEnvManager(Configurable, ABC):
         self._read_config()
         self._life = EnvLifecycle(self.env_num, self._episode_num)
         if self._cfg.retry_step:
-            tries = {"max_tries": self._max_retry, "waiting_time": self._retry_waiting_time}
-            self._env_fn = [partial(StepRetryEnv, fn, **tries) for fn in self._env_fn]
+            tries, wait_s = self._max_retry, self._retry_waiting_time
+            self._env_fn = [partial(StepRetryEnv, fn, tries, wait_s) for fn in self._env_fn]
         # Folders for the episodes from the next reset on.
         self._replay_paths: dict[int, str] = {}
         self.env_ref = self._env_fn[0]()

@@ -253,7 +253,7 @@ class Checks:
         if text is None:
             raise self._error(f"CHANNEL_{self._missing}", "The request has no channel.", 400)
         if _CHANNEL.fullmatch(text) is None:
-            raise self._error("CHANNEL_INVALID", "The channel is no integer.", 400)
+            raise self._error("CHANNEL_INVALID", "The channel is no integer.", 403)
         if int(text) != self._channel:
             raise self._error("CHANNEL_INVALID", "The channel is another one.", 403)
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from easydict import EasyDict
+
 from ding.league import BaseLeague, create_league
 from ding.league.one_vs_one_league import OneVsOneLeague
 from ding.league.shared_payoff import flat
@@ -76,16 +78,18 @@ class OneVsOneCommander(SoloCommander):
         return {
             "task_id": task_id,
             "buffer_id": self._current_buffer_id,
-            "collector_cfg": {
-                **copy.deepcopy(self._cfg["policy"]["collect"]["collector"]),
-                "collect_setting": self._collect_setting(),
-                "policy_update_path": [os.path.basename(path) for path in job["checkpoint_path"]],
-                "policy_update_flag": job["player_active_flag"],
-                "eval_flag": eval_flag,
-                "policy": [copy.deepcopy(self._cfg["policy"]) for _ in range(job["agent_num"])],
-                "exp_name": self._exp_name,
-                "env": env,
-            },
+            "collector_cfg": EasyDict(
+                {
+                    **copy.deepcopy(self._cfg["policy"]["collect"]["collector"]),
+                    "collect_setting": self._collect_setting(),
+                    "policy_update_path": [os.path.basename(path) for path in job["checkpoint_path"]],
+                    "policy_update_flag": job["player_active_flag"],
+                    "eval_flag": eval_flag,
+                    "policy": [copy.deepcopy(self._cfg["policy"]) for _ in range(job["agent_num"])],
+                    "exp_name": self._exp_name,
+                    "env": env,
+                }
+            ),
         }
 
     def get_learner_task(self) -> dict[str, Any] | None:
@@ -121,7 +125,7 @@ class OneVsOneCommander(SoloCommander):
 
     def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
         super().notify_fail_collector_task(task)
-        self._current_player_id.pop(task["task_id"], None)
+        self._current_player_id.pop(task.get("task_id", ""), None)
 
     def update_learner_info(self, task_id: str, info: dict[str, Any]) -> bool:
         """Returns True when a snapshot of the player was made: a restarted coordinator must know it."""

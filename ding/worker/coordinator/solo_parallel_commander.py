@@ -194,7 +194,7 @@ class SoloCommander(BaseCommander):
 
     def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
         super().notify_fail_collector_task(task)
-        if task["task_id"] == self._evaluating:
+        if self._evaluating is not None and task.get("task_id") == self._evaluating:
             self._evaluating = None
 
     def notify_fail_learner_task(self, task: Mapping[str, Any]) -> None:

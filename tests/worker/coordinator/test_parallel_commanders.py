@@ -182,6 +182,16 @@ def one_vs_one(clock=None, **league):
     return OneVsOneCommander(main_config("one_vs_one", eval_interval=60, league=league), clock or Clock())
 
 
+def test_one_vs_one_tasks_are_read_by_attribute_and_may_fail_without_a_name():
+    commander = one_vs_one()
+    commander.get_learner_task()
+    task = commander.get_collector_task()
+    assert task["collector_cfg"].env.eval_opponent == "RULE_BASED"
+    assert commander.open_tasks["collector"] == 1
+    commander.notify_fail_collector_task({})
+    assert commander.open_tasks["collector"] == 0
+
+
 def test_one_vs_one_follows_the_sequence_of_the_original():
     clock = Clock()
     commander = one_vs_one(clock)

@@ -348,8 +348,9 @@ class PlaneLearner(BaseCommLearner):
     # ------------------------------------------------------------------ what the learner calls
 
     def send_policy(self, state_dict: dict[str, Any]) -> None:
-        """Publish ``{'model', 'iter'}``: written by a thread, the newest version wins."""
-        self._require_task().publisher.offer({"model": state_dict["model"]}, int(state_dict["iter"]))
+        """Publish ``{'model', 'iter'}``: written by a thread, the newest version wins. Nothing without a task."""
+        if self._task is not None:
+            self._task.publisher.offer({"model": state_dict["model"]}, int(state_dict["iter"]))
 
     def get_data(self, batch_size: int) -> list[Any]:
         """The next batch as functions of which each gives one sample.
@@ -366,13 +367,14 @@ class PlaneLearner(BaseCommLearner):
         return [] if batch is None else [partial(batch.__getitem__, row) for row in range(len(batch))]
 
     def send_learn_info(self, learn_info: dict[str, Any]) -> None:
-        """Keep an info until the coordinator has it."""
-        self._require_task().add_info(learn_info)
+        """Keep an info until the coordinator has it. Nothing without a task."""
+        if self._task is not None:
+            self._task.add_info(learn_info)
 
     @property
     def hooks4call(self) -> list[LearnerHook]:
         """Publishing before and during the run and at its end; infos during the run and at its end."""
-        return _hooks(self._require_task().info)
+        return _hooks({} if self._task is None else self._task.info)
 
     # ------------------------------------------------------------------ life
 
@@ -408,7 +410,8 @@ def _hooks(task_info: Mapping[str, Any]) -> list[LearnerHook]:
     """Return the hooks of a task, see :attr:`PlaneLearner.hooks4call`."""
     cfg = task_info.get("learner_cfg", {})
     # An on-policy learner publishes when it waits for data.
-    publishing = ("after_run",) if task_info["policy"].get("on_policy") else ("before_run", "after_iter", "after_run")
+    on_policy = task_info.get("policy", {}).get("on_policy", False)
+    publishing = ("after_run",) if on_policy else ("before_run", "after_iter", "after_run")
     kinds: list[tuple[str, type[LearnerHook], tuple[str, ...], dict[str, Any]]] = [
         ("send_policy", SendPolicyHook, publishing, {"send_policy_freq": cfg.get("send_policy_freq", 1)}),
         ("send_learn_info", SendLearnInfoHook, ("after_iter", "after_run"), {"freq": cfg.get("send_info_freq", 1)}),

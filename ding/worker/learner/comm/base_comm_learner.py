@@ -7,7 +7,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.policy import create_policy
-from ding.utils import COMM_LEARNER_REGISTRY, Configurable, dist_finalize, get_task_uid
+from ding.utils import COMM_LEARNER_REGISTRY, Configurable, EasyTimer, dist_finalize, get_task_uid
 from ding.worker._component import build_by_type
 from ding.worker.learner.base_learner import BaseLearner, create_learner
 from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S, join_group
@@ -32,6 +32,8 @@ class BaseCommLearner(Configurable, ABC):
         timeout_s = float(cfg.get("group_timeout_s", DEFAULT_GROUP_TIMEOUT_S))
         self._rank, self._world_size = join_group(timeout_s) if self._multi_gpu else (0, 1)
         self._end_flag = True
+        # For subclasses, as in DI-engine.
+        self._timer = EasyTimer()
         # Set when this process must end, because it is not in step with the others that train the policy.
         self.group_error: BaseException | None = None
         # Called then.

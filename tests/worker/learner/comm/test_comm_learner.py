@@ -293,6 +293,16 @@ def test_the_slave_knows_its_tasks_and_ends_one_twice_without_harm():
         ask(slave, {"name": "learner_close_task"})
 
 
+def test_what_a_learner_sends_without_a_task_goes_nowhere():
+    learner = make(f"run{next(names)}")
+    learner.send_learn_info({"learner_step": 1})
+    learner.send_policy({"model": {}, "iter": 0})
+    assert [hook.position for hook in learner.hooks4call] == [
+        *("before_run", "after_iter", "after_run"),
+        *("after_iter", "after_run"),
+    ]
+
+
 def test_unknown_types_are_told():
     with pytest.raises(KeyError):
         create_comm_learner(EasyDict(type="flask_sf"))

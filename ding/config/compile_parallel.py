@@ -85,19 +85,26 @@ def compile_config_parallel(
         _make_folder(main, system, renew_dir)
     main.policy.other.commander.path_policy = system.get("path_policy", "auto")
     result = EasyDict(main=main, system=system, seed=seed)
-    if platform == "k8s":
-        result = parallel_transform_k8s(result, coordinator_port, learner_port, collector_port)
-    else:
-        if coordinator_port is not None:
-            system.setdefault("coordinator", EasyDict()).port = coordinator_port
-        transform = parallel_transform if platform == "local" else parallel_transform_slurm
-        result = transform(result, coordinator_host, learner_host, collector_host)
-        if platform == "local" and free_ports:
-            choose_free_ports(result.system)
+    hosts = (coordinator_host, learner_host, collector_host)
+    result = _with_addresses(result, platform, hosts, (coordinator_port, learner_port, collector_port))
+    if platform == "local" and free_ports:
+        choose_free_ports(result.system)
     result.system.coordinator = sections.merged(coordinator, result.system.coordinator)
     if save_cfg:
         _save(main, create, {**original, **_paths(system)}, seed, Path(main.exp_name) / save_path)
     return result
+
+
+def _with_addresses(
+    result: EasyDict, platform: str, hosts: tuple[str | None, Hosts, Hosts], ports: tuple[int | None, ...]
+) -> EasyDict:
+    """Shape ``result.system`` for a platform; hosts and ports are those of coordinator, learners and collectors."""
+    if platform == "k8s":
+        return parallel_transform_k8s(result, *ports)
+    if ports[0] is not None:
+        result.system.setdefault("coordinator", EasyDict()).port = ports[0]
+    transform = parallel_transform if platform == "local" else parallel_transform_slurm
+    return transform(result, *hosts)
 
 
 def _check_all(user: EasyDict, create: EasyDict, system: EasyDict, seed: int) -> EasyDict:

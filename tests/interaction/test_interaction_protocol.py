@@ -31,9 +31,9 @@ def address(network, services):
     [
         ({"Token": "t"}, None, (400, 201)),
         ({"Token": "t", "Channel": "1"}, None, (403, 202)),
-        ({"Token": "t", "Channel": "one"}, None, (400, 202)),
-        ({"Token": "t", "Channel": "--1"}, None, (400, 202)),
-        ({"Token": "t", "Channel": "9" * 5000}, None, (400, 202)),
+        ({"Token": "t", "Channel": "one"}, None, (403, 202)),
+        ({"Token": "t", "Channel": "--1"}, None, (403, 202)),
+        ({"Token": "t", "Channel": "9" * 5000}, None, (403, 202)),
         ({"Channel": "0"}, None, (400, 301)),
         (TOKEN, None, (400, 802)),
         (TOKEN, [], (400, 802)),
@@ -103,7 +103,7 @@ def test_own_routes(make_worker, make_master, raw, network, path):
 def test_master_refuses(make_master, raw, method, path):
     master = make_master()
     assert raw(master, method, path, {"Token": "t"}) == (400, 201)
-    assert raw(master, method, path, {"Token": "t", "Channel": "x"}) == (400, 202)
+    assert raw(master, method, path, {"Token": "t", "Channel": "x"}) == (403, 202)
     assert raw(master, method, path, {"Token": "t", "Channel": "-7"}) == (403, 202)
     assert raw(master, method, path, {"Channel": "0"}) == (400, 501)
     assert raw(master, method, path, {"Channel": "0", "Token": "t"}) == (403, 502)

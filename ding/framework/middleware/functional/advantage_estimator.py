@@ -135,6 +135,8 @@ def train_columns(rows: Any) -> dict[str, Any]:
 
 def _tensor_column(key: str, column: Any) -> Any:
     if isinstance(column, list):
+        if isinstance(column[0], list):  # one part per head of a multi-discrete action, in several sizes
+            return column
         column = np.asarray(column)
     return map_leaves(_squeezed, to_tensor(column))
 
@@ -145,4 +147,6 @@ def _squeezed(leaf: torch.Tensor) -> torch.Tensor:
 
 def _with_axis(key: str, column: Any) -> Any:
     """The column as a buffer keeps it: numbers of a row have the shape ``(1,)``."""
+    if isinstance(column, list):
+        return column
     return map_leaves(lambda leaf: leaf.unsqueeze(1) if leaf.dim() == 1 else leaf, column)

@@ -427,6 +427,15 @@ def test_advantages_end_with_a_time_limit(form) -> None:
     assert again.train_data.traj_flag.tolist() == [False, True, False, True]
 
 
+def test_logits_of_several_actions_stay_in_parts() -> None:
+    given = [{**row, "logit": [torch.zeros(2), torch.ones(3)]} for row in gae_rows(torch.tensor([1, 2]))]
+    ctx = OnlineRLContext(trajectories=given, trajectory_end_idx=[3])
+    ppof_adv_estimator(None)(ctx)
+    batch = default_preprocess_learn(ctx.train_data)
+    assert [part.shape for part in batch["logit"]] == [(4, 2), (4, 3)]
+    assert batch["action"].shape == (4, 2)
+
+
 @pytest.mark.parametrize(
     ("action", "shape"),
     [(torch.tensor([1]), (4,)), (torch.tensor([0.5]), (4, 1)), (torch.tensor([0.5, 0.5]), (4, 2))],

@@ -21,11 +21,11 @@ BUDGETS = {
     "dqn_rnd": 2772,
     "dqn": 1524, "dqn_nstep": 1716, "dqn_per": 1344, "dqn_her": 10200, "ppo": 9984, "ppo_offpolicy": 28000, "c51": 4000,
     "iqn": 3300, "sql": 2532, "ppg_offpolicy": 23300, "impala": 52600, "qrdqn": 5160,
-    "r2d2": 60000, "mappo": 100000,
+    "r2d2": 4200, "mappo": 95300,
 }  # fmt: skip
 SOLVED = {"dqn_her": 0.9, "mappo": 7}
 # Env steps of a short run, where one iteration does not train yet.
-FEW = {"r2d2": 900}
+FEW = {"r2d2": 1500}
 
 
 def run(name: str, seed: int, max_env_step: int | None = None, **kwargs):

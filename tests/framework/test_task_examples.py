@@ -25,7 +25,7 @@ BUDGETS = {
 }  # fmt: skip
 SOLVED = {"dqn_her": 0.9, "mappo": 7}
 # Env steps of a short run, where one iteration does not train yet.
-FEW = {"r2d2": 1500}
+FEW = {"r2d2": 700}
 
 
 def run(name: str, seed: int, max_env_step: int | None = None, **kwargs):

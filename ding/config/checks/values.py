@@ -5,12 +5,15 @@ default holds a section, and a number outside the range in which the key means a
 the code that reads it.
 """
 
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any, NamedTuple, TypeGuard
 
 from ding.config.errors import ConfigValueError
+
+logger = logging.getLogger("ding.config")
 
 
 class Range(NamedTuple):
@@ -95,7 +98,7 @@ def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | Non
 
     Raises:
         ConfigValueError: ``learn.batch_size`` or ``collect.n_sample`` is larger than the buffer, which would train
-            nothing, or lose samples before they are seen.
+            nothing, or lose samples before they are seen. One of several buffers may be smaller than ``n_sample``.
     """
     where = "policy.other.replay_buffer"
     if buffer is None:
@@ -114,10 +117,15 @@ def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | Non
         needed = value.get(name) if isinstance(value, Mapping) else value
         if is_number(needed) and is_number(size) and float(needed) > float(size):
             path = f"{where}.{name}" if name else where
-            raise ConfigValueError(
+            sentence = (
                 f"{key} is {needed}, but the replay buffer holds {size} rows at most: make it smaller, or "
                 f"{path}.replay_buffer_size larger"
             )
+            # Configs of the original API do that (PPG: 128 samples for a buffer of 100).
+            if name and key.endswith("n_sample"):
+                logger.warning("%s; the oldest samples of a collection are lost", sentence)
+                continue
+            raise ConfigValueError(sentence)
 
 
 def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

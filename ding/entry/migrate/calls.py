@@ -1,7 +1,8 @@
 """Calls that gymnasium and numpy 2 no longer know.
 
 Only envs that the file itself makes with ``gym.make`` are touched: a ``DingEnvWrapper`` returns four values from
-``step`` and one from ``reset``, as DI-engine has it, also over an env of gymnasium.
+``step`` and one from ``reset``, as DI-engine has it, also over an env of gymnasium. The file's own wrappers of gym are
+in :mod:`ding.entry.migrate.wrappers`.
 """
 
 import ast
@@ -38,8 +39,9 @@ def migrate_calls(script: Script, bound: dict[str, str]) -> None:
     makes = [call for call in calls(script.tree) if _is_make(call, gym)]
     for call in makes:
         _env_id(script, call)
-    if makes:
-        _steps(script, {id(call) for call in makes})
+    made = {id(call) for call in makes}
+    assigned = [node for node in ast.walk(script.tree) if isinstance(node, ast.Assign) and id(node.value) in made]
+    _steps(script, {ast.unparse(node.targets[0]) for node in assigned})
 
 
 def calls(tree: ast.AST) -> Iterator[ast.Call]:
@@ -73,11 +75,9 @@ def _env_id(script: Script, call: ast.Call) -> None:
         script.replace(env_id, f"{quote}{newest}{quote}")
 
 
-def _steps(script: Script, makes: set[int]) -> None:
-    """Calls of ``step``, ``reset`` and ``seed`` of what ``gym.make`` returned."""
+def _steps(script: Script, envs: set[str]) -> None:
+    """Calls of ``step``, ``reset`` and ``seed`` of envs, given by their expressions."""
     statements = [node for node in ast.walk(script.tree) if isinstance(node, (ast.Assign, ast.Expr))]
-    assigned = [node for node in statements if isinstance(node, ast.Assign) and id(node.value) in makes]
-    envs = {ast.unparse(node.targets[0]) for node in assigned}
     for statement in statements:
         call = statement.value
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):

@@ -7,6 +7,7 @@ from ding.entry.migrate.calls import migrate_calls
 from ding.entry.migrate.configs import migrate_configs
 from ding.entry.migrate.imports import migrate_imports
 from ding.entry.migrate.script import Script
+from ding.entry.migrate.wrappers import migrate_wrappers
 from ding.utils.file_helper import atomic_write
 
 
@@ -51,6 +52,7 @@ def migrated(file: Path) -> Script:
     script = Script(file)
     bound = migrate_imports(script)
     migrate_calls(script, bound)
+    migrate_wrappers(script, bound)
     migrate_configs(script)
     return script
 

@@ -131,6 +131,14 @@ def test_small_pieces(tmp_path, before, after) -> None:
         ("from ding.worker import BaseLerner\n", "the nearest name is 'BaseLearner'"),
         ("import d4rl\n", "d4rl: "),
         (
+            "import gym\nclass W(gym.Wrapper):\n    def reset(self):\n        return self.obs(self.env.reset())\n",
+            "W.reset: a wrapper of gymnasium returns (obs, info)",
+        ),
+        (
+            "from gym import Wrapper\nclass W(Wrapper):\n    def step(self, a):\n        return self.twice(a)\n",
+            "W.step: a wrapper of gymnasium returns (obs, reward, terminated, truncated, info)",
+        ),
+        (
             "import importlib as i\ni.import_module(f'dizoo.d4rl.config.{x}')\n",
             "'dizoo.d4rl.config.': dizoo is not part",
         ),
@@ -195,7 +203,7 @@ def test_a_migrated_config_trains(folder) -> None:
     "name",
     [
         *("classic_main", "eval_main", "task_dqn", "offline_chain", "deploy", "own_env", "rnd_config", "selfplay_main"),
-        *("supervised_main", "distributed_main", "cartpole_dqn_parallel_config"),
+        *("wrapper_main", "supervised_main", "distributed_main", "cartpole_dqn_parallel_config"),
     ],
 )
 def test_migrated_scripts_run(folder, name) -> None:

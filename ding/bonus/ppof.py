@@ -9,7 +9,7 @@ from easydict import EasyDict
 from ding.bonus.common import AgentConfigError
 from ding.bonus.core.agent import Agent
 from ding.config.example.PPOF import supported_env_cfg
-from ding.data.roles import EnvManager, EvalMode
+from ding.data.roles import CollectMode, EnvManager, EvalMode
 from ding.envs import DingEnvWrapper
 from ding.framework.middleware import PPOFStepCollector, multistep_trainer, ppof_adv_estimator
 from ding.framework.middleware._trees import TreeMode
@@ -75,6 +75,12 @@ class PPOF(Agent):
     def eval_mode(self) -> EvalMode:
         policy: Any = self.policy
         mode: Any = TreeMode(policy, "eval")
+        return mode
+
+    @property
+    def collect_mode(self) -> CollectMode:
+        policy: Any = self.policy
+        mode: Any = TreeMode(policy, "collect")
         return mode
 
     def collector(self, cfg: EasyDict, env: EnvManager) -> Any:

@@ -77,6 +77,7 @@ def compile_config(
     defaults, evaluator = _defaults(user, create, given, auto)
     check_keys(user, defaults, strict, given["policy"])
     check_values(user, defaults)
+    check_evaluation(sections.dig(user, "env"))
     result = sections.merged(defaults, user)
     check_rate_limit(result.get("policy", {}), pushes_n_sample=True)
     _finish(result, evaluator, seed)
@@ -137,7 +138,6 @@ def _finish(result: EasyDict, evaluator: type, seed: int) -> None:
     result.seed = seed
     interactive = [SERIAL_EVALUATOR_REGISTRY.get(name, None) for name in ("interaction", "battle_interaction")]
     if issubclass(evaluator, tuple(cls for cls in interactive if cls is not None)):
-        check_evaluation(result.env)
         result.policy.eval.evaluator.stop_value = result.env.stop_value
         result.policy.eval.evaluator.n_episode = result.env.n_evaluator_episode
     result.setdefault("exp_name", "default_experiment")

@@ -164,3 +164,11 @@ def test_onnx_acts_as_the_agent_does() -> None:
     pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
     pytest.importorskip("onnxscript", reason="the extra 'onnx' is not installed")
     assert Path(export(PPOAgent("Pendulum-v1", exp_name="exp"), "policy.onnx", "onnx")).stat().st_size > 1000
+
+
+def test_a_prediction_is_greedy_or_drawn() -> None:
+    agent = PPOAgent("CartPole-v1", exp_name="exp")
+    obs = np.zeros((64, 4), np.float32)
+    assert len(set(agent.predict(obs).tolist())) == 1
+    assert set(agent.predict(obs, deterministic=False).tolist()) == {0, 1}
+    assert DQNAgent("CartPole-v1", exp_name="exp").predict(obs[0], deterministic=False) in (0, 1)

@@ -24,7 +24,7 @@ from ding.bonus.core.training import Middleware, Trainer, learning_steps
 from ding.config import compile_config
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
-from ding.data.roles import EnvManager, EvalMode, StateDict
+from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
 from ding.entry.experiment import best_checkpoint
 from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
 from ding.envs import BaseEnv, setup_ding_env_manager
@@ -167,6 +167,11 @@ class Agent:
     def eval_mode(self) -> EvalMode:
         """How the policy acts without exploration."""
         return self.policy.eval_mode
+
+    @property
+    def collect_mode(self) -> CollectMode:
+        """How the policy acts while it collects."""
+        return self.policy.collect_mode
 
     def collector(self, cfg: EasyDict, env: EnvManager) -> Middleware:
         """Return the middleware that collects ``policy.collect.n_sample`` transitions."""
@@ -369,10 +374,12 @@ class Agent:
     def _greedy(self) -> dict[str, Any]:
         return {"eps": 0.0} if "eps" in self.cfg.policy.other else {}
 
-    def predict(self, obs: Any) -> Any:
-        """Return what to do, without exploration.
+    def predict(self, obs: Any, deterministic: bool = True) -> Any:
+        """Return what to do.
 
         Args:
+            deterministic: without exploration; ``False`` draws from the distribution over actions, where the policy has
+                one, as while it collects. Exploration beside the policy (epsilon) stays away in both cases.
             obs: one observation, as the env gives it, or as its wrappers make it (flat, channels first, scaled): an
                 array, a dict of arrays, a number; or N of them on a new first axis, or in a list.
 
@@ -383,8 +390,9 @@ class Agent:
             AgentConfigError: the shape of ``obs`` is neither.
         """
         batch, is_single = inner_batch_of(obs, self.env) or batch_of(obs, self.env.observation_space)
-        outputs = self.eval_mode.forward(batch)
-        self.eval_mode.reset(None)
+        mode: Any = self.eval_mode if deterministic else self.collect_mode
+        outputs = mode.forward(batch, **({} if deterministic else self._greedy()))
+        mode.reset(None)
         to_env = getattr(self.env, "env_action", lambda action: action)
         actions = [to_env(outputs[number]["action"]) for number in range(len(batch))]
         if is_single:

@@ -75,7 +75,7 @@ def check_seed(seed: object) -> None:
 
 
 def check_evaluation(env: Mapping[str, Any]) -> None:
-    """Refuse more evaluator envs than episodes of an evaluation.
+    """Refuse more evaluator envs than episodes of an evaluation, where the user says both.
 
     Raises:
         ConfigValueError: Some envs would have nothing to play.

@@ -1,7 +1,7 @@
 """Who won how often against whom."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 # A result, as the other player sees it.
@@ -155,5 +155,5 @@ def flat(values: object) -> Iterable[Any]:
 
 def _ids(players: Any) -> list[str]:
     """The ids of one or several players, or of their ids."""
-    several = players if isinstance(players, (list, tuple)) else [players]
+    several: Sequence[Any] = players if isinstance(players, (list, tuple)) else [players]
     return [one if isinstance(one, str) else one.player_id for one in several]

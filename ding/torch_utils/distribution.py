@@ -114,21 +114,26 @@ class CategoricalPd(CategoricalPdPytorch):
         """Entropy in nats."""
         return super().entropy(reduction)
 
-    def mode(self, viz: bool = False) -> Shown:
+    def mode(self, viz: bool = False) -> Any:
         """Most likely class, int64 ``[B]``."""
         return self._shown(super().mode(), viz)
 
-    def sample(self, viz: bool = False) -> Shown:
+    def sample(self, viz: bool = False) -> Any:
         """A sample, int64 ``[B]``."""
         return self._shown(super().sample(), viz)
 
-    def noise_mode(self, viz: bool = False) -> Shown:
+    def noise_mode(self, viz: bool = False) -> Any:
         """A sample by the Gumbel-max trick, int64 ``[B]``."""
-        noise = -torch.log(-torch.log(torch.rand_like(self.distribution.logits)))
-        noise_logits = self.logits + noise
+        logits = self._given_logits()
+        noise = -torch.log(-torch.log(torch.rand_like(logits)))
+        noise_logits = logits + noise
         return self._shown(noise_logits.argmax(-1), viz, noise=noise, noise_logits=noise_logits)
+
+    def _given_logits(self) -> torch.Tensor:
+        """The logits as they were given; those of ``distribution`` are normalised."""
+        return self.distribution.logits if self.logits is None else self.logits
 
     def _shown(self, result: torch.Tensor, viz: bool, **parts: torch.Tensor) -> Shown:
         if not viz:
             return result
-        return result, {name: _array(value) for name, value in {"logits": self.logits, **parts}.items()}
+        return result, {name: _array(value) for name, value in {"logits": self._given_logits(), **parts}.items()}

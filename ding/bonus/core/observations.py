@@ -21,7 +21,8 @@ def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
     Returns:
         None where these are no such observations, or the wrappers depend on the steps before.
     """
-    inner, layers = getattr(env, "gym_env", None), []
+    inner: Any = getattr(env, "gym_env", None)
+    layers = []
     while isinstance(inner, _PURE):
         layers.append(inner)
         inner = inner.env

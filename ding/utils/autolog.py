@@ -16,7 +16,8 @@ A subclass of ``LoggedModel`` lists its series as class attributes::
 import time as _time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
 from functools import partial
 from typing import Any
 
@@ -37,29 +38,161 @@ class BaseTime(ABC):
 
 
 class NaturalTime(BaseTime):
-    """Seconds on the monotonic clock."""
+    """Seconds since the epoch."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
 
     def time(self) -> float:
-        """Seconds since an unknown start; never goes back."""
-        return _time.monotonic()
+        """Seconds since 1970; never less than before, also when the clock of the machine is set back."""
+        self._last = max(self._last, _time.time())
+        return self._last
 
 
 class TickTime(BaseTime):
-    """A counter that is moved by hand."""
+    """A counter that is moved by hand, from any number on."""
 
-    def __init__(self, init: int = 0) -> None:
+    def __init__(self, init: float = 0) -> None:
         self._tick = init
 
-    def step(self, delta: int = 1) -> int:
-        """Go on by ``delta`` ticks (at least 1) and return the new time."""
-        if not isinstance(delta, int) or delta < 1:
+    def step(self, delta: int = 1) -> float:
+        """Go on by ``delta`` ticks (at least 1) and return the new time.
+
+        Raises:
+            TypeError: ``delta`` is no integer.
+            ValueError: it is below 1.
+        """
+        if not isinstance(delta, int):
+            raise TypeError(f"delta must be an integer, got {delta!r}")
+        if delta < 1:
             raise ValueError(f"delta must be an integer >= 1, got {delta!r}")
         self._tick += delta
         return self._tick
 
-    def time(self) -> int:
+    def time(self) -> float:
         """The current tick."""
         return self._tick
+
+
+class TimeProxy(BaseTime):
+    """A clock that follows another one, or stands still.
+
+    Args:
+        time_: the other clock.
+        frozen: whether it stands still from the start.
+    """
+
+    def __init__(self, time_: BaseTime, frozen: bool = False) -> None:
+        self._clock = time_
+        self._frozen_at = time_.time() if frozen else None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether this clock stands still."""
+        return self._frozen_at is not None
+
+    def time(self) -> float:
+        """The time of the other clock, or that at which this one was frozen."""
+        return self._clock.time() if self._frozen_at is None else self._frozen_at
+
+    def current_time(self) -> float:
+        """The time of the other clock."""
+        return self._clock.time()
+
+    def freeze(self) -> None:
+        """Stand still until ``unfreeze``."""
+        self._frozen_at = self._clock.time()
+
+    def unfreeze(self) -> None:
+        """Follow the other clock again."""
+        self._frozen_at = None
+
+
+class TimeMode(IntEnum):
+    """From where ``range_values`` counts."""
+
+    ABSOLUTE = 0
+    RELATIVE_LIFECYCLE = 1  # from when the model was made
+    RELATIVE_CURRENT_TIME = 2  # from now
+
+
+class RangedData(ABC):
+    """The values of a series that are at most ``expire`` old, and the last one before them. Not thread-safe.
+
+    Args:
+        expire: age in units of the clock, above 0.
+    """
+
+    def __init__(self, expire: float) -> None:
+        if not isinstance(expire, (int, float)):
+            raise TypeError(f"expire must be a number, got {expire!r}")
+        if expire <= 0:
+            raise ValueError(f"expire must be above 0, got {expire}")
+        self._expire = expire
+        self._records: deque[tuple[float, Any]] = deque()
+
+    @abstractmethod
+    def _get_time(self) -> float:
+        """The current time."""
+
+    @property
+    def expire(self) -> float:
+        """The age at which values are dropped."""
+        return self._expire
+
+    def append(self, data: object) -> "RangedData":
+        """Add a value at this time.
+
+        Raises:
+            ValueError: the last value is later than this time.
+        """
+        now = self._get_time()
+        if self._records and self._records[-1][0] > now:
+            raise ValueError(f"time goes back: the last value is of {self._records[-1][0]}, now it is {now}")
+        self._records.append((now, data))
+        self._drop(now)
+        return self
+
+    def extend(self, iter_: Iterable[object]) -> "RangedData":
+        """Add several values at this time."""
+        for data in iter_:
+            self.append(data)
+        return self
+
+    def current(self) -> Any:
+        """The newest value.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not self._records:
+            raise ValueError("there is no value yet")
+        return self._records[-1][1]
+
+    def history(self) -> list[tuple[float, Any]]:
+        """``[(time, value)]`` of the window; what held at its begin and what holds now stand at its ends."""
+        now = self._get_time()
+        self._drop(now)
+        records = [(max(time, now - self._expire), value) for time, value in self._records]
+        return [*records, (now, records[-1][1])] if records and records[-1][0] < now else records
+
+    def __bool__(self) -> bool:
+        return bool(self._records)
+
+    def _drop(self, now: float) -> None:
+        while len(self._records) > 1 and self._records[1][0] < now - self._expire:
+            self._records.popleft()
+
+
+class TimeRangedData(RangedData):
+    """:class:`RangedData` by a clock, ``time``."""
+
+    def __init__(self, time_: BaseTime, expire: float) -> None:
+        super().__init__(expire)
+        self.time = time_
+
+    def _get_time(self) -> float:
+        return self.time.time()
 
 
 class LoggedValue:
@@ -139,6 +272,7 @@ class LoggedModel:
         self.time = time
         self._expire = expire
         self._frozen_at: float | None = None
+        self._made_at = time.time()
         self._kinds = self._find_series()
         self._series: dict[str, deque[tuple[float, Any]]] = {name: deque() for name in self._kinds}
         self._attributes: dict[str, _ValueGetters] = {}
@@ -190,8 +324,9 @@ class LoggedModel:
         self._attributes.setdefault(attribute_name, _ValueGetters())[property_name] = value
 
     def get_property_attribute(self, property_name: str) -> list[str]:
-        """The attributes that are registered for a series."""
-        return [name for name, getters in self._attributes.items() if property_name in getters]
+        """The attributes that are registered for a series, without ``range_values``, which each has."""
+        named = [name for name, getters in self._attributes.items() if property_name in getters]
+        return [name for name in named if name != "range_values"]
 
     def __getitem__(self, property_name: str) -> list[str]:
         """The same as ``get_property_attribute``."""
@@ -215,9 +350,12 @@ class LoggedModel:
                 while records[0][0] < now - self._expire:
                     records.popleft()
 
-    def _range_values(self, name: str) -> list[tuple[tuple[float, float], Any]]:
+    def _range_values(
+        self, name: str, mode: TimeMode = TimeMode.RELATIVE_LIFECYCLE
+    ) -> list[tuple[tuple[float, float], Any]]:
         """``[((begin, end), value)]`` of the window; a value lasts until the next one, the last one until now."""
         now = self.current_time()
+        zero = (0, self._made_at, now)[mode]
         records = [record for record in self._series[name] if record[0] >= now - self._expire]
         ends = [begin for begin, _ in records[1:]] + [now]
-        return [((begin, end), value) for (begin, value), end in zip(records, ends)]
+        return [((begin - zero, end - zero), value) for (begin, value), end in zip(records, ends)]

@@ -35,7 +35,7 @@ from ding.utils import (
     iter_mapping,
     render,
 )
-from ding.utils.autolog import LoggedModel, LoggedValue, NaturalTime, TickTime
+from ding.utils.autolog import LoggedModel, LoggedValue, NaturalTime, TickTime, TimeMode, TimeProxy, TimeRangedData
 from ding.utils.memory_helper import SimpleMemoryProfiler
 from ding.utils.profiler_helper import Profiler, write_profile
 
@@ -294,7 +294,7 @@ def test_series_keep_a_window():
     assert [value for _, value in monitor.range_values["loss"]()] == [3.0, 4.0, 8.0]
     assert monitor.last["loss"]() == 8.0
     assert monitor.loss == 8.0
-    assert monitor["loss"] == ["range_values", "last"]
+    assert monitor["loss"] == ["last"]
     assert monitor.properties == ["loss", "count", "note", "any"]
 
 
@@ -334,6 +334,57 @@ def test_model_time():
         clock.step(0)
     with pytest.raises(ValueError, match="expire"):
         Monitor(clock, 0)
+
+
+def test_times_of_the_window_are_counted_from_where_one_says():
+    clock = TickTime(1.5)
+    monitor = Monitor(clock, expire=3)
+    monitor.count = 1
+    clock.step()
+    monitor.count = 2
+    clock.step()
+    values = monitor.range_values["count"]
+    assert values() == values(TimeMode.RELATIVE_LIFECYCLE) == [((0, 1), 1), ((1, 2), 2)]
+    assert values(mode=TimeMode.ABSOLUTE) == [((1.5, 2.5), 1), ((2.5, 3.5), 2)]
+    assert values(TimeMode.RELATIVE_CURRENT_TIME) == [((-2, -1), 1), ((-1, 0), 2)]
+
+
+def test_natural_time_is_the_epoch(monkeypatch):
+    clock = NaturalTime()
+    for now, seen in ((1000.0, 1000.0), (900.0, 1000.0), (1001.0, 1001.0)):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        assert clock.time() == seen
+
+
+def test_a_clock_that_stands_still():
+    clock = TickTime()
+    proxy = TimeProxy(clock)
+    clock.step()
+    proxy.freeze()
+    clock.step()
+    assert (proxy.time(), proxy.current_time(), proxy.is_frozen) == (1, 2, True)
+    proxy.unfreeze()
+    assert proxy.time() == 2
+
+
+def test_data_of_a_range_of_time():
+    # The numbers of DI-engine 0.5.3.
+    clock = TickTime()
+    data = TimeRangedData(clock, 2)
+    assert not data
+    for value in range(5):
+        data.append(value)
+        clock.step()
+    assert data.history() == [(3, 2), (3, 3), (4, 4), (5, 4)]
+    clock.step(10)
+    assert data.history() == [(13, 4), (15, 4)]
+    assert data.extend([7, 8]).history() == [(13, 4), (15, 7), (15, 8)]
+    assert (data.current(), data.expire, bool(data)) == (8, 2, True)
+    for error, expire in ((ValueError, 0), (TypeError, "a")):
+        with pytest.raises(error, match="expire"):
+            TimeRangedData(clock, expire)
+    with pytest.raises(ValueError, match="no value"):
+        TimeRangedData(clock, 2).current()
 
 
 # profilers, normalisers, search

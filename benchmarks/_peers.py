@@ -29,6 +29,7 @@ PEERS = {
     for peer in (
         Peer("ding_ref", "DI-engine", ("DI-engine", "gym")),
         Peer("sb3", "stable-baselines3", ("stable-baselines3",)),
+        Peer("sbx", "sbx", ("sbx-rl", "jax")),
         Peer("tianshou", "tianshou", ("tianshou",)),
         Peer("torchrl", "torchrl", ("torchrl", "tensordict")),
         Peer("cpprb", "cpprb", ("cpprb",)),

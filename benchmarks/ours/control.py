@@ -18,12 +18,15 @@ from bench_work import (
 from ding_parts import OWN, Parts, Task, buffer_entry, pendulum_entry
 from easydict import EasyDict
 
+# Steps of all optimisers per update: critics, actor (every second time in TD3), temperature.
+OPTIMIZER_STEPS = {"sac": 3.0, "td3": 1.5, "ddpg": 2.0}
 ENV = {"env_id": "Pendulum-v1", "act_scale": True}
 
 
 def task(args: argparse.Namespace) -> Task:
     """SAC, TD3 or DDPG on Pendulum."""
     soft = args.algorithm == "sac"
+    compiled = {"compile": True} if args.compile else {}
     main = {
         "exp_name": "bench_control",
         "env": {**ENV, "collector_env_num": CONTROL_ENVS, "evaluator_env_num": 1, "n_evaluator_episode": 1},
@@ -38,7 +41,7 @@ def task(args: argparse.Namespace) -> Task:
                 "actor_head_hidden_size": CONTROL_HIDDEN[0],
                 "critic_head_hidden_size": CONTROL_HIDDEN[0],
             },
-            "learn": {"update_per_collect": CONTROL_ENVS, "batch_size": CONTROL_BATCH_SIZE},
+            "learn": {"update_per_collect": CONTROL_ENVS, "batch_size": CONTROL_BATCH_SIZE, **compiled},
             "collect": {"n_sample": CONTROL_ENVS},
             "other": {"replay_buffer": {"replay_buffer_size": CONTROL_BUFFER_SIZE}},
         },
@@ -75,11 +78,16 @@ def build() -> Side:
     parser.add_argument("--algorithm", choices=CONTROL_ALGORITHMS, default="sac")
     parser.add_argument("--manager", default="base")
     parser.add_argument("--buffer", default="naive")
+    parser.add_argument("--compile", action="store_true", help="policy.learn.compile")
     args = parser.parse_args()
     args.envs = CONTROL_ENVS
     parts = Parts(args, CONTROL_ENVS, learner=True, task=task(args))
     collector, buffer, learner = parts.collector, parts.buffer, parts.learner
-    updates = count_optimizer_steps()
+    steps = count_optimizer_steps()
+
+    def updates() -> float:
+        return OPTIMIZER_STEPS[args.algorithm] * learner.train_iter if args.compile else steps()
+
     kept = [0]
 
     def collect() -> None:

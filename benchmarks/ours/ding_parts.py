@@ -49,6 +49,7 @@ def env_class() -> Any:
 
 def configs(args: argparse.Namespace, n_sample: int, updates: int = 1) -> tuple[EasyDict, EasyDict]:
     """``(main_config, create_config)`` of DQN on CartPole."""
+    compiled = {"compile": True} if getattr(args, "compile", False) else {}
     main = {
         "exp_name": "bench",
         "env": {
@@ -75,6 +76,7 @@ def configs(args: argparse.Namespace, n_sample: int, updates: int = 1) -> tuple[
                 "batch_size": BATCH_SIZE,
                 "learning_rate": LEARNING_RATE,
                 "target_update_freq": TARGET_FREQ,
+                **compiled,
             },
             "collect": {"n_sample": n_sample},
             "other": {"replay_buffer": {"replay_buffer_size": BUFFER_SIZE}},
@@ -163,6 +165,12 @@ class Parts:
     def close(self) -> None:
         """Close the envs."""
         self.collector.close()
+
+
+def joined_updates(learner: Any, updates: int) -> int:
+    """How many updates of a pass this project's policy takes in one call: a divisor of ``updates``."""
+    limit = learner.policy.get_attribute("updates_per_call")
+    return max(count for count in range(1, min(updates, limit) + 1) if updates % count == 0)
 
 
 def rollout_samples(envs: int) -> int:

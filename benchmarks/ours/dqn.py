@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from bench_side import Op, Side, count_optimizer_steps, serve
 from bench_work import BATCH_SIZE, DQN_HIDDEN, EPSILON, dqn_work
-from ding_parts import Parts, arguments, rollout_samples
+from ding_parts import Parts, arguments, joined_updates, rollout_samples
 
 
 def build() -> Side:
     parser = arguments(__doc__)
     parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--compile", action="store_true", help="policy.learn.compile")
     args = parser.parse_args()
     args.hidden = list(DQN_HIDDEN)
     parts = Parts(args, rollout_samples(args.envs), learner=True)
     collector, buffer, learner = parts.collector, parts.buffer, parts.learner
-    updates = count_optimizer_steps()
+    steps = count_optimizer_steps()
+    joined = joined_updates(learner, args.updates) if args.compile else 1
+    kwargs = {"num_updates": joined} if joined > 1 else None
+
+    def updates() -> int:
+        return learner.train_iter if args.compile else steps()
+
     # DI-engine steps its envs a little further and drops what is beyond n_sample: steps that were kept count.
     kept = [0]
 
@@ -25,8 +32,8 @@ def build() -> Side:
 
     def train() -> None:
         collect()
-        for _ in range(args.updates):
-            learner.train(buffer.sample(BATCH_SIZE, learner.train_iter), collector.envstep)
+        for _ in range(args.updates // joined):
+            learner.train(buffer.sample(BATCH_SIZE * joined, learner.train_iter), collector.envstep, kwargs)
 
     for _ in range(10):
         collect()

@@ -7,6 +7,8 @@ from benchmarks._plan import MODES, Measurement, OpSpec, Target, own, peer
 TITLE = "End to end"
 PIPELINE_STEPS = 3000
 UPDATE_RATES = (3, 10, 50)
+# Updates per 80 env steps: how much faster than sbx compiled updates shall be.
+COMPILED_TARGETS = {3: 1.25, 10: 1.0}
 
 
 def measurements() -> list[Measurement]:
@@ -91,6 +93,8 @@ def dqn(updates: int) -> Measurement:
     args = ("--updates", updates)
     peers = ("CleanRL style", "stable-baselines3", "tianshou", "torchrl")
     targets = tuple(Target(2, label, 1.0) for label in peers) if updates == 3 else ()
+    if updates in COMPILED_TARGETS:
+        targets += (Target(18, "sbx", COMPILED_TARGETS[updates], subject="ding compiled", modes=MODES[:1]),)
     op = OpSpec(
         "train",
         f"{updates} updates per 80 env steps",
@@ -106,9 +110,11 @@ def dqn(updates: int) -> Measurement:
             own("ours/dqn.py", *args, "--buffer", "naive"),
             own("ours/dqn.py", *args, "--buffer", "naive", "--manager", "gym_vector", label="ding gym_vector"),
             own("ours/dqn.py", *args, label="ding advanced buffer"),
+            own("ours/dqn.py", *args, "--buffer", "naive", "--compile", label="ding compiled"),
             peer("ding_ref", "DI-engine", "ours/dqn.py", *args, "--buffer", "deque"),
             peer("sb3", "CleanRL style", "peers/cleanrl_dqn.py", *args),
             peer("sb3", "stable-baselines3", "peers/sb3_dqn.py", *args),
+            peer("sbx", "sbx", "peers/sbx.py", "--algorithm", "dqn", *args),
             peer("tianshou", "tianshou", "peers/tianshou_dqn.py", *args),
             peer("torchrl", "torchrl", "peers/torchrl_dqn.py", *args),
         ),

@@ -358,7 +358,7 @@ class Policy(ABC):
         return self._compiled_updates.run(batch, [self._update_options(ahead) for ahead in range(num_updates)])
 
     def _may_join_updates(self) -> bool:
-        """Whether an update changes nothing that the batch of the next one depends on."""
+        """Whether an update changes nothing that the next batch depends on, and is so small that calls cost time."""
         return False
 
     def _get_updates_per_call(self) -> int:

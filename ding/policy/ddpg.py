@@ -125,9 +125,6 @@ class DDPGPolicy(Policy):
         }
         return with_rates(self._run_updates(batch, num_updates), rates)
 
-    def _may_join_updates(self) -> bool:
-        return not self._priority
-
     def _update_options(self, ahead: int) -> dict[str, Any]:
         turn = num_steps(self._optimizer_critic) + 1 + ahead
         return {"with_actor": turn % self._cfg.learn.actor_update_freq == 0}

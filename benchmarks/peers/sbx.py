@@ -1,0 +1,91 @@
+"""stable-baselines3 in JAX (sbx): DQN, SAC and TD3 on the common work."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from bench_side import Op, Side, serve
+from bench_work import (
+    BATCH_SIZE,
+    BUFFER_SIZE,
+    CONTROL_BATCH_SIZE,
+    CONTROL_BUFFER_SIZE,
+    CONTROL_ENVS,
+    CONTROL_HIDDEN,
+    DISCOUNT,
+    DQN_HIDDEN,
+    EPSILON,
+    LEARNING_RATE,
+    ROLLOUT,
+    TARGET_FREQ,
+    control_work,
+    dqn_work,
+)
+
+ENVS = 8
+# Steps of all optimisers per update, as the torch sides count them.
+OPTIMIZER_STEPS = {"dqn": 1.0, "sac": 3.0, "td3": 1.5}
+
+
+def build() -> Side:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--algorithm", choices=tuple(OPTIMIZER_STEPS), default="dqn")
+    parser.add_argument("--updates", type=int, default=3)
+    args = parser.parse_args()
+    if os.environ.get("OMP_NUM_THREADS") == "1":
+        os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    import sbx
+    from stable_baselines3.common.env_util import make_vec_env
+
+    discrete = args.algorithm == "dqn"
+    updates = args.updates if discrete else CONTROL_ENVS
+    batch_size = BATCH_SIZE if discrete else CONTROL_BATCH_SIZE
+    env = make_vec_env("CartPole-v1" if discrete else "Pendulum-v1", ENVS)
+    settings: dict[str, Any] = {"train_freq": 1, "buffer_size": CONTROL_BUFFER_SIZE}
+    if discrete:
+        settings = {
+            "train_freq": ROLLOUT,
+            "buffer_size": BUFFER_SIZE,
+            "learning_rate": LEARNING_RATE,
+            "gamma": DISCOUNT,
+            "target_update_interval": 80 * TARGET_FREQ // updates,
+            "exploration_initial_eps": EPSILON,
+            "exploration_final_eps": EPSILON,
+        }
+    agent = getattr(sbx, args.algorithm.upper())(
+        "MlpPolicy",
+        env,
+        batch_size=batch_size,
+        policy_kwargs={"net_arch": list(DQN_HIDDEN if discrete else CONTROL_HIDDEN)},
+        gradient_steps=updates,
+        learning_starts=0,
+        **settings,
+    )
+    _, callback = agent._setup_learn(10**9)
+    callback.on_training_start({}, {})
+
+    def collect() -> None:
+        agent.collect_rollouts(
+            agent.env,
+            callback=callback,
+            train_freq=agent.train_freq,
+            replay_buffer=agent.replay_buffer,
+            learning_starts=0,
+        )
+
+    def train() -> None:
+        collect()
+        agent.train(batch_size=batch_size, gradient_steps=updates)
+
+    for _ in range(10 if discrete else 2 * CONTROL_BATCH_SIZE // CONTROL_ENVS):
+        collect()
+    share = OPTIMIZER_STEPS[args.algorithm]
+    ops = {"train": Op(train, lambda: {"env_steps": agent.num_timesteps, "updates": share * agent._n_updates})}
+    work = dqn_work(updates) if discrete else control_work(args.algorithm)
+    return Side(ops, work, env.close, warm_calls=10)
+
+
+if __name__ == "__main__":
+    serve(build, "sbx-rl")

@@ -69,7 +69,7 @@ def control(algorithm: str) -> Measurement:
             peer("sb3", "CleanRL style", "peers/cleanrl_control.py", *args),
             peer("sb3", "stable-baselines3", "peers/sb3_control.py", *args),
             peer("tianshou", "tianshou", "peers/tianshou_control.py", *args),
-            *([peer("sbx", "sbx", "peers/sbx.py", *args)] if algorithm in COMPILED else []),
+            *([peer("sbx", "sbx", "peers/sbx_agents.py", *args)] if algorithm in COMPILED else []),
         ),
         (op,),
         modes=MODES[:1],

@@ -114,7 +114,7 @@ def dqn(updates: int) -> Measurement:
             peer("ding_ref", "DI-engine", "ours/dqn.py", *args, "--buffer", "deque"),
             peer("sb3", "CleanRL style", "peers/cleanrl_dqn.py", *args),
             peer("sb3", "stable-baselines3", "peers/sb3_dqn.py", *args),
-            peer("sbx", "sbx", "peers/sbx.py", "--algorithm", "dqn", *args),
+            peer("sbx", "sbx", "peers/sbx_agents.py", "--algorithm", "dqn", *args),
             peer("tianshou", "tianshou", "peers/tianshou_dqn.py", *args),
             peer("torchrl", "torchrl", "peers/torchrl_dqn.py", *args),
         ),

@@ -81,8 +81,8 @@ class CompiledUpdates:
         self._graphs: dict[Any, _Compiled] = {}
         self._eager_s = 0.0
         self._asked = False
-        #: How many graphs were compiled.
-        self.num_compiled = 0
+        #: How many graphs were made, and how often one of them ran.
+        self.num_compiled = self.num_runs = 0
         #: Whether updates may still become graphs.
         self.enabled = bool(setting)
         if setting and policy._get_attribute("multi_gpu"):
@@ -103,6 +103,7 @@ class CompiledUpdates:
         self._asked = True
         compiled = self._find(batch, options) if self.enabled else None
         if compiled is not None:
+            self.num_runs += 1
             return compiled(_leaves(batch))
         start = time.perf_counter()
         parts = zip(split_rows(batch, len(options)), options)

@@ -155,3 +155,22 @@ def test_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again
     assert_close(eager, compiled)
     assert all(torch.equal(value, weights(again)[name]) for name, value in weights(compiled).items())
     assert compiled.learn_mode.get_attribute("compiled_updates").num_compiled == 1
+
+
+@pytest.mark.slow
+def test_auto_learns_eagerly_until_a_graph_is_ready(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("ding.policy._compiled_updates._AUTO_AFTER_S", 0.0)
+    eager, auto = make(False), make("auto")
+    (batch,) = batches(1)
+    updates = auto.learn_mode.get_attribute("compiled_updates")
+    count = 0
+    while not updates.num_runs:
+        assert updates.enabled
+        auto.learn_mode.forward(batch)
+        count += 1
+        if count == 1:
+            assert updates.num_runs == 0
+    for _ in range(count):
+        eager.learn_mode.forward(batch)
+    assert_close(eager, auto, rtol=1e-3)

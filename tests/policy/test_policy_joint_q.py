@@ -140,6 +140,19 @@ def test_a_learn_state_goes_on_where_it_was(case: str) -> None:
     assert policy.learn_mode.forward(data) == other.learn_mode.forward(data)
 
 
+@pytest.mark.parametrize("case", ["qmix", "wqmix"])
+def test_recorded_updates_give_the_numbers_of_eager_ones(case: str) -> None:
+    eager, recorded = policy_of(case), policy_of(case, learn={"compile": "record"})
+    torch.manual_seed(1)
+    samples = samples_of(eager, collect(eager, case, columns=True))
+    for _ in range(3):
+        expected, found = eager.learn_mode.forward(samples), recorded.learn_mode.forward(samples)
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
+    assert recorded.learn_mode.get_attribute("compiled_updates").num_compiled == 1
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_only_fills_up_is_not_learned(case: str) -> None:
     # One sequence of 8 steps out of an episode of 5.

@@ -138,7 +138,9 @@ def _run(
         access.update(launcher.announced(COORDINATOR))
         view.update(reader.read(launcher.roles[COORDINATOR].status, launcher.snapshots()))
 
-    view.start(reader.read())
+    # Before the coordinator says something, a run that goes on is where its snapshot was.
+    begun = {} if snapshot is None else snapshot.notes
+    view.start(reader.read({"env_step": begun.get("pushed_rows", 0), "train_iter": begun.get("train_iter", 0)}))
     try:
         with failures_logged(exp_name), run_folder(cfg) as run_dir:
             level = logging.INFO if show_all else logging.WARNING

@@ -12,6 +12,7 @@ import numpy as np
 
 from ding.envs.testing import CountingEnv
 from ding.parallel.planes import FileDataPlane, writer_of
+from ding.parallel.planes.seal import Seal
 from ding.utils import ENV_REGISTRY
 from ding.worker.coordinator.tasks.journal import Journal
 
@@ -68,15 +69,16 @@ class Audit(NamedTuple):
     unknown: dict
 
 
-def audit(journal_path, data_root, episodes):
+def audit(journal_path, data_root, episodes, token):
     """Compare the journal of a coordinator with the data.
 
     Args:
         episodes: how many each env plays in a task.
+        token: of the run, under which its chunks are sealed.
     """
     with contextlib.closing(Journal(str(journal_path))) as journal:
         state = journal.load()
-    plane = FileDataPlane(data_root)
+    plane = FileDataPlane(data_root, seal=Seal(token))
     stored = set(plane.chunks())
     known = [chunk.ref["chunk"] for chunk in state.chunks]
     assert len(known) == len(set(known))

@@ -3,6 +3,7 @@
 The short form runs always; the full ones are marked slow.
 """
 
+import json
 import os
 import random
 import shutil
@@ -56,11 +57,13 @@ def stopped_dead(run, tmp_path):
     run.leftovers.append(journal.parent)
     # That a worker is dead is noticed after some seconds.
     run.wait_for(lambda: not unswept(journal, tmp_path / "data"), "end of what the dead left")
+    (access,) = tmp_path.rglob("access.json")
+    token = json.loads(access.read_text())["token"]
     os.killpg(run.process.pid, signal.SIGKILL)
     run.process.wait()
     # The folder of the run stays, and perhaps a file that was being written; no process does.
     assert not {str(left) for left in run.left_behind()} & {str(pid) for pid in run.pids}
-    return audit(journal, tmp_path / "data", EPISODES), incarnations(journal)
+    return audit(journal, tmp_path / "data", EPISODES, token), incarnations(journal)
 
 
 def check(found, holders, rows, collector_kills):

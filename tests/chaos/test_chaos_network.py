@@ -27,6 +27,7 @@ from ding.utils.system_helper import find_free_port
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills a process group")
 
 ROLES = ("coordinator", "learner0", "collector0", "collector1")
+TOKEN = "0" * 64
 
 
 class ProxiedRun:
@@ -44,7 +45,7 @@ class ProxiedRun:
             **os.environ,
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]),
-            "DING_RUN_TOKEN": "0" * 64,
+            "DING_RUN_TOKEN": TOKEN,
         }
         self.processes = {}
         for role in ROLES:
@@ -123,7 +124,7 @@ def start(tmp_path):
 def check(run, tmp_path, rows, timeout_s, faults):
     status = run.wait_for(rows, faults, timeout_s)
     run.kill()
-    found = audit(tmp_path / JOURNAL, tmp_path / "data", EPISODES)
+    found = audit(tmp_path / JOURNAL, tmp_path / "data", EPISODES, TOKEN)
     assert found.rows >= rows
     assert (found.doubled, found.holes, found.unread) == (0, 0, [])
     assert found.complete >= found.finished_steps > 0
@@ -154,7 +155,7 @@ def kill_all_and_go_on(run, folder, kills, rows_between):
         run.wait_for(rows_between * number, (), 300)
         run.wait_until(lambda: list(folder.glob("*/ckpt/resume_*.pth.tar")), "checkpoint", 300)
         run.kill()
-        found = audit(folder / JOURNAL, folder / "data", EPISODES)
+        found = audit(folder / JOURNAL, folder / "data", EPISODES, TOKEN)
         assert (found.doubled, found.holes, found.unread) == (0, 0, [])
         assert found.rows >= rows_between * number
         iterations.append(checkpoint_iter(folder))
@@ -163,7 +164,7 @@ def kill_all_and_go_on(run, folder, kills, rows_between):
     status = run.wait_for(rows_between * (kills + 1), (), 300)
     run.wait_until(lambda: run.status()["train_iter"] > iterations[-1], "training", 300)
     run.kill()
-    found = audit(folder / JOURNAL, folder / "data", EPISODES)
+    found = audit(folder / JOURNAL, folder / "data", EPISODES, TOKEN)
     assert (found.doubled, found.holes, found.unread) == (0, 0, [])
     assert [*iterations, checkpoint_iter(folder)] == sorted([*iterations, checkpoint_iter(folder)])
     assert [*steps, found.finished_steps] == sorted([*steps, found.finished_steps])

@@ -74,6 +74,8 @@ class RunSaver:
             "train_iter": learner.train_iter,
             "env_step": int(parts.collector.envstep),
             "world_size": get_world_size(),
+            # The state of envs is no part of a snapshot.
+            "episodes": "begin anew",
         }
         learned = _writer_of_learner(parts, folder.with_name(classic)) if get_rank() == 0 else None
 

@@ -7,7 +7,9 @@ from ding.data.roles import LearnMode
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles, plays
 from ding.framework.task import Role, current_task
+from ding.torch_utils.weight_checks import check_weights
 from ding.utils import save_file
+from ding.worker.learner.learner_hook import attribute_of
 
 
 @runtime_checkable
@@ -24,7 +26,7 @@ class CkptSaver:
     """Saves the learn state of a policy below ``save_dir/ckpt``: every so often, at the best evaluation, at the end.
 
     Files: ``iteration_<train_iter>.pth.tar`` and ``final.pth.tar`` (of the learner), ``eval.pth.tar`` (of the process
-    that evaluates). Each is written whole.
+    that evaluates). Each is written whole; weights that are NaN or infinite raise ``NonFiniteError`` instead.
 
     Args:
         policy: the policy, or its learn mode.
@@ -60,4 +62,7 @@ class CkptSaver:
         return self.last_save_iter is None or train_iter - self.last_save_iter >= (self.train_freq or 0)
 
     def _save(self, name: str) -> None:
-        save_file(os.path.join(self.prefix, f"{name}.pth.tar"), self.policy.state_dict())
+        path = os.path.join(self.prefix, f"{name}.pth.tar")
+        state = self.policy.state_dict()
+        check_weights(state.get("model"), attribute_of(self.policy, "model"), f"the checkpoint {path}")
+        save_file(path, state)

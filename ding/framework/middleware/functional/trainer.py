@@ -1,6 +1,7 @@
 """Training on what a fetcher has put into the context."""
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from ding.framework.context import Context, OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role
 from ding.torch_utils import to_device
+from ding.worker.learner.finite_check import FiniteCheck
 
 logger = logging.getLogger(__name__)
 
@@ -26,16 +28,22 @@ def trainer(cfg: EasyDict, policy: LearnMode, log_freq: int = 100) -> Train:
     Writes ``train_output`` (what the policy returns) and adds the number of its updates to ``train_iter``.
 
     Args:
-        cfg: not read.
+        cfg: has ``exp_name``, the folder of the experiment.
         policy: the learn mode of a policy.
         log_freq: train iterations between two lines of the log.
+
+    Raises:
+        NonFiniteError: by the middleware, see ``policy.learn.on_nonfinite``; the batch is in ``<exp_name>/nonfinite``.
     """
+
+    check = FiniteCheck(policy, os.path.join((cfg or {}).get("exp_name", ""), "nonfinite"))
 
     def train(ctx: Any) -> None:
         _check_context(ctx)
         if ctx.train_data is None:
             return
         output = policy.forward(ctx.train_data)
+        check.look(output if isinstance(output, list) else [output], ctx.train_data, ctx.train_iter)
         if ctx.train_iter % log_freq == 0:
             _log(ctx, output)
         ctx.train_iter += len(output) if isinstance(output, list) else 1
@@ -56,8 +64,10 @@ def multistep_trainer(policy: LearnMode, log_freq: int = 100) -> Train:
 
     Raises:
         TypeError: by the middleware: the policy returned no list.
+        NonFiniteError: by the middleware, see ``policy.learn.on_nonfinite``; the batch is in ``nonfinite``.
     """
     last_log_iter = -1
+    check = FiniteCheck(policy, "nonfinite")
     device = getattr(policy, "_device", None) or policy.get_attribute("device")
 
     def train(ctx: Any) -> None:
@@ -68,6 +78,7 @@ def multistep_trainer(policy: LearnMode, log_freq: int = 100) -> Train:
         output = policy.forward(_on(device, ctx.train_data))
         if not isinstance(output, list):
             raise TypeError(f"multistep_trainer needs a policy that returns a list, got {type(output).__name__}")
+        check.look(output, ctx.train_data, ctx.train_iter)
         if ctx.train_iter - last_log_iter >= log_freq:
             _log(ctx, output)
             last_log_iter = ctx.train_iter

@@ -127,7 +127,10 @@ def newest_snapshot(exp_name: str | os.PathLike[str]) -> Manifest | None:
     for _, folder in sorted(_snapshots(Path(exp_name) / "ckpt"), reverse=True):
         try:
             manifest = checked_manifest(folder)
-        except (FileNotFoundError, FileRefusedError) as error:
+        except FileNotFoundError:
+            logger.info("%s is passed over: it was not written to its end", folder)
+            continue
+        except FileRefusedError as error:
             logger.warning("%s is passed over: %s", folder, error)
             continue
         if JOURNAL in manifest.parts:

@@ -244,7 +244,7 @@ def test_everything_is_killed_and_the_run_goes_on(tmp_path) -> None:
         [*command, "--resume", "exp", "--train-iter", str(limit)], capture_output=True, text=True, timeout=300
     )
     assert second.returncode == 0, second.stderr
-    lines = [line for line in second.stderr.splitlines() if "env step" in line]
+    lines = [line for line in second.stderr.splitlines() if "env step " in line]
     # From the first line on it is not less than what the snapshot had.
     steps = [int(line.split("env step ")[1].split()[0]) for line in lines if "train iter" in line]
     assert min(steps) >= notes["pushed_rows"]

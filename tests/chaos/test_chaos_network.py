@@ -122,7 +122,10 @@ def start(tmp_path):
 
 
 def check(run, tmp_path, rows, timeout_s, faults):
-    status = run.wait_for(rows, faults, timeout_s)
+    run.wait_for(rows, faults, timeout_s)
+    # On a machine that does other work, the data may all be there before the learner has begun.
+    run.wait_until(lambda: run.status().get("train_iter", 0) > 0, "training", timeout_s)
+    status = run.status()
     run.kill()
     found = audit(tmp_path / JOURNAL, tmp_path / "data", EPISODES, TOKEN)
     assert found.rows >= rows
@@ -131,7 +134,6 @@ def check(run, tmp_path, rows, timeout_s, faults):
     # A task whose worker was silent for longer than its lease begins anew, elsewhere.
     assert found.cut <= ENVS * (status["tasks"]["requeued"] + COLLECTORS + 1)
     assert status["tasks"]["failed"] == 0
-    assert status["train_iter"] > 0
 
 
 def test_nothing_is_lost_or_doubled_in_a_bad_network(start, tmp_path):

@@ -38,6 +38,9 @@ CREATE TABLE IF NOT EXISTS seen (
 CREATE TABLE IF NOT EXISTS fenced (
     worker TEXT NOT NULL, incarnation TEXT NOT NULL, PRIMARY KEY (worker, incarnation)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unswept (
+    worker TEXT NOT NULL, incarnation TEXT NOT NULL, PRIMARY KEY (worker, incarnation)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS chunk (
     number INTEGER PRIMARY KEY, buffer_id TEXT NOT NULL, first_id INTEGER NOT NULL, ref TEXT NOT NULL
 );
@@ -68,7 +71,8 @@ class JournalState:
 
     Attributes:
         tasks: in the order in which they were submitted.
-        fenced: lives of workers that are over, and of which unclaimed chunks may still lie around.
+        fenced: lives of workers that are over, until they are swept.
+        unswept: lives of workers that got a task, and of which chunks that nobody took may lie around.
         chunks: live chunks in the order of the pushes.
         buffers: ``buffer id -> config``.
         priorities: ``buffer id -> (unique ids, priorities, use counts)``.
@@ -77,6 +81,7 @@ class JournalState:
 
     tasks: list[TaskRecord] = field(default_factory=list)
     fenced: set[Holder] = field(default_factory=set)
+    unswept: set[Holder] = field(default_factory=set)
     chunks: list[ChunkRow] = field(default_factory=list)
     buffers: dict[str, dict[str, Any]] = field(default_factory=dict)
     priorities: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=dict)
@@ -172,8 +177,13 @@ class Journal:
         )])  # fmt: skip
 
     def update_tasks(self, records: Sequence[TaskRecord], fenced: Collection[Holder] = ()) -> None:
-        """The state of tasks that were saved before, and with it the lives of workers that ended."""
+        """The state of tasks that were saved before, and with it the lives of workers that ended.
+
+        The life that holds a task is noted as one to be swept.
+        """
+        holders = [one.holder for one in records if one.holder is not None]
         self._write([
+            ("INSERT OR IGNORE INTO unswept VALUES (?, ?)", [astuple(holder) for holder in holders]),
             (
                 "UPDATE task SET phase=?, worker=?, incarnation=?, failures=?, attempts=?, error=? WHERE task_id=?",
                 [(*_changing(record), record.task_id) for record in records],
@@ -184,7 +194,8 @@ class Journal:
     def forget_fenced(self, holders: Collection[Holder]) -> None:
         """Drop lives of workers that have left nothing behind."""
         self._write([
-            ("DELETE FROM fenced WHERE worker=? AND incarnation=?", [astuple(holder) for holder in holders])
+            (f"DELETE FROM {table} WHERE worker=? AND incarnation=?", [astuple(holder) for holder in holders])
+            for table in ("fenced", "unswept")
         ])  # fmt: skip
 
     def forget_task(self, task_id: str) -> None:
@@ -276,6 +287,7 @@ class Journal:
             record.seen = {Holder(worker, incarnation): seq for worker, incarnation, seq in taken}
             state.tasks.append(record)
         state.fenced = {Holder(*row) for row in db.execute("SELECT worker, incarnation FROM fenced")}
+        state.unswept = {Holder(*row) for row in db.execute("SELECT worker, incarnation FROM unswept")}
         for number, buffer_id, first_id, ref in db.execute("SELECT * FROM chunk ORDER BY number"):
             state.chunks.append(ChunkRow(number, buffer_id, first_id, json.loads(ref)))
         for buffer_id, cfg, blob in db.execute("SELECT * FROM buffer"):

@@ -135,6 +135,8 @@ class TaskLedger:
             record.phase, record.holder, record.lease_deadline = TaskPhase.SENT, holder, self._clock() + self.lease_s
             record.attempts += 1
             self._by_holder[holder] = record
+            # From now on it may store chunks; whether it ends with its task or is lost in between is not known here.
+            self._unswept.add(holder)
             self._journal.update_tasks([record])
 
     def started(self, task_id: str, holder: Holder) -> bool:
@@ -311,7 +313,10 @@ class TaskLedger:
             return [holder for holder in self._by_holder if holder.worker == worker]
 
     def unswept(self, present: Callable[[Holder], bool]) -> list[Holder]:
-        """Lives of workers that are over, unless their process is ``present`` or works on a task in a later life."""
+        """Lives of workers that had a task, unless their process is ``present`` or works on one, in whichever life.
+
+        What such a life stored and nobody took will be taken by nobody.
+        """
         with self._lock:
             at_work = {holder.process for holder in self._by_holder}
             return [life for life in self._unswept if life.process not in at_work and not present(life)]
@@ -353,7 +358,7 @@ class TaskLedger:
                     record.inherited = True
                     self._by_holder[record.holder] = record
             self._fenced |= state.fenced
-            self._unswept |= state.fenced
+            self._unswept |= state.fenced | state.unswept
             self.counters = TaskCounters(**{**vars(self.counters), **state.values.get(TASK_COUNTS, {})})
 
     def save_counters(self) -> None:

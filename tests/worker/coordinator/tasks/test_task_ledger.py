@@ -348,3 +348,17 @@ def test_what_was_fenced_and_not_swept_the_next_coordinator_fences_and_sweeps():
     assert tasks.is_fenced(A)
     tasks.swept([A])
     assert not tasks.journal.load().fenced
+
+
+def test_a_life_that_had_a_task_is_swept_by_the_next_coordinator_too():
+    """It may have been lost between its tasks, and with the coordinator that knew it."""
+    tasks = running()
+    assert tasks.unswept(nobody) == []
+    assert tasks.finish("t", A)
+    tasks = Tasks(tasks)
+    assert tasks.unswept(lambda holder: True) == []
+    assert tasks.unswept(nobody) == [A]
+    assert not tasks.is_fenced(A)
+    tasks.swept([A])
+    assert tasks.unswept(nobody) == []
+    assert not tasks.journal.load().unswept

@@ -84,9 +84,19 @@ def log_path(error: BaseException) -> Path | None:
 def sentence_of(error: BaseException) -> str:
     """What went wrong in one line; the class stands before what other code than this library raised."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    line = text.strip().partition("\n")[0]
+    line = without_traceback(text.strip()).partition("\n")[0]
     ours = type(error).__module__.partition(".")[0] == "ding" or (_raised_here(error) and not isinstance(error, _BARE))
     return line if ours and line else f"{type(error).__name__}: {line}"
+
+
+def without_traceback(text: str) -> str:
+    """A text whose traceback, that of another process, is cut down to its last line; other texts as they are."""
+    if '\n  File "' not in text:
+        return text
+    lines = text.rstrip().splitlines()
+    first = lines[0].removesuffix("Traceback (most recent call last):").rstrip().removesuffix(":")
+    last = lines[-1].strip()
+    return first if last in first else f"{first}: {last}"
 
 
 def own_frames(error: BaseException) -> list[str]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,14 +11,12 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ding.entry.view.status import UNBOUNDED, RateMeter, RunStatus, clock_text, left_text, number_text
+from ding.entry.view.status import UNBOUNDED, RateMeter, RunStatus, clock_text, left_text, number_text, short_ids
 from ding.parallel.launch.signals import NOTICE
 
 _REFRESH_PER_S = 4
 _BAR_WIDTH = 50
 _SHOW_CURSOR = b"\x1b[?25h"
-# What makes the id of a task unique; its first characters are enough for a table.
-_TASK_ID = re.compile(r"_([0-9a-f]{6})[0-9a-f]{2}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_\d{6}")
 
 
 class LiveView:
@@ -96,7 +93,7 @@ def _process_table(status: RunStatus) -> Table:
         table.add_row(
             name,
             process.state,
-            _TASK_ID.sub(r" \1", worker.does) if worker else "-",
+            short_ids(worker.does) if worker else "-",
             str(process.pid or "-"),
             str(process.restarts),
             clock_text(process.uptime_s),

@@ -6,6 +6,7 @@ A pipeline makes a `RunStatus` now and then and hands it to a view (`ding.entry.
 
 import datetime
 import json
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from ding.utils.file_helper import write_text
 
 UNBOUNDED = int(1e8)
 """A limit of at least this many steps or iterations counts as no limit: no share of it is shown."""
+
+
+_TASK_ID = re.compile(r"_([0-9a-f]{6})[0-9a-f]{2}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_\d{6}")
 
 
 def bounded(**limits: float) -> dict[str, int]:
@@ -186,6 +190,11 @@ def clock_text(seconds: float | None) -> str:
 def left_text(seconds: float | None) -> str:
     """``left 00:08``; empty where there is no limit."""
     return "" if seconds is None else f"left {clock_text(seconds)}"
+
+
+def short_ids(text: str) -> str:
+    """A text with the first characters of each id of a task in place of its 43."""
+    return _TASK_ID.sub(r" \1", text)
 
 
 def number_text(value: float | None) -> str:

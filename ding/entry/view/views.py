@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from ding.entry.view.status import RateMeter, RunStatus, clock_text, left_text, number_text
+from ding.entry.view.failure import without_traceback
+from ding.entry.view.status import RateMeter, RunStatus, clock_text, left_text, number_text, short_ids
 from ding.parallel.launch.signals import write_notice
 from ding.utils import get_rank
 
@@ -96,6 +97,14 @@ class _OwnLines(logging.Filter):
         return record.levelno >= logging.WARNING or record.name.startswith("ding.")
 
 
+class _Short(logging.Formatter):
+    """Leaves out the tracebacks of other processes, which are in their logs, and most of the ids of tasks."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = short_ids(without_traceback(record.message))
+        return super().formatMessage(record)
+
+
 class _StderrHandler(logging.Handler):
     """Writes to what ``sys.stderr`` is at that moment: the live view puts a stream of its own there."""
 
@@ -117,7 +126,7 @@ def console_lines() -> Iterator[None]:
         yield
         return
     handler, level = _StderrHandler(), library.level
-    handler.setFormatter(logging.Formatter("[%(asctime)s] %(message)s", "%H:%M:%S"))
+    handler.setFormatter(_Short("[%(asctime)s] %(message)s", "%H:%M:%S"))
     handler.addFilter(_OwnLines())
     library.addHandler(handler)
     if level == logging.NOTSET:

@@ -202,3 +202,21 @@ def test_console_shows_own_lines_and_warnings_and_is_removed(monkeypatch):
     assert [line.split("] ")[1] for line in out.getvalue().splitlines()] == ["own line", "a warning"]
     assert library.level == level
     assert library.handlers == []
+
+
+def test_lines_of_other_processes_are_short(monkeypatch):
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    text = (
+        "coordinator: task collector_task_057b9ea6-6cf5-4876-a772-62e0384bb4e9_520537 failed:\n"
+        'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\nKeyError: 3'
+    )
+    with console_lines():
+        logging.getLogger("ding.entry").warning("%s", text)
+        logging.getLogger("ding.entry").info("two\nlines")
+    assert [line.partition("] ")[2] for line in out.getvalue().splitlines()] == [
+        "coordinator: task collector_task 057b9e failed: KeyError: 3",
+        "two",
+        "",
+    ]

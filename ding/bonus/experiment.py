@@ -74,6 +74,9 @@ def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> dict[str, Any]:
     policy.pop("cfg_type", None)
     left_out = {"manager", "cfg_type"} if env is None else {"manager", "cfg_type", "env_id", "env_kwargs", "type"}
     env_cfg = {key: value for key, value in main.get("env", {}).items() if key not in left_out}
+    if "evaluator_episode_num" in env_cfg:
+        # The parallel mode counts the episodes of each env, and takes no notice of this key.
+        env_cfg["n_evaluator_episode"] = env_cfg["evaluator_env_num"] * env_cfg["evaluator_episode_num"]
     return {"env": env_cfg, "policy": policy}
 
 

@@ -86,6 +86,12 @@ def test_a_task_comes_back_as_an_agent() -> None:
     assert agent.deploy().eval_value > 0
 
 
+def test_episodes_of_each_env_are_counted_together() -> None:
+    """As configs of the parallel mode have them, beside the default of ``n_evaluator_episode``."""
+    serial_run(evaluator_episode_num=3)
+    assert ding.load("serial").cfg.env.n_evaluator_episode == 6
+
+
 @pytest.mark.slow
 def test_a_parallel_run_comes_back_as_an_agent() -> None:
     config = Path(__file__).parents[2] / "configs" / "cartpole" / "parallel" / "cartpole_dqn_config.py"

@@ -47,6 +47,11 @@ def align(value: torch.Tensor, rank: int) -> torch.Tensor:
     return value
 
 
+def view_similar(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """``x`` with as many dimensions as ``target``, those that it lacks appended with size 1."""
+    return align(x, target.dim())
+
+
 def weighted_mean(per_sample: torch.Tensor, weight: torch.Tensor | float | None) -> torch.Tensor:
     """Mean of ``per_sample`` times ``weight`` (``None``: ones; or one number for all), rows of both aligned."""
     if weight is None:

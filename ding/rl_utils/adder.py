@@ -359,3 +359,12 @@ def nstep_columns(
         left = ends - np.arange(len(ends))
         result["value_gamma"] = tail_discount[np.minimum(left, nstep + 1)]
     return result
+
+
+class Adder:
+    """The functions of this module, as DI-engine has them."""
+
+    get_gae = staticmethod(get_gae)
+    get_gae_with_default_last_value = staticmethod(get_gae_with_default_last_value)
+    get_nstep_return_data = staticmethod(get_nstep_return_data)
+    get_train_sample = staticmethod(get_train_sample)

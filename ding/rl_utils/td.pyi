@@ -35,3 +35,4 @@ from ding.rl_utils._td_values import v_1step_td_data as v_1step_td_data
 from ding.rl_utils._td_values import v_1step_td_error as v_1step_td_error
 from ding.rl_utils._td_values import v_nstep_td_data as v_nstep_td_data
 from ding.rl_utils._td_values import v_nstep_td_error as v_nstep_td_error
+from ding.rl_utils._td_values import view_similar as view_similar

@@ -39,6 +39,27 @@ def calculate_grad_norm_without_bias_two_norm(model: nn.Module) -> float:
     return float(total_norm(grads, 2.0))
 
 
+def grad_ignore_norm(parameters: torch.Tensor | Iterable[Any], max_norm: float, norm_type: float = 2) -> float:
+    """Set all gradients to zero when their norm, which is returned, is above ``max_norm``."""
+    grads = [parameter.grad for parameter in _parameters(parameters) if parameter.grad is not None]
+    norm = float(total_norm(grads, norm_type))
+    if norm > max_norm - 1e-6:
+        _set_to_zero(grads)
+    return norm
+
+
+def grad_ignore_value(parameters: torch.Tensor | Iterable[Any], clip_value: float) -> None:
+    """Set all gradients to zero when one entry is at least ``clip_value`` in size."""
+    grads = [parameter.grad for parameter in _parameters(parameters) if parameter.grad is not None]
+    if any(float(grad.abs().max()) >= clip_value for grad in grads):
+        _set_to_zero(grads)
+
+
+def _set_to_zero(grads: Iterable[torch.Tensor]) -> None:
+    for grad in grads:
+        grad.zero_()
+
+
 class RecordableOptimizer(Optimizer):
     """Mix in before a class of ``torch.optim``: clips or ignores gradients, can be part of a recorded update
     (:mod:`ding.torch_utils.graph.recording`), and does not import torch's compiler.

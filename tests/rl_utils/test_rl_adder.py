@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ding.data import TransitionBatch
-from ding.rl_utils import get_gae, get_gae_with_default_last_value, get_nstep_return_data, get_train_sample
+from ding.rl_utils import adder, get_gae, get_gae_with_default_last_value, get_nstep_return_data, get_train_sample
+from ding.rl_utils.adder import Adder
 
 
 def piece(length, start=0):
@@ -311,3 +312,9 @@ def test_columnar_unrolling_equals_the_classic_one(lengths, unroll, last_fn_type
     counts = [len(samples) for samples in per_piece]
     assert (None if result.lengths is None else result.lengths.tolist()) == (counts if all(counts) else None)
     assert_same_value(list(result), [stacked(sample) for samples in per_piece for sample in samples])
+
+
+def test_the_functions_are_also_those_of_a_class():
+    assert [Adder.get_gae, Adder.get_train_sample] == [adder.get_gae, adder.get_train_sample]
+    assert Adder.get_nstep_return_data is adder.get_nstep_return_data
+    assert Adder.get_gae_with_default_last_value is adder.get_gae_with_default_last_value

@@ -361,3 +361,7 @@ def test_branches_with_summed_rewards_of_several_steps():
     torch.testing.assert_close(per_sample, torch.stack([error(one)[1] for one in reward]))
     weight = torch.tensor([1.0, 3.0])
     torch.testing.assert_close(error(reward, weight)[0], (per_sample * weight).mean())
+
+
+def test_dimensions_that_a_tensor_lacks_are_appended():
+    assert td.view_similar(torch.ones(2, 3), torch.ones(2, 3, 4, 5)).shape == (2, 3, 1, 1)

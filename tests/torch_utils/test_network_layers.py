@@ -35,6 +35,9 @@ from ding.torch_utils.network import (
     one_hot,
     sequence_mask,
 )
+from ding.torch_utils.network.activation import GELU, Lambda
+from ding.torch_utils.network.merge import BilinearGeneral, FiLM, TorchBilinear, TorchBilinearCustomized
+from ding.torch_utils.network.nn_module import ChannelShuffle, NaiveFlatten
 
 
 def kinds(seq):
@@ -360,3 +363,33 @@ def test_transformer_has_a_dropout_after_each_layer_of_its_block():
     assert [type(layer).__name__ for layer in net.main[0].mlp] == ["Sequential", "Dropout", "Sequential", "Dropout"]
     # The names of a state of the original API.
     assert {"main.0.mlp.0.0.weight", "main.0.mlp.2.0.weight"} <= net.state_dict().keys()
+
+
+class TestLayersOfTheReference:
+    """Results of DI-engine 0.5.3, with all parameters ``linspace(-.1, .1)``."""
+
+    @pytest.mark.parametrize(
+        ("make", "expected"),
+        [
+            (TorchBilinear, [[-0.2082, 0.3262], [-0.1154, 0.1904]]),
+            (TorchBilinearCustomized, [[-0.2082, 0.3262], [-0.1154, 0.1904]]),
+            (BilinearGeneral, [[-0.3914, 0.5866], [-0.0538, -0.0191]]),
+            (lambda *_: FiLM(3, 2), [[0.0524, 0.0258, 0.2132], [-0.0067, 0.0444, 0.0521]]),
+        ],
+    )
+    def test_merging_layers(self, make, expected):
+        layer = make(3, 2, 2)
+        for parameter in layer.parameters():
+            parameter.data = torch.linspace(-0.1, 0.1, parameter.numel()).reshape(parameter.shape)
+        x, z = torch.sin(torch.arange(6.0)).reshape(2, 3), torch.sin(torch.arange(4.0) + 1).reshape(2, 2)
+        torch.testing.assert_close(layer(x, z), torch.tensor(expected), atol=1e-4, rtol=0)
+
+    def test_one_feature_is_squeezed(self):
+        assert TorchBilinearCustomized(3, 2, 1)(torch.ones(2, 3), torch.ones(2, 2)).shape == (2,)
+
+    def test_small_modules(self):
+        shuffled = ChannelShuffle(2)(torch.arange(8.0).reshape(1, 4, 1, 2))
+        assert shuffled.flatten().tolist() == [0, 1, 4, 5, 2, 3, 6, 7]
+        assert NaiveFlatten(1, 2)(torch.ones(2, 3, 4, 5)).shape == (2, 12, 5)
+        assert Lambda(lambda x: x + 1)(torch.ones(1)).tolist() == [2]
+        torch.testing.assert_close(GELU()(torch.tensor([0.5, -1])), torch.tensor([0.3457, -0.1588]), atol=1e-4, rtol=0)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ding.torch_utils import SGD, Adam, RMSprop, calculate_grad_norm, calculate_grad_norm_without_bias_two_norm
+from ding.torch_utils.optimizer_helper import grad_ignore_norm, grad_ignore_value
 
 
 def param_with_grad(values, grads):
@@ -338,3 +339,20 @@ def test_gradient_descent_is_that_of_torch_and_clips():
     torch.testing.assert_close(before - ours.detach(), torch.tensor([0.5, -0.25]))
     with pytest.raises(ValueError, match="clip_momentum"):
         SGD([ours], grad_clip_type="clip_momentum")
+
+
+@pytest.mark.parametrize(
+    ("function", "limit", "ignored"),
+    [
+        (lambda params, limit: grad_ignore_norm(params, limit), 5, True),
+        (lambda params, limit: grad_ignore_norm(params, limit), 6, False),
+        (lambda params, limit: grad_ignore_norm(params, limit, float("inf")), 4, True),
+        (grad_ignore_value, 4, True),
+        (grad_ignore_value, 5, False),
+    ],
+)
+def test_gradients_above_a_limit_are_ignored(function, limit, ignored):
+    params = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(1))]
+    params[0].grad, params[1].grad = torch.tensor([3.0, 4.0]), torch.tensor([1.0])
+    function(params, limit)
+    assert [param.grad.tolist() for param in params] == ([[0, 0], [0]] if ignored else [[3, 4], [1]])

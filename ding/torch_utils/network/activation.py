@@ -43,6 +43,25 @@ class Swish(nn.Module):
         return x * torch.sigmoid(x)
 
 
+class GELU(nn.GELU):
+    """Gaussian error linear unit in its tanh form (arXiv:1606.08415)."""
+
+    def __init__(self) -> None:
+        super().__init__(approximate="tanh")
+
+
+class Lambda(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, f: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.f = f
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``f(x)``."""
+        return self.f(x)
+
+
 class Square(nn.Module):
     """``x ** 2``."""
 

@@ -25,6 +25,67 @@ class SumMerge(nn.Module):
         return torch.stack(list(tensors), dim=0).sum(dim=0)
 
 
+class TorchBilinearCustomized(nn.Module):
+    """``x W z + b`` for ``x`` ``[B, in1]`` and ``z`` ``[B, in2]``: ``[B, out]``, or ``[B]`` for one feature.
+
+    Parameters: ``weight`` ``[out, in1, in2]`` and ``bias`` ``[out]``, uniform within ``1 / sqrt(in1)``.
+    """
+
+    def __init__(self, in1_features: int, in2_features: int, out_features: int) -> None:
+        super().__init__()
+        self.weight = _uniform(in1_features, out_features, in1_features, in2_features)
+        self.bias = _uniform(in1_features, out_features)
+
+    def forward(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """See the class."""
+        return (_bilinear(x, self.weight, z) + self.bias).squeeze(-1)
+
+
+class TorchBilinear(nn.Bilinear):
+    """``torch.nn.Bilinear``, under the name that it has in DI-engine."""
+
+
+class BilinearGeneral(nn.Module):
+    """``x W z + U z + V x + b`` for ``x`` ``[B, in1]`` and ``z`` ``[B, in2]``: ``[B, out]`` (Jayakumar et al. 2020,
+    "Multiplicative Interactions and Where to Find Them").
+
+    Parameters: ``W`` ``[out, in1, in2]``, ``U`` ``[out, in2]``, ``V`` ``[out, in1]``, ``b`` ``[out]``, uniform within
+    ``1 / sqrt(in1)``.
+    """
+
+    def __init__(self, in1_features: int, in2_features: int, out_features: int) -> None:
+        super().__init__()
+        self.W = _uniform(in1_features, out_features, in1_features, in2_features)
+        self.U = _uniform(in1_features, out_features, in2_features)
+        self.V = _uniform(in1_features, out_features, in1_features)
+        self.b = _uniform(in1_features, out_features)
+
+    def forward(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """See the class."""
+        return _bilinear(x, self.W, z) + z @ self.U.T + x @ self.V.T + self.b
+
+
+class FiLM(nn.Module):
+    """Scale and shift features by what a context says (Perez et al. 2018, arXiv:1709.07871)."""
+
+    def __init__(self, feature_dim: int, context_dim: int) -> None:
+        super().__init__()
+        self.context_layer = nn.Linear(context_dim, 2 * feature_dim)
+
+    def forward(self, feature: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
+        """Features ``[..., feature_dim]`` and context ``[..., context_dim]`` to features."""
+        gamma, beta = self.context_layer(context).chunk(2, dim=-1)
+        return gamma * feature + beta
+
+
+def _uniform(fan_in: int, *shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(shape).uniform_(-(fan_in**-0.5), fan_in**-0.5))
+
+
+def _bilinear(x: torch.Tensor, weight: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    return torch.einsum("...i,oij,...j->...o", x, weight, z)
+
+
 class VectorMerge(nn.Module):
     """Merge named vectors: project each to ``output_size`` and sum them, weighed by learned gates.
 

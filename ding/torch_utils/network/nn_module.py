@@ -381,3 +381,19 @@ def normed_conv2d(
     )
     _set_row_norm(layer, scale)
     return layer
+
+
+class ChannelShuffle(nn.Module):
+    """Mix the channels of ``group_num`` groups: channel k of group g comes to place k * group_num + g."""
+
+    def __init__(self, group_num: int) -> None:
+        super().__init__()
+        self.group_num = group_num
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[B, C, H, W]`` to the same shape."""
+        return F.channel_shuffle(x, self.group_num)
+
+
+class NaiveFlatten(nn.Flatten):
+    """``torch.nn.Flatten``, under the name that it has in DI-engine."""

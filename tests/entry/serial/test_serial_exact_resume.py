@@ -147,6 +147,28 @@ def test_old_states_are_removed_and_checkpoints_stay() -> None:
     assert Path("many/ckpt/iteration_10.pth.tar").is_file()
 
 
+def test_killed_before_a_snapshot_is_whole_the_one_before_is_taken(monkeypatch) -> None:
+    class Killed(BaseException):
+        pass
+
+    real = os.replace
+
+    def replace_or_die(source, target):
+        if str(target).endswith("snapshot_40/manifest.json"):
+            raise Killed
+        real(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", replace_or_die)
+        with pytest.raises(Killed):
+            serial_pipeline(config("killed", run_state_freq=20), seed=5, max_train_iter=60)
+    assert Path("killed/ckpt/snapshot_40").is_dir()
+    assert str(newest_checkpoint("killed")).endswith("snapshot_20")
+    serial_pipeline(resumed("killed", run_state_freq=20), seed=5, max_train_iter=60)
+    serial_pipeline(config("undisturbed", run_state_freq=20), seed=5, max_train_iter=60)
+    assert digest(Path("killed/ckpt/iteration_60.pth.tar")) == digest(Path("undisturbed/ckpt/iteration_60.pth.tar"))
+
+
 def test_a_folder_without_a_state_is_told() -> None:
     Path("empty/ckpt").mkdir(parents=True)
     Path("empty/total_config.py").write_text("main_config = {}\ncreate_config = {'policy': {'type': 'dqn'}}\n")

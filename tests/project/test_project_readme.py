@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+
+from ding.entry.cli import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,7 +43,9 @@ def test_the_files_that_the_readme_links_to_exist() -> None:
 
 
 def test_the_lines_of_the_readme_name_what_exists() -> None:
-    train, test, measure = blocks("sh")
+    train, first_hour, test, measure = blocks("sh")
+    for command in re.findall(r"^ding (\w+)", first_hour, re.M):
+        assert cli.get_command(click.Context(cli), command) is not None, command
     assert (ROOT / re.search(r"-c (configs/\S+)", train).group(1)).is_file()
     assert "constraints.txt" in train
     assert test.strip().endswith("pytest -n 2")

@@ -212,7 +212,8 @@ class TestForward:
 
     @pytest.mark.parametrize("options", [{}, {"dueling": False}, {"noise": True}])
     def test_init_bias(self, options):
-        model = DQN(4, [2, 3], init_bias=5.0, **options)
+        # Noisy layers are noisy in training mode.
+        model = DQN(4, [2, 3], init_bias=5.0, **options).eval()
         with torch.no_grad():
             for key, value in model.state_dict().items():
                 if "weight" in key and ".1.0." in key and "eps" not in key:

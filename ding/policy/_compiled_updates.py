@@ -90,6 +90,10 @@ class CompiledUpdates:
         elif setting and learn.get("amp"):
             self._give_up(f"learn.amp={learn['amp']!r}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of a policy makes its own graphs."""
+        return {**vars(self), "_graphs": {}}
+
     @property
     def limit(self) -> int:
         """How many updates one call may hold: a schedule takes a step after each call, so that it wants one in each."""

@@ -37,18 +37,25 @@ class Run(NamedTuple):
 def flatten_parameters(parameters: Iterable[nn.Parameter]) -> None:
     """Move the parameters of a network into one tensor for each of their types and devices.
 
-    Parameters that are no plain dense ones stay where they are. Views of the old storages are no longer views of the
-    parameters: flatten a network before others hold such (and after it was moved to its device).
+    Parameters that are no plain dense ones, or that other processes share, stay where they are. Views of the old
+    storages are no longer views of the parameters: flatten a network before others hold such (and after it was moved
+    to its device).
     """
     kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
     for param in parameters:
-        if type(param) is nn.Parameter and param.layout is torch.strided and param.is_contiguous() and param.numel():
+        if _is_plain(param):
             kinds.setdefault((param.dtype, param.device), []).append(param)
     for params in kinds.values():
         if len(runs(params)) > 1:
             flat = torch.cat([param.detach().reshape(-1) for param in params])
             for param, view in zip(params, Run(tuple(params)).views(flat)):
                 param.data = view
+
+
+def _is_plain(param: nn.Parameter) -> bool:
+    dense = type(param) is nn.Parameter and param.layout is torch.strided and param.is_contiguous()
+    # Tensors on a GPU always call themselves shared.
+    return dense and param.numel() > 0 and not (param.device.type == "cpu" and param.is_shared())
 
 
 def runs(tensors: Iterable[torch.Tensor]) -> list[Run]:

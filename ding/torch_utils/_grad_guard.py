@@ -1,6 +1,6 @@
-"""What the optimizers do to gradients before a step: clip them, or ignore the whole step's gradient."""
+"""Gradients before a step: what the optimizers clip or ignore, and what scripts do with them by hand."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,3 +135,69 @@ def _exceeds(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) -> boo
             if float(grad_norm) > guard.coef * float(total_norm([root for _, root in pairs], guard.norm_type)):
                 return True
     return False
+
+
+class PCGrad:
+    """Projects the gradients of several losses where they contradict each other (Yu et al. 2020, Gradient Surgery).
+
+    Args:
+        optimizer: what updates the parameters.
+        reduction: ``'mean'`` or ``'sum'`` of the projected gradients, for parameters that all losses share; of the
+            others the gradients are added.
+
+    Raises:
+        ValueError: another ``reduction``.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, reduction: str = "mean") -> None:
+        if reduction not in ("mean", "sum"):
+            raise ValueError(f"reduction must be 'mean' or 'sum', found {reduction!r}")
+        self._optimizer, self._reduction = optimizer, reduction
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
+    def zero_grad(self) -> None:
+        """Drop the gradients."""
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def step(self) -> None:
+        """Update the parameters."""
+        self._optimizer.step()
+
+    def pc_backward(self, objectives: Sequence[torch.Tensor]) -> None:
+        """Set the gradients of the parameters to the projected ones of these losses, in place of ``backward``."""
+        parameters = [parameter for group in self._optimizer.param_groups for parameter in group["params"]]
+        found = [torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True) for loss in objectives]
+        used = torch.stack([self._flat([g is not None for g in row], parameters) for row in found]).bool()
+        values = [
+            torch.cat(
+                [(torch.zeros_like(p) if g is None else g).flatten() for g, p in zip(row, parameters, strict=True)]
+            )
+            for row in found
+        ]
+        projected = torch.stack([self._project(index, values) for index in range(len(values))])
+        shared = used.all(dim=0)
+        total = projected.sum(dim=0)
+        if self._reduction == "mean":
+            total = torch.where(shared, projected.mean(dim=0), total)
+        parts = total.split([parameter.numel() for parameter in parameters])
+        for parameter, part in zip(parameters, parts, strict=True):
+            parameter.grad = part.view_as(parameter).clone()
+
+    @staticmethod
+    def _flat(flags: Sequence[bool], parameters: Sequence[torch.Tensor]) -> torch.Tensor:
+        pairs = zip(flags, parameters, strict=True)
+        return torch.cat([torch.full((p.numel(),), float(flag), device=p.device) for flag, p in pairs])
+
+    @staticmethod
+    def _project(index: int, values: Sequence[torch.Tensor]) -> torch.Tensor:
+        """One gradient without what points against the others, which are taken in random order."""
+        own = values[index].clone()
+        for other in torch.randperm(len(values)).tolist():
+            dot = own @ values[other]
+            if dot < 0:
+                own -= dot / values[other].square().sum() * values[other]
+        return own

@@ -14,9 +14,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore_gradients, limit_norm, total_norm
+from ding.torch_utils._grad_guard import PCGrad as PCGrad
 from ding.torch_utils.graph.flat_parameters import runs
 from ding.torch_utils.graph.recording import NotRecordable, host_numbers, is_recording, stand_in
 from ding.torch_utils.lr_scheduler import LinearDecay
+from ding.torch_utils.parameter import configure_weight_decay as configure_weight_decay
 from ding.utils.default_helper import check_choice
 
 _OPTIM_TYPES = ("adam", "adamw")

@@ -1,7 +1,11 @@
-"""Learnable values that stay inside a range because their unconstrained form is what is learned."""
+"""Parameters: learnable values that stay inside a range (their unconstrained form is learned), groups, counts."""
+
+from typing import Any
 
 import torch
 from torch import nn
+
+_WITHOUT_DECAY = (nn.LayerNorm, nn.Embedding)
 
 
 class _Constrained(nn.Module):
@@ -58,3 +62,25 @@ class TanhParameter(_Constrained):
 
     def forward(self) -> torch.Tensor:
         return torch.tanh(self.data_inv)
+
+
+def get_num_params(model: nn.Module) -> int:
+    """How many numbers the parameters of a network have together."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def configure_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Two parameter groups: what decays, and what does not (biases, and all of ``LayerNorm`` and ``Embedding``)."""
+    kept: set[int] = set()
+    for module in model.modules():
+        own = dict(module.named_parameters(recurse=False))
+        kept |= {
+            id(value) for name, value in own.items() if isinstance(module, _WITHOUT_DECAY) or name.endswith("bias")
+        }
+    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    for parameter in model.parameters():
+        groups[id(parameter) not in kept].append(parameter)
+    return [
+        {"params": groups[True], "weight_decay": weight_decay},
+        {"params": groups[False], "weight_decay": 0.0},
+    ]

@@ -24,6 +24,8 @@ MOVED = {
     "ding.interaction.exception.slave": "ding.interaction.exception.response",
     "ding.interaction.master.base": "ding.interaction.master",
     "ding.interaction.master.task": "ding.interaction.master.connection",
+    "ding.torch_utils.backend_helper": "ding.torch_utils.device",
+    "ding.torch_utils.model_helper": "ding.torch_utils.parameter",
     **{f"ding.utils.autolog.{name}": "ding.utils.autolog" for name in ("base", "data", "model", "time_ctl", "value")},
 }
 
@@ -84,8 +86,8 @@ NOT_BUILT = {
     "combinators that validate values": "ding.utils.loader",
     "queues that expire (Cache, LifoDeque)": "ding.utils.data.structure",
     "small helpers of DI-engine itself": (
-        "ding.compatibility ding.entry.predefined_config ding.league.algorithm ding.torch_utils.backend_helper "
-        "ding.torch_utils.model_helper ding.utils.data.base_dataloader ding.utils.deprecation ding.utils.fast_copy "
+        "ding.entry.predefined_config ding.league.algorithm "
+        "ding.utils.data.base_dataloader ding.utils.deprecation ding.utils.fast_copy "
         "ding.utils.time_helper_base ding.utils.time_helper_cuda fastcopy"
     ),
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Mazes: another one from every seed, with one reward at its goal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -70,6 +70,19 @@ class Maze(BaseEnv):
         """``[size][size]``: ``'x'`` for a wall, ``' '`` for a free cell."""
         return [["x" if wall else " " for wall in row] for row in self._walls.tolist()]
 
+    def get_maze_map(self) -> np.ndarray:
+        """Walls and goal, int64 ``[size, size, 2]``: the planes of an observation but that of the agent."""
+        planes = np.zeros((self._size, self._size, 2), dtype=np.int64)
+        planes[:, :, 0] = self._walls
+        planes[self._goal][1] = 1
+        return planes
+
+    def process_states(self, observations: Sequence[int], maze_maps: np.ndarray) -> np.ndarray:
+        """The observation int64 ``[size, size, 3]`` of an agent at ``observations``, its row and column."""
+        agent = np.zeros((*maze_maps.shape[:2], 1), dtype=np.int64)
+        agent[tuple(observations)] = 1
+        return np.concatenate([maze_maps, agent], axis=-1)
+
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
         """See :class:`BaseEnv`."""
         self._seed, self._dynamic_seed = seed, dynamic_seed
@@ -125,9 +138,7 @@ class Maze(BaseEnv):
         return BaseEnvTimestep(self._obs(), np.array([won], dtype=np.float32), won or over, info)
 
     def _obs(self) -> np.ndarray:
-        planes = np.zeros((self._size, self._size, 3), dtype=np.int64)
-        planes[:, :, 0] = self._walls
-        planes[self._goal][1] = planes[self._cell][2] = 1
+        planes = self.process_states(self._cell, self.get_maze_map())
         return planes.reshape(-1).astype(np.float32) if self._flat else planes
 
     def random_action(self) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ding.envs.zoo.maze_env import Maze
+from ding.utils import get_vi_sequence
 
 MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
 
@@ -78,3 +79,17 @@ def test_mistakes():
     env.reset()
     with pytest.raises(ValueError, match="one of 0 to 3, found 4"):
         env.step(4)
+
+
+def test_observations_are_made_of_a_map_and_a_cell():
+    env = Maze({"size": 8})
+    env.seed(0, dynamic_seed=False)
+    obs = env.reset()
+    maze_map = env.get_maze_map()
+    assert maze_map.shape == (8, 8, 2)
+    assert (maze_map == obs[..., :2]).all()
+    agent = np.argwhere(obs[..., 2])[0]
+    assert (env.process_states(agent, maze_map) == obs).all()
+    path = get_vi_sequence(env, obs)[1]
+    assert (path[0][0].numpy() == obs).all()
+    assert env.step(path[0][1]).obs[..., 2].argmax() == path[1][0][..., 2].argmax()

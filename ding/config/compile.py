@@ -77,7 +77,8 @@ def compile_config(
     defaults, evaluator = _defaults(user, create, given, auto)
     check_keys(user, defaults, strict, given["policy"])
     check_values(user, defaults)
-    check_evaluation(sections.dig(user, "env"))
+    if env is None:  # else the caller may make any number of envs
+        check_evaluation(sections.dig(user, "env"))
     result = sections.merged(defaults, user)
     check_rate_limit(result.get("policy", {}), pushes_n_sample=True)
     _finish(result, evaluator, seed)

@@ -1,5 +1,7 @@
 """EDAC on Pendulum as a task: it learns from a data set, and the env is there for evaluations only.
 
+It was run for some updates, and not to its end.
+
 The same run in one call is ``serial_pipeline_offline`` with ``configs/pendulum/pendulum_edac_config.py``. The data are
 what ``configs/pendulum/pendulum_sac_data_generation_config.py`` writes; run it first, in the same folder.
 

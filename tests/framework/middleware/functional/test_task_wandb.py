@@ -117,5 +117,5 @@ def test_a_picture_of_the_data_set(wandb, tmp_path) -> None:
 
 def test_without_the_package(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with task.start(), pytest.raises(MissingExtraError, match=r"ding\[wandb\]"):
+    with task.start(), pytest.raises(MissingExtraError, match=r"\[wandb\]"):
         wandb_online_logger()

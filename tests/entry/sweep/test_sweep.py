@@ -63,6 +63,7 @@ def test_the_table_has_the_best_first() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_picture(tmp_path) -> None:
     pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
     trials = [TrialResult(0, "complete", 9.5, {"lr": 0.001, "type": "dqn"}), TrialResult(1, "pruned", 1.0, {"lr": 0.1})]

@@ -35,9 +35,8 @@ def build() -> Side:
     parser.add_argument("--updates", type=int, default=3)
     args = parser.parse_args()
     if os.environ.get("OMP_NUM_THREADS") == "1":
-        # JAX takes the size of its pool of threads from the second one.
+        # Newer JAX keeps a pool of threads all the same: compare CPU time.
         os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-        os.environ["NPROC"] = "1"
     import sbx
     from stable_baselines3.common.env_util import make_vec_env
 

@@ -143,6 +143,7 @@ def test_without_a_compiler_learning_is_eager(caplog, monkeypatch, tmp_path):
     assert "no C++ compiler" in caplog.text
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
 @pytest.mark.slow
 def test_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
@@ -157,6 +158,8 @@ def test_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again
     assert compiled.learn_mode.get_attribute("compiled_updates").num_compiled == 1
 
 
+# Raised by torch when its compiler is imported.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
 @pytest.mark.slow
 def test_auto_learns_eagerly_until_a_graph_is_ready(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))

@@ -190,7 +190,7 @@ def test_a_run_over_several_addresses(config, tmp_path, roles):
     assert roles.end() == {"coordinator": 0, "learner": 143, "collector": 143}
     result = json.loads((tmp_path / "parallel_test" / "result.json").read_text())
     assert result["solved"]
-    assert sorted(os.listdir("parallel_test")) == ["ckpt", "log", "result.json", "total_config.py"]
+    assert sorted(os.listdir("parallel_test")) == ["ckpt", "log", "result.json", "status.json", "total_config.py"]
 
 
 @pytest.mark.slow

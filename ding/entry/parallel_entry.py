@@ -5,13 +5,14 @@ import logging
 import os
 import secrets
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
+from ding.entry.callbacks import ReportedProgress, RunCallback
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
 from ding.entry.parallel.roles import PRELOAD, make_roles
 from ding.entry.parallel.snapshots import newest_snapshot, restore_snapshot, save_snapshot
@@ -21,7 +22,7 @@ from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import bounded
 from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import RunView, console_lines, make_view
-from ding.parallel.launch import Launcher, RoleFailed, RunInterrupted, shared_run_dir
+from ding.parallel.launch import Launcher, Outcome, RoleFailed, RunInterrupted, shared_run_dir
 from ding.utils.checkpoint import Manifest
 from ding.utils.file_helper import remove_torn_files
 from ding.worker.coordinator.errors import JournalError
@@ -43,6 +44,7 @@ def parallel_pipeline(
     view: RunView | None = None,
     strict: bool = False,
     resume: str | os.PathLike[str] | None = None,
+    callbacks: Sequence[RunCallback] = (),
 ) -> dict[str, Any]:
     """Train in parallel mode until the stop value is reached, and leave nothing running.
 
@@ -60,6 +62,7 @@ def parallel_pipeline(
         strict: A config key that is misspelt or that nobody reads is an error everywhere.
         resume: Experiment folder of a run that was stopped or killed: this one goes on in it, from its newest good
             snapshot. The config should be the one of that run, ``<resume>/total_config.py``.
+        callbacks: Called when an evaluation or train iterations are reported, and at the end; one may end the run.
 
     Returns:
         The last status of the run, as in ``<exp_name>/result.json``.
@@ -89,7 +92,7 @@ def parallel_pipeline(
         )
         _keep_pace_with_snapshots(cfg)
         limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
-        return _run(cfg, limits, view, enable_total_log, snapshot)
+        return _run(cfg, limits, view, enable_total_log, snapshot, callbacks)
 
 
 def _snapshot_in(exp_dir: str | os.PathLike[str]) -> Manifest:
@@ -125,10 +128,14 @@ def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, 
 
 
 def _run(
-    cfg: EasyDict, limits: dict[str, int], view: RunView, show_all: bool, snapshot: Manifest | None
+    cfg: EasyDict,
+    limits: dict[str, int],
+    view: RunView,
+    show_all: bool,
+    snapshot: Manifest | None,
+    callbacks: Sequence[RunCallback],
 ) -> dict[str, Any]:
     exp_name = cfg.main.exp_name
-    log_dir = os.path.join(exp_name, "log")
     token = secrets.token_hex(_TOKEN_BYTES)
     access = AccessFile(exp_name, token)
     reader = ReportReader(exp_name, limits, cfg.main.env.stop_value)
@@ -136,49 +143,68 @@ def _run(
 
     def on_change(launcher: Launcher) -> None:
         access.update(launcher.announced(COORDINATOR))
-        view.update(reader.read(launcher.roles[COORDINATOR].status, launcher.snapshots()))
+        status = reader.read(launcher.roles[COORDINATOR].status, launcher.snapshots())
+        view.update(status)
+        if not launcher.stopping and not progress.update(status):
+            launcher.end()
 
     # Before the coordinator says something, a run that goes on is where its snapshot was.
     begun = {} if snapshot is None else snapshot.notes
-    view.start(reader.read({"env_step": begun.get("pushed_rows", 0), "train_iter": begun.get("train_iter", 0)}))
+    start = reader.read({"env_step": begun.get("pushed_rows", 0), "train_iter": begun.get("train_iter", 0)})
+    progress = ReportedProgress(callbacks, start)
+    view.start(start)
     try:
         with failures_logged(exp_name), run_folder(cfg) as run_dir:
-            level = logging.INFO if show_all else logging.WARNING
-            path_data = cfg.system.coordinator.path_data
-            if snapshot is not None:
-                restore_snapshot(snapshot, exp_name, run_dir, path_data, token)
-            roles = make_roles(cfg, limits)
-            launcher = Launcher(
-                roles,
-                str(run_dir),
-                log_dir,
-                token,
-                on_change,
-                boot_stop_s=_BOOT_STOP_S,
-                show_level=level,
-                preload=PRELOAD,
-            )
-            try:
-                outcome = launcher.run()
-            finally:
-                for path in Path(exp_name).glob("ckpt*/"):
-                    remove_torn_files(path)
-                last = _last_snapshot(exp_name, run_dir, path_data, token)
+            outcome, last = _launch(cfg, limits, run_dir, token, on_change, show_all, snapshot)
         if outcome.signum is not None:
             checkpoint = newest_checkpoint(exp_name)
             sentence = f"stopped; the last checkpoint is {checkpoint or 'none yet'}"
             if last is not None:
                 sentence = f"stopped; go on with: {_resume_line(cfg, limits)}"
             raise RunInterrupted(outcome.signum, checkpoint)
-        result, sentence = finish_run(reader.read(outcome.result))
+        end = reader.read(outcome.result)
+        result, sentence = finish_run(end)
+        progress.end(end)
         ok = True
         return result
     except RoleFailed as error:
-        sentence = f"stopped: {error.role} failed; see {log_dir}"
+        sentence = f"stopped: {error.role} failed; see {os.path.join(exp_name, 'log')}"
         raise
     finally:
         access.remove()
         view.finish(sentence, ok)
+
+
+def _launch(
+    cfg: EasyDict,
+    limits: dict[str, int],
+    run_dir: Path,
+    token: str,
+    on_change: Callable[[Launcher], None],
+    show_all: bool,
+    snapshot: Manifest | None,
+) -> tuple[Outcome, Path | None]:
+    """Run the processes to their end; returns it, and the snapshot that was taken then."""
+    exp_name, path_data = cfg.main.exp_name, cfg.system.coordinator.path_data
+    if snapshot is not None:
+        restore_snapshot(snapshot, exp_name, run_dir, path_data, token)
+    launcher = Launcher(
+        make_roles(cfg, limits),
+        str(run_dir),
+        os.path.join(exp_name, "log"),
+        token,
+        on_change,
+        boot_stop_s=_BOOT_STOP_S,
+        show_level=logging.INFO if show_all else logging.WARNING,
+        preload=PRELOAD,
+    )
+    try:
+        outcome = launcher.run()
+    finally:
+        for path in Path(exp_name).glob("ckpt*/"):
+            remove_torn_files(path)
+        last = _last_snapshot(exp_name, run_dir, path_data, token)
+    return outcome, last
 
 
 def _last_snapshot(exp_name: str, run_dir: Path, path_data: str, token: str) -> Path | None:

@@ -85,14 +85,14 @@ def run_pipeline(
     dynamic_seed: bool,
     view: RunView | None,
     strict: bool,
-    callbacks: Sequence[RunCallback] = (),
+    callbacks: Sequence[RunCallback],
 ) -> Policy:
     """What the pipelines have in common; the arguments are those of `serial_pipeline`.
 
     Args:
         data_path: `ReplayPath`, or `OnPolicyPath`, which has no replay buffer.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
         cfg, with_buffer = run.cfg, data_path is ReplayPath
         if with_buffer and cfg.policy.on_policy:
             with unused_dir_removed(cfg.exp_name):
@@ -102,7 +102,7 @@ def run_pipeline(
                 )
         with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
             data = data_path(parts, run.signals.interruptible)
-            run.train(parts, data, max_train_iter, max_env_step, callbacks=callbacks)
+            run.train(parts, data, max_train_iter, max_env_step)
             return parts.policy
 
 
@@ -113,6 +113,7 @@ class Run:
     cfg: EasyDict
     view: RunView
     signals: StopSignals
+    callbacks: Sequence[RunCallback]
 
     def train(
         self,
@@ -122,20 +123,19 @@ class Run:
         max_env_step: float = UNBOUNDED,
         mode: str | None = None,
         options: Sequence[str] = (),
-        callbacks: Sequence[RunCallback] = (),
     ) -> RunStatus:
         """Run the loop to its end, write ``result.json`` and return the last status.
 
         Args:
             mode: What ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
             options: What else its command line needs.
-            callbacks: Of the user; with ``wandb_logger`` in the config there is one more.
 
         Raises:
             RunInterrupted: A signal stopped the run; a checkpoint and the line to go on with were given.
         """
+        callbacks = list(self.callbacks)
         if parts.cfg.get("wandb_logger") and get_rank() == 0:
-            callbacks = [*callbacks, WandbCallback(parts)]
+            callbacks.append(WandbCallback(parts))
         watched = Callbacks(callbacks)
         loop = SerialLoop(parts, data, max_train_iter, max_env_step, self.view, self.signals, watched)
         sentence, ok = "ended by an error", False
@@ -160,6 +160,7 @@ def opened_run(
     env_setting: EnvSetting | None,
     view: RunView | None,
     strict: bool,
+    callbacks: Sequence[RunCallback],
     keep_folder: bool = False,
 ) -> Iterator[Run]:
     """Compile the config, make the experiment folder, show the run and note signals until the block ends.
@@ -191,7 +192,7 @@ def opened_run(
             strict=strict,
         )
         with failures_logged(cfg.exp_name):
-            yield Run(cfg, view, signals)
+            yield Run(cfg, view, signals, callbacks)
 
 
 def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from ding.config import ConfigValueError
 from ding.data import EnvBatch, TransitionBatch, create_dataset
 from ding.data.roles import Samples
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial_entry import InputConfig, opened_run
@@ -38,6 +39,7 @@ def serial_pipeline_bc(
     env_setting: EnvSetting | None = None,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> tuple[Policy, bool]:
     """Train a policy to choose the actions of a data set, and return it with whether the run came to its end.
 
@@ -60,7 +62,7 @@ def serial_pipeline_bc(
         ConfigError: The config is wrong, or names no data set.
         DatasetError: The data set is broken, or does not fit ``policy.model``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
         cfg = run.cfg
         epochs = cfg.policy.learn.get("train_epoch")
         if not isinstance(epochs, (int, float)) or epochs <= 0:

@@ -15,6 +15,7 @@ from ding.config import ConfigValueError
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data import TransitionBatch
 from ding.data.roles import Samples
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.demonstrations import read_state
 from ding.entry.serial.expert_path import compiled_expert, expert_options, playing_expert
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
@@ -42,6 +43,7 @@ def serial_pipeline_bco(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train behaviour cloning from the observations of an expert, and return the policy.
 
@@ -63,7 +65,7 @@ def serial_pipeline_bco(
     Raises:
         ConfigError: A config is wrong, or there is neither a checkpoint nor a data set.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
         cfg = run.cfg
         with unused_dir_removed(cfg.exp_name):
             if cfg.policy.collect.collector.type != "episode":

@@ -1,8 +1,11 @@
 """`serial_pipeline_dqfd`: demonstrations beside a replay buffer."""
 
+from collections.abc import Sequence
+
 import torch
 from easydict import EasyDict
 
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial_entry import InputConfig
@@ -22,6 +25,7 @@ def serial_pipeline_dqfd(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train DQfD with demonstrations of a trained policy and return the new policy.
 
@@ -42,7 +46,7 @@ def serial_pipeline_dqfd(
     """
     return run_with_expert(
         _mix, _model_path, "serial_dqfd", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict,
+        max_train_iter, max_env_step, view, strict, callbacks,
     )  # fmt: skip
 
 

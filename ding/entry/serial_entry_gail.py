@@ -1,11 +1,13 @@
 """`serial_pipeline_gail`: imitation of an expert by a discriminator of its steps and the agent's."""
 
 import os
+from collections.abc import Sequence
 
 import torch
 from easydict import EasyDict
 
 from ding.entry.application_entry import collect_demo_data
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.reward_path import run_with_reward_model
 from ding.entry.serial_entry import InputConfig, load_input
 from ding.entry.view.views import RunView
@@ -24,6 +26,7 @@ def serial_pipeline_gail(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train an off-policy algorithm by GAIL on demonstrations of an expert, and return the policy.
 
@@ -60,6 +63,7 @@ def serial_pipeline_gail(
         max_env_step,
         view,
         strict,
+        callbacks,
         "serial_gail",
         expert_option,
         prepare,

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.data_path import OnPolicyPath
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
@@ -94,6 +95,7 @@ def serial_pipeline_guided_cost(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train a policy by guided cost learning beside an expert, and return it.
 
@@ -109,7 +111,7 @@ def serial_pipeline_guided_cost(
     Args:
         expert_model: The expert's network; the policy's default when not given.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict) as run, contextlib.ExitStack() as ends:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run, contextlib.ExitStack() as ends:
         cfg = run.cfg
         with unused_dir_removed(cfg.exp_name):
             state = read_state(cfg.policy.collect.get("model_path"), "policy.collect.model_path")

@@ -1,11 +1,13 @@
 """`serial_pipeline_ngu`: recurrent off-policy training with rewards for what is new in life and in the episode."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial.reward_path import RewardModelPath, place_and_writer
 from ding.entry.serial_entry import InputConfig, opened_run
@@ -32,6 +34,7 @@ def serial_pipeline_ngu(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train NGU with its two models of what is new, and return the policy.
 
@@ -42,7 +45,7 @@ def serial_pipeline_ngu(
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
     models' states are in ``reward_model/ckpt/``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
         cfg = run.cfg
         with serial_parts(cfg, env_setting, model) as parts:
             rnd = _reward_model(cfg, "rnd_reward_model", RndNGURewardModel, parts)

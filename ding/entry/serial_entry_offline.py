@@ -44,7 +44,7 @@ def serial_pipeline_offline(
         ConfigError: The config is wrong; see `ding.config.errors`.
         DatasetError: The data set is broken, or does not fit ``policy.model``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
         cfg = run.cfg
         epochs = cfg.policy.learn.get("train_epoch")
         if not isinstance(epochs, (int, float)) or epochs <= 0:
@@ -61,7 +61,7 @@ def serial_pipeline_offline(
                 policy.init_data_normalizer(dataset.normalizer)
             data = OfflinePath(parts, dataset)
             limit = min(max_train_iter, int(epochs) * data.batches_per_epoch)
-            status = run.train(parts, data, limit, mode="serial_offline", callbacks=callbacks)
+            status = run.train(parts, data, limit, mode="serial_offline")
             return policy, status.solved
 
 
@@ -83,6 +83,9 @@ def serial_pipeline_dt(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> tuple[Policy, bool]:
     """Train a decision transformer (``dt``): `serial_pipeline_offline` by the name that scripts import."""
-    return serial_pipeline_offline(input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict)
+    return serial_pipeline_offline(
+        input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
+    )

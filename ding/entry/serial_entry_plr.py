@@ -1,8 +1,11 @@
 """`serial_pipeline_plr`: on-policy training with prioritised level replay."""
 
+from collections.abc import Sequence
+
 import torch
 
 from ding.data.level_replay import generate_seeds as generate_seeds
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.level_path import LevelReplayPath
 from ding.entry.serial.parts import EnvSetting, serial_parts
 from ding.entry.serial_entry import InputConfig, opened_run
@@ -20,6 +23,7 @@ def serial_pipeline_plr(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train an on-policy algorithm on levels that come back while there is much to learn in them; return its policy.
 
@@ -30,7 +34,7 @@ def serial_pipeline_plr(
     Other arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
     """
     with (
-        opened_run(input_cfg, seed, env_setting, view, strict) as run,
+        opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run,
         serial_parts(run.cfg, env_setting, model, dynamic_seed=False, with_buffer=False) as parts,
     ):
         parts.evaluator_dynamic_seed = True

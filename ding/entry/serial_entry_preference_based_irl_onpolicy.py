@@ -1,7 +1,10 @@
 """`serial_pipeline_preference_based_irl_onpolicy`: on-policy training on rewards learned from ranked demonstrations."""
 
+from collections.abc import Sequence
+
 import torch
 
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial.reward_path import ranked_input, run_with_reward_model
 from ding.entry.serial_entry import InputConfig
@@ -19,6 +22,7 @@ def serial_pipeline_preference_based_irl_onpolicy(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train an on-policy algorithm on the rewards of ``reward_model.type`` (``trex``), and return the policy.
 
@@ -30,7 +34,7 @@ def serial_pipeline_preference_based_irl_onpolicy(
     mode = "serial_trex_onpolicy"
     pair = ranked_input(input_cfg)
     return run_with_reward_model(
-        True, pair, seed, env_setting, model, max_train_iter, max_env_step, view, strict, mode, ranked=True
+        True, pair, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks, mode, ranked=True
     )
 
 

@@ -9,6 +9,7 @@ from easydict import EasyDict
 
 from ding.data.roles import Samples
 from ding.data.sequences import stacked_sequence
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial_entry import InputConfig
@@ -29,6 +30,7 @@ def serial_pipeline_r2d3(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train R2D3 with demonstrations of a trained policy and return the new policy.
 
@@ -50,7 +52,7 @@ def serial_pipeline_r2d3(
     """
     return run_with_expert(
         _mix, _model_path, "serial_r2d3", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict,
+        max_train_iter, max_env_step, view, strict, callbacks,
     )  # fmt: skip
 
 

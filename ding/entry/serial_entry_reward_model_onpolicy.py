@@ -1,7 +1,10 @@
 """`serial_pipeline_reward_model_onpolicy`: on-policy training on rewards that a model estimates."""
 
+from collections.abc import Sequence
+
 import torch
 
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial.reward_path import run_with_reward_model
 from ding.entry.serial_entry import InputConfig
@@ -19,6 +22,7 @@ def serial_pipeline_reward_model_onpolicy(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train an on-policy algorithm and a reward model (``rnd``, ``icm``, ...) beside it, and return the policy.
 
@@ -29,4 +33,6 @@ def serial_pipeline_reward_model_onpolicy(
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
     model's states are in ``reward_model/ckpt/``.
     """
-    return run_with_reward_model(True, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view, strict)
+    return run_with_reward_model(
+        True, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks
+    )

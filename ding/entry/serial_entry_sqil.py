@@ -1,10 +1,13 @@
 """`serial_pipeline_sqil`: soft Q imitation learning (Reddy et al. 2019, arXiv:1905.11108)."""
 
+from collections.abc import Sequence
+
 import torch
 from easydict import EasyDict
 
 from ding.data import TransitionBatch
 from ding.data.roles import Samples
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.expert_path import Mix, replay_buffer_of, run_with_expert
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial_entry import InputConfig
@@ -24,6 +27,7 @@ def serial_pipeline_sqil(
     *,
     view: RunView | None = None,
     strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
     """Train a policy to do what a trained one does, without the rewards of the env, and return it.
 
@@ -45,7 +49,7 @@ def serial_pipeline_sqil(
     """
     return run_with_expert(
         _mix, _model_path, "serial_sqil", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict,
+        max_train_iter, max_env_step, view, strict, callbacks,
     )  # fmt: skip
 
 

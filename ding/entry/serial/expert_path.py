@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from ding.config import compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data import TransitionBatch
 from ding.data.roles import Samples, StateDict
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.data_path import ReplayPath
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
@@ -164,6 +165,7 @@ def run_with_expert(
     max_env_step: int,
     view: RunView | None,
     strict: bool,
+    callbacks: Sequence[RunCallback],
 ) -> Policy:
     """What the pipelines with an expert have in common.
 
@@ -175,7 +177,7 @@ def run_with_expert(
         model_path_of: The checkpoint of the expert, from the two compiled configs.
         mode: What ``ding -m`` calls this pipeline.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict) as run, contextlib.ExitStack() as ends:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run, contextlib.ExitStack() as ends:
         cfg = run.cfg
         with unused_dir_removed(cfg.exp_name):
             expert = compiled_expert(expert_cfg, cfg, env_setting, strict)

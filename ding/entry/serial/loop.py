@@ -180,7 +180,8 @@ class SerialLoop:
         learner = self._parts.learner
         if self._parts.evaluator.should_eval(learner.train_iter):
             self._evaluate()
-            if self._evaluations.solved or not self._callbacks.evaluated(self.status()):
+            goes_on = self._callbacks.evaluated(self.status())
+            if self._evaluations.solved or not goes_on:
                 return False
         self._data.collect()
         for batch in self._data.batches():

@@ -13,6 +13,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
+from ding.entry.callbacks import RunCallback
 from ding.entry.serial.data_path import OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial_entry import InputConfig, load_input, opened_run
@@ -128,6 +129,7 @@ def run_with_reward_model(
     max_env_step: int,
     view: RunView | None,
     strict: bool,
+    callbacks: Sequence[RunCallback],
     mode: str | None = None,
     options: Sequence[str] = (),
     before: Callable[[EasyDict], None] = lambda cfg: None,
@@ -141,7 +143,7 @@ def run_with_reward_model(
         before: Called with the compiled config before anything is built; may write into its ``reward_model``.
         ranked: Whether the model reads the whole config, and learns from what lies in the experiment folder, once.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, keep_folder=ranked) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks, keep_folder=ranked) as run:
         cfg = run.cfg
         if bool(cfg.policy.on_policy) is not on_policy:
             right = "serial_pipeline_reward_model_" + ("offpolicy" if on_policy else "onpolicy")

@@ -134,6 +134,10 @@ class Launcher:
             raise self._failure
         return self._outcome if self._outcome is not None else Outcome()
 
+    def end(self) -> None:
+        """Have the roles stop in order, as after a signal; for ``on_change``. The result may be None then."""
+        self._begin_stop(None)
+
     def snapshots(self) -> dict[str, ProcessStatus]:
         """Return the state of every role."""
         return {name: process.snapshot() for name, process in self.roles.items()}

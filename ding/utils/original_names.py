@@ -83,7 +83,6 @@ NOT_BUILT = {
         "node_to_host node_to_partition DEFAULT_K8S_COLLECTOR_PORT DEFAULT_K8S_LEARNER_PORT "
         "DEFAULT_K8S_AGGREGATOR_SLAVE_PORT DEFAULT_K8S_COORDINATOR_PORT"
     ),
-    "combinators that validate values": "ding.utils.loader",
     "queues that expire (Cache, LifoDeque)": "ding.utils.data.structure",
     "small helpers of DI-engine itself": (
         "ding.entry.predefined_config ding.league.algorithm "

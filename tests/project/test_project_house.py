@@ -65,6 +65,8 @@ LATER = tuple(
         *("policy/td3", "policy/d4pg", "policy/pdqn", "rl_utils/squashed_normal"),
         # Moving over from DI-engine.
         *("entry/migrate/", "utils/original_names"),
+        # Checks of values that compose.
+        "utils/loader/",
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
         # Compiled updates.

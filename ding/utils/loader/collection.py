@@ -1,0 +1,118 @@
+"""Loaders of lists, tuples, sets and other collections."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ding.utils.loader.base import CAPTURE_EXCEPTIONS, ILoaderClass, Loader
+from ding.utils.loader.exception import CompositeStructureError
+from ding.utils.loader.types import is_type, method
+
+
+class CollectionError(CompositeStructureError):
+    """Items of a collection did not pass.
+
+    Args:
+        errors: the index and the exception of each of them.
+    """
+
+    def __init__(self, errors: list[tuple[int, Exception]]) -> None:
+        super().__init__(errors)
+        self._errors = errors
+
+    def __str__(self) -> str:
+        return f"{self._errors!r} error(s) found in collection."
+
+    @property
+    def errors(self) -> list[tuple[int, Exception]]:
+        """The index and the exception of each item that did not pass."""
+        return self._errors
+
+
+def collection(loader: object, type_back: bool = True) -> ILoaderClass:
+    """Every item of the value, loaded.
+
+    Args:
+        loader: the loader of an item.
+        type_back: whether the result is of the type of the value; a list otherwise.
+
+    Raises:
+        CollectionError: the loader: items do not pass.
+        TypeError: the loader: the value cannot be iterated over.
+    """
+    load_item = Loader(loader)
+
+    def load(value: Any) -> Any:
+        loaded, errors = [], []
+        for index, item in enumerate(value):
+            try:
+                loaded.append(load_item(item))
+            except CAPTURE_EXCEPTIONS as error:
+                errors.append((index, error))
+        if errors:
+            raise CollectionError(errors)
+        return type(value)(loaded) if type_back else loaded
+
+    return method("__iter__") & load
+
+
+def tuple_(*loaders: object) -> ILoaderClass:
+    """A tuple with one item for each loader, loaded by it; the error of the first item that does not pass is raised.
+
+    Raises:
+        TypeError: the loader: the value is no tuple.
+        ValueError: the loader: it has another length.
+    """
+    load_items = [Loader(loader) for loader in loaders]
+
+    def load(value: Any) -> tuple[Any, ...]:
+        return tuple(load_item(item) for load_item, item in zip(load_items, value, strict=True))
+
+    return is_type(tuple) & length_is(len(loaders)) & load
+
+
+def length(min_length: int | None = None, max_length: int | None = None) -> ILoaderClass:
+    """The value, of at least and at most so many items; None for no bound.
+
+    Raises:
+        ValueError: the loader: it has fewer, or more.
+        TypeError: the loader: it has no length.
+    """
+
+    def load(value: Any) -> Any:
+        if min_length is not None and len(value) < min_length:
+            raise ValueError(f"a length of at least {min_length} expected but {len(value)} found")
+        if max_length is not None and len(value) > max_length:
+            raise ValueError(f"a length of at most {max_length} expected but {len(value)} found")
+        return value
+
+    return method("__len__") & load
+
+
+def length_is(length_: int) -> ILoaderClass:
+    """The value, of exactly so many items; errors as of :func:`length`."""
+    return length(length_, length_)
+
+
+def contains(content: object) -> ILoaderClass:
+    """The value, which must contain something (else ``ValueError``; ``TypeError`` where it cannot contain anything)."""
+    return method("__contains__") & (lambda v: content in v, lambda v: ValueError(f"{content!r} not found in value"))
+
+
+def cofilter(checker: Callable[[Any], object], type_back: bool = True) -> ILoaderClass:
+    """The items of the value for which a function returns something true.
+
+    Args:
+        checker: the function.
+        type_back: whether the result is of the type of the value; a list otherwise.
+    """
+
+    def load(value: Any) -> Any:
+        kept = [item for item in value if checker(item)]
+        return type(value)(kept) if type_back else kept
+
+    return method("__iter__") & load
+
+
+def tpselector(*indices: int) -> ILoaderClass:
+    """The items of the value, a tuple, at these indices, as a tuple (``IndexError`` where there is none)."""
+    return is_type(tuple) >> (lambda v: tuple(v[index] for index in indices))

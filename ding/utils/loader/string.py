@@ -1,0 +1,67 @@
+"""Loaders of text."""
+
+import re
+from typing import Any
+
+from ding.utils.loader.base import ILoaderClass, Loader
+
+
+def enum(*items: object, case_sensitive: bool = True) -> ILoaderClass:
+    """The text of the value, which must be that of one of the items (else ``ValueError``).
+
+    Args:
+        items: what is allowed; ``str`` of each counts.
+        case_sensitive: where False, upper and lower case are the same, and the result is in lower case.
+    """
+
+    def text_of(value: object) -> str:
+        return str(value) if case_sensitive else str(value).lower()
+
+    allowed = {text_of(item) for item in items}
+
+    def load(value: Any) -> str:
+        if text_of(value) not in allowed:
+            raise ValueError(f"unknown enum value {value!r}")
+        return text_of(value)
+
+    return Loader(load)
+
+
+def rematch(regexp: str | re.Pattern[str]) -> ILoaderClass:
+    """The value, a text that a regular expression must match from end to end (else ``ValueError``).
+
+    Raises:
+        TypeError: ``regexp`` is neither text nor a pattern; the loader: the value is no text.
+    """
+    pattern = _pattern(regexp)
+
+    def load(value: Any) -> Any:
+        if pattern.fullmatch(value) is None:
+            raise ValueError(f"a full match of {pattern.pattern!r} expected but {value!r} found")
+        return value
+
+    return Loader(load)
+
+
+def regrep(regexp: str | re.Pattern[str], group: int | str = 0) -> ILoaderClass:
+    """A group of the first match of a regular expression in the value, a text (``ValueError`` without a match).
+
+    Raises:
+        TypeError: ``regexp`` is neither text nor a pattern; the loader: the value is no text.
+        IndexError: the loader: the expression has no such group.
+    """
+    pattern = _pattern(regexp)
+
+    def load(value: Any) -> Any:
+        found = pattern.search(value)
+        if found is None:
+            raise ValueError(f"a match of {pattern.pattern!r} expected but {value!r} found")
+        return found.group(group)
+
+    return Loader(load)
+
+
+def _pattern(regexp: str | re.Pattern[str]) -> re.Pattern[str]:
+    if not isinstance(regexp, str | re.Pattern):
+        raise TypeError(f"regexp must be a str or a compiled pattern, got {regexp!r}")
+    return re.compile(regexp)

@@ -201,8 +201,9 @@ def _launch(
     try:
         outcome = launcher.run()
     finally:
-        for path in Path(exp_name).glob("ckpt*/"):
-            remove_torn_files(path)
+        for pattern in ("ckpt*/", "ckpt*/*/"):
+            for path in Path(exp_name).glob(pattern):
+                remove_torn_files(path)
         last = _last_snapshot(exp_name, run_dir, path_data, token)
     return outcome, last
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from easydict import EasyDict
@@ -43,6 +44,8 @@ class Recorder:
         self.priority_info = {"priority": [1.0]}
         self.replay_buffer_size = 100
         self.policy = self
+        # What saves checkpoints; nothing is saved here.
+        self.saver = SimpleNamespace(stop_waiting=lambda: None)
         self.collect_mode = "collect_mode"
         base = {"learn": {"update_per_collect": update_per_collect}, "collect": {"collector": {"type": "sample"}}}
         self.cfg = EasyDict(exp_name="e", env={"stop_value": 10}, policy={**base, **policy})
@@ -61,7 +64,8 @@ class Recorder:
         self.log.append(name)
 
     def get_attribute(self, name):
-        return {"batch_size": 4, "priority": self.cfg.policy.get("priority", False)}[name]
+        priority = self.cfg.policy.get("priority", False)
+        return {"batch_size": 4, "priority": priority, "updates_per_call": 1}[name]
 
     def train(self, batch, envstep):
         self.log.append(f"train {batch} at {envstep}")

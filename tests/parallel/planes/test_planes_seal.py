@@ -129,3 +129,10 @@ def test_weights_of_another_network_are_noticed_before_they_are_loaded(state, sa
     assert misfit(expected, expected) is None
     with pytest.raises(ValueError, match=said):
         raise ValueError(misfit(state, expected))
+
+
+def test_who_has_no_token_reads_sealed_weights_and_a_wrong_token_does_not(tmp_path):
+    FileWeightPlane(str(tmp_path), "policy", seal=Seal("the token of the run")).publish({"w": torch.ones(3)}, 7)
+    fetched = FileWeightPlane(str(tmp_path), "policy", seal=Seal()).fetch()
+    assert (fetched.version, fetched.state["w"].tolist()) == (7, [1.0, 1.0, 1.0])
+    assert FileWeightPlane(str(tmp_path), "policy", seal=Seal("the token of another")).fetch() is None

@@ -37,7 +37,7 @@ class Run:
         create.update(env={"type": "numbered_env"}, policy={"type": "noted_ppo_command"})
         create.update(comm_learner={"type": "inproc"}, comm_collector={"type": "inproc"})
         system = EasyDict({**parallel_test_system_config, "path_data": name, "path_policy": name})
-        cfg = compile_config_parallel(main, create, system, save_cfg=False)
+        cfg = compile_config_parallel(main, create, system, save_cfg=False, free_ports=False)
         self.name, network = name, InprocTransport()
         common = {"transport": network, "run_token": "0123456789abcdef"}
         cfg.system.coordinator.update(

@@ -16,7 +16,7 @@ from ding.parallel.planes.errors import BadFrame, storage_error
 from ding.parallel.planes.file import files
 from ding.parallel.planes.frames import pack, unpack
 from ding.parallel.planes.protocols import Weights, check_version
-from ding.parallel.planes.seal import Seal
+from ding.parallel.planes.seal import SEAL_BYTES, Seal
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,8 @@ class FileWeightPlane:
             crc = zlib.crc32(frame)
             name = f"weights_{version:010d}-{crc:08x}.safetensors"
             sealed = self._seal.close(f"{self._policy_id}/{version}", frame)
-            pointer = {"version": version, "file": name, "bytes": len(sealed), "crc": crc}
+            seal_bytes = len(sealed) - len(frame)
+            pointer = {"version": version, "file": name, "bytes": len(sealed), "crc": crc, "seal_bytes": seal_bytes}
             try:
                 files.write_whole(self._folder, name, sealed)
                 files.write_whole(self._folder, _POINTER, json.dumps(pointer).encode())
@@ -150,8 +151,10 @@ class FileWeightPlane:
         while pointer is not None and pointer["version"] != newer_than and pointer["file"] != self._broken:
             path = os.path.join(self._folder, pointer["file"])
             try:
-                sealed = files.read_frame(path, "weights", pointer["bytes"], self._seal.nbytes)
-                frame = self._seal.open(f"{self._policy_id}/{pointer['version']}", sealed)
+                # Who has no token, such as a script after the run, cannot check the seal and reads what is before it.
+                seal_bytes = self._seal.nbytes or pointer.get("seal_bytes", 0)
+                sealed = files.read_frame(path, "weights", pointer["bytes"], seal_bytes)
+                frame = self._seal.open(f"{self._policy_id}/{pointer['version']}", sealed, seal_bytes)
                 return Weights(pointer["version"], *unpack(frame, "weights", pointer["crc"]))
             except (FileNotFoundError, BadFrame) as error:
                 again = self._read_pointer()
@@ -197,4 +200,6 @@ def _checked_pointer(pointer: object) -> dict[str, Any]:
     file = pointer.get("file")
     if not isinstance(file, str) or not _WEIGHTS.fullmatch(file):
         raise ValueError(f"{str(file)[:80]!r} is no file of weights")
+    if pointer.get("seal_bytes", 0) not in (0, SEAL_BYTES):
+        raise ValueError(f"seal_bytes must be 0 or {SEAL_BYTES}, found {str(pointer['seal_bytes'])[:80]}")
     return pointer

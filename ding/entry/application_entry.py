@@ -16,7 +16,7 @@ from ding.config import ConfigValueError, compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.experiment import eval_folder, experiment_of
-from ding.entry.serial.demonstrations import Demonstrator, demonstrator, load_weights, read_state
+from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, env_managers
 from ding.entry.serial_entry import InputConfig, load_input, without_roles
 from ding.entry.view.failure import failures_logged
@@ -26,6 +26,7 @@ from ding.utils import set_pkg_seed
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
 from ding.worker import create_serial_evaluator
+from ding.worker.learner.saving import load_weights
 
 
 def eval(

@@ -4,6 +4,9 @@ Each row is made on the command line; where it ends in a pipeline, the same mist
 exception has the same sentence.
 """
 
+import errno
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -42,7 +45,7 @@ class MistakenEnv(BaseEnv):
         if self.fault == "reset":
             raise RuntimeError("the simulator is not there")
         obs = np.full(4, np.nan if self.fault == "reset nan" else 0, np.float32)
-        return obs
+        return obs[:2] if self.fault == "reset shape" else obs
 
     def step(self, action):
         self.steps += 1
@@ -108,6 +111,8 @@ MISTAKES = {
     "policy.cuda=True": "policy.cuda=True, but torch finds no CUDA device here: set it to 'auto' (the GPU where",
     "policy.model.obs_shape=5": "policy.model.obs_shape is 5, but observations of the env are (4,)",
     "policy.model.action_shape=3": "policy.model.action_shape is 3, but the env has 2 actions",
+    "policy.model.activation=rleu": "policy.model.activation='rleu' is unknown. Did you mean 'relu'",
+    "policy.model.activation=glu": "policy.model.activation='glu' needs sizes; choose another, such as 'relu'",
     "env.fault=box": "policy.type 'dqn_command' has discrete actions here (network DQN), but the env has continuous",
     "create_config.policy.type=dqm": "create_config.policy.type: no policy is registered as 'dqm'. Did you mean 'dqn'",
     "create_config.policy=3": "create_config.policy.type is missing: it must be the name of a registered policy",
@@ -129,6 +134,10 @@ FAULTS = {
         True,
     ),
     "reset nan": ("Env 0 could not be reset: all 2 attempts failed, the last with EnvDataError: Env 0", False),
+    "reset shape": (
+        "Env 0 returned bad data: observation shape (2,) dtype float32 at its reset, expected shape (4,) dtype float32",
+        False,
+    ),
     "step": ("Env 0 step raised: KeyError: 'the key'", True),
     "step nan": ("Env 0 returned bad data: NaN in the observation", False),
     "step shape": ("Env 0 returned bad data: observation shape (2,) dtype float32, expected shape (4,) dtype", False),
@@ -151,6 +160,7 @@ OPTIONS = {
     "-o policy..x=1": "-o policy..x=1: expected KEY=VALUE",
     "--exp-name config.py/exp": "exp_name: the experiment folder config.py/exp cannot be made: File exists; choose",
     "--load-path nothing": "--load-path: there is no checkpoint or experiment folder nothing",
+    "--load-path other.pth.tar": "the checkpoint other.pth.tar does not fit the policy and its policy.model: ",
     "--load-path picture.pth.tar": "picture.pth.tar is no file of torch.save: it begins with the bytes b'\\x89PNG'",
 }
 # Other command lines.
@@ -202,6 +212,10 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def parallel_config():
+    return str(Path(ding.__file__).resolve().parents[1] / "configs/cartpole/parallel/cartpole_dqn_config.py")
+
+
 def shown(args, sentence, code):
     """Check one sentence, then only lines of the user's own code, then where the rest is; returns the lines of code."""
     result = CliRunner().invoke(cli, args)
@@ -244,6 +258,7 @@ def test_an_env_that_is_wrong(folder, fault):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_a_wrong_option(folder, options):
+    torch.save({"model": {"weight": torch.zeros(2)}}, "other.pth.tar")
     (folder / "picture.pth.tar").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     _, lines = shown(["-m", "serial", "-c", "config.py", *options.split()], OPTIONS[options], 2)
     assert lines == []
@@ -270,9 +285,36 @@ def test_a_wrong_command_line(folder, line):
 
 @pytest.mark.parametrize("key", PARALLEL)
 def test_a_wrong_key_of_the_parallel_mode(folder, key):
-    path = str(Path(ding.__file__).resolve().parents[1] / "configs/cartpole/parallel/cartpole_dqn_config.py")
+    path = parallel_config()
     sentence, _ = shown(["-m", "parallel", "-c", path, "-o", key], PARALLEL[key], 2)
     assert raised_in_python(key, parallel_pipeline, read_config_with_system, path) == sentence
+
+
+def test_a_full_disk(folder, monkeypatch):
+    real = os.fsync
+
+    def full(descriptor):
+        if "ckpt" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    sentence, lines = shown(
+        ["-m", "serial", "-c", "config.py", "--env-step", "20"],
+        f"[Errno {errno.ENOSPC}] no space for the checkpoint ",
+        2,
+    )
+    assert lines == []
+
+
+def test_a_port_that_is_taken(folder):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        sentence = f"system_config.coordinator: [Errno {errno.EADDRINUSE}] port {port} of 127.0.0.1 is taken; give"
+        line = ["-m", "dist", "-M", "coordinator", "-c", parallel_config(), "-cdp", str(port)]
+        shown(line, sentence, 1)
 
 
 def test_there_are_sixty_mistakes():

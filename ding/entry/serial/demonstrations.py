@@ -11,13 +11,14 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
+from ding.data.roles import EnvManager, StateDict
 from ding.entry.experiment import best_checkpoint
 from ding.entry.serial.parts import Collector
 from ding.policy import CommandModePolicy, Policy, create_policy
 from ding.torch_utils.data_helper import to_device
 from ding.utils.checkpoint import is_checkpoint_folder, read_checkpoint
 from ding.worker import create_serial_collector
+from ding.worker.learner.saving import load_weights
 
 
 class Demonstrator:
@@ -101,16 +102,3 @@ def read_state(path: str | None, wanted: str) -> StateDict:
     if not os.path.exists(path):
         raise ConfigValueError(f"{wanted}: there is no checkpoint {path}")
     return read_checkpoint(path)
-
-
-def load_weights(mode: CollectMode | EvalMode, state: StateDict) -> None:
-    """Load the state of a checkpoint into a mode of a policy.
-
-    Raises:
-        ConfigValueError: It is the state of another policy or network.
-    """
-    try:
-        mode.load_state_dict(state)
-    except (RuntimeError, KeyError, ValueError) as error:
-        shown = " ".join(str(error).split())[:300]
-        raise ConfigValueError(f"the checkpoint does not fit the policy and its policy.model: {shown}") from error

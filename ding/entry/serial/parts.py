@@ -15,7 +15,7 @@ from easydict import EasyDict
 from ding.config.checks.values import check_buffer_fits
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
-from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
+from ding.entry.serial.shape_check import check_action_kind, check_model_shapes, check_observations
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy
 from ding.utils import get_rank, set_pkg_seed
@@ -182,6 +182,9 @@ def _build(
     ends.callback(collector.close)
     evaluator = create_serial_evaluator(cfg.policy.eval.evaluator, env=evaluator_env, policy=policy.eval_mode, **common)
     ends.callback(evaluator.close)
+    if model is None:
+        for env in [collector_env, evaluator_env] if collects else [evaluator_env]:
+            check_observations(type(policy), cfg.policy.model, env)
     buffer_cfg = cfg.policy.other.replay_buffer
     make_buffer = MultiReplayBuffer if buffer_cfg.get("multi_buffer", False) else create_buffer
     buffer: Any = make_buffer(buffer_cfg, **common) if with_buffer else None

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeGuard
 
+import numpy as np
+import torch
 from gymnasium import spaces
 
 from ding.config import ConfigValueError
+from ding.data.roles import EnvManager
+from ding.envs.env_manager import EnvDataError
 from ding.model import PDQN, DiscreteQAC
 from ding.model.template._q_base import QModel
 from ding.policy import Policy
@@ -54,6 +58,32 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
             raise ConfigValueError(f"policy.model.action_shape is {wanted}, but actions of the env are {count}")
         shown = count[0] if len(count) == 1 else list(count)
         raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")
+
+
+def check_observations(policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: EnvManager) -> None:
+    """Compare the first observations of the envs with the space that they declare.
+
+    Only where a network of ours reads them. Dimensions in front, as for the players of a game, and other dtypes, which
+    are converted, are the env's affair.
+
+    Args:
+        policy_cls, model_cfg: As in :func:`check_model_shapes`.
+        env: An env manager; one that is not launched yet is left alone.
+
+    Raises:
+        EnvDataError: An observation does not have the shape of the space.
+    """
+    space = env.observation_space
+    if env.closed or not is_our_network(policy_cls, model_cfg) or not isinstance(space, spaces.Box) or not space.shape:
+        return
+    for env_id, obs in env.ready_obs.items():
+        if isinstance(obs, (np.ndarray, torch.Tensor)) and tuple(obs.shape[-len(space.shape) :]) != space.shape:
+            found = f"shape {tuple(obs.shape)} dtype {str(obs.dtype).removeprefix('torch.')}"
+            raise EnvDataError(
+                f"Env {env_id} returned bad data: observation {found} at its reset, expected shape {space.shape} dtype "
+                f"{space.dtype} as in its observation_space",
+                env_id,
+            )
 
 
 def check_action_kind(policy_type: str, model: object, env: HasSpaces) -> None:

@@ -23,6 +23,7 @@ _MISTAKES = (
     "ding.utils.import_helper:MissingExtraError",
     "ding.utils.file_helper:FileRefusedError",
     "ding.policy.errors:PolicyConfigError",
+    "ding.policy.errors:PolicyWeightsError",
     "ding.torch_utils.weight_checks:NonFiniteError",
     "ding.worker.learner.saving:DiskFullError",
     "ding.torch_utils.device:DeviceError",

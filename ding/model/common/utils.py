@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
 
+from ding.config.errors import ConfigValueError
+from ding.torch_utils import build_activation
 from ding.utils import MODEL_REGISTRY, import_module
 
 
@@ -16,13 +19,33 @@ def create_model(cfg: Mapping[str, Any]) -> nn.Module:
 
     Arguments:
         cfg: ``type``; ``import_names``, a list of modules to import first (optional); the arguments of the model.
-            Unchanged.
+            Unchanged. Where the model takes a module as ``activation``, a name that `build_activation` knows will do.
 
     Raises:
+        ConfigValueError: there is no activation of that name; the message names those that there are.
         KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
     arguments = copy.deepcopy(dict(cfg))
     import_module(arguments.pop("import_names", None) or [])
     if "type" not in arguments:
         raise KeyError(f"a model config needs 'type', got the keys {sorted(arguments)}")
-    return MODEL_REGISTRY.build(arguments.pop("type"), **arguments)
+    kind = arguments.pop("type")
+    if isinstance(arguments.get("activation"), str) and _takes_module(MODEL_REGISTRY[kind], "activation"):
+        arguments["activation"] = _activation(arguments["activation"])
+    return MODEL_REGISTRY.build(kind, **arguments)
+
+
+def _takes_module(model: Callable[..., Any], name: str) -> bool:
+    """Whether an argument is annotated as a module; a model of the user's may have a text there."""
+    parameter = inspect.signature(model).parameters.get(name)
+    return parameter is not None and "Module" in str(parameter.annotation)
+
+
+def _activation(name: str) -> nn.Module:
+    try:
+        made = build_activation(name)
+    except KeyError as error:
+        raise ConfigValueError(f"policy.model.{error.args[0]}") from error
+    if not isinstance(made, nn.Module):
+        raise ConfigValueError(f"policy.model.activation={name!r} needs sizes; choose another, such as 'relu'")
+    return made

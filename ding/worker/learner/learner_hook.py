@@ -34,7 +34,7 @@ from ding.torch_utils.weight_checks import check_weights
 from ding.utils import did_you_mean, write_scalars
 from ding.utils.autolog import LoggedModel, LoggedValue, TickTime
 from ding.utils.checkpoint import read_checkpoint
-from ding.worker.learner.saving import CheckpointSaver
+from ding.worker.learner.saving import CheckpointSaver, load_weights
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +189,7 @@ class LoadCkptHook(LearnerHook):
 
     Raises (when called):
         FileRefusedError: the checkpoint is damaged; the message names the newest good one beside it.
+        PolicyWeightsError: it is the checkpoint of another policy or network.
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any], **kwargs: Any) -> None:
@@ -206,7 +207,7 @@ class LoadCkptHook(LearnerHook):
             engine.last_iter.update(state.pop("last_iter"))
         if "last_step" in state:
             engine.collector_envstep = state.pop("last_step")
-        engine.policy.load_state_dict(state)
+        load_weights(engine.policy, state, f"the checkpoint {self._load_path}")
         engine.info(f"{engine.instance_name} loaded the checkpoint {self._load_path}")
 
 

@@ -1,4 +1,4 @@
-"""How a learner saves its checkpoints: which ones stay, and what happens when the disk is full."""
+"""How a learner saves its checkpoints: which ones stay, and what happens when the disk is full; and how they load."""
 
 import errno
 import logging
@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ding.data.roles import CollectMode, EvalMode, LearnMode, StateDict
+from ding.policy.errors import PolicyWeightsError
 from ding.utils.checkpoint import folder_of, keep_newest, save_checkpoint
 from ding.utils.default_helper import check_choice
 
@@ -18,6 +20,22 @@ _LOOK_AGAIN_S = 1.0
 
 class DiskFullError(OSError):
     """There is no space for a checkpoint; the one before is whole."""
+
+
+def load_weights(mode: LearnMode | CollectMode | EvalMode, state: StateDict, what: str = "the checkpoint") -> None:
+    """Load the state of a checkpoint into a mode of a policy.
+
+    Args:
+        what: begins the message.
+
+    Raises:
+        PolicyWeightsError: it is the state of another policy or network.
+    """
+    try:
+        mode.load_state_dict(state)
+    except (RuntimeError, KeyError, ValueError) as error:
+        shown = " ".join(str(error).split())[:300]
+        raise PolicyWeightsError(f"{what} does not fit the policy and its policy.model: {shown}") from error
 
 
 class CheckpointSaver:

@@ -76,14 +76,12 @@ NOT_BUILT = {
     ),
     "communication over linklink": "ding.utils.linklink_dist_helper ding.utils.fake_linklink",
     "the CUDA kernels of hpc_rl": "ding.hpc_rl",
-    "residual networks of images (ResNet)": "ding.torch_utils.network.resnet ResNet resnet18",
     "launchers of Kubernetes and Slurm in the library (ding -m dist and ditask have their own)": (
         "ding.utils.k8s_helper ding.utils.orchestrator_launcher ding.utils.slurm_helper K8sLauncher "
         "OrchestratorLauncher get_operator_server_kwargs exist_operator_server pod_exec_command find_free_port_slurm "
         "node_to_host node_to_partition DEFAULT_K8S_COLLECTOR_PORT DEFAULT_K8S_LEARNER_PORT "
         "DEFAULT_K8S_AGGREGATOR_SLAVE_PORT DEFAULT_K8S_COORDINATOR_PORT"
     ),
-    "queues that expire (Cache, LifoDeque)": "ding.utils.data.structure",
     "small helpers of DI-engine itself": (
         "ding.entry.predefined_config ding.league.algorithm "
         "ding.utils.data.base_dataloader ding.utils.deprecation ding.utils.fast_copy "

@@ -125,6 +125,19 @@ def test_save_writes_both_files_whole(tmp_path):
     assert read_config(tmp_path / "total_config.py")[0].exp_name == "f"
 
 
+def test_names_of_the_original_module():
+    for name in ("compile_config", "compile_config_parallel"):
+        assert getattr(ding_config.config, name) is getattr(ding_config, name)
+
+
+def test_save_config_formatted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ding_config.save_config_formatted({"exp_name": "e"})
+    assert read_config("formatted_total_config.py")[0] == {"exp_name": "e"}
+    ding_config.save_config_formatted({"exp_name": "f"}, "other.py")
+    assert read_config("other.py")[0] == {"exp_name": "f"}
+
+
 def test_save_knows_two_types(tmp_path):
     with pytest.raises(ConfigValueError, match="type_ must be 'py' or 'yaml', got 'json'"):
         save_config({}, tmp_path / "a.json", type_="json")

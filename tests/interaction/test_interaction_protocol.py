@@ -11,7 +11,9 @@ from ding.interaction.exception import (
     SlaveErrorCode,
     UnreachableError,
     get_master_exception_by_error,
+    get_master_exception_class_by_error_code,
     get_slave_exception_by_error,
+    get_slave_exception_class_by_error_code,
 )
 from ding.interaction.messages import ResponseValues
 
@@ -195,3 +197,17 @@ def test_every_code_has_its_class():
             assert (error.message, error.data) == ("text", {"a": 1})
         unknown = find(ResponseValues(400, False, 12345, "text", None))
         assert type(unknown).__name__ == f"{side}ResponseException"
+
+
+@pytest.mark.parametrize(
+    ("codes", "class_of", "prefix"),
+    [
+        (MasterErrorCode, get_master_exception_class_by_error_code, "Master"),
+        (SlaveErrorCode, get_slave_exception_class_by_error_code, "Slave"),
+    ],
+)
+def test_each_code_has_the_exception_class_of_its_name(codes, class_of, prefix):
+    for code in codes:
+        assert class_of(int(code)).__name__ == prefix + code.name.title().replace("_", "")
+    with pytest.raises(KeyError):
+        class_of(-1)

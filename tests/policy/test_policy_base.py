@@ -180,6 +180,12 @@ def test_attributes():
     assert isinstance(info.value, NotImplementedError)
 
 
+def test_cfg_is_the_config_that_subclasses_see():
+    policy = _policy(n_sample=99)
+    assert policy.cfg is policy.learn_mode.get_attribute("cfg")
+    assert policy.cfg.n_sample == 99
+
+
 def test_attributes_at_the_top_of_the_config_win():
     get = _policy(n_sample=99, n_episode=3, batch_size=7).collect_mode.get_attribute
     assert (get("n_sample"), get("n_episode"), get("batch_size")) == (99, 3, 7)

@@ -64,7 +64,8 @@ LATER = tuple(
         *("policy/_q_critic", "policy/_temperature", "policy/_soft", "policy/_sac", "policy/sac", "policy/ddpg"),
         *("policy/td3", "policy/d4pg", "policy/pdqn", "rl_utils/squashed_normal"),
         # Moving over from DI-engine.
-        *("entry/migrate/", "utils/original_names"),
+        *("entry/migrate/", "utils/original_names", "utils/data/structure/"),
+        *("torch_utils/network/resnet", "torch_utils/network/same_padding"),
         # Checks of values that compose.
         "utils/loader/",
         # Schedules, clipping and precision of learning, and the choice of the device.

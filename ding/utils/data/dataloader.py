@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -135,11 +136,11 @@ class AsyncDataLoader:
         self.batch_size = batch_size
         self.num_workers = num_workers
         self.timeout_s = timeout_s
-        self._source = data_source
-        self._collate = collate_fn if collate_fn is not None else default_collate
-        self._device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
         self._pool = ThreadPoolExecutor(num_workers, "dataloader-worker") if num_workers > 1 else None
-        self._batches = Prefetcher(self._make_batch, 2 * max(1, num_workers), "dataloader")
+        target = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+        # The thread holds no reference to the loader, so one that nobody uses any more ends its thread.
+        make = partial(_make_batch, data_source, batch_size, collate_fn or default_collate, target, self._pool)
+        self._batches = Prefetcher(make, 2 * max(1, num_workers), "dataloader")
 
     def __iter__(self) -> "AsyncDataLoader":
         return self
@@ -178,14 +179,21 @@ class AsyncDataLoader:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _make_batch(self) -> Any:
-        samples = self._source(self.batch_size)
-        if samples is None:
-            raise StopIteration
-        if len(samples) > 0 and callable(samples[0]):
-            samples = list(self._pool.map(lambda fn: fn(), samples)) if self._pool else [fn() for fn in samples]
-        batch = self._collate(samples)
-        return _to_device(batch, self._device) if self._device.type == "cuda" else batch
+
+def _make_batch(
+    source: Callable[[int], Sequence[Any] | None],
+    batch_size: int,
+    collate: Callable[[Sequence[Any]], Any],
+    device: torch.device,
+    pool: ThreadPoolExecutor | None,
+) -> Any:
+    samples = source(batch_size)
+    if samples is None:
+        raise StopIteration
+    if len(samples) > 0 and callable(samples[0]):
+        samples = list(pool.map(lambda fn: fn(), samples)) if pool else [fn() for fn in samples]
+    batch = collate(samples)
+    return _to_device(batch, device) if device.type == "cuda" else batch
 
 
 def _to_device(batch: object, device: torch.device) -> Any:

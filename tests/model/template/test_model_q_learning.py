@@ -343,6 +343,12 @@ class TestDistributional:
         with pytest.raises(ValueError, match="num_branches"):
             BDQ(4)
 
+    def test_bdq_takes_the_shape_of_an_action(self):
+        model = BDQ(4, num_branches=(2,), action_bins_per_branch=3)
+        assert model(torch.zeros(5, 4))["logit"].shape == (5, 2, 3)
+        with pytest.raises(ValueError, match=r"num_branches, or a sequence of one"):
+            BDQ(4, num_branches=(2, 2))
+
 
 class TestDRQN:
     @pytest.mark.parametrize("lstm_type", ["normal", "pytorch", "gru"])

@@ -132,6 +132,17 @@ def test_refused_arguments(kwargs, name):
         AsyncDataLoader(counting_source(), 4, "cpu", **kwargs)
 
 
+def test_a_loader_that_nobody_holds_ends_its_threads():
+    loader = AsyncDataLoader(counting_source(), 2, "cpu")
+    next(loader)
+    threads = [thread for thread in threading.enumerate() if thread.name == "dataloader"]
+    assert threads
+    del loader
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+
+
 def test_naive_data_set(tmp_path):
     path = str(tmp_path / "data.pth")
     rows = [{"obs": torch.tensor([float(i)]), "done": False} for i in range(3)]

@@ -2,10 +2,17 @@
 
 import threading
 import time
+from copy import deepcopy
 
 import pytest
 from easydict import EasyDict
 
+from ding.config import compile_config_parallel
+from ding.config.utils import (
+    parallel_test_create_config,
+    parallel_test_main_config,
+    parallel_test_system_config,
+)
 from ding.interaction import InprocTransport
 from ding.worker.collector.comm.utils import NaiveCollector
 from ding.worker.coordinator import Coordinator, NaiveCommander
@@ -91,3 +98,25 @@ def test_a_learner_task_runs_to_its_end(network, enrol):
     assert len(commander.learner_info["learner_task_id1"]) == 5
     assert "learner_task_id1" not in coordinator.open_tasks
     assert coordinator.status()["tasks"]["failed"] == 0
+
+
+def test_a_coordinator_connects_to_the_ports_of_a_compiled_config():
+    configs = (parallel_test_main_config, parallel_test_create_config, parallel_test_system_config)
+    cfg = compile_config_parallel(*(deepcopy(config) for config in configs), seed=0, save_cfg=False)
+    system = cfg.system
+    slaves = [
+        kind(system[name].host, system[name].port, prefix=name)
+        for role, kind in (("collector", NaiveCollector), ("learner", NaiveLearner))
+        for name in system.coordinator[role]
+    ]
+    coordinator = Coordinator(cfg, NaiveCommander(cfg.main))
+    try:
+        for slave in slaves:
+            slave.start()
+        coordinator.start()
+        wait_until(lambda: all(slave.is_connected for slave in slaves))
+    finally:
+        coordinator.close()
+        for slave in slaves:
+            slave.close()
+    assert coordinator.exception is None

@@ -311,3 +311,18 @@ def test_unknown_types_are_told():
         == InprocLearner.default_config().prefetch_batches
         == 16
     )
+
+
+def test_a_subclass_has_a_timer():
+    class Timed(InprocLearner):
+        def timed(self, work):
+            with self._timer:
+                work()
+            return self._timer.value
+
+    cfg = {"path_data": "timed", "path_policy": "timed", "transport": InprocTransport()}
+    learner = Timed(EasyDict(cfg))
+    made.append(learner)
+    ran = []
+    assert learner.timed(lambda: ran.append(1)) >= 0.0
+    assert ran == [1]

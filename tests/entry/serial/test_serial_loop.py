@@ -67,7 +67,7 @@ class Recorder:
         priority = self.cfg.policy.get("priority", False)
         return {"batch_size": 4, "priority": priority, "updates_per_call": 1}[name]
 
-    def train(self, batch, envstep):
+    def train(self, batch, envstep, policy_kwargs=None):
         self.log.append(f"train {batch} at {envstep}")
         self.train_iter += 1
         if self.on_train:

@@ -53,6 +53,7 @@ def eval(
 
     Raises:
         ConfigError: The config is wrong, or no state to evaluate is given, or its file does not exist.
+        PolicyWeightsError: The state is that of another policy or network.
         RuntimeError: The evaluator reports no returns.
     """
     cfg = _compiled(input_cfg, seed, env_setting, "eval_config.py", load_path)

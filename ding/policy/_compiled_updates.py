@@ -85,6 +85,9 @@ class CompiledUpdates:
         self.num_compiled = self.num_runs = 0
         #: Whether updates may still become graphs.
         self.enabled = bool(setting)
+        if setting:
+            # Before anything imports the compiler, which then chooses a folder below /tmp.
+            os.environ.setdefault(_CACHE_VARIABLE, str(_CACHE_HOME.expanduser()))
         if setting and policy._get_attribute("multi_gpu"):
             self._give_up("gradients of several processes are averaged")
         elif setting and learn.get("amp"):
@@ -227,7 +230,7 @@ class _Compiled:
 
 
 def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
-    Path(os.environ.setdefault(_CACHE_VARIABLE, str(_CACHE_HOME.expanduser()))).mkdir(parents=True, exist_ok=True)
+    Path(os.environ[_CACHE_VARIABLE]).mkdir(parents=True, exist_ok=True)
     device = graph.state[0].device
     if device.type == "cuda":
         # Not tested: no GPU was at hand. The state keeps its place, so that a CUDA graph may change it.

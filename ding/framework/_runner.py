@@ -79,7 +79,7 @@ class Runner:
                 self._run_all(roles, str(run_dir))
 
     def _run_all(self, roles: list[Role], run_dir: str) -> None:
-        launcher = Launcher(roles, run_dir, self._log_dir, self._token, None, STOP_S, FAIL_S, preload=PRELOAD)
+        launcher = Launcher(roles, run_dir, self._log_dir, self._token, stop_s=STOP_S, fail_s=FAIL_S, preload=PRELOAD)
         try:
             outcome = launcher.run()
         except RoleFailed as failure:

@@ -75,6 +75,7 @@ class Launcher:
         log_dir: str | None,
         token: str,
         on_change: Callable[[Launcher], None] | None = None,
+        *,
         stop_s: float = STOP_S,
         boot_stop_s: float | None = None,
         fail_s: float | None = None,

@@ -51,7 +51,7 @@ def enrolled(slave, host, name="learner0"):
 
 
 def test_the_older_of_two_with_one_name_ends(host, serve_one):
-    with Idle(port=0, run_token=TOKEN, heartbeat_span=0) as old, Idle(port=0, run_token=TOKEN) as new:
+    with Idle(port=0, run_token=TOKEN, heartbeat_span=0.2) as old, Idle(port=0, run_token=TOKEN) as new:
         enrolled(old, host).wait_connected(WAIT_S)
         enrolled(new, host).wait_connected(WAIT_S)
         with pytest.raises(WorkerRefused, match="learner0 is not taken, or no more: A newer process has this name"):

@@ -99,10 +99,10 @@ def _component_page(cls: type, names: list[str]) -> str:
 
 
 def _row(key: ConfigKey) -> str:
-    kind, _, meaning = key.meaning.rpartition(") ")
-    if not key.meaning.startswith("("):
-        kind, meaning = f"({type(key.default).__name__}", key.meaning
-    cells = (f"`{key.path}`", kind.removeprefix("("), f"`{key.default!r}`", _plain(meaning))
+    # A meaning begins with the type in brackets, where the type of the default would not say it.
+    typed = re.match(r"\(([^)]*)\) (.*)", key.meaning)
+    kind, meaning = typed.groups() if typed else (type(key.default).__name__, key.meaning)
+    cells = (f"`{key.path}`", kind, f"`{key.default!r}`", _plain(meaning))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -54,17 +54,16 @@ def _points(run: BoardRun, metric: str, axis: str) -> tuple[np.ndarray, np.ndarr
     scalars = next((curve for name in names if (curve := run.curve(metric, name)) is not None), None)
     if scalars is None:
         return None
-    x = (scalars.wall_s - scalars.wall_s.min()) / _HOUR_S if axis == "hours" else scalars.steps.astype(np.float64)
+    x, y = scalars.steps.astype(np.float64), scalars.values
     if axis == "hours":
         # A resumed run may have written a later step at an earlier time.
-        order = np.argsort(x, kind="stable")
-        x, scalars_y = x[order], scalars.values[order]
-    else:
-        scalars_y = scalars.values
-    good = np.isfinite(scalars_y)
-    x, y = x[good], scalars_y[good]
+        order = np.argsort(scalars.wall_s, kind="stable")
+        x, y = (scalars.wall_s[order] - scalars.wall_s[order[0]]) / _HOUR_S, y[order]
+    good = np.isfinite(y)
+    nonfinite = int(len(y) - good.sum())
+    x, y = x[good], y[good]
     if len(x) > _POINTS:
         starts = np.linspace(0, len(x), _POINTS, endpoint=False).astype(np.int64)
         sizes = np.diff(np.append(starts, len(x)))
         x, y = np.add.reduceat(x, starts) / sizes, np.add.reduceat(y, starts) / sizes
-    return x, y, int(len(good) - good.sum())
+    return x, y, nonfinite

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import logging
+import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +25,7 @@ RETURN_METRICS = ("evaluator/reward_mean", "basic/eval_episode_return_mean", "ev
 """What an evaluation is recorded under: by a pipeline, by a task, by scripts of the original."""
 
 _AXIS = re.compile(r"^(\w+)_(iter|step)/")
-# A run writes its status every 2 s; a long evaluation or a slow disk may hold it up.
+# A run writes its status every 2 s; a long evaluation or a slow network may hold it up.
 _LOST_AFTER_S = 60.0
 _LOOK_EVERY_S = 1.0
 _VIDEOS = (".mp4", ".webm", ".gif")
@@ -98,10 +100,23 @@ class BoardRun:
 
     @property
     def state(self) -> str:
-        """``running``, ``ended``, ``failed``, ``lost`` (it stopped without an end) or ``unknown`` (it says nothing)."""
+        """``running``, ``ended``, ``stopped`` (before its end), ``lost`` (its process is gone) or ``unknown``."""
         if self.status.get("state") == "running":
-            return "running" if time.time() - self.status.get("time_s", 0.0) < _LOST_AFTER_S else "lost"
+            return "running" if self._is_alive() else "lost"
         return self.status.get("state") or ("ended" if self._result else "unknown")
+
+    def _is_alive(self) -> bool:
+        """Whether the process of the run is there; of another machine, whether it was heard of a minute ago."""
+        pid, time_s = self.status.get("pid"), self.status.get("time_s")
+        if self.status.get("host") != socket.gethostname() or not isinstance(pid, int) or pid <= 0:
+            return isinstance(time_s, (int, float)) and time.time() - time_s < _LOST_AFTER_S
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return True
 
     def summary(self) -> dict[str, Any]:
         """Return the line of the run in the table of runs."""

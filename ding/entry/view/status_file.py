@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +22,8 @@ class StatusFile:
     """A view that also writes ``<exp_name>/status.json``, whole, every ``interval_s`` seconds and at both ends.
 
     The fields are those of :class:`~ding.entry.view.status.RunStatus`, and ``state`` (``running``, ``ended``,
-    ``failed``), ``sentence`` (how it ended), ``pid``, ``time_s`` (seconds since the epoch), ``share`` and the rates
-    per second. Numbers that JSON does not have become null.
+    ``stopped`` before its end), ``sentence`` (how it ended), ``host`` and ``pid``, ``time_s`` (seconds since the
+    epoch), ``share`` and the rates per second. Numbers that JSON does not have become null.
 
     Args:
         view: What else shows the run.
@@ -53,7 +54,7 @@ class StatusFile:
     def finish(self, sentence: str, ok: bool) -> None:
         try:
             if self._status is not None:
-                self._write(self._status, "ended" if ok else "failed", sentence)
+                self._write(self._status, "ended" if ok else "stopped", sentence)
         finally:
             self._view.finish(sentence, ok)
 
@@ -67,6 +68,7 @@ class StatusFile:
         content = {
             "state": state,
             "sentence": sentence,
+            "host": socket.gethostname(),
             "pid": os.getpid(),
             "time_s": time.time(),
             "share": status.share,

@@ -1,6 +1,10 @@
 """What the board knows of runs: states, curves, bad files."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -42,17 +46,32 @@ def test_a_metric_is_one_over_all_its_axes(tag, expected):
 
 
 def test_states(tmp_path):
-    now_s = time.time()
-    running = make_run(tmp_path / "a", state="running", time_s=now_s, env_step=5)
-    lost = make_run(tmp_path / "b", state="running", time_s=now_s - 3600)
-    failed = make_run(tmp_path / "c", state="failed", sentence="the disk is full")
-    old = make_run(tmp_path / "d")
-    (old / "result.json").write_text('{"eval_value": 3.0}')
-    bare = make_run(tmp_path / "e")
-    runs = [loaded(folder) for folder in (running, lost, failed, old, bare)]
-    assert [run.state for run in runs] == ["running", "lost", "failed", "ended", "unknown"]
-    assert [run.summary()["last_return"] for run in runs] == [None, None, None, 3.0, None]
-    assert runs[0].summary()["env_step"] == 5
+    now_s, here = time.time(), {"host": socket.gethostname()}
+    with subprocess.Popen([sys.executable, "-c", ""]) as over:
+        over.wait()
+    given = {
+        "lasting": {"state": "running", "time_s": now_s - 3600, "pid": os.getpid(), "env_step": 5, **here},
+        "killed": {"state": "running", "time_s": now_s, "pid": over.pid, **here},
+        "elsewhere": {"state": "running", "time_s": now_s, "pid": over.pid, "host": "another"},
+        "elsewhere_killed": {"state": "running", "time_s": now_s - 3600, "pid": os.getpid(), "host": "another"},
+        "full": {"state": "stopped", "sentence": "the disk is full"},
+        "old": {},
+        "bare": {},
+    }
+    runs = {name: make_run(tmp_path / name, **status) for name, status in given.items()}
+    (runs["old"] / "result.json").write_text('{"eval_value": 3.0}')
+    loaded_runs = {name: loaded(folder) for name, folder in runs.items()}
+    assert {name: run.state for name, run in loaded_runs.items()} == {
+        "lasting": "running",
+        "killed": "lost",
+        "elsewhere": "running",
+        "elsewhere_killed": "lost",
+        "full": "stopped",
+        "old": "ended",
+        "bare": "unknown",
+    }
+    assert loaded_runs["old"].summary()["last_return"] == 3.0
+    assert loaded_runs["lasting"].summary()["env_step"] == 5
 
 
 def test_a_growing_run_is_followed(tmp_path):

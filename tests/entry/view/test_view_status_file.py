@@ -43,7 +43,7 @@ def test_it_is_written_at_both_ends_and_now_and_then_between(tmp_path):
     view.stopping()
     view.finish("stopped; nothing is lost", ok=False)
     last = json.loads(path.read_text())
-    assert (last["state"], last["sentence"], last["env_step"]) == ("failed", "stopped; nothing is lost", 50)
+    assert (last["state"], last["sentence"], last["env_step"]) == ("stopped", "stopped; nothing is lost", 50)
     assert (last["share"], last["rates"]["env_step"]) == (0.5, 10.0)
     assert heard.calls == ["start", *["update"] * 5, "stopping", ("finish", "stopped; nothing is lost", False)]
 

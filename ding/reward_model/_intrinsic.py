@@ -1,5 +1,6 @@
 """Rewards for what is new to an agent, beside those of the env."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ from torch import nn
 
 from ding.data.roles import Samples, StateDict, Writer
 from ding.model.common.encoder import ConvEncoder, FCEncoder
-from ding.reward_model._samples import with_rewards
+from ding.reward_model._samples import Pool, with_rewards
 from ding.reward_model.base_reward_model import BaseRewardModel
 from ding.utils import RunningMeanStd
 from ding.utils.names import did_you_mean
@@ -31,8 +32,59 @@ def encoder_of(obs_shape: Any, hidden_size_list: list[int]) -> nn.Module:
     raise KeyError(f"reward_model.obs_shape: expected a number of features or [C, H, W], found {obs_shape!r}")
 
 
-class IntrinsicRewardModel(BaseRewardModel):
-    """What the models of curiosity share: how novelty becomes reward, and their state.
+class PooledRewardModel(BaseRewardModel):
+    """A network that learns from rows drawn at random of what was collected, and running statistics of novelty."""
+
+    _log_name: str
+    """Of the values in tensorboard."""
+    reward_model: nn.Module
+    opt: torch.optim.Optimizer
+
+    def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
+        super().__init__(config, device, tb_logger)
+        self._pool = Pool()
+        self._novelty_statistics = RunningMeanStd(epsilon=1e-4)
+
+    @abstractmethod
+    def _loss(self, *rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The loss on rows of the pool, 0-d, and the values to log."""
+
+    def train(self) -> None:
+        """``update_per_collect`` steps on rows drawn at random; none without rows."""
+        if not len(self._pool):
+            return
+        for _ in range(self.cfg.update_per_collect):
+            loss, values = self._loss(*self._pool.draw(self.cfg.batch_size, self.device))
+            self.opt.zero_grad()
+            loss.backward()
+            self.opt.step()
+            self.log(f"{self._log_name}_reward", **{name: value.detach() for name, value in values.items()})
+
+    def clear_data(self) -> None:
+        """Forget what was collected."""
+        self._pool.clear()
+
+    def _statistics(self) -> dict[str, RunningMeanStd]:
+        return {"novelty": self._novelty_statistics}
+
+    def state_dict(self) -> StateDict:
+        """Network, optimiser and running statistics."""
+        statistics = {key: value.state_dict() for key, value in self._statistics().items()}
+        return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict(), "statistics": statistics}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Load what :meth:`state_dict` returned, or the parameters alone, as the original API saves them."""
+        if "model" not in state_dict:
+            self.reward_model.load_state_dict(state_dict)
+            return
+        self.reward_model.load_state_dict(state_dict["model"])
+        self.opt.load_state_dict(state_dict["optimizer"])
+        for key, value in self._statistics().items():
+            value.load_state_dict(state_dict["statistics"][key])
+
+
+class IntrinsicRewardModel(PooledRewardModel):
+    """What the models of curiosity share: how novelty becomes reward.
 
     The novelty of a sample is scaled to 0..1 within its batch (``intrinsic_reward_norm='batch'``), or divided by its
     running standard deviation (``'running'``), which does not depend on the other samples of a batch. Then
@@ -44,18 +96,12 @@ class IntrinsicRewardModel(BaseRewardModel):
         AssertionError: another ``intrinsic_reward_type`` or ``intrinsic_reward_norm``.
     """
 
-    _log_name: str
-    """Of the values in tensorboard."""
-    reward_model: nn.Module
-    opt: torch.optim.Optimizer
-
     def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
         super().__init__(config, device, tb_logger)
         for key, known in (("intrinsic_reward_type", _TYPES), ("intrinsic_reward_norm", _NORMS)):
             value = self.cfg.get(key, known[0])
             if value not in known:
                 raise AssertionError(f"reward_model.{key}: {value!r} is unknown.{did_you_mean(str(value), known)}")
-        self._novelty_statistics = RunningMeanStd(epsilon=1e-4)
 
     def _rewarded(self, data: Samples, novelty: torch.Tensor) -> Any:
         """The samples with what their novelty, ``[N]``, is worth."""
@@ -75,21 +121,3 @@ class IntrinsicRewardModel(BaseRewardModel):
         if cfg.intrinsic_reward_type == "new":
             return with_rewards(data, lambda old: old / divisor, intrinsic_reward=reward)
         return with_rewards(data, lambda old: old / divisor + cfg.intrinsic_reward_weight * reward)
-
-    def _statistics(self) -> dict[str, RunningMeanStd]:
-        return {"novelty": self._novelty_statistics}
-
-    def state_dict(self) -> StateDict:
-        """Network, optimiser and running statistics."""
-        statistics = {key: value.state_dict() for key, value in self._statistics().items()}
-        return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict(), "statistics": statistics}
-
-    def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned, or the parameters alone, as the original API saves them."""
-        if "model" not in state_dict:
-            self.reward_model.load_state_dict(state_dict)
-            return
-        self.reward_model.load_state_dict(state_dict["model"])
-        self.opt.load_state_dict(state_dict["optimizer"])
-        for key, value in self._statistics().items():
-            value.load_state_dict(state_dict["statistics"][key])

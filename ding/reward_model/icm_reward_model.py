@@ -9,7 +9,7 @@ from torch import nn
 
 from ding.data.roles import Samples, Writer
 from ding.reward_model._intrinsic import IntrinsicRewardModel, encoder_of
-from ding.reward_model._samples import Pool, field
+from ding.reward_model._samples import field
 from ding.torch_utils import Adam
 from ding.utils import REWARD_MODEL_REGISTRY
 
@@ -81,32 +81,20 @@ class ICMRewardModel(IntrinsicRewardModel):
         cfg = self.cfg
         self.reward_model: ICMNetwork = ICMNetwork(cfg.obs_shape, cfg.hidden_size_list, cfg.action_shape).to(device)
         self.opt = Adam(self.reward_model.parameters(), lr=cfg.learning_rate)
-        self._steps = Pool()
 
     def collect_data(self, data: Samples) -> None:
         """Keep the steps."""
-        self._steps.add(*_step(data, "cpu"))
+        self._pool.add(*_step(data, "cpu"))
 
-    def clear_data(self) -> None:
-        self._steps.clear()
-
-    def train(self) -> None:
-        """``update_per_collect`` steps on what was collected; none without that."""
-        cfg = self.cfg
-        if not len(self._steps):
-            return
-        for _ in range(cfg.update_per_collect):
-            obs, next_obs, action = self._steps.draw(cfg.batch_size, self.device)
-            real, predicted, logit = self.reward_model(obs, next_obs, action)
-            inverse_loss = F.cross_entropy(logit, action)
-            forward_loss = F.mse_loss(predicted, real.detach())
-            loss = cfg.reverse_scale * inverse_loss + forward_loss
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
-            accuracy = (logit.argmax(1) == action).float().mean()
-            losses = {"forward_loss": forward_loss, "inverse_loss": inverse_loss, "total_loss": loss}
-            self.log("icm_reward", action_accuracy=accuracy, **{name: value.detach() for name, value in losses.items()})
+    def _loss(self, *rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        obs, next_obs, action = rows
+        real, predicted, logit = self.reward_model(obs, next_obs, action)
+        inverse_loss = F.cross_entropy(logit, action)
+        forward_loss = F.mse_loss(predicted, real.detach())
+        loss = self.cfg.reverse_scale * inverse_loss + forward_loss
+        accuracy = (logit.argmax(1) == action).float().mean()
+        losses = {"forward_loss": forward_loss, "inverse_loss": inverse_loss, "total_loss": loss}
+        return loss, {"action_accuracy": accuracy, **losses}
 
     def estimate(self, data: Samples) -> Any:
         """The samples with the squared error of their next features, scaled and mixed as the config says."""

@@ -10,13 +10,12 @@ from torch import nn
 from ding.data import TransitionBatch
 from ding.data.roles import Samples, StateDict, Writer
 from ding.data.sequences import sequence_batch
-from ding.reward_model._intrinsic import encoder_of
-from ding.reward_model._samples import Pool
+from ding.reward_model._intrinsic import PooledRewardModel, encoder_of
 from ding.reward_model.base_reward_model import BaseRewardModel
 from ding.reward_model.rnd_reward_model import RndNetwork
 from ding.rl_utils.policy_family import family_betas
 from ding.torch_utils import Adam
-from ding.utils import REWARD_MODEL_REGISTRY, RunningMeanStd
+from ding.utils import REWARD_MODEL_REGISTRY
 
 # Of the kernel over the nearest neighbours: their number, the distance within which states are the same, its width,
 # what is added to the similarity, and the similarity above which a state is not new at all.
@@ -24,7 +23,7 @@ _NEIGHBOURS, _SAME, _WIDTH, _OFFSET, _FAMILIAR = 10, 0.008, 1e-4, 1e-3, 8.0
 _LAST_FRAMES = 5
 
 
-class _SequenceModel(BaseRewardModel):
+class _SequenceModel(PooledRewardModel):
     """A network that learns from the real steps of sequences ``[B, T, ...]``, not from those that only fill them up.
 
     Args:
@@ -46,49 +45,6 @@ class _SequenceModel(BaseRewardModel):
         "clear_buffer_per_iters": 1,
     }
 
-    _log_name: str
-    """Of the values in tensorboard."""
-    reward_model: nn.Module
-    opt: torch.optim.Optimizer
-    _statistics: RunningMeanStd
-
-    def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
-        super().__init__(config, device, tb_logger)
-        self._pool = Pool()
-        self._statistics = RunningMeanStd(epsilon=1e-4)
-
-    def train(self) -> None:
-        """``update_per_collect`` steps on rows drawn at random; none without rows."""
-        if not len(self._pool):
-            return
-        for _ in range(self.cfg.update_per_collect):
-            loss = self._loss(*self._pool.draw(self.cfg.batch_size, self.device))
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
-            self.log(self._log_name, loss=loss.detach())
-
-    def _loss(self, *rows: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
-
-    def clear_data(self) -> None:
-        """Forget what was collected."""
-        self._pool.clear()
-
-    def state_dict(self) -> StateDict:
-        """Network, optimiser and running statistics."""
-        return {
-            "model": self.reward_model.state_dict(),
-            "optimizer": self.opt.state_dict(),
-            "statistics": self._statistics.state_dict(),
-        }
-
-    def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned."""
-        self.reward_model.load_state_dict(state_dict["model"])
-        self.opt.load_state_dict(state_dict["optimizer"])
-        self._statistics.load_state_dict(state_dict["statistics"])
-
     def _chosen(self, real: torch.Tensor) -> torch.Tensor:
         """Which of the steps ``[B, T]`` to learn from: the real ones, or the last of them."""
         if not self.cfg.only_use_last_five_frames_for_icm_rnd:
@@ -102,7 +58,7 @@ class RndNGURewardModel(_SequenceModel):
     """Novelty over the life of the agent: how badly random features of an observation are predicted."""
 
     config = {"type": "rnd-ngu", **_SequenceModel.config}
-    _log_name = "rnd_reward"
+    _log_name = "rnd"
 
     def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
         super().__init__(config, device, tb_logger)
@@ -114,8 +70,9 @@ class RndNGURewardModel(_SequenceModel):
         batch = sequence_batch(data)
         self._pool.add(_observations(batch)[self._chosen(_real(batch))])
 
-    def _loss(self, *rows: torch.Tensor) -> torch.Tensor:
-        return F.mse_loss(*self.reward_model(rows[0]))
+    def _loss(self, *rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        loss = F.mse_loss(*self.reward_model(rows[0]))
+        return loss, {"loss": loss}
 
     def estimate(self, data: Samples) -> torch.Tensor:
         """The novelty of each step of B sequences, flat: float32 ``[B * T]``.
@@ -126,8 +83,8 @@ class RndNGURewardModel(_SequenceModel):
         with torch.no_grad():
             predicted, target = self.reward_model(_observations(batch).flatten(0, 1).to(self.device))
         error = (predicted - target).square().mean(1)
-        self._statistics.update(error[_real(batch).flatten().to(error.device)])
-        return 1 + (error - self._statistics.mean) / (self._statistics.std + 1e-11)
+        self._novelty_statistics.update(error[_real(batch).flatten().to(error.device)])
+        return 1 + (error - self._novelty_statistics.mean) / (self._novelty_statistics.std + 1e-11)
 
 
 class InverseNetwork(nn.Module):
@@ -162,7 +119,7 @@ class EpisodicNGURewardModel(_SequenceModel):
         # (float or None) By what; None: by the length of the sequence.
         "last_nonzero_reward_weight": 1,
     }
-    _log_name = "episodic_reward"
+    _log_name = "episodic"
 
     def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
         super().__init__(config, device, tb_logger)
@@ -180,9 +137,10 @@ class EpisodicNGURewardModel(_SequenceModel):
         action = torch.as_tensor(batch.columns["action"]).reshape(real.shape).long()
         self._pool.add(obs[:, :-1][pairs], obs[:, 1:][pairs], action[:, :-1][pairs])
 
-    def _loss(self, *rows: torch.Tensor) -> torch.Tensor:
+    def _loss(self, *rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         obs, next_obs, action = rows
-        return F.cross_entropy(self.reward_model(obs, next_obs), action)
+        loss = F.cross_entropy(self.reward_model(obs, next_obs), action)
+        return loss, {"loss": loss}
 
     def estimate(self, data: Samples) -> torch.Tensor:
         """The novelty of each step of B sequences, flat and scaled to 0..1 within the batch: float32 ``[B * T]``.
@@ -203,8 +161,8 @@ class EpisodicNGURewardModel(_SequenceModel):
             before = torch.ones(steps, steps, dtype=torch.bool, device=self.device).tril(-1)
             distances = torch.cdist(features, features).masked_fill(~before, float("inf"))
             nearest = distances.topk(_NEIGHBOURS, dim=-1, largest=False).values[judged]
-            self._statistics.update(nearest.flatten())
-            novelty[judged] = _novelty(nearest / (self._statistics.mean + 1e-11))
+            self._novelty_statistics.update(nearest.flatten())
+            novelty[judged] = _novelty(nearest / (self._novelty_statistics.mean + 1e-11))
         return ((novelty - novelty.min()) / (novelty.max() - novelty.min() + 1e-11)).flatten()
 
     def fusion_reward(

@@ -9,7 +9,7 @@ from torch import nn
 
 from ding.data.roles import Samples, Writer
 from ding.reward_model._intrinsic import IntrinsicRewardModel, encoder_of
-from ding.reward_model._samples import Pool, field
+from ding.reward_model._samples import field
 from ding.torch_utils import Adam
 from ding.utils import REWARD_MODEL_REGISTRY, RunningMeanStd
 
@@ -73,28 +73,16 @@ class RndRewardModel(IntrinsicRewardModel):
         self.opt = Adam(self.reward_model.predictor.parameters(), lr=self.cfg.learning_rate)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self._obs_statistics = RunningMeanStd(epsilon=1e-4, shape=shape, device=device)
-        self._observations = Pool()
 
     def collect_data(self, data: Samples) -> None:
         """Keep the observations."""
-        self._observations.add(field(data, "obs").float())
+        self._pool.add(field(data, "obs").float())
 
-    def clear_data(self) -> None:
-        self._observations.clear()
-
-    def train(self) -> None:
-        """``update_per_collect`` steps on observations drawn at random; none without observations."""
-        cfg = self.cfg
-        if not len(self._observations):
-            return
-        for _ in range(cfg.update_per_collect):
-            (obs,) = self._observations.draw(cfg.batch_size, self.device)
-            self._obs_statistics.update(obs)
-            loss = F.mse_loss(*self.reward_model(self._normed(obs)))
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
-            self.log("rnd_reward", loss=loss.detach())
+    def _loss(self, *rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        (obs,) = rows
+        self._obs_statistics.update(obs)
+        loss = F.mse_loss(*self.reward_model(self._normed(obs)))
+        return loss, {"loss": loss}
 
     def estimate(self, data: Samples) -> Any:
         """The samples with the squared error of their observations' features, scaled and mixed as the config says."""

@@ -112,7 +112,6 @@ def save_ranked_episodes(
         "suboptimal_data": dict(enumerate(played.values())), "checkpoints": list(played),
     }  # fmt: skip
     os.makedirs(folder, exist_ok=True)
-    os.makedirs(folder, exist_ok=True)
     for name, content in written.items():
         save_file(os.path.join(folder, f"{name}.pkl"), content)
     return list(played), observations, returns, rewards

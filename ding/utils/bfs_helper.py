@@ -72,9 +72,9 @@ def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, lis
         frontier = following
         maps.append(best.copy())
     path: list[tuple[torch.Tensor, int]] = []
-    cell = start
+    cell, maze_map = start, env.get_maze_map()
     while start in reached and cell != target:
         action = int(best[cell])
-        path.append((torch.as_tensor(env.process_states(list(cell), env.get_maze_map())).float(), action))
+        path.append((torch.as_tensor(env.process_states(list(cell), maze_map)).float(), action))
         cell = (cell[0] + _MOVES[action][0], cell[1] + _MOVES[action][1])
     return np.array(maps, dtype=np.int32).reshape(-1, env.size, env.size), path

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ding.policy._ppo_loss import PPOSettings
+from ding.utils.checkpoint import read_checkpoint
 
 
 def ppo_settings(cfg: Mapping[str, Any]) -> PPOSettings:
@@ -23,7 +24,7 @@ def pretrained_copy(model: nn.Module, path: str | None) -> nn.Module | None:
     """
     if path is None:
         return None
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    state = read_checkpoint(path)
     pretrained = copy.deepcopy(model)
     pretrained.load_state_dict(state.get("model", state))
     return pretrained.eval().requires_grad_(False)

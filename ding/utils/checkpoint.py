@@ -14,6 +14,7 @@ The classic file is what scripts load and what DI-engine reads. :func:`read_chec
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import platform
 import re
@@ -30,6 +31,8 @@ import torch
 import ding
 from ding.utils.file_helper import FileRefusedError, atomic_write, read_file, save_file, write_text
 
+logger = logging.getLogger(__name__)
+
 PathLike = str | os.PathLike[str]
 #: Writes a part of a checkpoint to the path that it is given.
 WritePart = Callable[[str], object]
@@ -44,7 +47,6 @@ _PART_BYTES = 1 << 20
 # A part whose name is in use by the checkpoint before gets this prefix.
 _OTHER = "other-"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
-_ITERATION = re.compile(r"iteration_([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -164,15 +166,25 @@ def rename_checkpoint(path: PathLike, new_path: PathLike) -> None:
     os.replace(path, new_path)
 
 
-def keep_newest(folder: PathLike, keep_last: int) -> None:
-    """Remove all but the ``keep_last`` newest of the checkpoints ``iteration_<n>``; the others stay."""
-    numbered: dict[int, Path] = {}
-    for entry in os.scandir(folder):
-        match = _ITERATION.fullmatch(entry.name.removesuffix(CLASSIC_SUFFIX))
-        if match is not None:
-            numbered[int(match[1])] = Path(folder) / match[0]
-    for number in sorted(numbered)[: max(0, len(numbered) - keep_last)]:
-        remove_checkpoint(numbered[number])
+def keep_newest(saved: PathLike, keep_last: int) -> None:
+    """Remove older checkpoints than ``saved``, ``<name>_<n>``, so that ``keep_last`` of this name are left with it.
+
+    Those with a higher number stay: a run that goes on from an older checkpoint does not remove what it has just saved.
+    Where ``saved`` has no number, nothing is removed.
+    """
+    folder = folder_of(saved) or Path(saved)
+    name, _, number = folder.name.rpartition("_")
+    if number.isdecimal():
+        so_far = [path for other, path in numbered(folder.parent, name) if other <= int(number)]
+        for path in so_far[: max(0, len(so_far) - keep_last)]:
+            remove_checkpoint(path)
+
+
+def numbered(folder: PathLike, name: str) -> list[tuple[int, Path]]:
+    """Numbers and folders of the checkpoints ``<name>_<n>`` in a folder, the lowest number first."""
+    pattern = re.compile(rf"({re.escape(name)}_([0-9]+))(?:{re.escape(CLASSIC_SUFFIX)})?")
+    matches = [pattern.fullmatch(path.name) for path in Path(folder).glob(f"{name}_*")]
+    return sorted({(int(match[2]), Path(folder) / match[1]) for match in matches if match is not None})
 
 
 # ------------------------------------------------------------------ reading
@@ -248,6 +260,25 @@ def read_checkpoint(path: PathLike) -> dict[str, Any]:
     except KeyError as error:
         raise FileRefusedError(f"{os.fspath(path)} holds no state of a learner") from error
     return dict(state)
+
+
+def good_numbered(
+    folder: PathLike, name: str, check: Callable[[Path], Manifest] = checked_manifest
+) -> Iterator[Manifest]:
+    """The good ones of the checkpoints ``<name>_<n>`` in a folder, the highest number first; others are logged.
+
+    Args:
+        check: returns the manifest of a good one, and raises as :func:`checked_manifest` does.
+    """
+    for _, path in reversed(numbered(folder, name)):
+        try:
+            manifest = check(path)
+        except FileNotFoundError:
+            logger.info("%s is passed over: it was not written to its end", path)
+        except FileRefusedError as error:
+            logger.warning("%s is passed over: %s", path, error)
+        else:
+            yield manifest
 
 
 def good_beside(path: PathLike) -> Iterator[Path]:

@@ -12,7 +12,15 @@ import pytest
 import torch
 
 from ding.utils import checkpoint
-from ding.utils.checkpoint import checked_manifest, good_beside, keep_newest, read_checkpoint, save_checkpoint
+from ding.utils.checkpoint import (
+    checked_manifest,
+    good_beside,
+    good_numbered,
+    keep_newest,
+    numbered,
+    read_checkpoint,
+    save_checkpoint,
+)
 from ding.utils.file_helper import FileRefusedError, read_file, save_file
 
 STATE = {"model": {"w": torch.arange(8.0)}, "last_iter": 3, "last_step": 12}
@@ -198,8 +206,21 @@ def test_the_newest_stay_and_so_do_those_with_names() -> None:
         saved(f"ckpt/iteration_{number}.pth.tar", number)
     saved("ckpt/ckpt_best.pth.tar")
     Path("ckpt/iteration_x.txt").touch()
-    keep_newest("ckpt", 2)
+    keep_newest("ckpt/ckpt_best.pth.tar", 1)
+    keep_newest("ckpt/iteration_100.pth.tar", 2)
     names = {path.name for path in Path("ckpt").iterdir()}
     kept = ["ckpt_best", "iteration_10", "iteration_100"]
     assert names == {*kept, *(f"{name}.pth.tar" for name in kept), "iteration_x.txt"}
     assert next(path.name for path in good_beside("ckpt/iteration_9.pth.tar")) == "ckpt_best.pth.tar"
+
+
+def test_a_run_that_goes_on_from_an_older_one_keeps_what_it_saves() -> None:
+    for number in (1, 2, 3, 30, 40):
+        saved(f"ckpt/iteration_{number}.pth.tar", number)
+    keep_newest("ckpt/iteration_3.pth.tar", 2)
+    assert [number for number, _ in numbered("ckpt", "iteration")] == [2, 3, 30, 40]
+    Path("ckpt/iteration_40/learner.pth.tar").write_bytes(b"damaged")
+    assert [manifest.folder.name for manifest in good_numbered("ckpt", "iteration")][:2] == [
+        "iteration_30",
+        "iteration_3",
+    ]

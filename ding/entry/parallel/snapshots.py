@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,15 @@ from typing import Any
 from ding.parallel.planes import BadId
 from ding.parallel.planes.file.data_plane import FileDataPlane
 from ding.parallel.planes.seal import Seal
-from ding.utils.checkpoint import Manifest, checked_manifest, link_file, remove_checkpoint, write_parts
+from ding.utils.checkpoint import (
+    Manifest,
+    checked_manifest,
+    good_numbered,
+    keep_newest,
+    link_file,
+    numbered,
+    write_parts,
+)
 from ding.utils.file_helper import FileRefusedError, write_text
 from ding.worker.coordinator.tasks.journal import BUFFER_COUNTS, JournalState, copy_journal, forget_workers
 
@@ -34,7 +42,6 @@ logger = logging.getLogger("ding.entry")
 JOURNAL = "coordinator.sqlite"
 _CHUNKS = "chunks.json"
 _POOL = "chunks"
-_SNAPSHOT = re.compile(r"snapshot_([0-9]+)")
 # The checkpoint of a learner's task in one of the folders ckpt*, as a part of a snapshot.
 _LEARNER = re.compile(r"(ckpt[A-Za-z0-9_.-]*)--(resume_[A-Za-z0-9_.-]+\.pth\.tar)")
 _KEPT_SNAPSHOTS = 2
@@ -118,24 +125,15 @@ def save_snapshot(
     finally:
         with contextlib.suppress(FileNotFoundError):
             working.unlink()
-    _remove_old(root)
+    keep_newest(folder, _KEPT_SNAPSHOTS)
+    _remove_unused_chunks(root)
     return folder
 
 
 def newest_snapshot(exp_name: str | os.PathLike[str]) -> Manifest | None:
     """The newest good snapshot of a parallel run; those that are damaged are logged and passed over."""
-    for _, folder in sorted(_snapshots(Path(exp_name) / "ckpt"), reverse=True):
-        try:
-            manifest = checked_manifest(folder)
-        except FileNotFoundError:
-            logger.info("%s is passed over: it was not written to its end", folder)
-            continue
-        except FileRefusedError as error:
-            logger.warning("%s is passed over: %s", folder, error)
-            continue
-        if JOURNAL in manifest.parts:
-            return manifest
-    return None
+    good = good_numbered(Path(exp_name) / "ckpt", "snapshot")
+    return next((manifest for manifest in good if JOURNAL in manifest.parts), None)
 
 
 def restore_snapshot(
@@ -188,19 +186,9 @@ def _write_json(target: str, value: object) -> None:
     write_text(target, json.dumps(value))
 
 
-def _snapshots(root: Path) -> Iterator[tuple[int, Path]]:
-    for folder in root.glob("snapshot_*"):
-        match = _SNAPSHOT.fullmatch(folder.name)
-        if match is not None:
-            yield int(match[1]), folder
-
-
-def _remove_old(root: Path) -> None:
-    ordered = [folder for _, folder in sorted(_snapshots(root))]
-    for folder in ordered[:-_KEPT_SNAPSHOTS]:
-        remove_checkpoint(folder)
+def _remove_unused_chunks(root: Path) -> None:
     used: Collection[str] = set()
-    for folder in ordered[-_KEPT_SNAPSHOTS:]:
+    for _, folder in numbered(root, "snapshot"):
         try:
             used = {*used, *json.loads(checked_manifest(folder).path(_CHUNKS).read_text())}
         except (FileNotFoundError, FileRefusedError, KeyError):

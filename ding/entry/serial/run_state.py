@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import logging
 import random
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -27,9 +26,11 @@ from ding.utils import get_rank, get_world_size
 from ding.utils.checkpoint import (
     CLASSIC_SUFFIX,
     LEARNER,
+    Manifest,
     checked_manifest,
+    good_numbered,
+    keep_newest,
     read_manifest,
-    remove_checkpoint,
     write_parts,
 )
 from ding.utils.file_helper import FileRefusedError, atomic_write, save_file
@@ -38,7 +39,6 @@ logger = logging.getLogger("ding.entry")
 
 _STATE = "state.safetensors"
 _FILE_KIND = "ding.run_state"
-_SNAPSHOT = re.compile(r"snapshot_([0-9]+)")
 _KEPT_SNAPSHOTS = 2
 
 
@@ -82,7 +82,7 @@ class RunSaver:
         def write() -> None:
             learner.saver.when_there_is_space(lambda: _write(folder, state, learned, notes), folder)
             if get_rank() == 0:
-                _remove_old(folder.parent, learner.saver.keep_last or _KEPT_SNAPSHOTS)
+                keep_newest(folder, learner.saver.keep_last or _KEPT_SNAPSHOTS)
 
         self._writing = self._writer.submit(write)
         if not beside:
@@ -183,22 +183,14 @@ def newest_checkpoint(exp_dir: str | Path) -> Path | None:
 
 
 def _good_snapshots(folder: Path) -> Iterator[Path]:
-    for _, snapshot in sorted(_snapshots(folder), reverse=True):
-        try:
-            ranks = int(checked_manifest(snapshot).notes.get("world_size", 1))
-            for rank in range(1, ranks):
-                checked_manifest(_folder_of_rank(snapshot, rank))
-        except FileNotFoundError:
-            logger.info("%s is passed over: it was not written to its end", snapshot)
-        except FileRefusedError as error:
-            logger.warning("%s is passed over: %s", snapshot, error)
-        else:
-            yield snapshot
+    return (manifest.folder for manifest in good_numbered(folder, "snapshot", _checked_of_all_ranks))
 
 
-def _snapshots(folder: Path) -> list[tuple[int, Path]]:
-    matches = [(_SNAPSHOT.fullmatch(path.name), path) for path in folder.glob("snapshot_*")]
-    return [(int(match[1]), path) for match, path in matches if match is not None]
+def _checked_of_all_ranks(snapshot: Path) -> Manifest:
+    manifest = checked_manifest(snapshot)
+    for rank in range(1, int(manifest.notes.get("world_size", 1))):
+        checked_manifest(_folder_of_rank(snapshot, rank))
+    return manifest
 
 
 def _snapshot_of(checkpoint: Path) -> Path | None:
@@ -220,11 +212,6 @@ def _own_folder(snapshot: Path) -> Path:
 
 def _folder_of_rank(snapshot: Path, rank: int) -> Path:
     return snapshot / f"rank{rank}" if rank else snapshot
-
-
-def _remove_old(folder: Path, keep: int) -> None:
-    for _, snapshot in sorted(_snapshots(folder))[:-keep]:
-        remove_checkpoint(snapshot)
 
 
 def _state_of(worker: object) -> Any:

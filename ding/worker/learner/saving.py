@@ -70,9 +70,8 @@ class CheckpointSaver:
         """
         notes = {"train_iter": int(state["last_iter"]), "env_step": int(state["last_step"])}
         self.when_there_is_space(lambda: save_checkpoint(path, state, notes), path)
-        folder = folder_of(path)
-        if self.keep_last is not None and folder is not None:
-            keep_newest(folder.parent, self.keep_last)
+        if self.keep_last is not None and folder_of(path) is not None:
+            keep_newest(path, self.keep_last)
 
     def when_there_is_space(self, write: Callable[[], object], path: "str | os.PathLike[str]") -> None:
         """Call ``write``, which leaves nothing behind when it fails.

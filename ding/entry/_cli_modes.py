@@ -1,5 +1,6 @@
 """What the modes of the command line do."""
 
+import contextlib
 import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,29 @@ from ding.utils.checkpoint import is_checkpoint_folder
 
 # Options of the pipelines.
 _LIMITS = "max_train_iter=train_iter max_env_step=env_step strict"
+# What each mode that trains in one process calls, with which options.
+_PIPELINES = {
+    "serial": ("serial_pipeline", _LIMITS),
+    "serial_onpolicy": ("serial_pipeline_onpolicy", _LIMITS),
+    "serial_onpolicy_ppg": ("serial_pipeline_onpolicy_ppg", _LIMITS),
+    "serial_plr": ("serial_pipeline_plr", _LIMITS),
+    # A data set has no env steps to limit.
+    "serial_offline": ("serial_pipeline_offline", "max_train_iter=train_iter strict"),
+    "serial_bc": ("serial_pipeline_bc", "max_iter=train_iter data_path strict"),
+    "serial_trex": ("serial_pipeline_trex", _LIMITS),
+    "serial_trex_onpolicy": ("serial_pipeline_trex_onpolicy", _LIMITS),
+    "serial_ngu": ("serial_pipeline_ngu", _LIMITS),
+    "serial_guided_cost": ("serial_pipeline_guided_cost", _LIMITS),
+    "serial_reward_model": ("serial_pipeline_reward_model_offpolicy", _LIMITS),
+    "serial_reward_model_onpolicy": ("serial_pipeline_reward_model_onpolicy", _LIMITS),
+}
+# Those that learn from an expert, whose config is one more argument.
+_EXPERT_PIPELINES = {f"serial_{name}": f"serial_pipeline_{name}" for name in ("bco", "dqfd", "r2d3", "sqil", "gail")}
+# Packages whose classes register themselves.
+_REGISTERING = (
+    *("ding.data", "ding.envs", "ding.framework.message_queue", "ding.league", "ding.model", "ding.policy"),
+    *("ding.reward_model", "ding.utils.data", "ding.worker"),
+)
 # What each module of -m dist runs, with which options (under the name of the parameter, where that is another).
 _COORDINATOR = "coordinator_host coordinator_port token_file"
 _WORKER = f"name=module_name {_COORDINATOR}"
@@ -53,23 +77,8 @@ def run_mode(mode: str, options: Options) -> None:
         ConfigError: The mode is unknown or not built, or the config or an option is wrong.
     """
     modes = {
-        "serial": _serial,
-        "serial_onpolicy": _serial_onpolicy,
-        "serial_onpolicy_ppg": _serial_onpolicy_ppg,
-        "serial_plr": _serial_plr,
-        "serial_offline": _serial_offline,
-        "serial_bc": _serial_bc,
-        "serial_bco": _serial_with_expert,
-        "serial_dqfd": _serial_with_expert,
-        "serial_r2d3": _serial_with_expert,
-        "serial_sqil": _serial_with_expert,
-        "serial_gail": _serial_with_expert,
-        "serial_trex": _serial_by_name,
-        "serial_ngu": _serial_by_name,
-        "serial_guided_cost": _serial_by_name,
-        "serial_trex_onpolicy": _serial_by_name,
-        "serial_reward_model": _serial_reward_model,
-        "serial_reward_model_onpolicy": _serial_reward_model,
+        **dict.fromkeys(_PIPELINES, _serial),
+        **dict.fromkeys(_EXPERT_PIPELINES, _serial_with_expert),
         "parallel": _parallel,
         "dist": _dist,
         "eval": _eval,
@@ -86,61 +95,23 @@ def run_mode(mode: str, options: Options) -> None:
 
 
 def _serial(options: Options) -> None:
-    from ding.entry.serial_entry import serial_pipeline
-
-    _train(options, serial_pipeline)
-
-
-def _serial_onpolicy(options: Options) -> None:
-    from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy
-
-    _train(options, serial_pipeline_onpolicy)
-
-
-def _serial_onpolicy_ppg(options: Options) -> None:
-    from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg
-
-    _train(options, serial_pipeline_onpolicy_ppg)
-
-
-def _serial_bc(options: Options) -> None:
-    from ding.entry.serial_entry_bc import serial_pipeline_bc
-
-    _train(options, serial_pipeline_bc, "max_iter=train_iter data_path strict")
+    name, option_names = _PIPELINES[options.mode]
+    _train(options, _pipeline(name), option_names)
 
 
 def _serial_with_expert(options: Options) -> None:
     from ding.entry.serial_entry import load_input
 
-    name = f"serial_pipeline_{options.mode.removeprefix('serial_')}"
-    pipeline = getattr(importlib.import_module("ding.entry"), name)
+    pipeline = _pipeline(_EXPERT_PIPELINES[options.mode])
     path = options.expert_config or options.ask("The config file of the expert")
-    _train(options, lambda configs, **kwargs: pipeline(configs, load_input(path), **kwargs))
+    _train(options, lambda configs, **kwargs: pipeline(configs, load_input(path), **kwargs), _LIMITS)
 
 
-def _serial_plr(options: Options) -> None:
-    from ding.entry.serial_entry_plr import serial_pipeline_plr
-
-    _train(options, serial_pipeline_plr)
+def _pipeline(name: str) -> Any:
+    return getattr(importlib.import_module("ding.entry"), name)
 
 
-def _serial_by_name(options: Options) -> None:
-    _train(options, getattr(importlib.import_module("ding.entry"), f"serial_pipeline_{options.mode[len('serial_') :]}"))
-
-
-def _serial_reward_model(options: Options) -> None:
-    kind = "onpolicy" if options.mode.endswith("_onpolicy") else "offpolicy"
-    _train(options, getattr(importlib.import_module("ding.entry"), f"serial_pipeline_reward_model_{kind}"))
-
-
-def _serial_offline(options: Options) -> None:
-    from ding.entry.serial_entry_offline import serial_pipeline_offline
-
-    # A data set has no env steps to limit.
-    _train(options, serial_pipeline_offline, "max_train_iter=train_iter strict")
-
-
-def _train(options: Options, pipeline: Callable[..., object], names: str = _LIMITS) -> None:
+def _train(options: Options, pipeline: Callable[..., object], names: str) -> None:
     from ding.entry.serial_entry import load_input
     from ding.entry.view.views import make_view
 
@@ -311,9 +282,14 @@ def registry_text(name: str) -> str:
     """
     if name not in registries:
         raise ConfigValueError(f"-q {name}: there is no such registry.{did_you_mean(name, registries)}")
-    for package in ("ding.envs", "ding.model", "ding.policy", "ding.worker"):
+    for package in _REGISTERING:
         importlib.import_module(package)
-    details = registries[name].query_details()
+    registry = registries[name]
+    for alias in list(registry):
+        # The class of a lazy entry registers itself, in its own line; one of an extra may be missing.
+        with contextlib.suppress(ImportError):
+            registry.get(alias)
+    details = registry.query_details()
     width = max((len(alias) for alias in details), default=0)
     lines = [f"{alias:<{width}}  {file}#{line}" for alias, (file, line) in sorted(details.items())]
     return "\n".join(lines) if lines else f"the registry {json.dumps(name)} is empty"

@@ -225,6 +225,8 @@ def _qualified(obj: object) -> str | None:
 
 
 def _caller_site() -> tuple[str, int]:
-    """File and line of the code that called the registry function this is called from."""
+    """File and line of the code that called the registry function this is called from, `register_lazily` left out."""
     frame = sys._getframe(2)
+    if frame.f_code.co_name == "register_lazily" and frame.f_back is not None:
+        frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno

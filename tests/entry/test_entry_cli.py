@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -36,7 +38,7 @@ def pipeline(monkeypatch):
         kwargs.pop("view")
         calls.append((input_cfg[0], seed, kwargs))
 
-    monkeypatch.setattr(importlib.import_module("ding.entry.serial_entry"), "serial_pipeline", serial_pipeline)
+    monkeypatch.setattr(ding.entry, "serial_pipeline", serial_pipeline)
     return calls
 
 
@@ -106,6 +108,29 @@ def test_query_lists_where_a_name_is_registered(run):
     assert result.stderr.startswith("ding: -q polcy: there is no such registry. Did you mean 'policy'?")
 
 
+@pytest.mark.parametrize(
+    ("registry", "alias", "file"),
+    [
+        ("reward_model", "rnd", "reward_model/rnd_reward_model.py#"),
+        ("learner", "base", "worker/learner/base_learner.py#"),
+        ("player", "naive_sp_player", "league/starcraft_player.py#"),
+        ("dataset", "columns", "data/column_file.py#"),
+        ("message_queue", "nng", "framework/message_queue/__init__.py#"),
+    ],
+)
+def test_query_lists_what_packages_register_when_it_is_needed(run, registry, alias, file):
+    places = dict(line.split() for line in run("-q", registry).stdout.splitlines())
+    assert file in places[alias]
+
+
+def test_help_imports_no_torch():
+    code = (
+        "import sys; from ding.entry.cli import cli; cli(['-h'], standalone_mode=False); print('torch' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.endswith("False\n")
+
+
 def test_one_seed_keeps_the_name_of_the_config(run, pipeline):
     assert run("-m", "serial", "-c", "some_config.py", "-s", "3", "--env-step", "1e3", "--strict").exit_code == 0
     ((main, seed, kwargs),) = pipeline
@@ -154,7 +179,6 @@ def test_load_path_goes_on_in_the_folder_of_the_checkpoint(run, pipeline, tmp_pa
 
 
 def test_exit_codes_of_a_run(run, monkeypatch):
-    module = importlib.import_module("ding.entry.serial_entry")
     for error, code in [
         (RunInterrupted(2), 130),
         (RunInterrupted(15), 143),
@@ -166,7 +190,7 @@ def test_exit_codes_of_a_run(run, monkeypatch):
         def fail(*args, error=error, **kwargs):
             raise error
 
-        monkeypatch.setattr(module, "serial_pipeline", fail)
+        monkeypatch.setattr(ding.entry, "serial_pipeline", fail)
         assert run("-m", "serial", "-c", "some_config.py").exit_code == code
 
 

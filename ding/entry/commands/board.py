@@ -9,15 +9,11 @@ from pathlib import Path
 
 import click
 
-from ding.config import ConfigValueError
-from ding.entry.board.server import serve_board
-from ding.utils import require_extra
-
 
 @click.command("board")
 @click.argument("folders", nargs=-1, metavar="[DIR]...", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=0, help="Port to listen on.  [default: a free one]")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on.  [default: a free one]")
 @click.option("--browser/--no-browser", default=True, help="Open the page in the browser.")
 @click.option("--tensorboard", is_flag=True, help="Open TensorBoard on the folder instead.")
 def board_command(folders: tuple[Path, ...], host: str, port: int, browser: bool, tensorboard: bool) -> None:
@@ -42,6 +38,9 @@ def board(
         ConfigValueError: The address or the port cannot be had; or ``--tensorboard`` with several folders.
         MissingExtraError: ``--tensorboard``, and TensorBoard is not installed.
     """
+    from ding.config import ConfigValueError
+    from ding.entry.board.server import serve_board
+
     if tensorboard:
         _tensorboard(folders, host, port)
         return
@@ -61,6 +60,9 @@ def board(
 
 
 def _tensorboard(folders: Sequence[Path], host: str, port: int) -> None:
+    from ding.config import ConfigValueError
+    from ding.utils import require_extra
+
     if len(folders) > 1:
         raise ConfigValueError("--tensorboard shows one folder; give the one that holds the others")
     require_extra("tensorboard", "tensorboard")

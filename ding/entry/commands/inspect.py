@@ -1,5 +1,7 @@
 """``ding inspect``."""
 
+import os
+
 import click
 
 
@@ -13,13 +15,17 @@ def inspect_command(ctx: click.Context, checkpoint: str, config: str | None) -> 
     CHECKPOINT is a file or a folder; an experiment folder stands for its best checkpoint. Nothing is unpickled but
     tensors, numbers, texts and containers. With -c the exit code is 1 when the checkpoint does not fit.
     """
+    from ding.config import ConfigValueError
     from ding.entry.experiment import best_checkpoint
     from ding.entry.view.contents import contents, fit
     from ding.utils.checkpoint import is_checkpoint_folder
 
     path = checkpoint
-    if not is_checkpoint_folder(path):
-        path = str(best_checkpoint(path) or path)
+    if os.path.isdir(path) and not is_checkpoint_folder(path):
+        best = best_checkpoint(path)
+        if best is None:
+            raise ConfigValueError(f"{path} is no checkpoint, and no experiment folder with one")
+        path = str(best)
     for line in contents(path):
         click.echo(line)
     if config is not None:

@@ -2,8 +2,6 @@
 
 import click
 
-from ding.entry.migrate.run import migrate
-
 
 @click.command("migrate")
 @click.argument("path", nargs=-1, required=True, type=click.Path(exists=True))
@@ -15,4 +13,6 @@ def migrate_command(ctx: click.Context, path: tuple[str, ...], write: bool) -> N
     PATH is a Python file, or a folder of them. Shows the replacements as a diff, what is left to do, and notes on
     numbers that change. Exit code 0: nothing is left to do; 1: something is.
     """
+    from ding.entry.migrate.run import migrate
+
     ctx.exit(0 if migrate(path, write, click.echo) else 1)

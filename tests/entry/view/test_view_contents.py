@@ -101,3 +101,7 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path, write, reason) -> None:
     assert len(lines) == 1
     assert reason in lines[0]
     assert run(tmp_path / "none.pth.tar")[0] == 2
+
+
+def test_a_folder_without_a_checkpoint(tmp_path) -> None:
+    assert run(tmp_path) == (2, [f"ding: {tmp_path} is no checkpoint, and no experiment folder with one"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 
@@ -275,6 +276,57 @@ def test_a_name_is_free_again_when_its_newest_process_is_lost(make_master, make_
     again.enrol(master.my_address, "w", "collector")
     assert master.admitted.acquire(timeout=WAIT_S)
     assert master["w"].incarnation == old.incarnation
+
+
+def test_an_older_process_that_is_connected_late_does_not_take_the_place_of_the_newer_one(
+    network, make_master, make_worker
+):
+    """The connection to the older one is made while the newer one, which has enrolled, is connected to."""
+    numbers = itertools.count()
+    older_asked_again, newer_connects, older_is_done = (threading.Event() for _ in range(3))
+
+    class Late(Host):
+        def _enrolled(self, name, role, address, incarnation, resource):
+            try:
+                super()._enrolled(name, role, address, incarnation, resource)
+            finally:
+                older_is_done.set()
+
+    def choose(_method, path):
+        number = next(numbers) if path == "/connect" else None
+        if number == 0:  # the older one takes the connection, and the master asks again
+            return "drop_answer"
+        if number == 1:
+            older_asked_again.set()
+            newer_connects.wait(WAIT_S)
+        elif number == 2:
+            newer_connects.set()
+            older_is_done.wait(WAIT_S)
+        return None
+
+    master = make_master(Late, transport=FaultyTransport(network, choose))
+    old, new = make_worker(heartbeat_span=0), make_worker(heartbeat_span=0)
+    old.enrol(master.my_address, "w", "collector")
+    assert older_asked_again.wait(WAIT_S)
+    new.enrol(master.my_address, "w", "collector")
+    assert old.lost_event.wait(WAIT_S)
+    with pytest.raises(IncarnationFenced):
+        old.wait_connected(WAIT_S)
+    assert master.admitted.acquire(timeout=WAIT_S)
+    assert master["w"].incarnation == new.incarnation
+    assert new.fenced == []
+
+
+def test_one_that_enrols_again_keeps_those_before_it_out(make_master, make_worker, raw):
+    master = make_master(Host)
+    old, new = make_worker(heartbeat_span=60), make_worker(heartbeat_span=0)
+    for worker in (old, new):
+        worker.enrol(master.my_address, "w", "collector")
+        assert master.admitted.acquire(timeout=WAIT_S)
+    enrolment = {"name": "w", "role": "collector", "address": new.my_address, "incarnation": new.incarnation}
+    assert raw(master, "POST", "/slave/enrol", {"Channel": "0"}, enrolment)[0] == 200
+    enrolment.update(address=old.my_address, incarnation=old.incarnation)
+    assert raw(master, "POST", "/slave/enrol", {"Channel": "0"}, enrolment)[0] == 409
 
 
 def test_fencing_by_hand(make_master, make_worker):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ding.interaction.base.common import Counters
 from ding.interaction.base.transport import Client, Target
+from ding.interaction.errors import ConnectionLost
 
 if TYPE_CHECKING:
     from ding.interaction.master.connection import Connection, ConnectionHooks
@@ -106,30 +107,42 @@ class Registry:
 
         Raises:
             KeyError: another connection took the name meanwhile; this one is over.
+            ConnectionLost: a newer process took the name meanwhile, or this one was fenced; this one is over.
         """
+        name = connection.name
         with self._lock:
-            taken = self._by_name.setdefault(connection.name, connection) is not connection
+            is_out = self._is_out(name, connection.incarnation)
+            taken = not is_out and self._by_name.setdefault(name, connection) is not connection
+        if is_out:
+            self.leave(connection, "it was connected too late", replaced=True)
+            raise ConnectionLost(f"{name!r} was connected too late: a newer process has its name, or it is fenced")
         if taken:
-            self.leave(connection, "another connection took the name")
-            self.check_free(connection.name, connection)
+            self.leave(connection, "another connection took the name", replaced=True)
+            self.check_free(name, connection)
 
-    def leave(self, connection: Connection, reason: str) -> bool:
-        """A connection is over: forget its token, fail its tasks. Returns whether it stood."""
+    def leave(self, connection: Connection, reason: str, *, replaced: bool = False) -> bool:
+        """A connection is over: forget its token, fail its tasks. Returns whether it stood.
+
+        Args:
+            replaced: another connection has its place, so that the name is not free.
+        """
         with self._lock:
             self._by_token = {key: each for key, each in self._by_token.items() if each is not connection}
             if self._by_name.get(connection.name) is connection:
                 del self._by_name[connection.name]
         tasks = connection.take_down()
-        if tasks is not None:
+        if tasks is not None and not replaced:
             self._free_name(connection)
         for task in tasks or ():
             self.counters.add("tasks_failed")
             self.callbacks.put(task.lose(reason))
         return tasks is not None
 
-    def lose(self, connection: Connection, reason: str, level: int = logging.WARNING) -> bool:
+    def lose(
+        self, connection: Connection, reason: str, level: int = logging.WARNING, *, replaced: bool = False
+    ) -> bool:
         """As :meth:`leave`, for a connection that was not disconnected here."""
-        if not self.leave(connection, reason):
+        if not self.leave(connection, reason, replaced=replaced):
             return False
         log.log(level, "lost a slave: %s", reason)
         self.counters.add("connections_lost")
@@ -173,9 +186,9 @@ class Registry:
         Returns False, and nothing changes, for one that is fenced, or in whose place a newer one is.
         """
         with self._lock:
-            succeeded = self._succeeded.setdefault(name, set())
-            if incarnation in self._fenced.get(name, ()) or incarnation in succeeded:
+            if self._is_out(name, incarnation):
                 return False
+            succeeded = self._succeeded.setdefault(name, set())
             before = self._incarnations.get(name, incarnation)
             if before != incarnation:
                 succeeded.add(before)
@@ -187,6 +200,10 @@ class Registry:
                 self._incarnations.pop(old, None)
                 self._succeeded.pop(old, None)
             return True
+
+    def _is_out(self, name: str, incarnation: str | None) -> bool:
+        """Whether a process is fenced, or a newer one is in its place. The lock must be held."""
+        return incarnation in self._fenced.get(name, ()) or incarnation in self._succeeded.get(name, ())
 
     def _free_name(self, connection: Connection) -> None:
         """The newest process of a name is lost: those before it may have its place again, the first that comes."""

@@ -311,7 +311,8 @@ class Connection(ControllableContext):
         Raises:
             ResponseException, UnreachableError: the slave refuses or does not answer (unless ``_error_connect`` is
                 overridden).
-            ConnectionLost: another process than the expected incarnation answers at the address.
+            ConnectionLost: another process than the expected incarnation answers at the address, or a newer one took
+                the name meanwhile.
             KeyError: another connection with the name stands.
         """
         registry = self._registry

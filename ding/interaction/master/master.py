@@ -302,7 +302,7 @@ class Master(ConnectionHooks, HttpService):
         self._counters.add("enrolments")
         standing = self._registry.by_name(name)
         if standing is not None:
-            self._registry.lose(standing, f"{name!r} has enrolled again")
+            self._registry.lose(standing, f"{name!r} has enrolled again", replaced=True)
 
         def admit() -> None:
             try:

@@ -169,7 +169,11 @@ class LearnerAggregator:
             link.close()
 
     def _connected(self, link: WorkerLink) -> None:
-        self._links.enter(link)
+        try:
+            self._links.enter(link)
+        except WorkerLost as error:
+            self._logger.info("%s", error)
+            return
         self._logger.info("learner %s is connected", link.name)
 
     def _disconnected(self, link: WorkerLink) -> None:

@@ -127,7 +127,11 @@ class CommCoordinator:
             # The process was silent for longer than its lease. What it did is void; it may begin anew.
             lives = (Holder(link.name, f"{link.holder.process}+{number}") for number in itertools.count(1))
             link.holder = next(life for life in lives if not self._ledger.is_fenced(life))
-        former = self._links.enter(link)
+        try:
+            former = self._links.enter(link)
+        except WorkerLost as error:
+            self._logger.info("%s", error)
+            return
         # One to which an earlier coordinator gave a task has no connection here.
         before = {*self._ledger.lives_of(link.name), *(() if former is None else [former.holder])} - {link.holder}
         for holder in before:

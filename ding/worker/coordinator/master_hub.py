@@ -1,6 +1,7 @@
 """The workers of a coordinator, over ``ding.interaction``."""
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -78,6 +79,7 @@ class MasterHub(Master):
         self._on_disconnected: Callable[[WorkerLink], None] | None = None
         self._on_left: Callable[[WorkerLink], None] | None = None
         self._links: dict[str, MasterLink] = {}
+        self._links_lock = threading.Lock()
 
     def start(  # type: ignore[override]
         self,
@@ -99,7 +101,11 @@ class MasterHub(Master):
             connection.connect()
         except (InteractionError, KeyError) as error:
             raise WorkerLost(f"{name} at {host}:{port} cannot be connected: {error}") from error
-        link = self._links[name] = MasterLink(connection, name, role)
+        link = MasterLink(connection, name, role)
+        with self._links_lock:
+            # One that was lost at once may have a successor here.
+            if link.alive:
+                self._links[name] = link
         return link
 
     def _before_enrol(self, name: str, role: str, address: str, incarnation: str, resource: dict[str, Any]) -> None:

@@ -32,8 +32,14 @@ class WorkerLinks:
             return None
 
     def enter(self, link: WorkerLink) -> WorkerLink | None:
-        """A worker is connected; returns the connection that it had before."""
+        """A worker is connected; returns the connection that it had before.
+
+        Raises:
+            WorkerLost: the connection is over already; the worker may have a newer one, which stays.
+        """
         with self._changed:
+            if not link.alive:
+                raise WorkerLost(f"the connection to {link.name} was over at once")
             former = self._links.get(link.name)
             self._links[link.name] = link
             self._changed.notify_all()

@@ -1,6 +1,7 @@
 """A coordinator whose workers lose messages, double them, come late, are killed, and come again."""
 
 import json
+import logging
 import sqlite3
 import sys
 import threading
@@ -13,11 +14,13 @@ import pytest
 from easydict import EasyDict
 
 sys.path.insert(0, str(Path(__file__).parent))
-from parallel_fakes import FakeCollector, FakeHub, FakeLearner, RecordingPlane, wait_until
+from parallel_fakes import FakeCollector, FakeHub, FakeLearner, FakeLink, RecordingPlane, wait_until
 
 from ding.worker.coordinator import Coordinator, NaiveCommander
-from ding.worker.coordinator.errors import JournalError, TaskGaveUp
+from ding.worker.coordinator.errors import JournalError, TaskGaveUp, WorkerLost
 from ding.worker.coordinator.tasks.journal import Journal
+from ding.worker.coordinator.tasks.records import Holder
+from ding.worker.coordinator.worker_links import WorkerLinks
 
 
 @pytest.fixture(autouse=True)
@@ -228,6 +231,17 @@ def test_a_new_life_of_a_worker_fences_the_former_at_once():
         wait_until(lambda: run.commander.finished == ["collector_task_id1"])
         assert former.closed
         assert reborn.log.count("collector_start_task") == 1
+
+
+def test_a_connection_that_is_over_takes_nobodys_place():
+    """The thread that made the connection to the former life comes to tell of it after that of the next life."""
+    links = WorkerLinks(FakeHub(), logging.getLogger(__name__))
+    former, newer = (FakeLink(FakeCollector("c0"), Holder("c0", life)) for life in ("life1", "life2"))
+    former.cut()
+    links.enter(newer)
+    with pytest.raises(WorkerLost, match="c0 was over at once"):
+        links.enter(former)
+    assert links.get("c0") is newer
 
 
 def test_a_worker_that_was_silent_for_longer_than_its_lease_begins_anew_and_its_late_data_does_not_count():

@@ -186,8 +186,9 @@ def _launch(
 ) -> tuple[Outcome, Path | None]:
     """Run the processes to their end; returns it, and the snapshot that was taken then."""
     exp_name, path_data = cfg.main.exp_name, cfg.system.coordinator.path_data
+    path_policy = cfg.main.policy.other.commander.path_policy
     if snapshot is not None:
-        restore_snapshot(snapshot, exp_name, run_dir, path_data, token)
+        restore_snapshot(snapshot, exp_name, run_dir, path_data, token, path_policy)
     launcher = Launcher(
         make_roles(cfg, limits),
         str(run_dir),
@@ -204,14 +205,14 @@ def _launch(
         for pattern in ("ckpt*/", "ckpt*/*/"):
             for path in Path(exp_name).glob(pattern):
                 remove_torn_files(path)
-        last = _last_snapshot(exp_name, run_dir, path_data, token)
+        last = _last_snapshot(exp_name, run_dir, path_data, token, path_policy)
     return outcome, last
 
 
-def _last_snapshot(exp_name: str, run_dir: Path, path_data: str, token: str) -> Path | None:
+def _last_snapshot(exp_name: str, run_dir: Path, path_data: str, token: str, path_policy: str) -> Path | None:
     """The snapshot of a run whose processes have all ended."""
     try:
-        return save_snapshot(exp_name, run_dir, path_data, token)
+        return save_snapshot(exp_name, run_dir, path_data, token, path_policy)
     except (OSError, JournalError) as error:
         logging.getLogger("ding.entry").warning("no last snapshot is taken: %s", error)
         return None

@@ -220,6 +220,11 @@ class BaseLeague(Configurable, ABC):
             self.payoff.load_state_dict(state["payoff"])
 
 
+def historical_weights(state: Mapping[str, Any]) -> list[str]:
+    """Names, in the policy folder, of the weights of the historical players in the ``state_dict`` of a league."""
+    return [os.path.basename(path) for _, _, path, *_ in state.get("historical", [])]
+
+
 def _row(one: HistoricalPlayer) -> list[Any]:
     return [one.player_id, one.category, one.checkpoint_path, one.total_agent_step, list(one.rating), one.parent_id]
 

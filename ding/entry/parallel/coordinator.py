@@ -58,6 +58,7 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
         freq,
         coordinator.buffers.files_held,
         os.environ.get(TOKEN_VARIABLE),
+        cfg.main.policy.other.commander.path_policy,
     )
     try:
         with permanent_bind_errors("system_config.coordinator"):

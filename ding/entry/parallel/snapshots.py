@@ -3,7 +3,8 @@
 A snapshot is a checkpoint folder (:mod:`ding.utils.checkpoint`), ``EXP/ckpt/snapshot_<train iteration>``, with the
 journal of the coordinator (tasks, ledger, buffers with priorities, counters, the commander's state), the checkpoints of
 the learners and a list of the chunks that the buffers held. The chunks lie in ``EXP/ckpt/chunks``, one copy for all
-snapshots; the id of a chunk holds the checksum of its bytes, which is compared when it is read.
+snapshots; the id of a chunk holds the checksum of its bytes, which is compared when it is read. So do the weights of
+the historical players of a league, which no learner publishes again, in ``EXP/ckpt/players``.
 
 The coordinator writes one every ``policy.learn.run_state_freq`` train iterations, beside its work; the launcher writes
 the last one when all processes have ended before the run was over.
@@ -22,8 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ding.league.base_league import historical_weights
 from ding.parallel.planes import BadId
 from ding.parallel.planes.file.data_plane import FileDataPlane
+from ding.parallel.planes.file.weight_plane import FileWeightPlane
 from ding.parallel.planes.seal import Seal
 from ding.utils.checkpoint import (
     Manifest,
@@ -42,6 +45,7 @@ logger = logging.getLogger("ding.entry")
 JOURNAL = "coordinator.sqlite"
 _CHUNKS = "chunks.json"
 _POOL = "chunks"
+_PLAYERS = "players"
 # The checkpoint of a learner's task in one of the folders ckpt*, as a part of a snapshot.
 _LEARNER = re.compile(r"(ckpt[A-Za-z0-9_.-]*)--(resume_[A-Za-z0-9_.-]+\.pth\.tar)")
 _KEPT_SNAPSHOTS = 2
@@ -57,6 +61,7 @@ class SnapshotTaker:
         freq: in train iterations; 0: never.
         files_held: while it is entered, no chunk is deleted.
         token: of the run.
+        path_policy: the folder of the weights.
     """
 
     def __init__(
@@ -67,8 +72,9 @@ class SnapshotTaker:
         freq: int,
         files_held: Callable[[], AbstractContextManager[None]],
         token: str | None = None,
+        path_policy: str | None = None,
     ) -> None:
-        self._take = partial(save_snapshot, exp_name, run_dir, path_data, token)
+        self._take = partial(save_snapshot, exp_name, run_dir, path_data, token, path_policy)
         self._freq, self._files_held = freq, files_held
         self._last_iter: int | None = None
         self._thread: threading.Thread | None = None
@@ -97,12 +103,17 @@ class SnapshotTaker:
 
 
 def save_snapshot(
-    exp_name: str, run_dir: str | os.PathLike[str], path_data: str, token: str | None = None
+    exp_name: str,
+    run_dir: str | os.PathLike[str],
+    path_data: str,
+    token: str | None = None,
+    path_policy: str | None = None,
 ) -> Path | None:
     """Write a snapshot of a run; older ones but one are removed. Returns its folder, or None without a learner.
 
     Args:
-        token: of the run, under which its chunks are sealed.
+        token: of the run, under which its chunks and weights are sealed.
+        path_policy: the folder of the weights; None: those of a league's historical players are not saved.
 
     Raises:
         OSError: it cannot be written; those before are whole.
@@ -119,9 +130,15 @@ def save_snapshot(
         chunks = [chunk.ref["chunk"] for chunk in state.chunks]
         # A chunk without a file is one that the learner will report as broken.
         FileDataPlane(path_data, seal=Seal(token)).copy_chunks(chunks, _pool(root))
-        folder = root / f"snapshot_{_counters(state)['train_iter']}"
+        players = historical_weights(state.values.get("commander", {}).get("league", {}))
+        if path_policy is not None:
+            new = [name for name in players if _version(root / _PLAYERS, name) != _version(path_policy, name)]
+            _copy_weights(new, path_policy, Seal(token), root / _PLAYERS, Seal())
+        counters = _counters(state)
+        notes = {**counters, "players": players}
+        folder = root / f"snapshot_{counters['train_iter']}"
         parts = {JOURNAL: partial(shutil.copyfile, working), _CHUNKS: partial(_write_json, value=chunks)}
-        write_parts(folder, {**parts, **{name: partial(link_file, path) for name, path in learners}}, _counters(state))
+        write_parts(folder, {**parts, **{name: partial(link_file, path) for name, path in learners}}, notes)
     finally:
         with contextlib.suppress(FileNotFoundError):
             working.unlink()
@@ -137,12 +154,18 @@ def newest_snapshot(exp_name: str | os.PathLike[str]) -> Manifest | None:
 
 
 def restore_snapshot(
-    snapshot: Manifest, exp_name: str, run_dir: str | os.PathLike[str], path_data: str, token: str | None = None
+    snapshot: Manifest,
+    exp_name: str,
+    run_dir: str | os.PathLike[str],
+    path_data: str,
+    token: str | None = None,
+    path_policy: str | None = None,
 ) -> None:
     """Put what is in a snapshot where the processes of a new run look for it.
 
     Args:
-        token: of the new run, under which the chunks are sealed.
+        token: of the new run, under which the chunks and weights are sealed.
+        path_policy: the folder of the weights, also when it is that of the run before.
 
     Raises:
         OSError, JournalError: it cannot be read or written.
@@ -153,6 +176,13 @@ def restore_snapshot(
         logger.warning(
             "%d of %d chunks are not in the snapshot; the run goes on without them", len(missing), len(chunks)
         )
+    if path_policy is not None:
+        players, source = snapshot.notes.get("players", []), snapshot.folder.parent / _PLAYERS
+        for folder in source.glob("*"):
+            # A player of a time after this snapshot: the run makes another one of that name.
+            if folder.name not in players:
+                shutil.rmtree(folder)
+        _copy_weights(players, source, Seal(), path_policy, Seal(token))
     journal = Path(run_dir) / JOURNAL
     shutil.copyfile(snapshot.path(JOURNAL), journal)
     forget_workers(journal, set(missing))
@@ -167,6 +197,24 @@ def restore_snapshot(
 def _pool(root: Path) -> FileDataPlane:
     """The chunks of the snapshots; like checkpoints, they outlive the token of a run and have no seal."""
     return FileDataPlane(root / _POOL, seal=Seal())
+
+
+def _copy_weights(
+    names: Collection[str], source: str | os.PathLike[str], opener: Seal, target: str | os.PathLike[str], sealer: Seal
+) -> None:
+    """Copy the newest weights of each name. Those that are not here are left to their readers to miss."""
+    for name in names:
+        if _version(source, name) is None:
+            continue
+        weights = FileWeightPlane(source, name, seal=opener).fetch()
+        if weights is not None:
+            plane = FileWeightPlane(target, name, keep_versions=1, seal=sealer)
+            plane.publish(weights.state, weights.version, weights.meta)
+
+
+def _version(root: str | os.PathLike[str], name: str) -> int | None:
+    """The newest version of a policy; None where there is none, as for a checkpoint that a user put there."""
+    return FileWeightPlane(root, name).newest() if (Path(root) / name).is_dir() else None
 
 
 def _counters(state: JournalState) -> dict[str, int]:

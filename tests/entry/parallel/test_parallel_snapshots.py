@@ -9,13 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
 from ding.data import TransitionBatch
 from ding.entry import parallel_pipeline
 from ding.entry.parallel.reports import with_run_figures
 from ding.entry.parallel.snapshots import JOURNAL, newest_snapshot, restore_snapshot, save_snapshot
+from ding.league import create_league
 from ding.parallel.planes.file.data_plane import FileDataPlane
+from ding.parallel.planes.file.weight_plane import FileWeightPlane
+from ding.parallel.planes.seal import Seal
 from ding.utils.checkpoint import read_checkpoint, save_checkpoint
 from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.tasks.journal import Journal
@@ -200,6 +204,35 @@ def die_at(number: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
+
+
+def test_former_players_of_a_league_play_on_under_another_token(run) -> None:
+    league = create_league({"league_type": "one_vs_one", "path_policy": "first"}, lambda *_: None)
+    first, second = Seal("token of the first run"), Seal("token of the second run")
+
+    def former_player(iteration: int) -> str:
+        assert league.judge_snapshot(league.active_players_ids[0], force=True)
+        name = Path(league.historical_players[-1].checkpoint_path).name
+        FileWeightPlane("first", name, seal=first).publish({"w": torch.full((2,), float(iteration))}, iteration)
+        league.active_players[0].total_agent_step += 10
+        run.journal.save_values(
+            {"coordinator": {"learner_step": iteration}, "commander": {"league": league.state_dict()}}
+        )
+        save_snapshot("exp", run.run_dir, run.data, "token of the first run", "first")
+        return name
+
+    names = [former_player(iteration) for iteration in (30, 40)]
+    # The second one has the folder of the first, as with a path_policy of the user's, the third one of its own.
+    for folder in ("first", "third"):
+        Path(folder, "again").mkdir(parents=True)
+        data = f"{folder}/again/data"
+        restore_snapshot(newest_snapshot("exp"), "exp", f"{folder}/again", data, "token of the second run", folder)
+        fetched = [FileWeightPlane(folder, name, seal=second).fetch() for name in names]
+        assert [(one.version, one.state["w"].tolist()) for one in fetched] == [(30, [30, 30]), (40, [40, 40])]
+    # A run that goes on from the older snapshot makes players of its own.
+    (Path("exp/ckpt/snapshot_40") / JOURNAL).write_bytes(b"damaged")
+    restore_snapshot(newest_snapshot("exp"), "exp", "third/again", data, "token of the second run", "third")
+    assert [path.name for path in Path("exp/ckpt/players").iterdir()] == names[:1]
 
 
 def test_env_steps_are_the_rows_that_were_pushed() -> None:

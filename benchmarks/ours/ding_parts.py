@@ -169,8 +169,9 @@ class Parts:
 
 def joined_updates(learner: Any, updates: int) -> int:
     """How many updates of a pass this project's policy takes in one call: a divisor of ``updates``."""
-    limit = learner.policy.get_attribute("updates_per_call")
-    return max(count for count in range(1, min(updates, limit) + 1) if updates % count == 0)
+    from ding.policy._compiled_updates import joined_updates as in_calls_of
+
+    return in_calls_of(updates, learner.policy.get_attribute("updates_per_call"))
 
 
 def rollout_samples(envs: int) -> int:

@@ -40,6 +40,8 @@ _AUTO_AFTER_S = 20.0
 _MAX_GRAPHS = 8
 # Each takes its time to compile.
 _MAX_UPDATES_PER_CALL = 10
+# Held by the thread that compiles in the background.
+_BACKGROUND = threading.Lock()
 _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 _CACHE_HOME = Path("~/.cache/ding/compiled")
 
@@ -151,7 +153,7 @@ class CompiledUpdates:
         return compiled
 
     def _start(self, key: Any, batch: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> "_Compiled | None":
-        if self.num_compiled >= _MAX_GRAPHS:
+        if key not in self._graphs and len(self._graphs) >= _MAX_GRAPHS:
             self._give_up(f"its batches had more than {_MAX_GRAPHS} forms")
             return None
         try:
@@ -162,7 +164,7 @@ class CompiledUpdates:
         self._graphs[key] = compiled
         self.num_compiled += 1
         if self._setting == "auto":
-            threading.Thread(target=compiled.compile, name="compile", daemon=True).start()
+            threading.Thread(target=_in_background, args=(compiled.compile,), name="compile", daemon=True).start()
         elif self._setting == "record":
             compiled.done.set()
         else:
@@ -227,6 +229,25 @@ class _Compiled:
                 start = stop
             results.append(result)
         return results
+
+
+def _in_background(compile_graph: Callable[[], None]) -> None:
+    """Call ``compile_graph`` beside a thread that learns, and leave torch's generator to that one.
+
+    The compiler sets the generator back at its end, so that what was drawn meanwhile would be drawn once more.
+    """
+    with _BACKGROUND:
+        own, set_back = threading.get_ident(), torch.random.set_rng_state
+
+        def set_by_others(new_state: torch.Tensor) -> None:
+            if threading.get_ident() != own:
+                set_back(new_state)
+
+        torch.random.set_rng_state = set_by_others
+        try:
+            compile_graph()
+        finally:
+            torch.random.set_rng_state = set_back
 
 
 def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:

@@ -76,7 +76,7 @@ class RecordableOptimizer(Optimizer):
     _moments: ClassVar[tuple[str, ...]] = ()
     """Names of all moments there."""
     _num_numbers: ClassVar[int] = 0
-    """How many numbers a recorded step takes."""
+    """How many numbers a recorded step takes; none: steps cannot be recorded."""
     _unsupported: ClassVar[tuple[str, ...]] = ("maximize",)
     """Settings with which a step cannot be recorded."""
     _torch_step: ClassVar[Callable[[Any], object]]
@@ -198,6 +198,8 @@ class RecordableOptimizer(Optimizer):
 
     def _check_recordable(self) -> None:
         guard = self._clip
+        if not self._num_numbers:
+            raise NotRecordable(f"steps of {type(self).__name__}")
         if len(self.param_groups) > 1:
             raise NotRecordable("an optimiser with several groups of parameters")
         if self._ignore is not None or (guard is not None and guard.kind not in ("value", "norm")):
@@ -221,7 +223,7 @@ class RecordableOptimizer(Optimizer):
 
     def _numbers_of(self, step: float) -> Sequence[float]:
         """What a step of this number, from 1 on, needs beside tensors."""
-        raise NotRecordable(f"steps of {type(self).__name__}")
+        raise NotImplementedError
 
     def _record_update(
         self, param: torch.Tensor, grad: torch.Tensor, moments: Sequence[torch.Tensor], numbers: Sequence[Any]

@@ -9,6 +9,7 @@ import torch
 
 from ding.data import TransitionBatch
 from ding.policy import DQNPolicy, PolicyConfigError
+from ding.torch_utils import SGD
 from ding.utils import deep_merge_dicts
 
 ROWS = 8
@@ -102,6 +103,28 @@ def test_there_is_a_graph_for_each_form_of_a_batch_and_no_more():
     assert policy.learn_mode.get_attribute("compiled_updates").num_compiled == 2
 
 
+def test_a_policy_that_loads_states_again_and_again_keeps_its_graph():
+    policy, state = make("record"), make(False).learn_mode.state_dict()
+    for batch in batches(12):
+        policy.learn_mode.load_state_dict(state)
+        policy.learn_mode.forward(batch)
+    assert policy.learn_mode.get_attribute("compiled_updates").enabled
+
+
+def test_gradient_descent_is_eager_with_a_line_that_says_why(caplog):
+    class Descending(DQNPolicy):
+        def _make_optimizer(self) -> Any:
+            return SGD(self._model.parameters(), lr=0.1)
+
+    eager, descending = make(False, cls=Descending), make("record", cls=Descending)
+    with caplog.at_level(logging.WARNING):
+        for batch in batches(3):
+            eager.learn_mode.forward(batch)
+            descending.learn_mode.forward(batch)
+    assert "steps of SGD" in caplog.text
+    assert all(torch.equal(value, weights(descending)[name]) for name, value in weights(eager).items())
+
+
 def test_an_update_that_asks_for_a_value_is_eager_with_a_line_that_says_why(caplog):
     class Asking(DQNPolicy):
         def _update(self, batch: Any, **options: Any) -> Any:
@@ -167,13 +190,15 @@ def test_auto_learns_eagerly_until_a_graph_is_ready(tmp_path, monkeypatch):
     eager, auto = make(False), make("auto")
     (batch,) = batches(1)
     updates = auto.learn_mode.get_attribute("compiled_updates")
-    count = 0
+    count, drawn = 0, set()
     while not updates.num_runs:
         assert updates.enabled
         auto.learn_mode.forward(batch)
+        drawn.add(tuple(torch.rand(4).tolist()))
         count += 1
         if count == 1:
             assert updates.num_runs == 0
+    assert len(drawn) == count  # the compiler, which sets torch's generator back, leaves it to the learner
     for _ in range(count):
         eager.learn_mode.forward(batch)
     assert_close(eager, auto, rtol=1e-3)

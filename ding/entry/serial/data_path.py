@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import Any, Protocol
 
 import torch
 
 from ding.config import ConfigValueError
+from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.entry.serial.parts import SerialParts
 from ding.entry.utils import random_collect
@@ -76,7 +78,11 @@ class ReplayPath:
         #: A number of samples; of a policy with several buffers one for each.
         self._batch_size: Any = parts.learner.policy.get_attribute("batch_size")
         self._uses_priority = bool(parts.learner.policy.get_attribute("priority"))
-        limit = int(parts.learner.policy.get_attribute("updates_per_call")) if joins else 1
+        # A limiter counts on draws of one batch.
+        limited = (parts.cfg.policy.get("other", {}).get("replay_buffer", {}).get("rate_limit") or {}).get(
+            "samples_per_insert"
+        )
+        limit = int(parts.learner.policy.get_attribute("updates_per_call")) if joins and limited is None else 1
         self._joined = joined_updates(self._updates, limit)
 
     def prepare(self) -> None:
@@ -99,20 +105,35 @@ class ReplayPath:
         self.buffer.push(samples, cur_collector_envstep=parts.collector.envstep)
 
     def batches(self) -> Iterator[Samples]:
-        learner, buffer = self._parts.learner, self.buffer
-        size = self._batch_size * self._joined if self._joined > 1 else self._batch_size
         self.train_kwargs = {"num_updates": self._joined} if self._joined > 1 else None
         for done in range(0, self._updates, self._joined):
-            batch = buffer.sample(size, learner.train_iter)
+            batch = self._draw()
             if batch is None:
                 # Before the first update the buffer is simply not full enough yet, in a resumed run, too.
                 if self._trained:
                     logger.warning(
                         "the buffer gave no batch of %s after %d of %d updates of this pass; collecting on",
-                        size, done, self._updates,
+                        self._batch_size, done, self._updates,
                     )  # fmt: skip
                 return
             yield batch
+
+    def _draw(self) -> Samples | None:
+        """The batches of the updates of a call, one behind the other: in one draw where the buffer holds so many."""
+        train_iter, size, count = self._parts.learner.train_iter, self._batch_size, self._joined
+        if count == 1:
+            return self.buffer.sample(size, train_iter)
+        if self.buffer.count() >= size * count:
+            return self.buffer.sample(size * count, train_iter)
+        drawn: list[Any] = []
+        while len(drawn) < count:
+            batch = self.buffer.sample(size, train_iter)
+            if batch is None:
+                return None
+            drawn.append(batch)
+        return (
+            TransitionBatch.concat(drawn) if isinstance(drawn[0], TransitionBatch) else list(chain.from_iterable(drawn))
+        )
 
     def trained(self) -> None:
         self._trained = True

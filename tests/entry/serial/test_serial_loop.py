@@ -43,6 +43,7 @@ class Recorder:
         self.collector_envstep = 0
         self.priority_info = {"priority": [1.0]}
         self.replay_buffer_size = 100
+        self.rows, self.updates_per_call = 0, 1
         self.policy = self
         # What saves checkpoints; nothing is saved here.
         self.saver = SimpleNamespace(stop_waiting=lambda: None)
@@ -65,7 +66,7 @@ class Recorder:
 
     def get_attribute(self, name):
         priority = self.cfg.policy.get("priority", False)
-        return {"batch_size": 4, "priority": priority, "updates_per_call": 1}[name]
+        return {"batch_size": 4, "priority": priority, "updates_per_call": self.updates_per_call}[name]
 
     def train(self, batch, envstep, policy_kwargs=None):
         self.log.append(f"train {batch} at {envstep}")
@@ -111,7 +112,7 @@ class Recorder:
             self.log.append(f"priorities {info}")
 
     def count(self):
-        return 0
+        return self.rows
 
     def save_data(self, path):
         Path(path).write_text("the buffer")
@@ -154,6 +155,24 @@ def test_without_a_batch_the_pass_goes_on_to_collect(caplog):
     assert [r.getMessage() for r in caplog.records] == [
         "the buffer gave no batch of 4 after 1 of 2 updates of this pass; collecting on"
     ]
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(8, [8]), (7, [4, 4])])
+def test_joined_updates_begin_as_soon_as_the_buffer_has_one_batch(rows, sizes):
+    world, drawn = Recorder(), []
+    world.rows, world.updates_per_call = rows, 10
+    world.sample = lambda size, train_iter: drawn.append(size) or ["s"] * size
+    world.run(max_env_step=8)
+    assert drawn == sizes
+    assert world.log[-2] == f"train {['s'] * 8} at 8"
+
+
+def test_updates_are_not_joined_under_a_rate_limit():
+    limit = {"replay_buffer": {"rate_limit": {"samples_per_insert": 4.0}}}
+    world = Recorder(other=limit)
+    world.rows, world.updates_per_call = 100, 10
+    world.run(max_env_step=8)
+    assert world.log[-3:-1] == ["train b4 at 8"] * 2
 
 
 def test_priorities_go_back_when_the_policy_has_them():

@@ -90,10 +90,11 @@ def _steps(script: Script, envs: set[str]) -> None:
             if method == "step":
                 _step(script, statement, target)
             elif method == "reset" and isinstance(target, (ast.Name, ast.Attribute)):
-                script.replace(target, f"{script.source(target)}, _")
-        elif method == "seed" and len(call.args) == 1:
-            env, seed = script.source(call.func.value), script.source(call.args[0])
-            script.replace(call, f"{env}.reset(seed={seed})")
+                script.add_after(target, ", _")
+        elif method == "seed":
+            script.replace_in(call.func, r"seed$", "reset")
+            if call.args:
+                script.add_before(call.args[0], "seed=")
 
 
 def _step(script: Script, statement: ast.Assign, target: ast.expr) -> None:
@@ -103,6 +104,6 @@ def _step(script: Script, statement: ast.Assign, target: ast.expr) -> None:
     elif len(target.elts) == 4:
         done = script.source(target.elts[2])
         if done == "_" or script.add_line_after(statement, f"{done} = {done} or truncated"):
-            script.replace(target.elts[2], f"{done}, {'_' if done == '_' else 'truncated'}")
+            script.add_after(target.elts[2], ", _" if done == "_" else ", truncated")
         else:
             script.leave(statement, "env.step of gymnasium returns (obs, reward, terminated, truncated, info)")

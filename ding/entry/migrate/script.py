@@ -72,6 +72,16 @@ class Script:
         if match is not None:
             self._edits[match.span()] = text
 
+    def add_before(self, node: ast.AST, text: str) -> None:
+        """Write ``text`` before a node, in which other things may be replaced."""
+        start, _ = self.span(node)
+        self._edits[start, start] = text
+
+    def add_after(self, node: ast.AST, text: str) -> None:
+        """Write ``text`` after a node, in which other things may be replaced."""
+        _, end = self.span(node)
+        self._edits[end, end] = text
+
     def add_line_after(self, node: ast.stmt, text: str) -> bool:
         """Write a line after a statement, as far to the right; False where more than a comment follows on its line."""
         start, end = self.span(node)

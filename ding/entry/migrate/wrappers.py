@@ -42,10 +42,9 @@ def _step(script: Script, method: ast.FunctionDef) -> bool:
     if len(taken) != 1 or not all(isinstance(value, ast.Tuple) and len(value.elts) == 4 for value in returned):
         return False
     done = taken[0].elts[2]
-    script.replace(done, f"{script.source(done)}, truncated")
+    script.add_after(done, ", truncated")
     for value in returned:
-        flag = value.elts[2]  # type: ignore[attr-defined]
-        script.replace(flag, f"{script.source(flag)}, truncated")
+        script.add_after(value.elts[2], ", truncated")  # type: ignore[attr-defined]
     uses = [node for node in ast.walk(method) if isinstance(node, ast.Name) and ast.unparse(done) == node.id]
     if len(uses) > 1 + len(returned):
         script.note(
@@ -61,7 +60,7 @@ def _reset(script: Script, method: ast.FunctionDef) -> bool:
     if returned and len(taken) != 1:
         return False
     for node in (*taken, *returned) if returned else ():
-        script.replace(node, f"{script.source(node)}, reset_info")
+        script.add_after(node, ", reset_info")
     return True
 
 

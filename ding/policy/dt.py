@@ -1,5 +1,6 @@
 """Decision transformer: actions that lead to a wanted return (Chen et al. 2021, arXiv:2106.01345)."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -158,7 +159,7 @@ class DTPolicy(Policy):
         self._std = torch.as_tensor(cfg.state_std, dtype=torch.float32)
         self._context = int(cfg.model.context_len)
         self._last_timestep = int(cfg.model.get("max_timestep", 4096)) - 1
-        self._episodes: dict[int, list[list[Any]]] = {}
+        self._episodes: dict[int, _Episode] = {}
 
     @batched
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
@@ -170,7 +171,8 @@ class DTPolicy(Policy):
         columns = data.columns
         if not isinstance(columns, dict) or not {"obs", "reward"} <= columns.keys():
             raise PolicyUsageError("dt needs observations {'obs', 'reward'}: give the env the wrapper 'reward_in_obs'")
-        states: Any = map_nested(lambda x: torch.as_tensor(np.asarray(x)), columns["obs"])
+        # Copies: an env manager may write the next observations into the same arrays.
+        states: Any = map_nested(lambda x: torch.as_tensor(x).clone(), columns["obs"])
         if not self._encodes():
             states = (states.float() - self._mean) / self._std
         rewards = np.asarray(columns["reward"], np.float32).reshape(-1)
@@ -178,32 +180,32 @@ class DTPolicy(Policy):
         ids = [int(env_id) for env_id in data.env_ids]
         none = torch.zeros(int(self._cfg.model.act_dim)) if self._continuous else torch.zeros(1, dtype=torch.int64)
         for env_id, state, reward in zip(ids, row_list(states, len(ids)), rewards):
-            history = self._episodes.setdefault(env_id, [[], [], []])
-            before = history[2][-1] - float(reward) / scale if history[2] else float(self._cfg.rtg_target) / scale
-            for kept, value in zip(history, (state, none, torch.as_tensor(before, dtype=torch.float32))):
-                kept.append(value)
+            episode = self._episodes.setdefault(env_id, _Episode(self._context))
+            togo = episode.returns_to_go
+            before = togo[-1] - float(reward) / scale if togo else float(self._cfg.rtg_target) / scale
+            episode.add(state, none, torch.as_tensor(before, dtype=torch.float32))
         actions = self._predict(ids)
         for env_id, action in zip(ids, actions):
-            self._episodes[env_id][1][-1] = action
+            self._episodes[env_id].actions[-1] = action
         return EnvBatch(data.env_ids, {"action": actions})
 
     def _predict(self, ids: list[int]) -> torch.Tensor:
         """The predictions for the newest steps; contexts of different lengths are filled up behind, where the causal
         network does not look.
         """
-        lengths = [len(self._episodes[env_id][0]) for env_id in ids]
-        longest = min(max(lengths), self._context)
+        episodes = [self._episodes[env_id] for env_id in ids]
+        longest = max(len(episode.states) for episode in episodes)
         rows = []
-        for env_id, length in zip(ids, lengths):
-            kept: list[Any] = [stack_rows(one[-longest:]) for one in self._episodes[env_id]]
-            first = max(0, length - longest)
+        for episode in episodes:
+            kept: list[Any] = [stack_rows(list(one)) for one in episode.fields()]
+            first = max(0, episode.num_steps - longest)
             times = torch.arange(first, first + longest).clamp(max=self._last_timestep)
             rows.append([times, *(map_nested(lambda x: _filled_up(x, longest), one) for one in kept)])
         fields = self._placed([stack_rows(field) for field in zip(*rows)])
         self._model.eval()
         with torch.no_grad():
             predicted = self._model(*fields)[1].cpu()
-        newest = torch.tensor([min(length, longest) - 1 for length in lengths])
+        newest = torch.tensor([len(episode.states) - 1 for episode in episodes])
         found = predicted[torch.arange(len(ids)), newest]
         if self._encodes():
             return torch.multinomial(found.softmax(-1), 1)
@@ -227,6 +229,30 @@ class DTPolicy(Policy):
 
     def _get_train_sample(self, transitions: Any) -> Any:
         raise PolicyUsageError("dt learns from data sets; it collects nothing")
+
+
+class _Episode:
+    """The newest steps of an episode that is played, as many as the network sees.
+
+    Args:
+        context: their number.
+    """
+
+    def __init__(self, context: int) -> None:
+        self.num_steps = 0
+        self.states: deque[Any] = deque(maxlen=context)
+        self.actions: deque[torch.Tensor] = deque(maxlen=context)
+        self.returns_to_go: deque[torch.Tensor] = deque(maxlen=context)
+
+    def fields(self) -> tuple[deque[Any], ...]:
+        """States, actions and returns-to-go, with as many entries each."""
+        return self.states, self.actions, self.returns_to_go
+
+    def add(self, *step: Any) -> None:
+        """Append a value of each field."""
+        for kept, value in zip(self.fields(), step):
+            kept.append(value)
+        self.num_steps += 1
 
 
 def _filled_up(steps: torch.Tensor, count: int) -> torch.Tensor:

@@ -172,6 +172,18 @@ def test_images_and_dicts_are_learned_from_and_acted_on(kind):
         assert (action.shape, action.dtype) == ((2, 1), torch.int64)
 
 
+def test_the_newest_images_are_kept_also_where_the_env_writes_them_into_one_array():
+    policy, given = make_seeing("image"), []
+    network: Any = policy.learn_mode.get_attribute("model")
+    network.register_forward_pre_hook(lambda _, inputs: given.append(inputs))
+    image = np.zeros((1, 1, 36, 36), np.uint8)
+    for step in range(5):
+        image[:] = step
+        policy.eval_mode.forward(EnvBatch(np.arange(1), {"obs": image, "reward": np.ones((1, 1), np.float32)}))
+    times, states = given[-1][:2]
+    assert (times.tolist(), states[0, :, 0, 0, 0].tolist()) == ([[2, 3, 4]], [2, 3, 4])
+
+
 def test_whole_numbers_are_pixels():
     network: Any = make_seeing("image").learn_mode.get_attribute("model").eval()
     times, _, actions, returns, _ = windows()

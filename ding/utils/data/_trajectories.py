@@ -18,6 +18,8 @@ from ding.utils.registry_factory import DATASET_REGISTRY
 Config = Mapping[str, Any]
 
 _D4RL_EPISODE_STEPS = 1000
+# Of an array of states; images have more.
+_VECTOR_AXES = 2
 _D4RL_KEYS = ("observations", "actions", "rewards", "terminals")
 
 
@@ -87,7 +89,8 @@ class D4RLTrajectoryDataset(Dataset[Any]):
 
     Item i is a random window of K steps of trajectory i, or all of it filled up with zeros: tensors
     ``timesteps int64 [K], states float32 [K, d], actions [K, a] (float32, or int64 of discrete ones), returns_to_go
-    float32 [K], mask int64 [K]``. The states are standardised over the whole data set.
+    float32 [K], mask int64 [K]``. The states are standardised over the whole data set; images ``[K, C, H, W]`` stay as
+    they are, of any dtype.
 
     Args:
         cfg: config with ``dataset.data_dir_prefix`` (an HDF5 file of D4RL, or a list that ``naive_save`` wrote: of
@@ -111,11 +114,10 @@ class D4RLTrajectoryDataset(Dataset[Any]):
         self.context_len = int(dataset["context_len"])
         path = dataset["data_dir_prefix"]
         self.trajectories = _read_trajectories(path, float(dataset["rtg_scale"]))
-        states = np.concatenate([one["states"] for one in self.trajectories])
         self._mean, self._std = np.zeros(1), np.ones(1)
-        if states.ndim > 2:
-            # Images stay as they are.
+        if any(one["states"].ndim > _VECTOR_AXES for one in self.trajectories):
             return
+        states = np.concatenate([one["states"] for one in self.trajectories])
         self._mean, self._std = states.mean(0), states.std(0) + 1e-6
         for one in self.trajectories:
             one["states"] = ((one["states"] - self._mean) / self._std).astype(np.float32)
@@ -183,6 +185,8 @@ def _read_trajectories(path: str, rtg_scale: float) -> list[Arrays]:
     for number, one in enumerate(episodes):
         check_columns({key: one[key] for key in names.values() if key in one}, (*names.values(),), f"{path}[{number}]")
         arrays = {to: _number_array(one[key]) for to, key in names.items()}
+        if np.ndim(one["observations"]) > _VECTOR_AXES:
+            arrays["states"] = np.asarray(one["observations"])
         found.append(with_returns_to_go({**arrays, "rewards": arrays["rewards"].reshape(-1)}, rtg_scale))
     return found
 

@@ -199,6 +199,17 @@ def test_trajectories_in_a_safe_file(tmp_path) -> None:
         create_dataset(config("", "d4rl_trajectory", dataset={**window, "env_type": "atari"}))
 
 
+@pytest.mark.parametrize("data_type", ["d4rl_trajectory", "d4rl_diffuser"])
+def test_images_of_trajectories_stay_as_they_are(tmp_path, data_type) -> None:
+    path = str(tmp_path / "trajectories")
+    pixels = np.arange(3 * 4, dtype=np.uint8).reshape(3, 1, 2, 2)
+    naive_save([{"observations": pixels, "actions": np.arange(3), "rewards": np.ones(3)}], path)
+    dataset = create_dataset(config("", data_type, dataset={"data_dir_prefix": path, "rtg_scale": 1, "context_len": 4}))
+    states = dataset[0][1]
+    assert (states.shape, states.dtype) == ((4, 1, 2, 2), torch.uint8)
+    np.testing.assert_array_equal(states[:3], pixels)
+
+
 def test_no_pickle_is_read(tmp_path) -> None:
     path = tmp_path / "data.pkl"
     path.write_bytes(pickle.dumps([EasyDict(a=1)], protocol=2))

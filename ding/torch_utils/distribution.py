@@ -89,7 +89,7 @@ class CategoricalPdPytorch(Pd):
 class CategoricalPd(CategoricalPdPytorch):
     """The same from float ``logits`` ``[B, N]``, which it can show: ``viz=True`` adds a dict of arrays ``[B, N]``."""
 
-    logits: torch.Tensor
+    logits: torch.Tensor | None = None
 
     def __init__(self, logits: torch.Tensor | None = None) -> None:
         super().__init__()

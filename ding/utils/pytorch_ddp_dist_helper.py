@@ -27,7 +27,7 @@ C = TypeVar("C", bound=MutableMapping[str, Any])
 
 _DEFAULT_TIMEOUT = datetime.timedelta(seconds=60000)
 _async_handles: dict[str, Any] = {}
-# More, nobody has to tell another process in one go.
+# One call exchanges no more than that.
 _MAX_OBJECT_BYTES = 1 << 30
 
 

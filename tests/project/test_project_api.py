@@ -19,9 +19,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("worker", "comm", "middleware")
 KINDS = ("abstract", "classmethod", "static", "property")
 
-# "Class.method(parameter)" -> the default here. Each is a row of docs/migration.md.
 # Members of the pages that are not here; docs/migration.md says what is there instead.
 LEFT_OUT = ("FlaskFileSystemLearner.load_data_fn",)
+# "Class.method(parameter)" -> the default here. Each is a row of docs/migration.md.
 DIFFERENT = {"InteractionSerialEvaluator.eval(policy_kwargs)": "None"}
 
 

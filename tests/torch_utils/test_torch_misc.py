@@ -177,6 +177,8 @@ def test_both_categorical_distributions_agree():
         ours.entropy("sum")
     with pytest.raises(RuntimeError, match="update_logits"):
         CategoricalPd().mode()
+    with pytest.raises(RuntimeError, match="CategoricalPd has no parameters"):
+        CategoricalPd().noise_mode()
 
 
 def test_a_categorical_distribution_shows_its_logits():

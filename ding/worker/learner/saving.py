@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.data.roles import CollectMode, EvalMode, LearnMode, StateDict
-from ding.policy.errors import PolicyWeightsError
 from ding.utils.checkpoint import folder_of, keep_newest, save_checkpoint
 from ding.utils.default_helper import check_choice
 
@@ -34,6 +33,8 @@ def load_weights(mode: LearnMode | CollectMode | EvalMode, state: StateDict, wha
     try:
         mode.load_state_dict(state)
     except (RuntimeError, KeyError, ValueError) as error:
+        from ding.policy.errors import PolicyWeightsError
+
         shown = " ".join(str(error).split())[:300]
         raise PolicyWeightsError(f"{what} does not fit the policy and its policy.model: {shown}") from error
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ding.worker.replay_buffer.base_buffer import IBuffer, create_buffer
+from ding.worker.replay_buffer.base_buffer import IBuffer, create_buffer, takes_state_dict
 
 
 class MultiReplayBuffer(IBuffer):
@@ -68,6 +68,7 @@ class MultiReplayBuffer(IBuffer):
         """The state of each buffer by name."""
         return {name: buffer.state_dict() for name, buffer in self.buffers.items()}
 
+    @takes_state_dict
     def load_state_dict(self, _state_dict: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned."""
         for name, buffer in self.buffers.items():

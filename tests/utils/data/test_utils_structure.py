@@ -70,6 +70,20 @@ def test_a_push_waits_for_readers():
     cache.close()
 
 
+def test_a_push_does_not_wait_for_items_that_another_one_made_ready():
+    cache = Cache(2, 60.0)
+    for item in range(3):
+        cache.push_data(item)
+    writers = [threading.Thread(target=cache.push_data, args=(item,), daemon=True) for item in (3, 4)]
+    for writer in writers:
+        writer.start()
+    assert next(cache.get_cached_data_iter()) == 0
+    for writer in writers:
+        writer.join(10)
+    assert not any(writer.is_alive() for writer in writers)
+    cache.close()
+
+
 def test_what_becomes_ready_is_logged_on_demand(caplog):
     caplog.set_level("INFO")
     Cache(1, 60.0).push_data(0)

@@ -41,7 +41,12 @@ def test_its_state_and_its_files(buffer, tmp_path) -> None:
     buffer.push(rows(6), 0)
     buffer.save_data(str(tmp_path / "data"))
     state = buffer.state_dict()
-    for fill in (lambda other: other.load_state_dict(state), lambda other: other.load_data(str(tmp_path / "data"))):
+    fills = (
+        lambda other: other.load_state_dict(state),
+        lambda other: other.load_state_dict(state_dict=state),
+        lambda other: other.load_data(str(tmp_path / "data")),
+    )
+    for fill in fills:
         other = MultiReplayBuffer(CONFIG, None, str(tmp_path))
         fill(other)
         assert {name: one.count() for name, one in other.buffers.items()} == {"policy": 4, "value": 6}

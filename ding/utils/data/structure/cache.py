@@ -46,8 +46,11 @@ class Cache:
         """Add an item. After :meth:`close` it is only counted, as no iterator takes it."""
         with self._changed:
             self._waiting.append((time.monotonic(), data))
-            if len(self._waiting) >= self.maxlen:
-                self._changed.wait_for(lambda: len(self._ready) < self.maxlen or self._closed.is_set())
+            # Another push may have made them ready meanwhile.
+            self._changed.wait_for(
+                lambda: not self._enough_wait() or len(self._ready) < self.maxlen or self._closed.is_set()
+            )
+            if self._enough_wait():
                 self._make_ready(len(self._waiting))
 
     def get_cached_data_iter(self) -> Iterator[Any]:
@@ -84,6 +87,9 @@ class Cache:
                 if len(self._ready) < self.maxlen:
                     latest = time.monotonic() - self.timeout
                     self._make_ready(sum(pushed <= latest for pushed, _ in self._waiting))
+
+    def _enough_wait(self) -> bool:
+        return len(self._waiting) >= self.maxlen
 
     def _make_ready(self, count: int) -> None:
         """Move the oldest items; called under the lock."""

@@ -66,6 +66,11 @@ def default_preprocess_learn(
         raise PolicyUsageError("priority_IS_weight=True needs priority=True: the weights correct a draw by priority")
     if len(data) == 0:
         raise PolicyDataError("cannot learn from a batch of zero samples")
+    if not isinstance(data, TransitionBatch) and isinstance(data[0], list):
+        raise PolicyDataError(
+            "the samples are whole episodes, but this policy learns from transitions: an episode buffer needs a loop "
+            "that makes transitions of what it samples, as with hindsight relabelling; else take another replay_buffer"
+        )
     columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
     batch = {key: _to_tensor(value, device) for key, value in columns.items()}
     discrete = getattr(batch.get("action"), "dtype", None) is torch.int64

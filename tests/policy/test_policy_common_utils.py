@@ -134,6 +134,11 @@ def test_zero_samples():
         default_preprocess_learn([])
 
 
+def test_whole_episodes_are_no_transitions():
+    with pytest.raises(PolicyDataError, match="whole episodes"):
+        default_preprocess_learn([_samples(2), _samples(3)])
+
+
 def test_nested_observations_texts_and_read_only_arrays():
     array = np.arange(6, dtype=np.float64).reshape(2, 3)
     array.flags.writeable = False

@@ -50,7 +50,8 @@ RANGES: dict[str, Range] = {
     "policy.collect.n_sample": COUNT,
     "policy.collect.n_episode": COUNT,
     "policy.collect.unroll_len": COUNT,
-    "policy.eval.evaluator.eval_freq": Range(0),
+    # Below 0, as in configs of the original: as often as it is asked, in offline pipelines once per epoch.
+    "policy.eval.evaluator.eval_freq": Range(-1),
     "policy.other.eps.start": _SHARE,
     "policy.other.eps.end": _SHARE,
     "policy.other.eps.decay": Range(1),
@@ -62,6 +63,8 @@ SWITCH_WORDS = {"policy.cuda": ("auto",), "policy.learn.compile": ("auto", "reco
 """Words that a switch may also be."""
 
 _SEEDS = Range(0, 2**32 - 1, whole=True)
+# In sizes of the buffer: as many samples of one collection may be lost at most.
+_MAX_OVERFLOW = 100
 
 
 def check_seed(seed: object) -> None:
@@ -97,8 +100,9 @@ def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | Non
         name: Of that buffer.
 
     Raises:
-        ConfigValueError: ``learn.batch_size`` or ``collect.n_sample`` is larger than the buffer, which would train
-            nothing, or lose samples before they are seen. One of several buffers may be smaller than ``n_sample``.
+        ConfigValueError: ``learn.batch_size`` is larger than the buffer, which would train nothing, or
+            ``collect.n_sample`` is 100 times as large, which nobody means. A smaller excess, which loses samples before
+            they are seen, is warned about.
     """
     where = "policy.other.replay_buffer"
     if buffer is None:
@@ -121,8 +125,8 @@ def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | Non
                 f"{key} is {needed}, but the replay buffer holds {size} rows at most: make it smaller, or "
                 f"{path}.replay_buffer_size larger"
             )
-            # Configs of the original API do that (PPG: 128 samples for a buffer of 100).
-            if name and key.endswith("n_sample"):
+            # Configs of the original API do that (PPG: 128 samples for a buffer of 100; COMA: 600 for one of 64).
+            if key.endswith("n_sample") and float(needed) < _MAX_OVERFLOW * float(size):
                 logger.warning("%s; the oldest samples of a collection are lost", sentence)
                 continue
             raise ConfigValueError(sentence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -24,6 +25,8 @@ from ding.reward_model.base_reward_model import checkpoint_path
 from ding.utils import get_rank
 from ding.utils.file_helper import read_file
 from ding.worker.learner.learner_hook import LearnerHook
+
+logger = logging.getLogger("ding.entry")
 
 _SUFFIX = ".pth.tar"
 
@@ -147,7 +150,11 @@ def run_with_reward_model(
         cfg = run.cfg
         if bool(cfg.policy.on_policy) is not on_policy:
             right = "serial_pipeline_reward_model_" + ("offpolicy" if on_policy else "onpolicy")
-            raise ConfigValueError(f"policy.on_policy is {cfg.policy.on_policy}: run this config with {right}")
+            sentence = f"policy.on_policy is {cfg.policy.on_policy}: run this config with {right}"
+            if not on_policy:
+                raise ConfigValueError(sentence)
+            # A config of the original API has RND beside an off-policy PPO, which learns from what was just collected.
+            logger.warning("%s; here it learns from what was just collected, without a replay buffer", sentence)
         with unused_dir_removed(cfg.exp_name):
             before(cfg)
         with serial_parts(cfg, env_setting, model, with_buffer=not on_policy) as parts:

@@ -45,7 +45,7 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     if not is_our_network(policy_cls, model_cfg):
         return
     wanted, found = model_cfg.get("obs_shape"), env.observation_space
-    agents = model_cfg.get("agent_num", model_cfg.get("n_agent"))
+    agents = _agent_num(model_cfg, env.action_space)
     if isinstance(found, spaces.Box) and is_shape(wanted):
         # What one agent sees, where there are several.
         seen = found.shape[1:] if agents is not None and found.shape[:1] == (agents,) else found.shape
@@ -152,6 +152,14 @@ def is_our_network(policy_cls: type[Policy], model_cfg: Mapping[str, Any]) -> bo
     """Whether the network is one of ours, so that its keys are known here."""
     default_model = getattr(policy_cls, "default_model", None)
     return getattr(default_model, "__module__", "").startswith("ding.") and "type" not in model_cfg
+
+
+def _agent_num(model_cfg: Mapping[str, Any], action_space: object) -> int | None:
+    """How many agents there are; None where there is one."""
+    if "agent_obs_shape" in model_cfg and isinstance(action_space, spaces.MultiDiscrete):
+        # Networks that all agents share, which need not know.
+        return len(action_space.nvec)
+    return model_cfg.get("agent_num", model_cfg.get("n_agent"))
 
 
 def _action_shape(space: spaces.Space[Any], agent_num: int | None) -> tuple[int, ...] | None:

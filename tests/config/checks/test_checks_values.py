@@ -1,9 +1,11 @@
 """Values of the wrong kind are told by their path."""
 
+from typing import Any
+
 import pytest
 
 from ding.config import ConfigValueError
-from ding.config.checks.values import check_values
+from ding.config.checks.values import check_buffer_fits, check_values
 
 DEFAULTS = {
     "policy": {
@@ -66,3 +68,19 @@ def test_all_are_told_at_once():
     user = {"policy": {"learn": {"batch_size": 0, "learning_rate": "x"}}}
     with pytest.raises(ConfigValueError, match=r"batch_size: expected .*, got 0; policy\.learn\.learning_rate: "):
         check_values(user, DEFAULTS)
+
+
+@pytest.mark.parametrize(("n_sample", "lost"), [(64, False), (600, True), (6399, True)])
+def test_more_samples_than_the_buffer_holds_are_warned_about(caplog, n_sample, lost):
+    check_buffer_fits(off_policy(n_sample))
+    assert ("the oldest samples of a collection are lost" in caplog.text) is lost
+
+
+def test_samples_of_a_hundred_buffers_are_refused():
+    with pytest.raises(ConfigValueError, match=r"policy\.collect\.n_sample is 6400, but the replay buffer holds 64"):
+        check_buffer_fits(off_policy(6400))
+
+
+def off_policy(n_sample: int) -> dict[str, Any]:
+    buffer = {"replay_buffer_size": 64}
+    return {"learn": {"batch_size": 32}, "collect": {"n_sample": n_sample}, "other": {"replay_buffer": buffer}}

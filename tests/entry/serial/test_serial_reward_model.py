@@ -55,6 +55,17 @@ def test_some_passes(name):
     assert {path.name for path in Path("e/reward_model/ckpt").iterdir()} == {"ckpt_best.pth.tar", "ckpt_last.pth.tar"}
 
 
+def test_a_policy_of_a_replay_buffer_also_learns_from_what_was_just_collected(caplog):
+    main, create = config("ppo_rnd", update_per_collect=1)
+    create.policy.type = "ppo_offpolicy"
+    main.policy = {"model": {"obs_shape": 4, "action_shape": 2}, "collect": {"n_sample": 80}}
+    main.policy["learn"] = {"update_per_collect": 3}
+    serial_pipeline_reward_model_onpolicy((main, create), max_env_step=160)
+    result = json.loads(Path("e/result.json").read_text())
+    assert result["train_iter"] == 6  # two collections
+    assert "policy.on_policy is False" in caplog.text
+
+
 def test_samples_are_gathered_before_the_model_trains_and_a_run_goes_on_with_its_model():
     main, create = config("ppo_rnd", update_per_collect=1, target_new_data_count=500)
     main.policy.learn.update(update_per_collect=2, run_state_freq=1)

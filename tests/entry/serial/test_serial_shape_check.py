@@ -57,6 +57,7 @@ def test_a_contradiction_is_one_sentence(model, env, sentence):
         ({"obs_shape": {"a": 5}, "action_shape": "x"}, manager()),
         ({"action_shape": 1}, manager(action=spaces.Box(-1, 1, (1,), np.float32))),
         ({"action_shape": 5}, manager(action=spaces.Box(-1, 1, (1, 5), np.float32))),
+        ({"agent_obs_shape": 6, "action_shape": 5}, manager((3, 6), spaces.MultiDiscrete([5, 5, 5]))),
     ],
 )  # fmt: skip
 def test_what_fits_or_is_not_known_passes(model, env):

@@ -260,10 +260,3 @@ def _yaml() -> Any:
         return importlib.import_module("yaml")
     except ImportError as error:
         raise ImportError("yaml configs need PyYAML: pip install pyyaml") from error
-
-
-def __getattr__(name: str) -> Any:
-    # DI-engine has these in this module; here their modules import it.
-    if name in ("compile_config", "compile_config_parallel", "compile_buffer_config"):
-        return getattr(importlib.import_module("ding.config"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

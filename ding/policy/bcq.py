@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from ding.data import EnvBatch, batched
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.model.template.bcq import BCQ
 from ding.model.template.vae import kl_to_normal
@@ -143,6 +143,21 @@ class BCQPolicy(Policy):
         losses = ["recons_loss", "kld_loss", "vae_loss", "critic_loss", "twin_critic_loss", "actor_loss", "total_loss"]
         return ["cur_lr", "td_error", "target_q_value", *losses]
 
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        """A perturbation of the original API has one output for all dimensions of an action, which each then gets; the
+        moments of its optimiser fit no longer.
+        """
+        state = {**state_dict}
+        for key in {"model", "target_model"} & state.keys():
+            state[key] = _with_all_outputs(state[key], self._model.action_shape)
+        if "optimizer_policy" in state and state.get("model") is not state_dict.get("model"):
+            state["optimizer_policy"] = {**state["optimizer_policy"], "state": {}}
+        super()._load_state_dict_learn(state)
+
+    def _model_state(self, state_dict: StateDict) -> StateDict:
+        state = super()._model_state(state_dict)
+        return {"model": _with_all_outputs(state["model"], self._model.action_shape)}
+
     def _init_eval(self) -> None:
         self._eval_model = model_wrap(self._model, wrapper_name="base")
 
@@ -162,3 +177,12 @@ class BCQPolicy(Policy):
 
     def _get_train_sample(self, transitions: Any) -> Any:
         raise PolicyUsageError("bcq learns from data sets; it collects nothing")
+
+
+def _with_all_outputs(weights: StateDict, dims: int) -> StateDict:
+    """Weights of a network whose perturbation has ``dims`` outputs; those of one with a single output repeat it."""
+    last = [name for name in weights if name.startswith("actor.")][-2:]
+    single = {name: weights[name] for name in last if len(weights[name]) == 1 < dims}
+    if not single:
+        return weights
+    return {**weights, **{name: value.repeat_interleave(dims, 0) for name, value in single.items()}}

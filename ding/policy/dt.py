@@ -103,6 +103,10 @@ class DTPolicy(Policy):
 
         self._scheduler = torch.optim.lr_scheduler.LambdaLR(self._optimizer, share)
 
+    def _load_state_dict_learn(self, state_dict: StateDict) -> None:
+        """A file of the original API holds no warm-up, which then stays as it is."""
+        super()._load_state_dict_learn({"scheduler": self._scheduler.state_dict(), **state_dict})
+
     def _make_optimizer(self) -> Any:
         cfg, model = self._cfg, self._model
         options: dict[str, Any] = {"lr": cfg.learning_rate, "optim_type": "adamw"}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from ding.utils import _plain_data
-from ding.utils._seal import FileRefusedError, SealingWriter, check_seal, refusal
+from ding.utils._file_digest import DigestingWriter, FileRefusedError, check_digest, refusal
 from ding.utils.lock_helper import get_file_lock
 
 __all__ = [
@@ -89,7 +89,7 @@ def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> 
     """
     _check(path, fs_type)
     with get_file_lock(path, "read") if use_lock else contextlib.nullcontext():
-        check_seal(path)
+        check_digest(path)
         try:
             return _plain_data.load(path)
         except (pickle.UnpicklingError, ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, TypeError,
@@ -113,12 +113,12 @@ def save_file(path: str, data: object, fs_type: str | None = None, use_lock: boo
     """
     _check(path, fs_type)
     with get_file_lock(path, "write") if use_lock else contextlib.nullcontext(), atomic_write(path) as file:
-        sealing = SealingWriter(file)
+        digesting = DigestingWriter(file)
         try:
-            _plain_data.dump(data, sealing)  # type: ignore[arg-type]
+            _plain_data.dump(data, digesting)  # type: ignore[arg-type]
         except RuntimeError as error:
-            raise sealing.error or error from error
-        sealing.seal()
+            raise digesting.error or error from error
+        digesting.append_digest()
 
 
 def remove_file(path: str, fs_type: str | None = None) -> None:

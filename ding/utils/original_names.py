@@ -1,16 +1,18 @@
 """Names of DI-engine 0.5 that lie elsewhere here, or are not built: what an import of them gives.
 
-:mod:`ding.utils.exports` installs :class:`OriginalNames` as the last finder of modules, so it sees only what is not a
-file of the package. A module of ``MOVED`` is the one that has its content here, under both names. A module of
-``NOT_BUILT`` raises a ``ModuleNotFoundError`` that names the part it belongs to, a name of it an ``ImportError``, and
-``ding migrate`` reports both.
+:mod:`ding.utils.exports` installs :class:`OriginalNames` as the first finder of modules; it answers for those that a
+table here names, and leaves the others to Python. A module of ``MOVED`` is the one that has its content here, under
+both names; a name of ``MOVED_NAMES`` is that of the other module. A module of ``NOT_BUILT`` raises a
+``ModuleNotFoundError`` that names the part it belongs to, a name of it an ``ImportError``, and ``ding migrate`` reports
+both.
 """
 
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from importlib.abc import Loader
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 
 # Full name in DI-engine -> the module here.
@@ -29,14 +31,34 @@ MOVED = {
     **{f"ding.utils.autolog.{name}": "ding.utils.autolog" for name in ("base", "data", "model", "time_ctl", "value")},
 }
 
+# Full name in DI-engine (its module under the name here) -> the module here that has it.
+MOVED_NAMES = {
+    "ding.config.config.compile_buffer_config": "ding.config.sections",
+    "ding.config.config.compile_config": "ding.config.compile",
+    "ding.config.config.compile_config_parallel": "ding.config.compile_parallel",
+    "ding.config.utils.save_config_formatted": "ding.config.config",
+    "ding.interaction.base.endpoint.get_values_from_response": "ding.interaction.messages",
+    "ding.interaction.base.network.get_host_ip": "ding.interaction.base.addresses",
+    "ding.interaction.base.network.split_http_address": "ding.interaction.base.addresses",
+    "ding.league.player.NaiveSpPlayer": "ding.league.starcraft_player",
+    "ding.reward_model.icm_reward_model.collect_states": "ding.reward_model.rnd_reward_model",
+    "ding.worker.collector.base_parallel_collector.TickMonitor": "ding.worker.learner.learner_hook",
+    "ding.worker.replay_buffer.naive_buffer.SequenceReplayBuffer": "ding.worker.replay_buffer.sequence_buffer",
+}
+
 
 def _command(names: str, suffix: str = "CommandModePolicy") -> str:
     """A policy class and its command twin for each name."""
     return " ".join(f"{name}Policy {name}{suffix}" for name in names.split())
 
 
-# A part of DI-engine -> its modules (with a dot; what lies below them belongs to it), its exported names, and its
-# types, each after the name of its registry.
+def _names(module: str, names: str) -> str:
+    """The full names of names in a module."""
+    return " ".join(f"ding.{module}.{name}" for name in names.split())
+
+
+# A part of DI-engine -> its modules (with a dot; what lies below them belongs to it), its exported names, the full
+# names of what scripts find in other modules, and its types, each after the name of its registry.
 NOT_BUILT = {
     "model-based learning (Dyna, Dream, MBPO, DDPPO, Dreamer, MBSAC, STEVE)": (
         "ding.entry.serial_entry_mbrl ding.policy.mbpolicy ding.torch_utils.network.dreamer "
@@ -75,29 +97,98 @@ NOT_BUILT = {
         "MainPlayer MainExploiter LeagueExploiter player:main_player player:main_exploiter player:league_exploiter"
     ),
     "communication over linklink": "ding.utils.linklink_dist_helper ding.utils.fake_linklink",
-    "the CUDA kernels of hpc_rl": "ding.hpc_rl",
+    "the CUDA kernels of hpc_rl": " ".join((
+        "ding.hpc_rl",
+        _names("rl_utils.gae", "shape_fn_gae"),
+        _names("rl_utils.ppo", "shape_fn_ppo"),
+        _names("rl_utils.td", "shape_fn_dntd shape_fn_qntd shape_fn_qntd_rescale shape_fn_td_lambda"),
+        _names("rl_utils.vtrace", "shape_fn_vtrace_discrete_action"),
+        _names("torch_utils.network.scatter_connection", "shape_fn_scatter_connection"),
+    )),
+    "the threads of its parallel pipeline (ding.parallel.launch starts and watches processes)": _names(
+        "entry.parallel_entry", "launch_collector launch_coordinator launch_learner run_collector run_learner"
+    ),
+    "the system config of its schedulers (ding -m dist -M config makes it)": _names(
+        "config.utils",
+        "set_collector_interaction_for_coordinator set_learner_interaction_for_coordinator set_host_port_k8s "
+        "set_host_port_slurm",
+    ),
+    "storages in ceph, redis and memcached (read_file and save_file use the file system)": _names(
+        "utils.file_helper",
+        "get_ceph_package get_mc_package get_redis_package get_rediscluster_package read_from_ceph read_from_file "
+        "read_from_mc read_from_path read_from_redis read_from_rediscluster save_file_ceph save_file_redis "
+        "save_file_rediscluster",
+    ),
+    "the memory of transformers as wrappers of a model (r2d2_gtrxl keeps it in its policy)": _names(
+        "model.wrapper.model_wrappers",
+        "TransformerInputWrapper TransformerMemoryWrapper TransformerSegmentWrapper",
+    ),
+    "the HTTP servers and clients of DI-engine (ding.interaction has its own)": " ".join((
+        _names("interaction.base", "CommonErrorCode flask_response"),
+        _names("interaction.base.endpoint", "CommonErrorCode flask_response"),
+        _names("interaction.master.connection", "SlaveConnection SlaveConnectionProxy TaskResultType"),
+    )),
     "launchers of Kubernetes and Slurm in the library (ding -m dist and ditask have their own)": (
         "ding.utils.k8s_helper ding.utils.orchestrator_launcher ding.utils.slurm_helper K8sLauncher "
         "OrchestratorLauncher get_operator_server_kwargs exist_operator_server pod_exec_command find_free_port_slurm "
         "node_to_host node_to_partition DEFAULT_K8S_COLLECTOR_PORT DEFAULT_K8S_LEARNER_PORT "
         "DEFAULT_K8S_AGGREGATOR_SLAVE_PORT DEFAULT_K8S_COORDINATOR_PORT"
     ),
-    "small helpers of DI-engine itself": (
+    "small helpers of DI-engine itself": " ".join((
         "ding.entry.predefined_config ding.league.algorithm "
         "ding.utils.data.base_dataloader ding.utils.deprecation ding.utils.fast_copy "
-        "ding.utils.time_helper_base ding.utils.time_helper_cuda fastcopy"
-    ),
+        "ding.utils.time_helper_base ding.utils.time_helper_cuda fastcopy",
+        _names("config.config", "compile_collector_config save_project_state"),
+        _names("data.storage_loader", "ShmObject"),
+        _names("entry.cli", "print_registry print_version"),
+        _names("entry.cli_ditask", "print_version"),
+        _names("entry.utils", "AccMetric"),
+        _names("envs.env.base_env", "FinalMeta"),
+        _names("envs.env_manager.base_env_manager", "timeout_wrapper"),
+        _names("envs.env_manager.subprocess_env_manager", "is_abnormal_timestep"),
+        _names("model.common.encoder", "StructEncoder prod"),
+        _names("model.template.ebm", "no_ebm_grad"),
+        _names("model.template.ngu", "parallel_wrapper"),
+        _names("model.template.q_learning", "parallel_wrapper"),
+        _names("model.wrapper.model_wrappers", "TeacherNetworkWrapper sample_action"),
+        _names("policy.fqf", "compute_grad_norm"),
+        _names("policy.ppg", "ExperienceDataset create_shuffled_dataloader"),
+        _names("reward_model.ngu_reward_model",
+               "collect_data_and_exclude_null_data_episodic collect_data_and_exclude_null_data_rnd "
+               "collect_data_episodic collect_data_rnd"),
+        _names("reward_model.pwil_irl_model", "collect_state_action_pairs"),
+        _names("torch_utils.network.nn_module", "weight_init_"),
+        _names("torch_utils.network.res_block", "TemporalSpatialResBlock"),
+        _names("utils.compression_helper", "dummy_decompressor"),
+        _names("utils.log_helper", "TBLoggerFactory"),
+        _names("utils.log_writer_helper", "distributed_writer enable_parallel"),
+        _names("utils.memory_helper", "ActivationMemState SimpleMemState get_current_device multi_chunk_test"),
+        _names("utils.normalizer_helper", "CDFNormalizer1d atleast_2d empirical_cdf"),
+        _names("utils.pytorch_ddp_dist_helper", "get_group simple_group_split"),
+        _names("utils.segment_tree", "njit"),
+        _names("worker.learner.learner_hook", "find_char"),
+        _names("worker.replay_buffer.advanced_buffer", "to_positive_index"),
+    )),
 }  # fmt: skip
+
+_PARTS = {name: part for part, names in NOT_BUILT.items() for name in names.split()}
+# Modules that are here and lack some of the names; the last three lack exported ones.
+_INCOMPLETE = {
+    *(name.rpartition(".")[0] for name in (*_PARTS, *MOVED_NAMES)),
+    *("ding.league.starcraft_player", "ding.model.template.vac", "ding.policy.command_mode_policy_instance"),
+}
 
 
 def missing_part(name: str) -> str | None:
-    """Return the part of ``NOT_BUILT`` to which a module (full name), an exported name, or a type belongs."""
-    return next((part for listed, part in _entries() if name == listed or name.startswith(f"{listed}.")), None)
+    """Return the part of ``NOT_BUILT`` to which a module or a name (in full), an exported name, or a type belongs."""
+    while name not in _PARTS and "." in name:
+        name = name.rpartition(".")[0]
+    return _PARTS.get(name)
 
 
 def missing_text(package: str, name: str) -> str | None:
     """Return the sentence for a name, or a module, of a package that is not built, None for any other name."""
-    part = missing_part(name) or missing_part(f"{package}.{name}")
+    part = missing_part(name) or missing_part(f"{MOVED.get(package, package)}.{name}")
     return part and f"{package} has no {name!r} in this version: it belongs to {part}, which is not built"
 
 
@@ -105,12 +196,6 @@ def missing_type(registry: str, name: str) -> str | None:
     """Return the sentence for a type of a registry (its short name) that is not built, None for any other name."""
     part = missing_part(f"{registry}:{name}")
     return part and f"{name!r} belongs to {part}, which is not built"
-
-
-def _entries() -> Iterator[tuple[str, str]]:
-    for part, names in NOT_BUILT.items():
-        for name in names.split():
-            yield name, part
 
 
 class _Alias(Loader):
@@ -123,8 +208,29 @@ class _Alias(Loader):
         sys.modules[module.__name__] = importlib.import_module(MOVED[module.__name__])
 
 
+class _Incomplete(SourceFileLoader):
+    """Loads a module of this package that has not all the names of DI-engine's: these get a sentence, or are found."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        # A package that exports lazily has a function that asks :func:`missing_text`.
+        vars(module).setdefault("__getattr__", partial(_original_name, module.__name__))
+
+
+def _original_name(module: str, name: str) -> object:
+    """What a module has not itself: a name of ``MOVED_NAMES``, an error for any other."""
+    home = MOVED_NAMES.get(f"{module}.{name}")
+    if home is not None:
+        return getattr(importlib.import_module(home), name)
+    text = missing_text(module, name)
+    if text is not None:
+        # Python would replace the text of an AttributeError in "from module import name".
+        raise ImportError(text, name=module)
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
 class OriginalNames:
-    """Finds the modules of ``MOVED``; raises ``ModuleNotFoundError`` for those of ``NOT_BUILT``."""
+    """Finds the modules of ``MOVED``, raises ``ModuleNotFoundError`` for those of ``NOT_BUILT``."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -132,6 +238,11 @@ class OriginalNames:
             return None
         if name in MOVED:
             return ModuleSpec(name, _Alias())
+        if name in _INCOMPLETE:
+            spec = PathFinder.find_spec(name, path, target)
+            if spec is not None and isinstance(spec.loader, SourceFileLoader):
+                spec.loader = _Incomplete(spec.loader.name, spec.loader.path)
+            return spec
         part = missing_part(name)
         if part is not None:
             text = f"there is no {name} in this version: it belongs to {part}, which is not built"
@@ -140,6 +251,6 @@ class OriginalNames:
 
 
 def install() -> None:
-    """Make :class:`OriginalNames` the last finder."""
+    """Make :class:`OriginalNames` the first finder."""
     if OriginalNames not in sys.meta_path:
-        sys.meta_path.append(OriginalNames)
+        sys.meta_path.insert(0, OriginalNames)

@@ -19,8 +19,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("worker", "comm", "middleware")
 KINDS = ("abstract", "classmethod", "static", "property")
 
-# Members of the pages that are not here; docs/migration.md says what is there instead.
-LEFT_OUT = ("FlaskFileSystemLearner.load_data_fn",)
 # "Class.method(parameter)" -> the default here. Each is a row of docs/migration.md.
 DIFFERENT = {"InteractionSerialEvaluator.eval(policy_kwargs)": "None"}
 
@@ -95,18 +93,8 @@ def grouped() -> dict[tuple[str, str], list[str]]:
 @pytest.mark.parametrize(("module", "owner"), grouped())
 def test_it_is_here_too(module, owner) -> None:
     check = member_problems if owner else module_problems
-    lines = [
-        line
-        for line in grouped()[module, owner]
-        if not any(left.partition(".") == (owner, ".", name_in(line)) for left in LEFT_OUT)
-    ]
-    found = {line: check(module, owner, line) for line in lines}
+    found = {line: check(module, owner, line) for line in grouped()[module, owner]}
     assert {line: problems for line, problems in found.items() if problems} == {}
-
-
-def name_in(line: str) -> str:
-    """The name that a line is about."""
-    return re.sub(r"\(.*", "", line).removesuffix(" writable").split()[-1]
 
 
 def module_problems(module: str, _: str, line: str) -> list[str]:
@@ -151,4 +139,4 @@ def is_set_by(cls: type, name: str) -> bool:
 
 def test_what_is_different_on_purpose_is_documented() -> None:
     text = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
-    assert [name for name in (*DIFFERENT, *LEFT_OUT) if name.partition("(")[0] not in text] == []
+    assert [name for name in DIFFERENT if name.partition("(")[0] not in text] == []

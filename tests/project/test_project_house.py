@@ -79,7 +79,7 @@ LATER = tuple(
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
         *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
         # Checkpoints that can be relied on.
-        *("utils/_seal", "utils/checkpoint", "worker/learner/saving"),
+        *("utils/_file_digest", "utils/checkpoint", "worker/learner/saving"),
         *("torch_utils/weight_checks", "worker/learner/finite_check", "config/checks/rate_limit"),
         *("entry/parallel/snapshots", "parallel/planes/seal"),
         # On-policy learning in the parallel mode.

@@ -1,7 +1,6 @@
 """Every module of DI-engine 0.5 and its names are imported from the same place, or the import says what is not built.
 
 ``api/modules.txt`` lists them: a module and what a script can import from it (of a package: what it exports).
-``api/left_out.txt`` has the names that modules of this package do not have: helpers of their own files in DI-engine.
 """
 
 import contextlib
@@ -11,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from ding.utils.original_names import MOVED, NOT_BUILT, missing_part
+from ding.utils.original_names import MOVED, MOVED_NAMES, NOT_BUILT
 
 
 def read(name: str) -> dict[str, list[str]]:
@@ -21,7 +20,6 @@ def read(name: str) -> dict[str, list[str]]:
 
 
 MODULES = read("modules")
-LEFT_OUT = read("left_out")
 
 
 def missing_names(module: str, names: list[str]) -> list[str]:
@@ -35,9 +33,7 @@ def missing_names(module: str, names: list[str]) -> list[str]:
 
 def is_there_or_not_built(module: ModuleType, name: str) -> bool:
     try:
-        getattr(module, name)
-    except AttributeError:
-        return missing_part(name) is not None
+        exec(f"from {module.__name__} import {name}", {})  # noqa: S102 - what a script says
     except ImportError as error:
         return str(error).endswith("which is not built")
     return True
@@ -47,8 +43,7 @@ def is_there_or_not_built(module: ModuleType, name: str) -> bool:
 def test_everything_is_there_or_known_as_not_built(package) -> None:
     listed = {module: names for module, names in MODULES.items() if f"{module}.".startswith(f"{package}.")}
     missing = {module: missing_names(module, names) for module, names in listed.items()}
-    left = {module: {*names} - {*LEFT_OUT.get(module, [])} for module, names in missing.items()}
-    assert {module: sorted(names) for module, names in left.items() if names} == {}
+    assert {module: names for module, names in missing.items() if names} == {}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +57,10 @@ def test_everything_is_there_or_known_as_not_built(package) -> None:
         ("from ding.model.template import HPT", "HPT"),
         ("from ding.entry import serial_pipeline_dream", "model-based learning"),
         ("import ding.hpc_rl", "hpc_rl"),
+        ("from ding.rl_utils.gae import shape_fn_gae", "hpc_rl"),
+        ("from ding.utils.file_helper import save_file_redis", "redis"),
+        ("from ding.policy.fqf import compute_grad_norm", "small helpers"),
+        ("from ding.interaction.base.app import flask_response", "HTTP servers"),
         ("from ding.utils import POLICY_REGISTRY; POLICY_REGISTRY['dreamer']", "model-based learning"),
         ("from ding.utils import MODEL_REGISTRY; MODEL_REGISTRY.build('hpt')", "HPT"),
     ],
@@ -82,17 +81,31 @@ def test_a_module_that_lies_elsewhere_is_one_module_under_both_names(name) -> No
     assert moved.__spec__.name == MOVED[name]
 
 
+@pytest.mark.parametrize("name", MOVED_NAMES)
+def test_a_name_that_lies_elsewhere_is_found_where_it_was(name) -> None:
+    module, _, last = name.rpartition(".")
+    assert getattr(importlib.import_module(module), last) is getattr(importlib.import_module(MOVED_NAMES[name]), last)
+
+
+def test_other_names_of_such_a_module_are_not_there_as_in_any_module() -> None:
+    module = importlib.import_module("ding.rl_utils.gae")
+    assert not hasattr(module, "gae_of_mine")
+    with pytest.raises(AttributeError, match=r"^module 'ding.rl_utils.gae' has no attribute 'gae_of_mine'"):
+        _ = module.gae_of_mine
+
+
 def test_what_is_not_built_is_not_there() -> None:
     """When a part is built, its line goes."""
     listed = [name for names in NOT_BUILT.values() for name in names.split()]
     assert len(listed) == len({*listed})
-    built = [name for name in listed if any(has(package, name) for package in MODULES if package.count(".") < 3)]
+    packages = [package for package in MODULES if package.count(".") < 3]
+    built = [name for name in listed if is_there(name) or any(is_there(f"{package}.{name}") for package in packages)]
     assert built == []
 
 
-def has(package: str, name: str) -> bool:
-    """Whether a module is there, or a package exports a name."""
-    with contextlib.suppress(ImportError, AttributeError):
-        importlib.import_module(name) if "." in name else getattr(importlib.import_module(package), name)
-        return True
+def is_there(name: str) -> bool:
+    """Whether a full name is that of a module, or of something in one."""
+    owner, _, last = name.rpartition(".")
+    with contextlib.suppress(ImportError):
+        return bool(owner) and hasattr(importlib.import_module(owner), last)
     return False

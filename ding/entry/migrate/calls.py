@@ -20,8 +20,10 @@ _NUMPY = {
     "float_": "np.float64", "complex_": "np.complex128", "unicode_": "np.str_", "string_": "np.bytes_",
     "Inf": "np.inf", "Infinity": "np.inf", "infty": "np.inf", "PINF": "np.inf", "NINF": "-np.inf", "NaN": "np.nan",
     "product": "np.prod", "cumproduct": "np.cumprod", "sometrue": "np.any", "alltrue": "np.all", "in1d": "np.isin",
-    "row_stack": "np.vstack", "trapz": "np.trapezoid",
+    "row_stack": "np.vstack", "trapz": "np.trapezoid", "round_": "np.round", "bool8": "np.bool_", "int0": "np.intp",
+    "cfloat": "np.complex128", "longfloat": "np.longdouble", "singlecomplex": "np.complex64",
 }  # fmt: skip
+_STEP = "env.step of gymnasium returns (obs, reward, terminated, truncated, info)"
 
 
 def migrate_calls(script: Script, bound: dict[str, str]) -> None:
@@ -36,12 +38,15 @@ def migrate_calls(script: Script, bound: dict[str, str]) -> None:
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Attribute) and node.attr in _NUMPY and ast.unparse(node.value) in numpy:
             script.replace(node, _NUMPY[node.attr].replace("np.", f"{ast.unparse(node.value)}."))
-    makes = [call for call in calls(script.tree) if _is_make(call, gym)]
-    for call in makes:
+    for call in _makes(script.tree, gym):
         _env_id(script, call)
-    made = {id(call) for call in makes}
-    assigned = [node for node in ast.walk(script.tree) if isinstance(node, ast.Assign) and id(node.value) in made]
-    _steps(script, {ast.unparse(node.targets[0]) for node in assigned})
+    _steps(script, _envs(script.tree, gym))
+    # What a run with --write left stays on the list.
+    gymnasium_envs = _envs(script.tree, {name for name, module in bound.items() if module == "gymnasium"})
+    for statement, method, _ in _method_calls(script.tree, gymnasium_envs):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if method == "step" and isinstance(target, ast.Tuple) and len(target.elts) == 4:
+            script.leave(statement, _STEP)
 
 
 def calls(tree: ast.AST) -> Iterator[ast.Call]:
@@ -49,14 +54,26 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
-def _is_make(call: ast.Call, gym: set[str]) -> bool:
-    function = call.func
-    return (
-        isinstance(function, ast.Attribute)
-        and function.attr == "make"
-        and isinstance(function.value, ast.Name)
-        and function.value.id in gym
-    )
+def _makes(tree: ast.AST, gym: set[str]) -> list[ast.Call]:
+    """Calls of ``gym.make``, under the names that the package has."""
+    makers = {f"{name}.make" for name in gym}
+    return [call for call in calls(tree) if ast.unparse(call.func) in makers]
+
+
+def _envs(tree: ast.AST, gym: set[str]) -> set[str]:
+    """The expressions to which envs are assigned that ``gym.make`` returns."""
+    made = {id(call) for call in _makes(tree, gym)}
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and id(node.value) in made]
+    return {ast.unparse(node.targets[0]) for node in assigned}
+
+
+def _method_calls(tree: ast.AST, envs: set[str]) -> Iterator[tuple[ast.Assign | ast.Expr, str, ast.Call]]:
+    """Statements that call a method of one of these envs, or assign what it returns; its name, and the call."""
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Assign, ast.Expr)) or not isinstance(call := node.value, ast.Call):
+            continue
+        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in envs:
+            yield node, call.func.attr, call
 
 
 def _env_id(script: Script, call: ast.Call) -> None:
@@ -77,14 +94,7 @@ def _env_id(script: Script, call: ast.Call) -> None:
 
 def _steps(script: Script, envs: set[str]) -> None:
     """Calls of ``step``, ``reset`` and ``seed`` of envs, given by their expressions."""
-    statements = [node for node in ast.walk(script.tree) if isinstance(node, (ast.Assign, ast.Expr))]
-    for statement in statements:
-        call = statement.value
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-            continue
-        method = call.func.attr
-        if ast.unparse(call.func.value) not in envs:
-            continue
+    for statement, method, call in _method_calls(script.tree, envs):
         if isinstance(statement, ast.Assign):
             target = statement.targets[0]
             if method == "step":
@@ -100,10 +110,12 @@ def _steps(script: Script, envs: set[str]) -> None:
 def _step(script: Script, statement: ast.Assign, target: ast.expr) -> None:
     """``obs, reward, done, info = env.step(action)``: gymnasium returns two flags for the end of an episode."""
     if not isinstance(target, ast.Tuple):
-        script.leave(statement, "env.step of gymnasium returns (obs, reward, terminated, truncated, info)")
+        script.leave(statement, _STEP)
     elif len(target.elts) == 4:
         done = script.source(target.elts[2])
-        if done == "_" or script.add_line_after(statement, f"{done} = {done} or truncated"):
+        # What is called for an index may have an effect, and is called once.
+        again = next(calls(target.elts[2]), None) is None
+        if done == "_" or (again and script.add_line_after(statement, f"{done} = {done} or truncated")):
             script.add_after(target.elts[2], ", _" if done == "_" else ", truncated")
         else:
-            script.leave(statement, "env.step of gymnasium returns (obs, reward, terminated, truncated, info)")
+            script.leave(statement, _STEP)

@@ -115,10 +115,32 @@ def test_what_does_not_exist_here_is_listed(folder) -> None:
             "import gym\nenv = gym.make('CartPole-v1')\n_, _, _, info = env.step(0)\n",
             "import gymnasium as gym\nenv = gym.make('CartPole-v1')\n_, _, _, _, info = env.step(0)\n",
         ),
+        # Edits inside of others.
+        (
+            "import gym\nimport numpy as np\nenv = gym.make('CartPole-v1')\n"
+            "env.seed(gym.make('LunarLander-v2').spec.max_episode_steps)\nenv.seed(np.int(3))\n"
+            "self.obs = env.reset()\nobs, a[np.int(0)], done, info = env.step(np.int(1))\n",
+            "import gymnasium as gym\nimport numpy as np\nenv = gym.make('CartPole-v1')\n"
+            "env.reset(seed=gym.make('LunarLander-v3').spec.max_episode_steps)\nenv.reset(seed=int(3))\n"
+            "self.obs, _ = env.reset()\nobs, a[int(0)], done, truncated, info = env.step(int(1))\n"
+            "done = done or truncated\n",
+        ),
+        (
+            "import gym\nimport numpy as np\nclass W(gym.Wrapper):\n    def step(self, a):\n"
+            "        obs, r, done, info = self.env.step(np.int(a))\n"
+            "        return obs, np.float(r), np.bool8(done), info\n"
+            "    def reset(self):\n        obs = self.env.reset()\n        return np.array(obs, dtype=np.float)\n",
+            "import gymnasium as gym\nimport numpy as np\nclass W(gym.Wrapper):\n    def step(self, a):\n"
+            "        obs, r, done, truncated, info = self.env.step(int(a))\n"
+            "        return obs, float(r), np.bool_(done), truncated, info\n"
+            "    def reset(self):\n        obs, reset_info = self.env.reset()\n"
+            "        return np.array(obs, dtype=float), reset_info\n",
+        ),
     ],
 )
 def test_small_pieces(tmp_path, before, after) -> None:
     assert migrated(tmp_path, before)[::2] == (0, after)
+    assert run(str(tmp_path / "script.py")) == (0, "1 file, 0 with replacements; 0 things left to do\n")
 
 
 @pytest.mark.parametrize(
@@ -156,6 +178,14 @@ def test_what_only_the_user_can_put_right(tmp_path, text, left) -> None:
     assert code == 1
     assert left in output
     assert "1 thing left to do" in output
+
+
+def test_a_step_that_was_left_stays_on_the_list(tmp_path) -> None:
+    text = "import gym\nenv = gym.make('CartPole-v1')\nfor _ in range(3): o, r, d, i = env.step(0)\n"
+    assert "import gymnasium as gym\n" in migrated(tmp_path, text)[2]
+    code, output = run(str(tmp_path / "script.py"))
+    assert code == 1
+    assert "script.py:3: left to do: env.step of gymnasium returns (obs, reward, terminated, truncated" in output
 
 
 def test_modules_of_the_user_are_never_imported(folder) -> None:

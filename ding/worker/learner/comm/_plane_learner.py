@@ -14,7 +14,7 @@ from ding.parallel.messages import pack_infos
 from ding.parallel.planes import open_planes
 from ding.utils import import_module
 from ding.worker._comm_slave import SLAVE_CONFIG, LearnerSlave, make_slave, start_slave
-from ding.worker.learner.base_learner import BaseLearner
+from ding.worker.learner.base_learner import BaseLearner, Loader
 from ding.worker.learner.comm._comm_hooks import ResumePoint, SendLearnInfoHook, SendPolicyHook
 from ding.worker.learner.comm._publisher import PolicyPublisher
 from ding.worker.learner.comm.base_comm_learner import BaseCommLearner
@@ -288,8 +288,10 @@ class PlaneLearner(BaseCommLearner):
             prefetch_s=float(self._cfg.prefetch_s),
             publish=partial(_publish_now, learner, publisher) if on_policy else None,
         )
+        overridden = type(self).get_data is not PlaneLearner.get_data
+        batches: Loader = _OwnBatches(loader, self.get_data) if overridden else loader
         end_s = float(self._cfg.close_timeout_s)
-        learner.setup_dataloader(InStep(loader, self._world_size, end_s) if several else loader)
+        learner.setup_dataloader(InStep(batches, self._world_size, end_s) if several else batches)
         return loader
 
     def deal_with_get_data(self, max_wait_s: float = 0.0, info_ack: int = 0) -> dict[str, Any]:
@@ -355,7 +357,8 @@ class PlaneLearner(BaseCommLearner):
     def get_data(self, batch_size: int) -> list[Any]:
         """The next batch as functions of which each gives one sample.
 
-        The learner itself takes whole batches from its loader; this is for loaders of one's own.
+        A subclass that overrides this changes what its learner trains on: a list of samples, or of functions that
+        return one. Without that the learner takes whole batches from its loader.
 
         Raises:
             ValueError: another size than the policy's batch size.
@@ -398,6 +401,27 @@ class PlaneLearner(BaseCommLearner):
         # nothing is waited for when it is one of the own.
         if "_slave" in self.__dict__ and threading.current_thread() is threading.main_thread():
             self.close()
+
+
+class _OwnBatches:
+    """The batches of a loader as the ``get_data`` of a subclass returns them.
+
+    Args:
+        loader: reads ahead.
+        get_data: takes the number of samples.
+    """
+
+    def __init__(self, loader: BatchLoader, get_data: Callable[[int], Sequence[Any]]) -> None:
+        self._loader = loader
+        self._get_data = get_data
+
+    def __next__(self) -> list[Any] | None:
+        samples = self._get_data(self._loader.batch_size)
+        return [sample() if callable(sample) else sample for sample in samples] or None
+
+    def close(self) -> None:
+        """Close the loader; ``get_data`` returns no samples then."""
+        self._loader.close()
 
 
 def _publish_now(learner: BaseLearner, publisher: PolicyPublisher) -> None:

@@ -1,7 +1,10 @@
 """The comm learner of the original API: tasks over HTTP, data and policies through folders."""
 
+import os
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from ding.parallel.planes import FileDataPlane
 from ding.utils import COMM_LEARNER_REGISTRY
 from ding.worker._comm_slave import LearnerSlave
 from ding.worker.learner.comm._comm_hooks import SendLearnInfoHook, SendPolicyHook
@@ -20,3 +23,35 @@ class FlaskFileSystemLearner(PlaneLearner):
     """
 
     config: ClassVar[dict[str, Any]] = {**PLANE_CONFIG, "planes": "file"}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "load_data_fn" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__}.load_data_fn would never be called: batches are cut from the columns of whole chunks; "
+                "override get_data, which may change what super().get_data(batch_size) returns"
+            )
+
+    @staticmethod
+    def load_data_fn(
+        path: str, meta: Mapping[str, Any], decompressor: Callable[[bytes], bytes] | None = None
+    ) -> dict[str, Any] | list[dict[str, Any]]:
+        """Read samples that a collector stored. For scripts: the learner itself cuts batches from whole chunks.
+
+        Args:
+            path: of the chunk in ``path_data``, with or without its suffix.
+            meta: is merged into each sample. ``unroll_split_begin`` and ``unroll_len`` choose rows; by default all.
+            decompressor: not needed: chunks are stored as they are.
+
+        Returns:
+            A transition where the rows are one, else a list of them.
+
+        Raises:
+            ChunkMissing: there is no such chunk.
+            ChunkBroken: its bytes changed; it was put into quarantine.
+        """
+        folder, name = os.path.split(path)
+        rows = FileDataPlane(folder).get(name.removesuffix(".chunk")).rows()
+        begin = int(meta.get("unroll_split_begin", 0))
+        taken = [{**row, **meta} for row in rows[begin : begin + int(meta.get("unroll_len", len(rows)))]]
+        return taken[0] if len(taken) == 1 else taken

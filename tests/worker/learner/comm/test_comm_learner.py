@@ -11,7 +11,7 @@ from easydict import EasyDict
 from ding.data import TransitionBatch, batched
 from ding.interaction import InprocTransport, TaskFail
 from ding.parallel.messages import pack_batches, unpack_infos
-from ding.parallel.planes import InprocDataPlane, InprocWeightPlane
+from ding.parallel.planes import ChunkMissing, FileDataPlane, InprocDataPlane, InprocWeightPlane
 from ding.utils import POLICY_REGISTRY
 from ding.worker.learner.comm import FlaskFileSystemLearner, InprocLearner, create_comm_learner
 from ding.worker.testing import BatchedScriptedPolicy
@@ -32,7 +32,7 @@ class CountingPolicy(BatchedScriptedPolicy):
         if self._cfg.get("fail_at") == int(self.weights["weight"][0]):
             raise ZeroDivisionError("the policy fails here")
         self.learned.append(data)
-        return {"cur_lr": 0.1, "total_loss": 0.5, "priority": data.columns["reward"][:, 0]}
+        return {"cur_lr": 0.1, "total_loss": 0.5, "priority": torch.cat([row["reward"] for row in data])}
 
 
 @pytest.fixture(autouse=True)
@@ -133,6 +133,41 @@ def test_a_task_runs_to_its_end():
     weights = InprocWeightPlane(name, "p1").fetch()
     assert weights.version == 5
     assert weights.state["model"]["weight"].tolist() == [5.0, 5.0]
+
+
+def test_a_subclass_that_overrides_get_data_changes_what_is_trained_on():
+    class Halved(InprocLearner):
+        def get_data(self, batch_size):
+            return [
+                lambda load=load: {**load(), "reward": 0.5 * load()["reward"]} for load in super().get_data(batch_size)
+            ]
+
+    name = f"run{next(names)}"
+    plane = InprocDataPlane(name)
+    learner = Halved(EasyDict(path_data=name, path_policy=name, transport=InprocTransport()))
+    made.append(learner)
+    learner.start()
+    learner.deal_with_learner_start(task(name, iterations=2))
+    infos, report = feed(learner, [chunk(plane, 100)])
+    assert report["final"]["learner_done"]
+    assert infos[0]["priority_info"]["priority"].tolist() == [50.0, 50.5, 51.0, 51.5]
+
+
+def test_samples_of_a_chunk_are_read_as_a_script_does(tmp_path):
+    plane = FileDataPlane(tmp_path)
+    path = str(tmp_path / chunk(plane, 7, rows=3))
+    one = FlaskFileSystemLearner.load_data_fn(path, {"unroll_split_begin": 1, "unroll_len": 1, "IS": 2.0}, None)
+    assert {key: one[key] for key in ("obs", "done", "IS")} == {"obs": torch.tensor([8.0]), "done": False, "IS": 2.0}
+    several = FlaskFileSystemLearner.load_data_fn(f"{path}.chunk", {"unroll_split_begin": 1, "unroll_len": 2}, None)
+    assert [float(row["reward"]) for row in several] == [8.0, 9.0]
+    assert len(FlaskFileSystemLearner.load_data_fn(path, {}, None)) == 3
+    with pytest.raises(ChunkMissing):
+        FlaskFileSystemLearner.load_data_fn(str(tmp_path / "none.01234567"), {}, None)
+
+
+def test_a_subclass_that_overrides_load_data_fn_is_refused():
+    with pytest.raises(TypeError, match="override get_data"):
+        type("Own", (FlaskFileSystemLearner,), {"load_data_fn": staticmethod(lambda path, meta, decompressor: None)})
 
 
 def test_policies_are_published_as_often_as_the_config_says():

@@ -18,7 +18,7 @@ _LEGACY_HEAD = b"\x80\x02"
 _END = b"PK\x05\x06"
 _END_BYTES = 22
 _MARK = b"ding-sha256:"
-_SEAL_BYTES = len(_MARK) + 2 * hashlib.sha256().digest_size
+_COMMENT_BYTES = len(_MARK) + 2 * hashlib.sha256().digest_size
 _PART_BYTES = 1 << 20
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 
@@ -27,7 +27,7 @@ class FileRefusedError(ValueError, pickle.UnpicklingError):
     """A file that is damaged, or not what it should be; the message is one sentence that begins with its path."""
 
 
-class SealingWriter:
+class DigestingWriter:
     """Passes what is written on to ``file``, and notes its digest.
 
     Args:
@@ -52,13 +52,13 @@ class SealingWriter:
         """Flush the file."""
         self._file.flush()
 
-    def seal(self) -> None:
+    def append_digest(self) -> None:
         """Append the digest; call it once, when the zip archive is whole."""
         self._file.seek(-2, os.SEEK_END)
-        self._file.write(_SEAL_BYTES.to_bytes(2, "little") + _MARK + self._digest.hexdigest().encode())
+        self._file.write(_COMMENT_BYTES.to_bytes(2, "little") + _MARK + self._digest.hexdigest().encode())
 
 
-def check_seal(path: "str | os.PathLike[str]") -> None:
+def check_digest(path: "str | os.PathLike[str]") -> None:
     """Check that the bytes of a file are those that were written.
 
     Raises:
@@ -75,14 +75,14 @@ def check_seal(path: "str | os.PathLike[str]") -> None:
             raise FileRefusedError(f"{where} is no file of torch.save: it begins with the bytes {head!r}")
         if head.startswith(_LEGACY_HEAD):
             return
-        file.seek(max(0, size - _END_BYTES - _SEAL_BYTES))
+        file.seek(max(0, size - _END_BYTES - _COMMENT_BYTES))
         tail = file.read()
-        sealed, bare = tail[:_END_BYTES], tail[-_END_BYTES:]
+        marked, bare = tail[:_END_BYTES], tail[-_END_BYTES:]
         if bare.startswith(_END) and bare.endswith(b"\0\0"):
             _check_entries(file, where)
-        elif not sealed.startswith(_END) or tail[_END_BYTES - 2 :][:2] != _SEAL_BYTES.to_bytes(2, "little"):
+        elif not marked.startswith(_END) or tail[_END_BYTES - 2 :][:2] != _COMMENT_BYTES.to_bytes(2, "little"):
             raise FileRefusedError(f"{where} is truncated or damaged: its end is not that of a file of torch.save")
-        elif tail[_END_BYTES:] != _MARK + _digest(file, size - _SEAL_BYTES - 2).encode():
+        elif tail[_END_BYTES:] != _MARK + _digest(file, size - _COMMENT_BYTES - 2).encode():
             raise FileRefusedError(f"{where} is damaged: its bytes do not have the recorded SHA-256")
 
 

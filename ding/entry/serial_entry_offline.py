@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,13 +18,16 @@ from ding.entry.serial_entry import InputConfig, opened_run
 from ding.entry.view.views import RunView
 from ding.policy import Policy
 
+# The default of max_train_iter, with which a run ends by other limits.
+_ENDLESS = int(1e10)
+
 
 def serial_pipeline_offline(
     input_cfg: InputConfig,
     seed: int = 0,
     env_setting: EnvSetting | None = None,
     model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
+    max_train_iter: int = _ENDLESS,
     *,
     view: RunView | None = None,
     strict: bool = False,
@@ -31,11 +35,12 @@ def serial_pipeline_offline(
 ) -> tuple[Policy, bool]:
     """Train on the data set of ``policy.collect.data_type`` and ``policy.collect.data_path``.
 
-    Each of the ``policy.learn.train_epoch`` epochs draws every row once, in an order that follows from the seed. The
-    env is there for evaluations only, which come every ``policy.eval.evaluator.eval_freq`` train iterations.
-    ``env.norm_obs.offline_stats`` gets the mean and standard deviation of the data set's observations; those of a data
-    set of standardised windows go to ``policy.state_mean`` and ``policy.state_std``. Other arguments, what a run leaves
-    behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Each of the ``policy.learn.train_epoch`` epochs draws every row once, in an order that follows from the seed;
+    without that key there are as many as ``max_train_iter`` takes. The env is there for evaluations only, which come
+    every ``policy.eval.evaluator.eval_freq`` train iterations. ``env.norm_obs.offline_stats`` gets the mean and
+    standard deviation of the data set's observations; those of a data set of standardised windows go to
+    ``policy.state_mean`` and ``policy.state_std``. Other arguments, what a run leaves behind, and how it ends are
+    those of `ding.entry.serial_entry.serial_pipeline`.
 
     Returns:
         The policy, and whether it reached ``env.stop_value``.
@@ -46,9 +51,11 @@ def serial_pipeline_offline(
     """
     with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
         cfg = run.cfg
-        epochs = cfg.policy.learn.get("train_epoch")
+        epochs = cfg.policy.learn.get("train_epoch", math.inf if max_train_iter < _ENDLESS else None)
         if not isinstance(epochs, (int, float)) or epochs <= 0:
-            raise ConfigValueError(f"policy.learn.train_epoch must be the number of epochs, got {epochs!r}")
+            raise ConfigValueError(
+                f"policy.learn.train_epoch must be the number of epochs, got {epochs!r}; or give max_train_iter"
+            )
         dataset: Any = create_dataset(cfg)
         _pass_on_statistics(dataset, cfg)
         with serial_parts(cfg, env_setting, model, with_buffer=False, collects=False) as parts:
@@ -60,7 +67,7 @@ def serial_pipeline_offline(
             if hasattr(policy, "init_data_normalizer"):
                 policy.init_data_normalizer(dataset.normalizer)
             data = OfflinePath(parts, dataset)
-            limit = min(max_train_iter, int(epochs) * data.batches_per_epoch)
+            limit = int(min(max_train_iter, epochs * data.batches_per_epoch))
             status = run.train(parts, data, limit, mode="serial_offline")
             return policy, status.solved
 
@@ -79,7 +86,7 @@ def serial_pipeline_dt(
     seed: int = 0,
     env_setting: EnvSetting | None = None,
     model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
+    max_train_iter: int = _ENDLESS,
     *,
     view: RunView | None = None,
     strict: bool = False,

@@ -93,7 +93,7 @@ class IntrinsicRewardModel(PooledRewardModel):
     ``new`` gives it a field of its own, ``intrinsic_reward``.
 
     Raises:
-        AssertionError: another ``intrinsic_reward_type`` or ``intrinsic_reward_norm``.
+        AssertionError: another ``intrinsic_reward_type`` or ``intrinsic_reward_norm``, or no weight to add by.
     """
 
     def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
@@ -102,6 +102,8 @@ class IntrinsicRewardModel(PooledRewardModel):
             value = self.cfg.get(key, known[0])
             if value not in known:
                 raise AssertionError(f"reward_model.{key}: {value!r} is unknown.{did_you_mean(str(value), known)}")
+        if self.cfg.intrinsic_reward_type == "add" and self.cfg.intrinsic_reward_weight is None:
+            raise AssertionError("reward_model.intrinsic_reward_weight: expected a number to add novelty by, got None")
 
     def _rewarded(self, data: Samples, novelty: torch.Tensor) -> Any:
         """The samples with what their novelty, ``[N]``, is worth."""

@@ -154,6 +154,8 @@ def test_images_have_a_convolutional_encoder():
 
 
 def test_settings_that_cannot_work():
+    with pytest.raises(AssertionError, match="intrinsic_reward_weight: expected a number to add novelty by, got None"):
+        make("rnd", intrinsic_reward_type="add", intrinsic_reward_weight=None)
     with pytest.raises(AssertionError, match=r"intrinsic_reward_type: 'addd' is unknown\. Did you mean 'add'"):
         make("icm", intrinsic_reward_type="addd")
     with pytest.raises(AssertionError, match="device"):

@@ -38,7 +38,11 @@ class ACER(nn.Module):
         norm_type: str | None = None,
     ) -> None:
         super().__init__()
-        check_widths(encoder_hidden_size_list, actor_head_hidden_size, critic_head_hidden_size)
+        check_widths(
+            encoder_hidden_size_list,
+            actor_head_hidden_size=actor_head_hidden_size,
+            critic_head_hidden_size=critic_head_hidden_size,
+        )
         self.actor_encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
         self.critic_encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
         self.critic_head = RegressionHead(

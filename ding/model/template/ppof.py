@@ -32,6 +32,11 @@ class DiscretePolicyHead(nn.Module):
         return self.main(x)
 
 
+def _popart_head(width: int, output_size: int, layer_num: int, hidden_size: int, **options: Any) -> PopArtVHead:
+    """A head with PopArt, whose hidden layers are as wide as the features."""
+    return PopArtVHead(width, output_size, layer_num, **options)
+
+
 class PPOFModel(VAC):
     """:class:`VAC` with outputs as trees (dicts with attribute access), and optionally PopArt for the value.
 
@@ -46,7 +51,7 @@ class PPOFModel(VAC):
 
     def __init__(self, *args: Any, popart_head: bool = False, **kwargs: Any) -> None:
         if popart_head:
-            self._critic_head_cls = PopArtVHead
+            self._critic_head_cls = _popart_head
         super().__init__(*args, **kwargs)
 
     def compute_actor(self, x: Observation) -> Any:

@@ -32,7 +32,7 @@ def check_mode(mode: str, modes: Sequence[str]) -> None:
 def make_actor_head(
     action_space: str,
     action_shape: ActionShape,
-    hidden_size: int,
+    width: int,
     layer_num: int,
     activation: nn.Module | None,
     norm_type: str | None,
@@ -40,9 +40,15 @@ def make_actor_head(
     fixed_sigma_value: float = 0.3,
     bound_type: str | None = None,
     discrete_cls: type[nn.Module] = DiscreteHead,
+    hidden_size: int | None = None,
 ) -> nn.Module:
     """The head of a policy: logits (per head of a multi-discrete space), mu and sigma, or for ``hybrid`` a
     ``ModuleList`` of both.
+
+    Args:
+        width: of the features.
+        hidden_size: of the hidden layers for continuous actions, ``width`` unless given; for discrete ones it is
+            ``width``.
 
     Raises:
         ValueError: an unknown action space.
@@ -53,12 +59,19 @@ def make_actor_head(
     def discrete(shape: Any) -> nn.Module:
         sizes = output_sizes(shape)
         if isinstance(sizes, list):
-            return MultiHead(discrete_cls, hidden_size, sizes, layer_num=layer_num, **common)
-        return discrete_cls(hidden_size, sizes, layer_num, **common)
+            return MultiHead(discrete_cls, width, sizes, layer_num=layer_num, **common)
+        return discrete_cls(width, sizes, layer_num, **common)
 
     def continuous(shape: Any) -> nn.Module:
         return ReparameterizationHead(
-            hidden_size, shape, layer_num, sigma_type, fixed_sigma_value, bound_type=bound_type, **common
+            width,
+            shape,
+            layer_num,
+            sigma_type,
+            fixed_sigma_value,
+            bound_type=bound_type,
+            hidden_size=hidden_size,
+            **common,
         )
 
     if action_space == "discrete":
@@ -103,7 +116,8 @@ class VAC(nn.Module):
             action, or ``{'action_type_shape', 'action_args_shape'}`` for a hybrid one.
         action_space: ``discrete``, ``continuous`` or ``hybrid``.
         share_encoder: whether actor and critic read the same features.
-        actor_head_hidden_size, critic_head_hidden_size: width of the heads; that of the features.
+        actor_head_hidden_size, critic_head_hidden_size: width of the heads' hidden layers; the head of discrete actions
+            is as wide as the features.
         sigma_type, fixed_sigma_value, bound_type: of a continuous policy, see ``ReparameterizationHead``.
         encoder: a module to use in the place of the default encoder; the critic gets a copy unless it is shared.
         impala_cnn_encoder: ``IMPALAConvEncoder`` for images.
@@ -141,8 +155,11 @@ class VAC(nn.Module):
         super().__init__()
         self.obs_shape, self.action_shape = obs_shape, action_shape
         self.action_space, self.share_encoder = action_space, share_encoder
-        if encoder is None:
-            check_widths(encoder_hidden_size_list, actor_head_hidden_size, critic_head_hidden_size)
+        width = encoder_hidden_size_list[-1]
+        if action_space != "continuous":
+            if encoder is None:
+                check_widths(encoder_hidden_size_list, actor_head_hidden_size=actor_head_hidden_size)
+            width = actor_head_hidden_size
 
         def make() -> nn.Module:
             if impala_cnn_encoder:
@@ -155,20 +172,21 @@ class VAC(nn.Module):
         else:
             self.actor_encoder = make() if encoder is None else encoder
             self.critic_encoder = make() if encoder is None else copy.deepcopy(encoder)
+        layers: dict[str, Any] = {"activation": activation, "norm_type": norm_type}
         self.critic_head = self._critic_head_cls(
-            critic_head_hidden_size, 1, critic_head_layer_num, activation=activation, norm_type=norm_type
+            width, 1, critic_head_layer_num, hidden_size=critic_head_hidden_size, **layers
         )
         self.actor_head = make_actor_head(
             action_space,
             action_shape,
-            actor_head_hidden_size,
+            width,
             actor_head_layer_num,
-            activation,
-            norm_type,
-            sigma_type,
-            fixed_sigma_value,
-            bound_type,
-            self._discrete_head_cls,
+            **layers,
+            sigma_type=sigma_type,
+            fixed_sigma_value=fixed_sigma_value,
+            bound_type=bound_type,
+            discrete_cls=self._discrete_head_cls,
+            hidden_size=actor_head_hidden_size,
         )
         self.actor = nn.ModuleList([self.encoder if share_encoder else self.actor_encoder, self.actor_head])
         self.critic = nn.ModuleList([self.encoder if share_encoder else self.critic_encoder, self.critic_head])
@@ -233,10 +251,10 @@ class VAC(nn.Module):
         return split_observation(x, self.actor[0], type(self).__name__)
 
 
-def check_widths(encoder_hidden_size_list: Sequence[int], actor: int, critic: int) -> None:
-    """Raise ``ValueError`` unless the heads are as wide as the features."""
+def check_widths(encoder_hidden_size_list: Sequence[int], **sizes: int) -> None:
+    """Raise ``ValueError`` unless the heads, given by the name of their parameter, are as wide as the features."""
     width = encoder_hidden_size_list[-1]
-    for name, size in (("actor_head_hidden_size", actor), ("critic_head_hidden_size", critic)):
+    for name, size in sizes.items():
         if size != width:
             raise ValueError(
                 f"{name} must equal the last entry of encoder_hidden_size_list ({width}), which the head reads; "

@@ -88,6 +88,15 @@ def test_an_epoch_draws_each_row_once_in_an_order_of_its_own():
     assert policy.learn_mode.get_attribute("batch_size") == 4
 
 
+def test_without_a_number_of_epochs_the_train_iterations_end_a_run():
+    main, create = config("recording_cql")
+    del main.policy.learn["train_epoch"]
+    serial_pipeline_offline((main, create), seed=0, max_train_iter=5)
+    assert [len(batch) for batch in drawn] == [4, 4, 2, 4, 4]
+    with pytest.raises(ConfigValueError, match="number of epochs, got None; or give max_train_iter"):
+        serial_pipeline_offline((main, create), seed=0)
+
+
 def test_a_list_of_transitions_gives_the_same_as_columns():
     def weights(setting):
         policy, _ = serial_pipeline_offline(setting, seed=0)

@@ -152,11 +152,11 @@ def test_wrappers_without_an_array_form_draw_nothing() -> None:
     assert torch.equal(state, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("share_encoder", [True, False])
-def test_actor_critic_over_arrays(share_encoder):
+@pytest.mark.parametrize(("share_encoder", "critic_width"), [(True, 8), (False, 12)])
+def test_actor_critic_over_arrays(share_encoder, critic_width):
     torch.manual_seed(0)
     model = VAC(4, 3, share_encoder=share_encoder, encoder_hidden_size_list=[16, 8], actor_head_hidden_size=8,
-                critic_head_hidden_size=8)  # fmt: skip
+                critic_head_hidden_size=critic_width)  # fmt: skip
     arrays = model.array_actor_critic(OBS)
     with torch.no_grad():
         expected = model(torch.from_numpy(OBS), mode="compute_actor_critic")

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from ding.model import C51DQN, DQN, DRQN, IQN, QRDQN, RainbowDQN
+from ding.model import C51DQN, DQN, DRQN, IQN, QRDQN, VAC, RainbowDQN
 from ding.rl_utils.td import (
     dist_nstep_td_data,
     dist_nstep_td_error,
@@ -120,3 +120,17 @@ def test_drqn_through_burn_in():
     assert q[0].gather(1, action.unsqueeze(1)).mean().item() == close(1.144)
     assert q[0].mean().item() == close(1.14413)
     assert target_q[0].max(dim=-1).values.mean().item() == close(2.42796)
+
+
+def test_heads_of_continuous_actions_and_values_have_a_width_of_their_own():
+    sizes = {"encoder_hidden_size_list": [16, 8], "actor_head_hidden_size": 12, "critic_head_hidden_size": 32}
+    model = VAC(4, 3, action_space="continuous", critic_head_layer_num=2, **sizes)
+    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items() if name.endswith("weight")}
+    assert [shapes[f"critic_head.{name}.weight"] for name in ("main.0", "main.2", "last")] == [
+        (32, 8),
+        (32, 32),
+        (1, 32),
+    ]
+    assert [shapes[f"actor_head.{name}.weight"] for name in ("main.0", "mu")] == [(12, 8), (3, 12)]
+    with pytest.raises(ValueError, match="actor_head_hidden_size must equal the last entry"):
+        VAC(4, 3, **sizes)

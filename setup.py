@@ -35,6 +35,7 @@ EXTRAS = {
     "hdf5": ["h5py>=3.10"],
     "offline": ["h5py>=3.10", "minari>=0.5"],
     "redis": ["redis>=5.0"],
+    "ray": ["ray[default]>=2.60"],
     "sweep": ["optuna>=4.0", "matplotlib>=3.8"],
     "onnx": ["onnx>=1.16", "onnxscript>=0.3", "onnxruntime>=1.18"],
 }

@@ -8,6 +8,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import sections
+from ding.config.backends import choose_backend
 from ding.config.checks.keys import check_keys, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_on_policy, check_system
 from ding.config.checks.rate_limit import check_rate_limit
@@ -123,6 +124,7 @@ def _check_all(user: EasyDict, create: EasyDict, system: EasyDict, seed: int) ->
 
 def _take_workers(create: EasyDict, system: EasyDict) -> None:
     """Check the comm parts of ``create_config`` and put them into the system config, where the workers read them."""
+    choose_backend(create, system)
     for part in ("comm_learner", "comm_collector"):
         own = defaults_of(class_of(part, create[part], f"create_config.{part}"), f"create_config.{part}")
         refuse_misspelt(create[part], ("type", "import_names", *own), f"create_config.{part}")

@@ -46,8 +46,9 @@ def set_system_cfg(cfg: EasyDict) -> EasyDict:
         result[f"learner{index}"] = section
     for index in range(cfg.main.policy.collect.collector.collector_num):
         result[f"collector{index}"] = _worker_section(system, "collector", index)
-    if "tls" in system:
-        result.tls = system.tls
+    for key in ("tls", "backend", "ray"):
+        if key in system:
+            result[key] = system[key]
     return result
 
 

@@ -129,7 +129,7 @@ def _parallel(options: Options) -> None:
     from ding.entry.parallel_entry import load_parallel_input, parallel_pipeline
     from ding.entry.view.views import make_view
 
-    names = "enable_total_log disable_flask_log max_train_iter=train_iter max_env_step=env_step strict"
+    names = "enable_total_log disable_flask_log max_train_iter=train_iter max_env_step=env_step strict backend address"
     resumes = options.load_path is not None and _experiment_folder(Path(options.load_path)) == Path(options.load_path)
     for seed, configs in _runs(options, load_parallel_input, resume=not resumes):
         _set_state_freq(configs[0], options)

@@ -176,6 +176,8 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--data-path", metavar="FILE", help="collect_..., serial_bc: the data set; else as the config says.")
 @click.option("--quiet", is_flag=True, help="Plain lines instead of the live view.")
 @click.option("--enable-total-log", is_flag=True, help="parallel: show all lines of all processes here.")
+@click.option("--backend", metavar="NAME", help="parallel: flask_fs (processes), inproc (threads) or ray (actors).")
+@click.option("--address", metavar="ADDRESS", help="--backend ray: of a running cluster; auto: that of this machine.")
 @click.option("--disable-flask-log/--enable-flask-log", default=True, help="Kept for scripts; there is no such log.")
 @click.option("-P", "--platform", default="local", show_default=True, help="dist: local, slurm or k8s.")
 @click.option(

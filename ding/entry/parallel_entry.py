@@ -1,11 +1,10 @@
 """`parallel_pipeline`: a coordinator, learners and collectors, each a process of its own, on this machine."""
 
-import contextlib
 import logging
 import os
 import secrets
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,17 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
 from ding.entry.callbacks import ReportedProgress, RunCallback
+from ding.entry.parallel.places import Place, place_of
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
 from ding.entry.parallel.roles import PRELOAD, make_roles
-from ding.entry.parallel.snapshots import newest_snapshot, restore_snapshot, save_snapshot
+from ding.entry.parallel.snapshots import KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.access_file import AccessFile
 from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import bounded
 from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import RunView, console_lines, make_view
-from ding.parallel.launch import Launcher, Outcome, RoleFailed, RunInterrupted, shared_run_dir
+from ding.parallel.launch import Launcher, Outcome, RoleFailed, RunInterrupted
 from ding.utils.checkpoint import Manifest
 from ding.utils.file_helper import remove_torn_files
 from ding.worker.coordinator.errors import JournalError
@@ -45,6 +45,8 @@ def parallel_pipeline(
     strict: bool = False,
     resume: str | os.PathLike[str] | None = None,
     callbacks: Sequence[RunCallback] = (),
+    backend: str | None = None,
+    address: str | None = None,
 ) -> dict[str, Any]:
     """Train in parallel mode until the stop value is reached, and leave nothing running.
 
@@ -63,36 +65,57 @@ def parallel_pipeline(
         resume: Experiment folder of a run that was stopped or killed: this one goes on in it, from its newest good
             snapshot. The config should be the one of that run, ``<resume>/total_config.py``.
         callbacks: Called when an evaluation or train iterations are reported, and at the end; one may end the run.
+        backend: ``'flask_fs'`` (processes of this machine), ``'inproc'`` (threads of this process) or ``'ray'`` (actors
+            of a Ray cluster), in the place of ``system_config.backend``.
+        address: Of the Ray cluster, ``'auto'`` for one that runs on this machine, in the place of
+            ``system_config.ray.address``; a cluster is started for this run when neither is given.
 
     Returns:
         The last status of the run, as in ``<exp_name>/result.json``.
 
     Raises:
         ConfigError: The config is wrong, or ``resume`` holds no snapshot; nothing was started.
+        MissingExtraError: The backend needs a package that is not installed; nothing was started.
         RoleFailed: A process failed too often in a row; the message has its traceback.
         RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
         TypeError: ``input_cfg`` is neither a path nor a triple.
     """
-    main, create, system = load_parallel_input(input_cfg)
+    configs = load_parallel_input(input_cfg)
+    _set_backend(configs[2], backend, address)
     view = StatusFile(make_view() if view is None else view)
     with console_lines():
         snapshot = None if resume is None else _snapshot_in(resume)
-        if resume is not None:
-            main = EasyDict({**main, "exp_name": os.fspath(resume)})
-        cfg = compile_config_parallel(
-            main,
-            create,
-            system,
-            seed=seed,
-            strict=strict,
-            renew_dir=resume is None,
-            free_ports=False,
-            # The config the run began with stays as it is.
-            save_path="total_config.py" if resume is None else "resumed_config.py",
-        )
-        _keep_pace_with_snapshots(cfg)
+        cfg = _compiled(configs, seed, strict, resume)
         limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
         return _run(cfg, limits, view, enable_total_log, snapshot, callbacks)
+
+
+def _set_backend(system: EasyDict, backend: str | None, address: str | None) -> None:
+    if backend is not None:
+        system.backend = backend
+    if address is not None:
+        system.ray = EasyDict({**system.get("ray", {}), "address": address})
+
+
+def _compiled(
+    configs: tuple[EasyDict, EasyDict, EasyDict], seed: int, strict: bool, resume: str | os.PathLike[str] | None
+) -> EasyDict:
+    main, create, system = configs
+    if resume is not None:
+        main = EasyDict({**main, "exp_name": os.fspath(resume)})
+    cfg = compile_config_parallel(
+        main,
+        create,
+        system,
+        seed=seed,
+        strict=strict,
+        renew_dir=resume is None,
+        free_ports=False,
+        # The config the run began with stays as it is.
+        save_path="total_config.py" if resume is None else "resumed_config.py",
+    )
+    _keep_pace_with_snapshots(cfg)
+    return cfg
 
 
 def _snapshot_in(exp_dir: str | os.PathLike[str]) -> Manifest:
@@ -154,8 +177,8 @@ def _run(
     progress = ReportedProgress(callbacks, start)
     view.start(start)
     try:
-        with failures_logged(exp_name), run_folder(cfg) as run_dir:
-            outcome, last = _launch(cfg, limits, run_dir, token, on_change, show_all, snapshot)
+        with failures_logged(exp_name), place_of(cfg) as place:
+            outcome, last = _launch(cfg, limits, place, token, on_change, show_all, snapshot)
         if outcome.signum is not None:
             checkpoint = newest_checkpoint(exp_name)
             sentence = f"stopped; the last checkpoint is {checkpoint or 'none yet'}"
@@ -178,17 +201,17 @@ def _run(
 def _launch(
     cfg: EasyDict,
     limits: dict[str, int],
-    run_dir: Path,
+    place: Place,
     token: str,
     on_change: Callable[[Launcher], None],
     show_all: bool,
     snapshot: Manifest | None,
 ) -> tuple[Outcome, Path | None]:
     """Run the processes to their end; returns it, and the snapshot that was taken then."""
-    exp_name, path_data = cfg.main.exp_name, cfg.system.coordinator.path_data
-    path_policy = cfg.main.policy.other.commander.path_policy
+    exp_name, run_dir = cfg.main.exp_name, place.run_dir
+    kept = KeptPlanes.of_run(cfg, token)
     if snapshot is not None:
-        restore_snapshot(snapshot, exp_name, run_dir, path_data, token, path_policy)
+        restore_snapshot(snapshot, exp_name, run_dir, kept)
     launcher = Launcher(
         make_roles(cfg, limits),
         str(run_dir),
@@ -198,6 +221,7 @@ def _launch(
         boot_stop_s=_BOOT_STOP_S,
         show_level=logging.INFO if show_all else logging.WARNING,
         preload=PRELOAD,
+        spawner=place.spawner,
     )
     try:
         outcome = launcher.run()
@@ -205,14 +229,14 @@ def _launch(
         for pattern in ("ckpt*/", "ckpt*/*/"):
             for path in Path(exp_name).glob(pattern):
                 remove_torn_files(path)
-        last = _last_snapshot(exp_name, run_dir, path_data, token, path_policy)
+        last = _last_snapshot(exp_name, run_dir, kept)
     return outcome, last
 
 
-def _last_snapshot(exp_name: str, run_dir: Path, path_data: str, token: str, path_policy: str) -> Path | None:
+def _last_snapshot(exp_name: str, run_dir: Path, kept: KeptPlanes) -> Path | None:
     """The snapshot of a run whose processes have all ended."""
     try:
-        return save_snapshot(exp_name, run_dir, path_data, token, path_policy)
+        return save_snapshot(exp_name, run_dir, kept)
     except (OSError, JournalError) as error:
         logging.getLogger("ding.entry").warning("no last snapshot is taken: %s", error)
         return None
@@ -223,28 +247,3 @@ def _resume_line(cfg: EasyDict, limits: Mapping[str, int]) -> str:
     for key, limit in limits.items():
         words += [f"--{key.replace('_', '-')}", str(limit)]
     return shlex.join(words)
-
-
-@contextlib.contextmanager
-def run_folder(cfg: EasyDict) -> Iterator[Path]:
-    """Make the folder that the processes share, put it in the place of ``'auto'``, and remove it in the end."""
-    with shared_run_dir(os.path.join(cfg.main.exp_name, "run")) as run_dir:
-        for key in ("path_data", "path_policy"):
-            set_folder(cfg, key, os.fspath(run_dir / key.removeprefix("path_")))
-        yield run_dir
-
-
-def set_folder(cfg: EasyDict, key: str, folder: str) -> None:
-    """Put ``folder`` in the place of ``'auto'`` under ``key``, wherever the processes read it."""
-    sections = [cfg.system[name] for name in cfg.system if name.startswith(("learner", "collector"))]
-    paths = {os.path.abspath(folder) if one.get(key, "auto") == "auto" else one[key] for one in sections}
-    for section in sections:
-        if section.get(key, "auto") == "auto":
-            section[key] = os.path.abspath(folder)
-    for path in paths:
-        os.makedirs(path, exist_ok=True)
-    path = sections[0][key]
-    if key == "path_data":
-        cfg.system.coordinator.path_data = path
-    else:
-        cfg.main.policy.other.commander.path_policy = path

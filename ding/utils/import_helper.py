@@ -55,19 +55,30 @@ def built_in_env_module(name: str) -> str | None:
     return home if importlib.util.find_spec(home) is not None else None
 
 
-def require_extra(module: str, extra: str) -> ModuleType:
+def require_extra(module: str, extra: str, least: tuple[int, ...] = ()) -> ModuleType:
     """Import and return ``module``, which the extra ``ding[extra]`` installs.
 
+    Args:
+        least: the oldest version that will do, such as ``(2, 60)``.
+
     Raises:
-        MissingExtraError: the module is missing; the message says what to install.
+        MissingExtraError: the module is missing or too old; the message says what to install.
     """
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(
             f"{module!r} could not be imported ({error}); install it with: {install_line(extra)}",
             name=module,
         ) from error
+    version = str(getattr(found, "__version__", ""))
+    if tuple(map(int, re.findall(r"\d+", version)[: len(least)])) < least:
+        needed = ".".join(map(str, least))
+        raise MissingExtraError(
+            f"{module!r} is {version}, and {needed} or newer is needed; install it with: {install_line(extra)}",
+            name=module,
+        )
+    return found
 
 
 def install_line(extra: str) -> str:

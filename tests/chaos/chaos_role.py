@@ -13,8 +13,8 @@ from chaos_parts import put
 from ding.config import compile_config_parallel
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry.parallel.coordinator import coordinate
+from ding.entry.parallel.places import set_folder
 from ding.entry.parallel.workers import collect, learn
-from ding.entry.parallel_entry import set_folder
 from ding.parallel.launch import Role, run_here
 
 

@@ -82,6 +82,9 @@ LATER = tuple(
         *("utils/_file_digest", "utils/checkpoint", "worker/learner/saving"),
         *("torch_utils/weight_checks", "worker/learner/finite_check", "config/checks/rate_limit"),
         *("entry/parallel/snapshots", "parallel/planes/seal"),
+        # Beyond one machine.
+        *("parallel/ray_cluster", "parallel/planes/ray/", "parallel/planes/looking", "parallel/launch/ray/"),
+        *("parallel/launch/threads", "parallel/launch/spawner", "entry/parallel/places", "config/backends"),
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # Cooperating agents.

@@ -15,7 +15,7 @@ from ding.utils import did_you_mean
 NEEDED_PARTS = ("env", "env_manager", "policy", "learner", "collector", "commander", "comm_learner", "comm_collector")
 CREATE_KEYS = (*NEEDED_PARTS, "replay_buffer", "evaluator", "reward_model", "world_model", "league")
 SYSTEM_KEYS = (
-    *("coordinator", "path_data", "path_policy", "communication_mode", "learner_gpu_num", "tls"),
+    *("coordinator", "path_data", "path_policy", "communication_mode", "learner_gpu_num", "tls", "backend", "ray"),
     *("comm_learner", "comm_collector", "learner_host", "collector_host", "learner_port", "collector_port"),
 )
 COORDINATOR_KEYS = ("host", "port", "operator_server", "learner", "collector", "cfg_type")

@@ -10,7 +10,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
-from ding.entry.parallel_entry import set_folder
+from ding.entry.parallel.places import set_folder
 from ding.interaction import read_run_token, write_run_token
 from ding.parallel.launch import TOKEN_VARIABLE
 from ding.utils.file_helper import write_text

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.entry.parallel.reports import with_run_figures
-from ding.entry.parallel.snapshots import JOURNAL, SnapshotTaker
+from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, SnapshotTaker
 from ding.entry.parallel.watchdog import Watchdog
 from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare, wait_for_port
 from ding.interaction import TlsConfig
@@ -54,11 +54,9 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     taker = SnapshotTaker(
         cfg.main.exp_name,
         context.run_dir,
-        own.path_data,
+        KeptPlanes.of_run(cfg, os.environ.get(TOKEN_VARIABLE)),
         freq,
         coordinator.buffers.files_held,
-        os.environ.get(TOKEN_VARIABLE),
-        cfg.main.policy.other.commander.path_policy,
     )
     try:
         with permanent_bind_errors("system_config.coordinator"):

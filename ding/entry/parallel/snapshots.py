@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from ding.league.base_league import historical_weights
-from ding.parallel.planes import BadId
+from ding.parallel.planes import BadId, Planes, StorageError, WeightPlane, open_planes
+from ding.parallel.planes.data_plane import StoredDataPlane
 from ding.parallel.planes.file.data_plane import FileDataPlane
 from ding.parallel.planes.file.weight_plane import FileWeightPlane
 from ding.parallel.planes.seal import Seal
@@ -57,24 +58,20 @@ class SnapshotTaker:
     Args:
         exp_name: the experiment folder.
         run_dir: the folder that the processes share.
-        path_data: the folder of the chunks.
+        kept: where the chunks and the weights are.
         freq: in train iterations; 0: never.
         files_held: while it is entered, no chunk is deleted.
-        token: of the run.
-        path_policy: the folder of the weights.
     """
 
     def __init__(
         self,
         exp_name: str,
         run_dir: str,
-        path_data: str,
+        kept: "KeptPlanes",
         freq: int,
         files_held: Callable[[], AbstractContextManager[None]],
-        token: str | None = None,
-        path_policy: str | None = None,
     ) -> None:
-        self._take = partial(save_snapshot, exp_name, run_dir, path_data, token, path_policy)
+        self._take = partial(save_snapshot, exp_name, run_dir, kept)
         self._freq, self._files_held = freq, files_held
         self._last_iter: int | None = None
         self._thread: threading.Thread | None = None
@@ -102,18 +99,8 @@ class SnapshotTaker:
             logger.warning("no snapshot is taken, the one before is whole: %s", error)
 
 
-def save_snapshot(
-    exp_name: str,
-    run_dir: str | os.PathLike[str],
-    path_data: str,
-    token: str | None = None,
-    path_policy: str | None = None,
-) -> Path | None:
+def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPlanes") -> Path | None:
     """Write a snapshot of a run; older ones but one are removed. Returns its folder, or None without a learner.
-
-    Args:
-        token: of the run, under which its chunks and weights are sealed.
-        path_policy: the folder of the weights; None: those of a league's historical players are not saved.
 
     Raises:
         OSError: it cannot be written; those before are whole.
@@ -129,11 +116,9 @@ def save_snapshot(
         state = copy_journal(journal, working)
         chunks = [chunk.ref["chunk"] for chunk in state.chunks]
         # A chunk without a file is one that the learner will report as broken.
-        FileDataPlane(path_data, seal=Seal(token)).copy_chunks(chunks, _pool(root))
+        kept.data().copy_chunks(chunks, _pool(root))
         players = historical_weights(state.values.get("commander", {}).get("league", {}))
-        if path_policy is not None:
-            new = [name for name in players if _version(root / _PLAYERS, name) != _version(path_policy, name)]
-            _copy_weights(new, path_policy, Seal(token), root / _PLAYERS, Seal())
+        _copy_weights(players, kept, _players(root))
         counters = _counters(state)
         notes = {**counters, "players": players}
         folder = root / f"snapshot_{counters['train_iter']}"
@@ -153,36 +138,27 @@ def newest_snapshot(exp_name: str | os.PathLike[str]) -> Manifest | None:
     return next((manifest for manifest in good if JOURNAL in manifest.parts), None)
 
 
-def restore_snapshot(
-    snapshot: Manifest,
-    exp_name: str,
-    run_dir: str | os.PathLike[str],
-    path_data: str,
-    token: str | None = None,
-    path_policy: str | None = None,
-) -> None:
+def restore_snapshot(snapshot: Manifest, exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPlanes") -> None:
     """Put what is in a snapshot where the processes of a new run look for it.
 
     Args:
-        token: of the new run, under which the chunks and weights are sealed.
-        path_policy: the folder of the weights, also when it is that of the run before.
+        kept: where the new run has chunks and weights, which may be where the run before had them.
 
     Raises:
         OSError, JournalError: it cannot be read or written.
     """
     chunks = json.loads(snapshot.path(_CHUNKS).read_text())
-    missing = _pool(snapshot.folder.parent).copy_chunks(chunks, FileDataPlane(path_data, seal=Seal(token)))
+    missing = _pool(snapshot.folder.parent).copy_chunks(chunks, kept.data())
     if missing:
         logger.warning(
             "%d of %d chunks are not in the snapshot; the run goes on without them", len(missing), len(chunks)
         )
-    if path_policy is not None:
-        players, source = snapshot.notes.get("players", []), snapshot.folder.parent / _PLAYERS
-        for folder in source.glob("*"):
-            # A player of a time after this snapshot: the run makes another one of that name.
-            if folder.name not in players:
-                shutil.rmtree(folder)
-        _copy_weights(players, source, Seal(), path_policy, Seal(token))
+    players = snapshot.notes.get("players", [])
+    for folder in (snapshot.folder.parent / _PLAYERS).glob("*"):
+        # A player of a time after this snapshot: the run makes another one of that name.
+        if folder.name not in players:
+            shutil.rmtree(folder)
+    _copy_weights(players, _players(snapshot.folder.parent), kept, anew=True)
     journal = Path(run_dir) / JOURNAL
     shutil.copyfile(snapshot.path(JOURNAL), journal)
     forget_workers(journal, set(missing))
@@ -199,22 +175,72 @@ def _pool(root: Path) -> FileDataPlane:
     return FileDataPlane(root / _POOL, seal=Seal())
 
 
-def _copy_weights(
-    names: Collection[str], source: str | os.PathLike[str], opener: Seal, target: str | os.PathLike[str], sealer: Seal
-) -> None:
-    """Copy the newest weights of each name. Those that are not here are left to their readers to miss."""
+def _players(root: Path) -> "KeptPlanes":
+    return KeptPlanes("file", "", os.fspath(root / _PLAYERS), token=None)
+
+
+class KeptPlanes:
+    """Where a run has what snapshots keep, as it is seen by a process that is none of its workers.
+
+    Args:
+        kind: type of the planes.
+        path_data, path_policy: see `open_planes`.
+        token: of the run, under which files are sealed; None: without a seal.
+    """
+
+    def __init__(self, kind: str, path_data: str, path_policy: str, token: str | None) -> None:
+        self._kind, self._path_data, self._path_policy = kind, path_data, path_policy
+        self._seal = Seal(token)
+
+    @classmethod
+    def of_run(cls, cfg: Mapping[str, Any], token: str | None) -> "KeptPlanes":
+        """Return those of a compiled config with real folders."""
+        own = cfg["system"]["coordinator"]
+        path_policy = cfg["main"]["policy"]["other"]["commander"]["path_policy"]
+        return cls(own.get("planes", "file"), own["path_data"], path_policy, token)
+
+    def data(self) -> StoredDataPlane:
+        """Return the data plane.
+
+        Raises:
+            StorageError: It is of a type that knows no frames.
+        """
+        if self._kind == "file":
+            return FileDataPlane(self._path_data, seal=self._seal)
+        plane = self._planes().data()
+        if not isinstance(plane, StoredDataPlane):
+            raise StorageError(f"planes of type {self._kind!r} cannot be part of a snapshot")
+        return plane
+
+    def newest(self, name: str) -> int | None:
+        """The newest version of a policy; None where there is none, as for a checkpoint that a user put there."""
+        if self._kind == "file" and not (Path(self._path_policy) / name).is_dir():
+            return None
+        return self.weights(name).newest()
+
+    def weights(self, name: str) -> WeightPlane:
+        """Return the plane of the weights of a historical player, of which the newest version stays."""
+        if self._kind == "file":
+            return FileWeightPlane(self._path_policy, name, keep_versions=1, seal=self._seal)
+        return self._planes().weights(name)
+
+    def _planes(self) -> Planes:
+        return open_planes(self._kind, self._path_data, self._path_policy)
+
+
+def _copy_weights(names: Collection[str], source: KeptPlanes, target: KeptPlanes, anew: bool = False) -> None:
+    """Copy the newest weights of each name. Those that are not here are left to their readers to miss.
+
+    Args:
+        anew: also such as are there already: the seal is another one.
+    """
     for name in names:
-        if _version(source, name) is None:
+        version = source.newest(name)
+        if version is None or (not anew and version == target.newest(name)):
             continue
-        weights = FileWeightPlane(source, name, seal=opener).fetch()
+        weights = source.weights(name).fetch()
         if weights is not None:
-            plane = FileWeightPlane(target, name, keep_versions=1, seal=sealer)
-            plane.publish(weights.state, weights.version, weights.meta)
-
-
-def _version(root: str | os.PathLike[str], name: str) -> int | None:
-    """The newest version of a policy; None where there is none, as for a checkpoint that a user put there."""
-    return FileWeightPlane(root, name).newest() if (Path(root) / name).is_dir() else None
+            target.weights(name).publish(weights.state, weights.version, weights.meta)
 
 
 def _counters(state: JournalState) -> dict[str, int]:

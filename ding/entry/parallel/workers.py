@@ -85,8 +85,8 @@ def collect_beside_others(context: RoleContext) -> None:
     With fewer cores than processes, the learners and the coordinator go first: samples beyond those that the learners
     can use are of no worth, a learner that waits for a core is.
     """
-    system = context.payload["cfg"].system.coordinator
-    if hasattr(os, "nice") and 1 + len(system.learner) + len(system.collector) > cores():
+    backend, system = context.payload["cfg"].system.get("backend"), context.payload["cfg"].system.coordinator
+    if backend != "inproc" and hasattr(os, "nice") and 1 + len(system.learner) + len(system.collector) > cores():
         os.nice(COLLECTOR_NICENESS)
     collect(context)
 

@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -58,12 +59,18 @@ def _load_spec(data: bytes) -> ChildSpec:
     return ChildSpec(**cloudpickle.loads(data))
 
 
-class _Pipe:
-    """The child's end of the pipe: a thread that sends, so that the role never waits, and one that reads."""
+class RolePipe:
+    """The role's end of the pipe: a thread that sends, so that the role never waits, and one that reads.
 
-    def __init__(self, connection: Connection) -> None:
+    Args:
+        connection: the end.
+        on_orphaned: called when the launcher has ended.
+    """
+
+    def __init__(self, connection: Connection, on_orphaned: Callable[[], object]) -> None:
         self.orphaned = threading.Event()
         self._connection = connection
+        self._on_orphaned = on_orphaned
         self._unsent: queue.Queue[Message | None] = queue.Queue(_MAX_UNSENT)
         self._sender = threading.Thread(target=self._send_all, name="role-sender", daemon=True)
 
@@ -98,42 +105,49 @@ class _Pipe:
     def _read(self, context: RoleContext) -> None:
         try:
             while True:
-                message = self._connection.recv()
-                if message[0] == "stop":
-                    context.stop.set("asked by the launcher")
-                elif message[0] == "peer":
-                    context.note_peer(message[1], message[2])
+                take_message(context, self._connection.recv())
         except (EOFError, OSError):
             self.orphaned.set()
-            # Ends the process in any case, even when a call into C code never returns.
-            signal.alarm(ORPHAN_GRACE_S)
+            self._on_orphaned()
             context.stop.set("the launcher ended")
+
+
+def take_message(context: RoleContext, message: Message) -> None:
+    """Do what a message of the launcher says."""
+    if message[0] == "stop":
+        context.stop.set("asked by the launcher")
+    elif message[0] == "peer":
+        context.note_peer(message[1], message[2])
+
+
+def outcome_of(role: Role, context: RoleContext) -> tuple[int, Message | None]:
+    """Run the target of a role to its end; returns the exit code and the last message to the launcher."""
+    try:
+        result = role.target(context)
+    except BaseException as error:  # noqa: BLE001 - whatever the role's code raises is reported to the launcher
+        permanent = isinstance(error, (PermanentRoleError, ConfigError))
+        return 1, ("error", "".join(traceback.format_exception(error)), permanent, _pickled(error))
+    return 0, None if result is None else ("result", result)
 
 
 def child_main(spec: ChildSpec, connection: Connection) -> None:
     """Run a role in this process, which the launcher started, and exit: 0 after a return, 1 after an exception."""
-    _redirect_output(spec)
+    redirect_output(spec)
     # The start method of this process is not that of its own children, if it has any (queues of tensorboardX, envs).
     multiprocessing.set_start_method(None, force=True)
-    pipe = _Pipe(connection)
+    # The alarm ends the process in any case, even when a call into C code never returns.
+    pipe = RolePipe(connection, lambda: signal.alarm(ORPHAN_GRACE_S))
     context = RoleContext(spec.role, spec.run_dir, spec.token, spec.peers, pipe.send, spec.incarnation)
     _handle_signals(context)
     # For a process that is too busy to read the end of its pipe; the fork server in between dies with the launcher.
     die_with_parent(signal.SIGTERM)
     os.environ[TOKEN_VARIABLE] = spec.token
-    to_user = _PipeHandler(pipe, spec.show_level)
+    to_user = LogForwarder(pipe.send, spec.show_level)
     logging.getLogger("ding").addHandler(to_user)
     pipe.begin(context)
     run_dir = RunDir.join(spec.run_dir)
-    code = 0
-    message: Message | None = None
-    try:
-        result = spec.role.target(context)
-        if result is not None:
-            message = ("result", result)
-    except BaseException as error:  # noqa: BLE001 - whatever the role's code raises is reported to the launcher
-        permanent = isinstance(error, (PermanentRoleError, ConfigError))
-        code, message = 1, ("error", "".join(traceback.format_exception(error)), permanent, _pickled(error))
+    code, message = outcome_of(spec.role, context)
+    if code and message is not None:
         # The launcher shows the traceback when it matters; here it is for the role's log.
         logging.getLogger("ding").removeHandler(to_user)
         logger.error("%s failed:\n%s", spec.role.name, message[1])
@@ -150,7 +164,7 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     sys.exit(code)
 
 
-def _redirect_output(spec: ChildSpec) -> None:
+def redirect_output(spec: ChildSpec) -> None:
     """Everything that the process writes goes to the role's log file, native code and crash dumps included."""
     if spec.log_file is not None:
         descriptor = os.open(spec.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -175,15 +189,20 @@ def _pickled(error: BaseException) -> bytes | None:
     return data
 
 
-class _PipeHandler(logging.Handler):
-    """Shows lines of at least a level to the user of the launcher; the file has everything."""
+class LogForwarder(logging.Handler):
+    """Shows lines of at least a level to the user of the launcher; the file has everything.
 
-    def __init__(self, pipe: _Pipe, level: int) -> None:
+    Args:
+        send: takes a message for the launcher, and whether it may be dropped.
+        level: see above.
+    """
+
+    def __init__(self, send: Callable[[Message, bool], None], level: int) -> None:
         super().__init__(level)
-        self._pipe = pipe
+        self._send = send
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._pipe.send(("log", record.levelno, record.getMessage()), True)
+        self._send(("log", record.levelno, record.getMessage()), True)
 
 
 def _handle_signals(context: RoleContext) -> None:

@@ -17,9 +17,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe, get_context
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ding.parallel.launch.child import ChildSpec, child_main
 from ding.parallel.launch.signals import STOP_SIGNALS
 
 # A fork server that has the library loaded makes a process in no time; elsewhere forking is not safe, or not there.
@@ -140,6 +141,18 @@ def _ready_fork_server() -> int | None:
     return getattr(multiprocessing.forkserver._forkserver, "_forkserver_pid", None)
 
 
+class ForkSpawner:
+    """The `Spawner` of processes on this machine."""
+
+    def opened(self, run_dir: str, preload: Sequence[str]) -> contextlib.AbstractContextManager[_Warmth]:
+        """See `Spawner.opened`."""
+        return fork_server(run_dir, preload)
+
+    def start(self, spec: ChildSpec, pipe: Connection) -> ForkedProcess:
+        """See `Spawner.start`."""
+        return ForkedProcess(child_main, (spec, pipe), spec.role.name)
+
+
 class ForkedProcess:
     """A process, from its construction on; `close` it after its end.
 
@@ -150,6 +163,8 @@ class ForkedProcess:
         ForkServerLost: The fork server was killed just now.
         OSError: No process can be made.
     """
+
+    unknown_end = "ended after the fork server was killed"
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], name: str) -> None:
         server = _ready_fork_server()

@@ -26,10 +26,11 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ding.parallel.launch.forked import ForkServerLost, fork_server
+from ding.parallel.launch.forked import ForkServerLost, ForkSpawner
 from ding.parallel.launch.process import RoleEnd, RoleProcess
 from ding.parallel.launch.role import Message, ProcessStatus, Role, RoleFailed
 from ding.parallel.launch.signals import SignalInbox
+from ding.parallel.launch.spawner import Spawner
 
 logger = logging.getLogger("ding.entry")
 
@@ -66,6 +67,7 @@ class Launcher:
         show_level: Log lines of the roles of at least this level are shown here, too.
         peers: What is known of roles that others started.
         preload: Modules that all roles need: imported once, see `fork_server`.
+        spawner: Where the roles run; None: each in a process of this machine.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Launcher:
         clock: Callable[[], float] = time.monotonic,
         peers: Mapping[str, Any] | None = None,
         preload: Sequence[str] = (),
+        spawner: Spawner | None = None,
     ) -> None:
         names = [role.name for role in roles]
         if len(set(names)) != len(names):
@@ -92,8 +95,10 @@ class Launcher:
         if log_dir is not None:
             os.makedirs(log_dir, exist_ok=True)
             logs = {name: Path(log_dir) / f"{name}_process.txt" for name in names}
+        self._spawner = ForkSpawner() if spawner is None else spawner
         self.roles = {
-            role.name: RoleProcess(role, run_dir, logs[role.name], token, show_level, clock) for role in roles
+            role.name: RoleProcess(role, run_dir, logs[role.name], token, show_level, clock, self._spawner)
+            for role in roles
         }
         self._peers: dict[str, Any] = dict(peers or {})
         self._run_dir = run_dir
@@ -114,10 +119,10 @@ class Launcher:
         Raises:
             RoleFailed: A role failed too often in a row.
         """
-        with SignalInbox() as inbox, fork_server(self._run_dir, self._preload) as server:
+        with SignalInbox() as inbox, self._spawner.opened(self._run_dir, self._preload) as place:
             try:
-                while not server.is_ready() and not inbox.received:
-                    wait([inbox.socket, server.news])
+                while not place.is_ready() and not inbox.received:
+                    wait([inbox.socket, place.news])
                     inbox.drain()
                 self._take_signals(inbox.received)
                 while not (self.stopping and not any(process.alive for process in self.roles.values())):

@@ -12,9 +12,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ding.parallel.launch.child import ChildSpec, child_main
-from ding.parallel.launch.forked import ForkedProcess, ForkServerLost
+from ding.parallel.launch.child import ChildSpec
+from ding.parallel.launch.forked import ForkServerLost
 from ding.parallel.launch.role import Message, ProcessStatus, Role
+from ding.parallel.launch.spawner import SpawnedProcess, Spawner
 
 _TAIL_BYTES = 4000
 _KILL_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -25,7 +26,8 @@ class RoleEnd:
     """How a process of a role ended.
 
     Attributes:
-        exitcode: None when nobody knows it, because the fork server was killed.
+        exitcode: None when nobody knows it.
+        unknown: The end in words, where there is no exit code.
     """
 
     exitcode: int | None
@@ -33,6 +35,7 @@ class RoleEnd:
     error: str | None = None
     permanent: bool = False
     exception: bytes | None = None
+    unknown: str = "ended"
 
     @property
     def killed(self) -> bool:
@@ -43,7 +46,7 @@ class RoleEnd:
     def text(self) -> str:
         """The exit code in words."""
         if self.exitcode is None:
-            return "ended after the fork server was killed"
+            return self.unknown
         if self.exitcode >= 0:
             return f"ended with exit code {self.exitcode}"
         try:
@@ -65,7 +68,14 @@ class RoleProcess:
     """
 
     def __init__(
-        self, role: Role, run_dir: str, log_file: Path | None, token: str, show_level: int, clock: Callable[[], float]
+        self,
+        role: Role,
+        run_dir: str,
+        log_file: Path | None,
+        token: str,
+        show_level: int,
+        clock: Callable[[], float],
+        spawner: Spawner,
     ) -> None:
         self.role = role
         self.log_file = log_file
@@ -79,7 +89,8 @@ class RoleProcess:
         self._token = token
         self._show_level = show_level
         self._clock = clock
-        self._process: ForkedProcess | None = None
+        self._spawner = spawner
+        self._process: SpawnedProcess | None = None
         self._pipe: Connection | None = None
         self._unsent: dict[Message, Message] = {}
         self._result: Any = None
@@ -106,7 +117,7 @@ class RoleProcess:
         log_file = None if self.log_file is None else str(self.log_file)
         spec = ChildSpec(self.role, self.starts, self._run_dir, log_file, self._token, dict(peers), self._show_level)
         try:
-            self._process = ForkedProcess(child_main, (spec, theirs), self.role.name)
+            self._process = self._spawner.start(spec, theirs)
         except BaseException:
             ours.close()
             raise
@@ -152,7 +163,7 @@ class RoleProcess:
         process, self._process = self._process, None
         if process is None:
             raise ValueError(f"{self.role.name} has no process")
-        end = RoleEnd(process.exitcode(), self._result, *self._error)
+        end = RoleEnd(process.exitcode(), self._result, *self._error, process.unknown_end)
         process.close()
         self._close_pipe()
         asked = self.state == "stopping"

@@ -6,6 +6,7 @@ from ding.utils import Registry
 PLANES_REGISTRY = Registry.named("planes")
 PLANES_REGISTRY.register("file", "ding.parallel.planes.file.planes:FilePlanes")
 PLANES_REGISTRY.register("inproc", "ding.parallel.planes.inproc.planes:InprocPlanes")
+PLANES_REGISTRY.register("ray", "ding.parallel.planes.ray.planes:RayPlanes")
 
 
 def open_planes(kind: str, path_data: str, path_policy: str) -> Planes:

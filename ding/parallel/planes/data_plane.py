@@ -6,12 +6,12 @@ import re
 import threading
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ding.data.transition_batch import TransitionBatch
-from ding.parallel.planes.errors import BadFrame, BadId, ChunkBroken, StorageError, StorageFull
-from ding.parallel.planes.frames import pack, unpack
+from ding.parallel.planes.errors import BadFrame, BadId, ChunkBroken, ChunkMissing, StorageError, StorageFull
+from ding.parallel.planes.frames import Frame, pack, unpack
 from ding.parallel.planes.protocols import AnyRef, ChunkRef, PlaneStats
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
@@ -24,14 +24,14 @@ class ChunkStore(Protocol):
     def write(self, chunk: str, frame: bytes) -> None:
         """Keep the bytes of a chunk: all of them, or none and a :class:`StorageError`."""
 
-    def read(self, chunk: str) -> bytes:
+    def read(self, chunk: str) -> Frame:
         """Return the bytes of a chunk; raises :class:`ChunkMissing`, or :class:`BadFrame` for such as cannot be one."""
 
     def notes(self, chunk: str) -> tuple[dict[str, str], int]:
         """Return the checked header of a chunk and the number of its bytes; raises as :meth:`read`."""
 
-    def delete(self, chunk: str) -> bool:
-        """Forget a chunk; returns whether it was there."""
+    def delete(self, chunks: Sequence[str]) -> int:
+        """Forget chunks; returns how many of them were there."""
 
     def quarantine(self, chunk: str) -> bool:
         """Put a broken chunk aside; False when somebody else did."""
@@ -113,13 +113,32 @@ class StoredDataPlane:
 
     def release(self, refs: "Iterable[AnyRef]") -> int:
         """See :meth:`DataPlane.release <ding.parallel.planes.DataPlane.release>`."""
-        released = sum(self._store.delete(parse_ref(ref)[0]) for ref in refs)
+        released = self._store.delete([parse_ref(ref)[0] for ref in refs])
         self._count(released_chunks=released)
         return released
 
     def chunks(self) -> list[str]:
         """See :meth:`DataPlane.chunks <ding.parallel.planes.DataPlane.chunks>`."""
         return self._store.chunks()
+
+    def copy_chunks(self, chunks: Iterable[str], target: "StoredDataPlane") -> list[str]:
+        """Copy chunks to another plane, of this or another kind; those that it has already are left alone.
+
+        Returns:
+            The ids of those that are not here, or broken.
+
+        Raises:
+            StorageError: one cannot be written.
+        """
+        there, missing = set(target.chunks()), []
+        for chunk in chunks:
+            if chunk in there:
+                continue
+            try:
+                target._store.write(chunk, bytes(self._store.read(check_id(chunk, "a chunk id"))))
+            except (ChunkMissing, BadFrame):
+                missing.append(chunk)
+        return missing
 
     def stats(self) -> PlaneStats:
         """See :meth:`DataPlane.stats <ding.parallel.planes.DataPlane.stats>`."""
@@ -152,7 +171,7 @@ def pack_batch(batch: TransitionBatch, meta: "Mapping[str, Any] | None") -> byte
     return pack({"columns": batch.columns, "rows": len(batch), "lengths": batch.lengths}, "chunk", meta)
 
 
-def unpack_batch(frame: bytes, crc: int) -> tuple[TransitionBatch, dict[str, Any]]:
+def unpack_batch(frame: Frame, crc: int) -> tuple[TransitionBatch, dict[str, Any]]:
     """Return batch and meta of :func:`pack_batch`; raises as :func:`unpack`."""
     tree, meta = unpack(frame, "chunk", crc)
     if not isinstance(tree, dict) or tree.keys() != {"columns", "rows", "lengths"}:

@@ -9,7 +9,7 @@ checks where each array lies.
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from safetensors import SafetensorError
@@ -23,6 +23,17 @@ MAX_ENTRIES = 8192
 # Dicts take the most time to read. Braces in texts count, too.
 MAX_BRACES = 4 * MAX_ENTRIES
 _FORMAT = "ding-exchange-1"
+# The names of dtypes in a header; bfloat16 and the like travel as integers.
+_DTYPES: dict[str, np.dtype] = {
+    "BOOL": np.dtype(bool),
+    **{f"I{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"U{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"F{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+    "C64": np.dtype("complex64"),
+}
+
+Frame: TypeAlias = "bytes | memoryview"
+"""All bytes of a frame; as a ``memoryview`` they belong to somebody else, such as a store in shared memory."""
 
 
 class Content(NamedTuple):
@@ -64,7 +75,7 @@ def pack(tree: object, kind: str, meta: "Mapping[str, Any] | None" = None) -> by
     return frame
 
 
-def header_bytes(head: bytes, size: int) -> int:
+def header_bytes(head: Frame, size: int) -> int:
     """Return the length of the header, from the first 8 of the ``size`` bytes of a frame.
 
     Raises:
@@ -78,7 +89,7 @@ def header_bytes(head: bytes, size: int) -> int:
     return length
 
 
-def check_head(text: bytes, size: int, kind: str) -> dict[str, str]:
+def check_head(text: Frame, size: int, kind: str) -> dict[str, str]:
     """Check the header of a frame, before its arrays are read.
 
     Args:
@@ -92,6 +103,7 @@ def check_head(text: bytes, size: int, kind: str) -> dict[str, str]:
     Raises:
         BadFrame: the frame is not what it should be; the message says why.
     """
+    text = bytes(text)
     braces = text.count(b"{")
     if braces > MAX_BRACES:
         raise BadFrame(f"{braces} braces in the header; at most {MAX_BRACES} are read")
@@ -114,8 +126,10 @@ def check_head(text: bytes, size: int, kind: str) -> dict[str, str]:
     return notes
 
 
-def unpack(frame: bytes, kind: str, crc: int) -> Content:
+def unpack(frame: Frame, kind: str, crc: int) -> Content:
     """Return what a frame holds, with arrays of their own that may be written.
+
+    Of a ``memoryview``, no array is copied: all are views of it, which must not be written.
 
     Args:
         frame: all its bytes.
@@ -129,7 +143,7 @@ def unpack(frame: bytes, kind: str, crc: int) -> Content:
     if zlib.crc32(frame) != crc:
         raise BadFrame("damaged: the bytes do not have the recorded checksum")
     try:
-        named = load(frame)
+        named = load(frame) if isinstance(frame, bytes) else _views(frame)
         arrays = [named[f"a{number}"] for number in range(len(named))]
         meta = json.loads(notes["meta"])
         tree = decode_tree(json.loads(notes["structure"]), arrays)
@@ -138,3 +152,16 @@ def unpack(frame: bytes, kind: str, crc: int) -> Content:
     if not isinstance(meta, dict):
         raise BadFrame("damaged: the meta is no dict")
     return Content(tree, meta)
+
+
+def _views(frame: memoryview) -> dict[str, np.ndarray]:
+    """Return the arrays of a frame whose head was checked, as views of its bytes."""
+    begin = 8 + header_bytes(frame, len(frame))
+    header = json.loads(bytes(frame[8:begin]))
+    header.pop("__metadata__", None)
+    found = {}
+    for name, entry in header.items():
+        first, last = entry["data_offsets"]
+        array = np.frombuffer(frame[begin + first : begin + last], _DTYPES[entry["dtype"]])
+        found[name] = array.reshape(entry["shape"])
+    return found

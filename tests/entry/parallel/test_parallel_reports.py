@@ -6,10 +6,11 @@ import os
 import pytest
 from easydict import EasyDict
 
+from ding.entry.parallel.places import place_of, set_folder
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint, with_run_figures
 from ding.entry.parallel.roles import make_roles
 from ding.entry.parallel.workers import import_names_of, worker_config
-from ding.entry.parallel_entry import load_parallel_input, run_folder, set_folder
+from ding.entry.parallel_entry import load_parallel_input
 from ding.parallel.launch import ProcessStatus
 
 
@@ -72,7 +73,8 @@ def cfg(tmp_path, monkeypatch):
 
 
 def test_auto_folders_lie_in_the_run_folder_which_goes(cfg):
-    with run_folder(cfg) as run_dir:
+    with place_of(cfg) as place:
+        run_dir = place.run_dir
         data = cfg.system.coordinator.path_data
         assert os.path.dirname(data) == str(run_dir)
         assert os.path.isdir(data)

@@ -15,7 +15,7 @@ from ding.config import ConfigValueError, compile_config_parallel, read_config_w
 from ding.data import TransitionBatch
 from ding.entry import parallel_pipeline
 from ding.entry.parallel.reports import with_run_figures
-from ding.entry.parallel.snapshots import JOURNAL, newest_snapshot, restore_snapshot, save_snapshot
+from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
 from ding.league import create_league
 from ding.parallel.planes.file.data_plane import FileDataPlane
 from ding.parallel.planes.file.weight_plane import FileWeightPlane
@@ -64,7 +64,7 @@ class RunningRun:
         save_checkpoint("exp/ckpt/resume_l.pth.tar", state, {})
 
     def save(self) -> Path | None:
-        return save_snapshot("exp", self.run_dir, self.data)
+        return save_snapshot("exp", self.run_dir, kept(self.data))
 
     def rows(self) -> int:
         return self.buffers.status()["rows"]
@@ -74,11 +74,15 @@ class RunningRun:
         self.journal.close()
 
 
+def kept(path_data: str, token: str | None = None, path_policy: str = "") -> KeptPlanes:
+    return KeptPlanes("file", path_data, path_policy, token)
+
+
 def restored(run_dir: str = "again") -> RunningRun:
     os.makedirs(run_dir)
     manifest = newest_snapshot("exp")
     assert manifest is not None
-    restore_snapshot(manifest, "exp", run_dir, str(Path(run_dir) / "data"))
+    restore_snapshot(manifest, "exp", run_dir, kept(str(Path(run_dir) / "data")))
     run = RunningRun(run_dir)
     state = run.journal.load()
     run.ledger.restore(state)
@@ -218,7 +222,7 @@ def test_former_players_of_a_league_play_on_under_another_token(run) -> None:
         run.journal.save_values(
             {"coordinator": {"learner_step": iteration}, "commander": {"league": league.state_dict()}}
         )
-        save_snapshot("exp", run.run_dir, run.data, "token of the first run", "first")
+        save_snapshot("exp", run.run_dir, kept(run.data, "token of the first run", "first"))
         return name
 
     names = [former_player(iteration) for iteration in (30, 40)]
@@ -226,12 +230,13 @@ def test_former_players_of_a_league_play_on_under_another_token(run) -> None:
     for folder in ("first", "third"):
         Path(folder, "again").mkdir(parents=True)
         data = f"{folder}/again/data"
-        restore_snapshot(newest_snapshot("exp"), "exp", f"{folder}/again", data, "token of the second run", folder)
+        planes = kept(data, "token of the second run", folder)
+        restore_snapshot(newest_snapshot("exp"), "exp", f"{folder}/again", planes)
         fetched = [FileWeightPlane(folder, name, seal=second).fetch() for name in names]
         assert [(one.version, one.state["w"].tolist()) for one in fetched] == [(30, [30, 30]), (40, [40, 40])]
     # A run that goes on from the older snapshot makes players of its own.
     (Path("exp/ckpt/snapshot_40") / JOURNAL).write_bytes(b"damaged")
-    restore_snapshot(newest_snapshot("exp"), "exp", "third/again", data, "token of the second run", "third")
+    restore_snapshot(newest_snapshot("exp"), "exp", "third/again", planes)
     assert [path.name for path in Path("exp/ckpt/players").iterdir()] == names[:1]
 
 

@@ -3,10 +3,10 @@
 import contextlib
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
-from ding.parallel.planes.data_plane import StoredDataPlane, check_id
-from ding.parallel.planes.errors import BadFrame, ChunkMissing, storage_error
+from ding.parallel.planes.data_plane import StoredDataPlane
+from ding.parallel.planes.errors import ChunkMissing, storage_error
 from ding.parallel.planes.file import files
 from ding.parallel.planes.seal import Seal
 
@@ -42,32 +42,13 @@ class FileDataPlane(StoredDataPlane):
         seal: "Seal | None" = None,
     ) -> None:
         self._root = os.path.realpath(root)
-        self._folder = _Folder(self._root, keep_quarantined, Seal.of_this_process() if seal is None else seal)
-        super().__init__(self._folder, self._root, writer, max_bytes)
+        folder = _Folder(self._root, keep_quarantined, Seal.of_this_process() if seal is None else seal)
+        super().__init__(folder, self._root, writer, max_bytes)
 
     @property
     def root(self) -> str:
         """Absolute path of the folder."""
         return self._root
-
-    def copy_chunks(self, chunks: Iterable[str], target: "FileDataPlane") -> list[str]:
-        """Copy chunks to another folder, under its seal; those that lie there already are left alone.
-
-        Returns:
-            The ids of those that are not here, or broken.
-
-        Raises:
-            StorageError: a file cannot be written.
-        """
-        there, missing = set(target.chunks()), []
-        for chunk in chunks:
-            if chunk in there:
-                continue
-            try:
-                target._folder.write(chunk, self._folder.read(check_id(chunk, "a chunk id")))
-            except (ChunkMissing, BadFrame):
-                missing.append(chunk)
-        return missing
 
 
 class _Folder:
@@ -107,14 +88,17 @@ class _Folder:
         except OSError as error:
             raise storage_error(error, self._root) from error
 
-    def delete(self, chunk: str) -> bool:
-        try:
-            os.unlink(self._path(chunk))
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise storage_error(error, self._root) from error
-        return True
+    def delete(self, chunks: Sequence[str]) -> int:
+        deleted = 0
+        for chunk in chunks:
+            try:
+                os.unlink(self._path(chunk))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise storage_error(error, self._root) from error
+            deleted += 1
+        return deleted
 
     def quarantine(self, chunk: str) -> bool:
         folder = os.path.join(self._root, _QUARANTINE)

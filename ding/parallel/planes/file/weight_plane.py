@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import threading
-import time
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from ding.parallel.planes.data_plane import check_id
 from ding.parallel.planes.errors import BadFrame, storage_error
 from ding.parallel.planes.file import files
 from ding.parallel.planes.frames import pack, unpack
+from ding.parallel.planes.looking import Looking
 from ding.parallel.planes.protocols import Weights, check_version
 from ding.parallel.planes.seal import SEAL_BYTES, Seal
 
@@ -60,11 +60,8 @@ class FileWeightPlane:
         self._folder = os.path.join(os.path.realpath(root), check_id(policy_id, "a policy id"))
         self._policy_id, self._seal = policy_id, Seal.of_this_process() if seal is None else seal
         self._keep_versions = keep_versions
-        self._look_interval_s = look_interval_s
         self._publishing = threading.Lock()
-        self._wake = threading.Condition()
-        self._hints = 0
-        self._closed = False
+        self._looking = Looking(look_interval_s)
         self._broken: str | None = None
         self.broken_versions = 0
         try:
@@ -122,29 +119,15 @@ class FileWeightPlane:
         A version whose file is broken is passed over (counted in ``broken_versions``, logged once): the next
         one will come.
         """
-        deadline = time.monotonic() + timeout_s
-        while True:
-            hints = self._hints
-            found = self._read_newest(newer_than)
-            if found is not None:
-                return found
-            with self._wake:
-                left = deadline - time.monotonic()
-                if left <= 0 or self._closed:
-                    return None
-                self._wake.wait_for(lambda: self._closed or self._hints != hints, min(left, self._look_interval_s))  # noqa: B023
+        return self._looking.until_found(lambda: self._read_newest(newer_than), timeout_s)
 
     def hint(self) -> None:
         """See :meth:`WeightPlane.hint <ding.parallel.planes.WeightPlane.hint>`."""
-        with self._wake:
-            self._hints += 1
-            self._wake.notify_all()
+        self._looking.hint()
 
     def close(self) -> None:
         """See :meth:`WeightPlane.close <ding.parallel.planes.WeightPlane.close>`."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify_all()
+        self._looking.close()
 
     def _read_newest(self, newer_than: int) -> "Weights | None":
         pointer = self._read_pointer()

@@ -1,6 +1,7 @@
 """The data plane in the memory of one process."""
 
 import threading
+from collections.abc import Sequence
 
 from ding.parallel.planes.data_plane import StoredDataPlane
 from ding.parallel.planes.errors import ChunkMissing
@@ -29,11 +30,12 @@ class _Frames:
         frame = self.read(chunk)
         return check_head(frame[8 : 8 + header_bytes(frame, len(frame))], len(frame), "chunk"), len(frame)
 
-    def delete(self, chunk: str) -> bool:
+    def delete(self, chunks: Sequence[str]) -> int:
         with self._lock:
-            return self._frames.pop(chunk, None) is not None
+            return sum(self._frames.pop(chunk, None) is not None for chunk in chunks)
 
-    quarantine = delete
+    def quarantine(self, chunk: str) -> bool:
+        return bool(self.delete([chunk]))
 
     def chunks(self) -> list[str]:
         with self._lock:

@@ -1,0 +1,106 @@
+"""Where a run takes place, by `system_config.backend`: what its roles are started by, and where its data lies.
+
+* ``flask_fs``, and no backend: processes of this machine; data and policies in folders.
+* ``inproc``: threads of this process; data and policies in its memory.
+* ``ray``: actors of a Ray cluster; data and policies in its object store.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from easydict import EasyDict
+
+from ding.parallel.launch import Launcher, shared_run_dir
+from ding.parallel.launch.forked import ForkSpawner
+from ding.parallel.launch.ray.options import ActorOptions
+from ding.parallel.launch.ray.spawner import RaySpawner
+from ding.parallel.launch.spawner import Spawner
+from ding.parallel.launch.threads import ThreadSpawner
+from ding.parallel.planes import forget_inproc_planes
+from ding.parallel.planes.ray.store import start_store, stop_store
+from ding.parallel.ray_cluster import new_namespace, ray_cluster
+
+_WORKERS = ("learner", "collector")
+
+
+class Place(NamedTuple):
+    """Where a run takes place."""
+
+    run_dir: Path
+    """Folder that the roles share."""
+    spawner: Spawner
+    """Starts them."""
+    watch: Callable[[Launcher], None] = lambda launcher: None
+    """Called with each news of the roles."""
+
+
+@contextlib.contextmanager
+def place_of(cfg: EasyDict) -> Iterator[Place]:
+    """Prepare the place of a run, note in ``cfg`` where its data is, and clear up in the end.
+
+    Raises:
+        MissingExtraError: The backend needs a package that is not installed.
+        ConnectionError: There is no cluster at ``system_config.ray.address``.
+    """
+    open_place = {"inproc": _threads, "ray": _actors}.get(cfg.system.get("backend"), _processes)
+    with shared_run_dir(os.path.join(cfg.main.exp_name, "run")) as run_dir, open_place(cfg, run_dir) as place:
+        yield place
+
+
+@contextlib.contextmanager
+def _processes(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
+    for key in ("path_data", "path_policy"):
+        set_folder(cfg, key, os.fspath(run_dir / key.removeprefix("path_")))
+    yield Place(run_dir, ForkSpawner())
+
+
+@contextlib.contextmanager
+def _threads(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
+    name = os.fspath(run_dir)
+    _set_name(cfg, name)
+    try:
+        yield Place(run_dir, ThreadSpawner())
+    finally:
+        forget_inproc_planes(name)
+
+
+@contextlib.contextmanager
+def _actors(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
+    section: Mapping[str, Any] = cfg.system.get("ray", {})
+    workers = [name for name in cfg.system if name.startswith(_WORKERS)]
+    with ray_cluster(section.get("address"), section.get("init", {}), len(workers)):
+        namespace = new_namespace()
+        _set_name(cfg, namespace)
+        options = ActorOptions(section, learner_gpus=int(bool(cfg.main.policy.get("cuda", False))))
+        store = start_store(namespace, **options("store"))
+        try:
+            yield Place(run_dir, RaySpawner(namespace, options))
+        finally:
+            stop_store(store)
+
+
+def _set_name(cfg: EasyDict, name: str) -> None:
+    """Have all parts find data and policies by a name; folders of the config are not used."""
+    for section in [cfg.system[key] for key in cfg.system if key.startswith(_WORKERS)]:
+        section.update(path_data=name, path_policy=name)
+    cfg.system.coordinator.path_data = name
+    cfg.main.policy.other.commander.path_policy = name
+
+
+def set_folder(cfg: EasyDict, key: str, folder: str) -> None:
+    """Put ``folder`` in the place of ``'auto'`` under ``key``, wherever the processes read it."""
+    sections = [cfg.system[name] for name in cfg.system if name.startswith(_WORKERS)]
+    paths = {os.path.abspath(folder) if one.get(key, "auto") == "auto" else one[key] for one in sections}
+    for section in sections:
+        if section.get(key, "auto") == "auto":
+            section[key] = os.path.abspath(folder)
+    for path in paths:
+        os.makedirs(path, exist_ok=True)
+    path = sections[0][key]
+    if key == "path_data":
+        cfg.system.coordinator.path_data = path
+    else:
+        cfg.main.policy.other.commander.path_policy = path

@@ -1,0 +1,84 @@
+"""The actor in which a role runs: the other side of `ding.parallel.launch.ray.spawner`."""
+
+import logging
+import multiprocessing.spawn
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from ding.parallel.launch.child import ChildSpec, LogForwarder, outcome_of, redirect_output, take_message
+from ding.parallel.launch.role import TOKEN_VARIABLE, Message, RoleContext
+from ding.parallel.launch.run_dir import RunDir
+
+logger = logging.getLogger("ding.entry")
+
+BEGUN = "begun"
+"""The first message of a process: ``("begun", pid)``."""
+
+EXIT = "exit"
+"""The last one, when it did not die: ``("exit", code)``."""
+
+_MAX_UNSENT = 1000
+
+
+class RoleActor:
+    """Runs one role once.
+
+    Args:
+        home: what `multiprocessing` gives a new process of the driver: paths of modules, its folder, its script.
+    """
+
+    def __init__(self, home: dict[str, Any]) -> None:
+        if not os.path.isdir(home.get("dir", "")):
+            home = {key: value for key, value in home.items() if key != "dir"}
+        multiprocessing.spawn.prepare(home)
+        self._messages: queue.Queue[Message | None] = queue.Queue(_MAX_UNSENT)
+        self._context: RoleContext | None = None
+
+    def run(self, data: bytes) -> Iterator[Message]:
+        """Run the role and yield its messages to the launcher.
+
+        Args:
+            data: a `ChildSpec`, by cloudpickle.
+        """
+        spec: ChildSpec = cloudpickle.loads(data)
+        if spec.log_file is not None and not os.path.isdir(os.path.dirname(spec.log_file)):
+            # A node that does not share the experiment folder: the log is where Ray keeps those of this node.
+            spec = ChildSpec(**{**vars(spec), "log_file": None})
+        redirect_output(spec)
+        os.environ[TOKEN_VARIABLE] = spec.token
+        role = spec.role
+        context = RoleContext(role, spec.run_dir, spec.token, spec.peers, self._send, spec.incarnation)
+        self._context = context
+        yield (BEGUN, os.getpid())
+        threading.Thread(target=self._work, args=(spec, context), name=role.name, daemon=True).start()
+        while (message := self._messages.get()) is not None:
+            yield message
+
+    def deliver(self, message: Message) -> None:
+        """Take a message of the launcher."""
+        if self._context is not None:
+            take_message(self._context, message)
+
+    def _work(self, spec: ChildSpec, context: RoleContext) -> None:
+        to_user = LogForwarder(self._send, spec.show_level)
+        logging.getLogger("ding").addHandler(to_user)
+        run_dir = RunDir.join(spec.run_dir)
+        code, message = outcome_of(spec.role, context)
+        logging.getLogger("ding").removeHandler(to_user)
+        if code and message is not None:
+            logger.error("%s failed:\n%s", spec.role.name, message[1])
+        run_dir.leave(remove_if_last=False)
+        if message is not None:
+            self._messages.put(message)
+        self._messages.put((EXIT, code))
+        self._messages.put(None)
+
+    def _send(self, message: Message, droppable: bool) -> None:
+        if droppable and self._messages.full():
+            return
+        self._messages.put(message)

@@ -17,6 +17,7 @@ from ding.config.errors import ConfigValueError
 from ding.config.parallel_samples import parallel_test_create_config as parallel_test_create_config
 from ding.config.parallel_samples import parallel_test_main_config as parallel_test_main_config
 from ding.config.parallel_samples import parallel_test_system_config as parallel_test_system_config
+from ding.config.per_collector import own_env
 from ding.utils.system_helper import find_free_port
 
 DEFAULT_HOST = "127.0.0.1"
@@ -45,7 +46,8 @@ def set_system_cfg(cfg: EasyDict) -> EasyDict:
         section.update(multi_gpu=gpu_num > 1, gpu_num=gpu_num, aggregator=False)
         result[f"learner{index}"] = section
     for index in range(cfg.main.policy.collect.collector.collector_num):
-        result[f"collector{index}"] = _worker_section(system, "collector", index)
+        result[f"collector{index}"] = section = _worker_section(system, "collector", index)
+        section.env = own_env(cfg.main, index)
     for key in ("tls", "backend", "ray"):
         if key in system:
             result[key] = system[key]

@@ -22,6 +22,7 @@ _COMMANDS = {
     "export": "ding.bonus.commands.export:export_command",
     "new": "ding.bonus.commands.new:new_command",
     "plot": "ding.entry.commands.plot:plot_command",
+    "scale": "ding.entry.commands.scale:scale_command",
     "status": "ding.entry.commands.status:status_command",
     "sweep": "ding.entry.commands.sweep:sweep_command",
     "train": "ding.bonus.commands.train:train_command",

@@ -15,6 +15,7 @@ from ding.entry.callbacks import ReportedProgress, RunCallback
 from ding.entry.parallel.places import Place, place_of
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
 from ding.entry.parallel.roles import PRELOAD, make_roles
+from ding.entry.parallel.scaling import CollectorCount
 from ding.entry.parallel.snapshots import KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.access_file import AccessFile
@@ -162,10 +163,12 @@ def _run(
     token = secrets.token_hex(_TOKEN_BYTES)
     access = AccessFile(exp_name, token)
     reader = ReportReader(exp_name, limits, cfg.main.env.stop_value)
+    count = CollectorCount(cfg, limits)
     sentence, ok = "ended by an error", False
 
     def on_change(launcher: Launcher) -> None:
         access.update(launcher.announced(COORDINATOR))
+        count.follow(launcher)
         status = reader.read(launcher.roles[COORDINATOR].status, launcher.snapshots())
         view.update(status)
         if not launcher.stopping and not progress.update(status):

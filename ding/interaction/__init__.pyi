@@ -9,5 +9,6 @@ from ding.interaction.master import Master as Master
 from ding.interaction.master import MasterStatistics as MasterStatistics
 from ding.interaction.master import Task as Task
 from ding.interaction.master import TaskStatus as TaskStatus
+from ding.interaction.scale import request_scale as request_scale
 from ding.interaction.slave import *
 from ding.interaction.status import fetch_status as fetch_status

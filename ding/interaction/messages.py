@@ -94,6 +94,12 @@ class Enrol(Struct, forbid_unknown_fields=True):
     resource: dict[str, Any] = {}
 
 
+class Scale(Struct, forbid_unknown_fields=True):
+    """``POST /scale`` of a master: how many collectors the run is to have."""
+
+    collectors: Annotated[int, Meta(ge=1, le=10_000)]
+
+
 MessageT = TypeVar("MessageT")
 
 

@@ -1,5 +1,7 @@
 """Ask a running master for its status."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from ding.interaction.base.addresses import split_http_address
@@ -31,11 +33,17 @@ def fetch_status(
         UnreachableError: no answer within ``timeout_s`` seconds.
         ValueError: the address is not valid.
     """
+    with master_client(address, run_token, tls, transport) as client:
+        return client.request("GET", "/status", timeout_s=timeout_s).data
+
+
+@contextmanager
+def master_client(
+    address: str, run_token: str | None, tls: TlsConfig | None, transport: Transport | str | None
+) -> Iterator[Client]:
+    """A client for single requests to the master at ``address``; the arguments are those of :func:`fetch_status`."""
     host, port, https, path = split_http_address(address, DEFAULT_MASTER_PORT)
     headers = TokenGuard(resolve_run_token(run_token)).headers()
     wire = resolve_transport(transport, tls).open(host, port, https, path)
-    client = Client(wire, headers, get_master_exception_by_error, retries=0)
-    try:
-        return client.request("GET", "/status", timeout_s=timeout_s).data
-    finally:
-        client.close()
+    with closing(Client(wire, headers, get_master_exception_by_error, retries=0)) as client:
+        yield client

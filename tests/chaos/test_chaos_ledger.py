@@ -3,6 +3,7 @@
 The short form runs always; the full ones are marked slow.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -13,6 +14,9 @@ import sys
 import pytest
 from chaos_ledger import audit, incarnations, journal_of, unswept
 from chaos_parts import ChaosRun
+
+from ding.config import ConfigValueError
+from ding.entry.commands.scale import scale_run
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -96,3 +100,51 @@ def test_a_hundred_thousand_transitions_and_twenty_kills(start, tmp_path, seed):
         run.kill_and_wait(role)
     run.wait_for(lambda: held_rows(run) >= 105_000, "data", 600)
     check(*stopped_dead(run, tmp_path), rows=100_000, collector_kills=10)
+
+
+def collectors_of(run):
+    workers = run.status("workers", {})
+    return {name for name, worker in workers.items() if worker["role"] == "collector"}
+
+
+def scaled(exp_dir, collectors):
+    with contextlib.suppress(ConfigValueError):
+        return scale_run(str(exp_dir), collectors)
+
+
+@pytest.mark.slow
+def test_collectors_join_and_leave_and_nothing_is_lost_or_doubled(start, tmp_path):
+    run = start(**{"main.env.per_collector": [{"seed": 1}, {"seed": 2, "step_s": 0.001}]})
+    run.wait_for(lambda: held_rows(run) >= 1000, "data")
+    (exp_dir,) = (path.parent for path in tmp_path.rglob("access.json"))
+    assert scale_run(str(exp_dir), 5) == {"before": 2, "collectors": 5}
+    run.wait_for(lambda: collectors_of(run) == {f"collector{number}" for number in range(5)}, "three more collectors")
+    run.wait_for(lambda: held_rows(run) >= 4000, "data of five collectors")
+    # The number is the coordinator's, and outlives it.
+    run.kill_and_wait("coordinator")
+    assert run.wait_for(lambda: scaled(exp_dir, 1), "an answer of the new coordinator")["before"] == 5
+    run.wait_for(lambda: collectors_of(run) == {"collector0"}, "one collector")
+    run.wait_for(
+        lambda: set(run.snapshot()["processes"]) == {"coordinator", "learner0", "collector0"}, "fewer processes"
+    )
+    assert "did not end by itself" not in run.output
+    assert scale_run(str(exp_dir), 2)["before"] == 1
+    # A name of its own.
+    run.wait_for(lambda: collectors_of(run) == {"collector0", "collector5"}, "another collector")
+    before = held_rows(run)
+    run.wait_for(lambda: held_rows(run) >= before + 1000, "data")
+    check(*stopped_dead(run, tmp_path), rows=before + 1000, collector_kills=4)
+
+
+@pytest.mark.slow
+def test_a_run_that_lost_all_collectors_waits_and_says_so(start, tmp_path):
+    run = start(**{"system.coordinator": {"lease_s": 2.0, "stall_alarm_s": 1.0}})
+    run.wait_for(lambda: held_rows(run) >= 500, "data")
+    stopped = [run.kill(f"collector{number}", signal.SIGSTOP) for number in range(COLLECTORS)]
+    alarm = run.wait_for(lambda: run.status("alarm", None), "an alarm")
+    assert alarm.startswith(("no collector is connected, for ", "there is no progress, for "))
+    run.wait_for(lambda: "no collector is connected" in (run.status("alarm", None) or ""), "the reason")
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    before = held_rows(run)
+    run.wait_for(lambda: held_rows(run) >= before + 500 and not run.status("alarm", None), "data again")

@@ -15,6 +15,7 @@ from ding.config import (
     compile_config_parallel,
     read_config_with_system,
 )
+from ding.config.per_collector import collector_section
 from ding.config.utils import (
     parallel_test_create_config,
     parallel_test_main_config,
@@ -329,3 +330,17 @@ def test_a_policy_with_several_buffers_needs_the_serial_mode(configs):
     create.policy.type = "ppg_offpolicy"
     with pytest.raises(ConfigValueError, match="'ppg_offpolicy' learns from several replay buffers"):
         compile_config_parallel(main, create, system, 0)
+
+
+def test_each_collector_has_its_entry_of_per_collector_round_and_round(configs):
+    main, create, system = configs
+    main.policy.collect.collector.collector_num = 3
+    main.env.per_collector = [{"seed": 1}, {"seed": 2, "level": "hard"}]
+    cfg = compile_config_parallel(main, create, system, save_cfg=False)
+    found = [cfg.system[f"collector{index}"].env for index in range(3)]
+    assert found == [{"seed": 1}, {"seed": 2, "level": "hard"}, {"seed": 1}]
+    joins = collector_section(cfg, "collector0", 7)
+    assert (joins.env, joins.port, joins.host) == (found[1], 0, cfg.system.collector0.host)
+    main.env.per_collector = {"seed": 1}
+    with pytest.raises(ConfigValueError, match=r"main_config\.env\.per_collector must be a list of dicts"):
+        compile_config_parallel(main, create, system, save_cfg=False)

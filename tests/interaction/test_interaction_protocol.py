@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ding.interaction import Master, fetch_status
+from ding.interaction import Master, fetch_status, request_scale
 from ding.interaction.exception import (
     MasterErrorCode,
+    ResponseException,
     RunTokenInvalid,
     SlaveErrorCode,
     UnreachableError,
@@ -175,6 +176,19 @@ def test_status(make_master, network):
 
 def fetch_status_of(master, network):
     return fetch_status(master.my_address, RUN_TOKEN, transport=network)
+
+
+def test_a_run_is_scaled_by_who_has_its_token(make_master, network, raw):
+    asked = []
+    address = make_master(scale=lambda collectors: asked.append(collectors) or {"before": 2}).my_address
+    assert request_scale(address, 8, RUN_TOKEN, transport=network) == {"before": 2}
+    with pytest.raises(ResponseException):
+        request_scale(address, 8, "wrong" * 10, transport=network)
+    with pytest.raises(ResponseException):
+        request_scale(address, 0, RUN_TOKEN, transport=network)
+    assert asked == [8]
+    # A master of anything else has no such path.
+    assert raw(make_master(), "POST", "/scale", {}, {"collectors": 8})[0] == 404
 
 
 def test_a_hook_that_fails_is_an_internal_error(make_master, raw, caplog):

@@ -95,6 +95,8 @@ LATER = tuple(
         "model/template/atoc",
         # On-policy learning in the parallel mode.
         "worker/coordinator/buffers/on_policy_buffer",
+        # Beyond one machine: collectors that join and leave.
+        *("entry/parallel/scaling", "interaction/scale", "config/per_collector", "parallel/launch/leaving"),
         # A command twin of each algorithm.
         "policy/command_mode_policy_instance",
         # Reward models.

@@ -10,6 +10,7 @@ from typing import Any
 from ding.config.checks.keys import refuse_misspelt
 from ding.config.checks.values import COUNT, Range, is_number
 from ding.config.errors import ConfigValueError
+from ding.config.per_collector import check_per_collector
 from ding.utils import did_you_mean
 
 NEEDED_PARTS = ("env", "env_manager", "policy", "learner", "collector", "commander", "comm_learner", "comm_collector")
@@ -60,6 +61,7 @@ def check_main(main: Mapping[str, Any]) -> None:
     _check(is_number(stop_value), "main_config.env.stop_value", "a number", stop_value)
     name = main.get("exp_name", "default")
     _check(isinstance(name, str) and bool(name), "main_config.exp_name", "the name of a folder", name)
+    check_per_collector(main["env"])
 
 
 def check_on_policy(policy: Mapping[str, Any]) -> None:

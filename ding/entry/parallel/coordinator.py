@@ -38,6 +38,8 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     # They announce themselves, also after the coordinator was away.
     own.update(learner={}, collector={})
 
+    spans = {**Coordinator.default_config(), **own}
+    watchdog = Watchdog(spans["stall_alarm_s"], spans["stall_end_s"])
     rows_are_steps = cfg.main.policy.collect.get("unroll_len", 1) == 1
 
     def status() -> dict[str, Any]:
@@ -45,10 +47,14 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
             **with_run_figures(coordinator.status(), round(time.monotonic() - began_s, 1), rows_are_steps),
             "messages": vars(hub.statistics()),
             "processes": context.peers().get(LAUNCHER, {}),
+            "alarm": watchdog.alarm,
         }
 
+    def scale(collectors: int) -> dict[str, int]:
+        return coordinator.scale(collectors)
+
     tls = TlsConfig(**cfg.system.tls) if cfg.system.get("tls") else None
-    hub = MasterHub({**own, "status": status, "tls": tls})
+    hub = MasterHub({**own, "status": status, "tls": tls, "scale": scale})
     coordinator = Coordinator(cfg, hub=hub)
     freq = int(cfg.main.policy.learn.get("run_state_freq") or 0)
     taker = SnapshotTaker(
@@ -63,8 +69,6 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
             coordinator.start()
         context.announce({"address": hub.my_address, "port": hub.port})
         context.on_peer(_ProcessWatch(coordinator).look)
-        spans = {**Coordinator.default_config(), **own}
-        watchdog = Watchdog(float(spans["stall_alarm_s"]), float(spans["stall_end_s"]))
         over = _supervise(context, coordinator, status, watchdog, taker)
         final = status()
     finally:
@@ -106,7 +110,8 @@ class _ProcessWatch:
         """Compare the processes with what the launcher reported before."""
         if name != LAUNCHER:
             return
-        for role, process in processes.items():
+        gone = {role: {"pid": None} for role in self._pids.keys() - processes.keys()}
+        for role, process in {**processes, **gone}.items():
             pid, before = process["pid"], self._pids.get(role)
             self._pids[role] = pid
             kind = role.rstrip("0123456789")
@@ -116,3 +121,5 @@ class _ProcessWatch:
                 reason = "its process ended" + (f": {error}" if error else "")
                 drop = self._coordinator.drop_worker
                 threading.Thread(target=drop, args=(role, kind, reason), name=f"drop-{role}", daemon=True).start()
+        for role in gone:
+            del self._pids[role]

@@ -37,4 +37,9 @@ def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
         own = {**payload, "aggregator": aggregator_config(cfg, name), "restarts_with_ranks": True}
         roles.append(Role(name, aggregate, own, group=name))
         roles += make_ranks(name, payload, range(world_size), world_size)
-    return roles + [Role(name, collect_beside_others, payload) for name in cfg.system.coordinator.collector]
+    return roles + [collector_role(cfg, limits, name) for name in cfg.system.coordinator.collector]
+
+
+def collector_role(cfg: EasyDict, limits: Mapping[str, int], name: str) -> Role:
+    """Return the role of the collector ``name``, of which ``cfg.system`` has a section."""
+    return Role(name, collect_beside_others, {"cfg": cfg, "limits": dict(limits)})

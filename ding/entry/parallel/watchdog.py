@@ -24,7 +24,12 @@ class Watchdog:
         alarm_s: Seconds without workers of a kind, or without progress, after which there is an alarm; 0: never.
         end_s: Seconds after which the run ends; 0: never.
         clock: Seconds that only grow.
+
+    Attributes:
+        alarm: What `look` returned last.
     """
+
+    alarm: str | None = None
 
     def __init__(self, alarm_s: float, end_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._alarm_s = alarm_s or float("inf")
@@ -36,7 +41,7 @@ class Watchdog:
         self._figures: Any = None
 
     def look(self, status: Mapping[str, Any]) -> str | None:
-        """Return the alarm, as a sentence, or None.
+        """Return the alarm, as a sentence, or None; see `alarm`.
 
         Args:
             status: That of `Coordinator.status`.
@@ -44,6 +49,10 @@ class Watchdog:
         Raises:
             RunStalled: It lasts for too long.
         """
+        self.alarm = self._look(status)
+        return self.alarm
+
+    def _look(self, status: Mapping[str, Any]) -> str | None:
         now_s = self._clock()
         step_s, self._looked_s = min(now_s - self._looked_s, _LONGEST_STEP_S), now_s
         buffers = status.get("buffers") or {}

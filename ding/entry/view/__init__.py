@@ -2,7 +2,7 @@
 
 * ``status``: the snapshot, its rates, ``result.json``.
 * ``views``, ``live``: log lines, or a view on a terminal.
-* ``access_file``: where a running parallel run can be asked (`ding status`).
+* ``access_file``: where a running parallel run can be asked (`ding status`, `ding scale`).
 * ``status_file``: the status of a run as a file in its folder.
 * ``runs``, ``event_files``: which experiment folders there are, and the curves in them.
 * ``plot``: learning curves as an image (`ding plot`); as a page: ``ding.entry.board``.

@@ -1,7 +1,9 @@
-"""Where a running parallel run can be asked for its status: a file in its experiment folder, for its owner only."""
+"""Where a running parallel run is asked for its status, or for other numbers of collectors: a file in its experiment
+folder, for its owner only.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,19 @@ def read_status(exp_name: str) -> dict[str, Any]:
     Raises:
         ConfigValueError: No run lasts there, or it does not answer.
     """
-    from ding.interaction import InteractionError, fetch_status
+    from ding.interaction import fetch_status
+
+    return ask_run(exp_name, fetch_status)
+
+
+def ask_run(exp_name: str, request: Callable[[str, str], Any]) -> Any:
+    """Return what ``request`` of address and token of the run in ``exp_name`` returns; raises as `read_status` does."""
+    from ding.interaction import InteractionError
 
     path = Path(exp_name) / FILE_NAME
     try:
         access = json.loads(path.read_text())
-        return fetch_status(access["address"], access["token"])
+        return request(access["address"], access["token"])
     except FileNotFoundError as error:
         raise ConfigValueError(f"{path}: there is no such file, so no parallel run lasts there") from error
     except (InteractionError, ValueError, KeyError) as error:

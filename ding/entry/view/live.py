@@ -82,6 +82,10 @@ class LiveView:
         flow = f"{rates.pushed_rows:,.0f} in/s, sample/insert {number_text(status.sample_ratio)}" if counted else ""
         if status.buffer_rows or size:
             table.add_row("buffer", f"{status.buffer_rows:,}{size}", flow)
+        if status.collectors:
+            table.add_row("connected", status.collectors)
+        if status.alarm:
+            table.add_row("alarm", status.alarm)
         table.add_row("time", clock_text(status.elapsed_s), left_text(rates.left_s))
         return table
 

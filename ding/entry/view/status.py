@@ -116,6 +116,19 @@ class RunStatus:
         """Samples drawn per sample pushed, over the whole run; None before the first."""
         return self.sampled_rows / self.pushed_rows if self.pushed_rows else None
 
+    @property
+    def alarm(self) -> str:
+        """What a parallel run waits for, such as collectors when it lost all of them; else empty."""
+        return str(self.report.get("alarm") or "")
+
+    @property
+    def collectors(self) -> str:
+        """How many collectors of a parallel run are connected and how many it is to have; empty in one process."""
+        wanted = self.report.get("collectors_wanted")
+        workers = (self.report.get("workers") or {}).values()
+        connected = sum(worker.get("role") == "collector" for worker in workers)
+        return "" if wanted is None else f"{connected} of {wanted} collectors"
+
     def describe_end(self) -> str:
         """Return how the run ended, in one sentence."""
         value = "no evaluation" if self.last_return is None else f"return {self.last_return:.2f}{self.goal}"

@@ -77,6 +77,7 @@ class PlainView:
             running = sum(process.state == "running" for process in status.processes.values())
             restarts = sum(process.restarts for process in status.processes.values())
             parts.append(f"{running} processes ({restarts} restarts)")
+        parts += [status.collectors, status.alarm]
         parts += [clock_text(status.elapsed_s), left_text(rates.left_s)]
         return ", ".join(part for part in parts if part)
 

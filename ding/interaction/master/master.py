@@ -25,7 +25,7 @@ from ding.interaction.errors import InteractionError, ServiceClosed
 from ding.interaction.exception.response import MasterErrorCode, ProtocolErrorCode, get_slave_exception_by_error
 from ding.interaction.master._registry import CallbackThread, Registry
 from ding.interaction.master.connection import Connection, ConnectionHooks
-from ding.interaction.messages import Enrol, Result
+from ding.interaction.messages import Enrol, Result, Scale
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -78,6 +78,8 @@ class Master(ConnectionHooks, HttpService):
         heartbeat_tolerance: a slave that is silent for longer (seconds, monotonic) is lost; default 17.
         heartbeat_check_span: seconds between two looks at that, at least 0.1; default 1.
         status: what ``GET /status`` answers: a function that returns a JSON value and does not wait long.
+        scale: what ``POST /scale`` does: a function of the number of collectors that the run is to have, which returns
+            a JSON value and does not wait long; None: there is no such path.
         clock: seconds that only grow; for tests.
     """
 
@@ -93,6 +95,7 @@ class Master(ConnectionHooks, HttpService):
         my_address: str | None = None,
         *,
         status: Callable[[], Any] | None = None,
+        scale: Callable[[int], Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
         **options: Unpack[NetworkOptions],
     ) -> None:
@@ -124,6 +127,8 @@ class Master(ConnectionHooks, HttpService):
         self._endpoint.add("DELETE", "/slave/leave", self._handle_leave)
         self._endpoint.add("POST", "/slave/enrol", self._handle_enrol)
         self._endpoint.add("GET", "/status", self._handle_status)
+        if scale is not None:
+            self._endpoint.add("POST", "/scale", lambda call: Answer("", scale(call.body(Scale).collectors)))
         self._last_check: float | None = None
         self._watch = threading.Thread(target=self._watch_slaves, name="heartbeat-check", daemon=True)
 

@@ -8,8 +8,9 @@ when
 * a role failed too often in a row: `RoleFailed`, with its traceback;
 * SIGINT or SIGTERM came (`Outcome.signum`).
 
-Then the roles get the signal to stop, phase by phase; what still runs ``stop_s`` seconds later is killed. A second
-signal kills at once. Whatever happens, no process is left when `Launcher.run` returns.
+Roles may join and leave meanwhile (`Launcher.add`, `Launcher.retire`). In the end the roles get the signal to stop,
+phase by phase; what still runs ``stop_s`` seconds later is killed. A second signal kills at once. Whatever happens, no
+process is left when `Launcher.run` returns.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from ding.parallel.launch.forked import ForkServerLost, ForkSpawner
+from ding.parallel.launch.leaving import Leaving
 from ding.parallel.launch.process import RoleEnd, RoleProcess
 from ding.parallel.launch.role import Message, ProcessStatus, Role, RoleFailed
 from ding.parallel.launch.signals import SignalInbox
@@ -88,18 +90,13 @@ class Launcher:
         preload: Sequence[str] = (),
         spawner: Spawner | None = None,
     ) -> None:
-        names = [role.name for role in roles]
-        if len(set(names)) != len(names):
-            raise ValueError(f"the names of roles must be unique, got {names}")
-        logs = dict[str, Path | None](dict.fromkeys(names))
         if log_dir is not None:
             os.makedirs(log_dir, exist_ok=True)
-            logs = {name: Path(log_dir) / f"{name}_process.txt" for name in names}
+        self._log_dir, self._token, self._show_level = log_dir, token, show_level
         self._spawner = ForkSpawner() if spawner is None else spawner
-        self.roles = {
-            role.name: RoleProcess(role, run_dir, logs[role.name], token, show_level, clock, self._spawner)
-            for role in roles
-        }
+        # Another dict for each change: there are loops over it that make some.
+        self.roles: dict[str, RoleProcess] = {}
+        self.leaving = Leaving(stop_s)
         self._peers: dict[str, Any] = dict(peers or {})
         self._run_dir = run_dir
         self._preload = preload
@@ -109,6 +106,8 @@ class Launcher:
         self._fail_s = stop_s if fail_s is None else fail_s
         self._phase_s = phase_s
         self._clock = clock
+        for role in roles:
+            self.add(role)
         self._outcome: Outcome | None = None
         self._failure: RoleFailed | None = None
         self._stop_began_s: float | None = None
@@ -133,6 +132,7 @@ class Launcher:
                     self._take_signals(inbox.received)
                     for process in self.roles.values():
                         self._attend(process)
+                    self._let_retired_go()
                     self._drive_stop()
             finally:
                 self._kill_all()
@@ -143,6 +143,24 @@ class Launcher:
     def end(self) -> None:
         """Have the roles stop in order, as after a signal; for ``on_change``. The result may be None then."""
         self._begin_stop(None)
+
+    def add(self, role: Role) -> None:
+        """Have another role, with a name of its own; for ``on_change``. It is started soon.
+
+        Raises:
+            ValueError: There is a role of this name.
+        """
+        if role.name in self.roles:
+            raise ValueError(f"the names of roles must be unique, {role.name!r} is there")
+        log_file = None if self._log_dir is None else Path(self._log_dir) / f"{role.name}_process.txt"
+        process = RoleProcess(
+            role, self._run_dir, log_file, self._token, self._show_level, self._clock, self._spawner
+        )
+        self.roles = {**self.roles, role.name: process}
+
+    def retire(self, name: str) -> None:
+        """Have a role stop in order and forget it then; for ``on_change``. After ``stop_s`` seconds it is killed."""
+        self.leaving.ask(self.roles[name], self._clock())
 
     def snapshots(self) -> dict[str, ProcessStatus]:
         """Return the state of every role."""
@@ -180,6 +198,7 @@ class Launcher:
             due = [end for end in due if end > self._clock()] or [self._clock() + _LOOK_EVERY_S]
         else:
             due = [process.next_start_s for process in self.roles.values() if process.state == "waiting"]
+            due += self.leaving.due_s
         # Nothing reports that a full pipe can be written again.
         if any(process.has_unsent for process in self.roles.values()):
             due.append(self._clock() + _LOOK_EVERY_S)
@@ -225,7 +244,7 @@ class Launcher:
         elif process.role.may_return and end.exitcode == 0 and not self.stopping:
             if all(one.state == "ended" for one in self.roles.values()):
                 self._begin_stop(Outcome())
-        elif self.stopping:
+        elif self.stopping or name in self.leaving:
             if end.error is not None:
                 logger.warning("%s failed while it stopped:\n%s", name, end.error)
         elif asked:  # it died with its group
@@ -247,6 +266,14 @@ class Launcher:
             self._failure.__cause__ = cloudpickle.loads(end.exception)
         self._stop_s = self._fail_s
         self._begin_stop(None)
+
+    def _let_retired_go(self) -> None:
+        """Forget the roles that have left."""
+        gone = self.leaving.look(self.roles, self._clock())
+        if gone:
+            self.roles = {name: process for name, process in self.roles.items() if name not in gone}
+            self._peers = {name: data for name, data in self._peers.items() if name not in gone}
+            self._changed(processes=True)
 
     def _end_group(self, ended: RoleProcess) -> None:
         if ended.role.group is None:

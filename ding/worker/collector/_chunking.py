@@ -119,6 +119,8 @@ class ChunkingCollector(BaseParallelCollector):
     def start(self) -> None:
         """See :meth:`BaseParallelCollector.start`; launches the envs first."""
         if self._env_manager.closed and not self._end.is_set():
+            if not self._eval_flag and self._cfg.env.get("seed") is not None:
+                self._env_manager.seed(int(self._cfg.env.seed))
             self._env_manager.launch()
         super().start()
 

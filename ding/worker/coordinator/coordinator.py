@@ -84,7 +84,8 @@ class Coordinator(Configurable):
         import_module(cfg["main"]["policy"]["other"]["commander"].get("import_names", []))
         commander = create_parallel_commander(cfg["main"]) if commander is None else commander
         self._journal = journal or Journal(own["journal"] or ":memory:")
-        self._command = Command(commander, self._journal)
+        collect = cfg["main"]["policy"].get("collect", {}).get("collector", {})
+        self._command = Command(commander, self._journal, int(collect.get("collector_num", 1)))
         self._ledger = TaskLedger(
             self._journal,
             lease_s=float(own["lease_s"]),
@@ -203,6 +204,22 @@ class Coordinator(Configurable):
         """One collector less."""
         with self._command.lock:
             self._command.commander.decrease_collector_task_space()
+
+    def scale(self, collectors: int) -> dict[str, int]:
+        """Work with so many collectors from now on, also after a restart: as many more or fewer tasks at a time.
+
+        Whoever starts the collectors finds the number in the status.
+
+        Returns:
+            ``{'before', 'collectors'}``.
+        """
+        with self._command.lock:
+            before = self._command.collectors
+            self._command.scale(collectors)
+            self._command.save()
+        self.info(f"{collectors} collectors are wanted, {before} were")
+        self.workers_changed()
+        return {"before": before, "collectors": collectors}
 
     # ------------------------------------------------------------------ what learners say
 

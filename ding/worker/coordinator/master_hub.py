@@ -20,6 +20,7 @@ _ROLES = ("collector", "learner")
 _MASTER_KEYS = (
     "heartbeat_tolerance", "heartbeat_check_span", "request_retries", "request_retry_waiting", "channel", "my_address",
     "run_token", "transport", "tls", "max_body_bytes", "status",
+    "scale",
 )  # fmt: skip
 
 

@@ -249,7 +249,7 @@ def _env_cfg(env: Mapping[str, Any], episode_key: str) -> Any:
     """An own copy of the env config for one kind of collector, with its number of episodes for the env manager."""
     own = copy.deepcopy(env)
     episodes = own.get(episode_key)
-    for key in ("collector_episode_num", "evaluator_episode_num"):
+    for key in ("collector_episode_num", "evaluator_episode_num", "per_collector"):
         own.pop(key, None)  # type: ignore[attr-defined]
     if episodes is not None:
         own.setdefault("manager", {})["episode_num"] = episodes  # type: ignore[attr-defined]

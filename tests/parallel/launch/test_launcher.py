@@ -317,3 +317,34 @@ def test_memory_is_used_where_enough_is_free(tmp_path):
     assert memory_root(1, tmp_path) == tmp_path
     assert memory_root(2**62, tmp_path) is None
     assert memory_root(1, tmp_path / "none") is None
+
+
+def test_roles_join_a_run_and_leave_it(run_dir, tmp_path, caplog):
+    roles = [
+        Role("keeper", toys.until_stopped),
+        Role("worker", toys.until_stopped, str(tmp_path)),
+        Role("deaf", toys.deaf),
+    ]
+
+    def on_change(launcher):
+        if launcher.announced("late") is None:
+            if "late" not in launcher.roles:
+                launcher.add(Role("late", toys.announces))
+                with pytest.raises(ValueError, match="'late' is there"):
+                    launcher.add(Role("late", toys.announces))
+            return
+        for name in ("worker", "deaf"):
+            if name in launcher.roles:
+                launcher.retire(name)
+        if not {"worker", "deaf"} & launcher.roles.keys():
+            seen.append(set(launcher.snapshots()))
+            launcher.end()
+
+    seen = []
+    launcher = launcher_of(roles, run_dir, tmp_path, on_change=on_change, stop_s=1.0)
+    with caplog.at_level(logging.WARNING, "ding.entry"):
+        launcher.run()
+    assert seen[0] == {"keeper", "late"}
+    # One in order, which was not started again, and one that did not listen.
+    assert (tmp_path / "worker.stopped").read_text() == "asked by the launcher"
+    assert [record.getMessage() for record in caplog.records] == ["deaf did not end by itself; it is killed"]

@@ -501,3 +501,15 @@ def test_task_space_follows_the_number_of_collectors():
         assert run.commander.max_tasks["collector"] == 3
         run.coordinator.deal_with_decrease_collector()
         assert run.commander.max_tasks["collector"] == 2
+
+
+def test_the_number_of_collectors_outlives_a_coordinator(tmp_path):
+    path = str(tmp_path / "coordinator.sqlite")
+    with Run(journal=Journal(path)) as run:
+        begun = run.commander.max_tasks["collector"], run.coordinator.status()["collectors_wanted"]
+        assert run.coordinator.scale(begun[1] + 3) == {"before": begun[1], "collectors": begun[1] + 3}
+        assert run.commander.max_tasks["collector"] == begun[0] + 3
+        run.coordinator.scale(begun[1] + 2)
+    with Run(journal=Journal(path)) as run:
+        assert run.coordinator.status()["collectors_wanted"] == begun[1] + 2
+        assert run.commander.max_tasks["collector"] == begun[0] + 2

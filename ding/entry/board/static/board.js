@@ -242,12 +242,16 @@ async function drawDetail() {
 function facts(run) {
   const status = run.status;
   const rates = run.rates ?? {};
+  const report = status.report ?? {};
+  const connected = Object.values(report.workers ?? {}).filter((worker) => worker.role === "collector").length;
   const pairs = [
     ["state", run.state], ["end", status.sentence], ["env step", `${number(run.env_step)} (${number(rates.env_step)}/s)`],
     ["train iter", `${number(run.train_iter)} (${number(rates.train_iter)}/s)`],
     ["return", `${number(run.last_return)} (best ${number(run.best_return)}, wanted ${number(status.stop_value)})`],
     ["buffer", `${number(status.buffer_rows)} of ${number(status.buffer_size)} (${number(rates.pushed_rows)} in/s)`],
     ["samples per insert", status.pushed_rows ? number(status.sampled_rows / status.pushed_rows) : "–"],
+    ["collectors", report.collectors_wanted ? `${connected} of ${report.collectors_wanted} are connected` : ""],
+    ["alarm", report.alarm],
     ["time", `${clock(run.elapsed_s)}, left ${clock(rates.left_s)}`],
   ].filter(([, value]) => value);
   const list = element("dl", {}, ...pairs.flatMap(([key, value]) => [element("dt", { textContent: key }), element("dd", { textContent: value })]));

@@ -7,6 +7,7 @@ from typing import Any
 
 from easydict import EasyDict
 
+from ding.config.per_collector import with_own_env
 from ding.config.resolve import import_names_of
 from ding.utils import COMM_COLLECTOR_REGISTRY, Configurable
 from ding.utils.system_helper import get_task_uid
@@ -18,13 +19,15 @@ class BaseCommCollector(Configurable, ABC):
     """Gets tasks from a coordinator, runs a parallel collector for each, and passes on what it collects.
 
     Args:
-        cfg: what the subclass needs.
+        cfg: what the subclass needs. ``env``: what the envs of this collector have beside those of its tasks, except
+            evaluations; its ``seed`` and the number of the task seed them.
     """
 
     def __init__(self, cfg: EasyDict) -> None:
         self._cfg = cfg
         self._end_flag = True
         self._collector_uid = get_task_uid()
+        self._tasks_begun = 0
 
     @property
     def collector_uid(self) -> str:
@@ -64,6 +67,9 @@ class BaseCommCollector(Configurable, ABC):
             _check_known(name)
         # One log for all tasks: there may be thousands of them.
         cfg = EasyDict({**task_info["collector_cfg"], "collector_uid": self._collector_uid})
+        if self._cfg.get("env") and not cfg.get("eval_flag"):
+            cfg.env = with_own_env(cfg.env, self._cfg.env, self._tasks_begun)
+        self._tasks_begun += 1
         collector = create_parallel_collector(cfg)
         collector.send_metadata = self.send_metadata
         collector.send_stepdata = self.send_stepdata

@@ -15,26 +15,38 @@ class Command:
     Args:
         commander: decides which tasks there are.
         journal: where its state is written down.
+        collectors: how many of them the commander's number of tasks is for.
 
     Attributes:
         policy_versions: newest version of each policy.
         learner_step: train iterations so far.
         over: the run has converged, or failed.
+        collectors: how many of them the run is to have.
     """
 
-    def __init__(self, commander: BaseCommander, journal: Journal) -> None:
+    def __init__(self, commander: BaseCommander, journal: Journal, collectors: int = 1) -> None:
         self.commander = commander
         self.lock = threading.RLock()
         self.policy_versions: dict[str, int] = {}
         self.learner_step = 0
         self.over = False
+        self.collectors = collectors
         self._journal = journal
+
+    def scale(self, collectors: int) -> None:
+        """Have as many tasks more, or fewer, as there are to be collectors."""
+        for _ in range(collectors - self.collectors):
+            self.commander.increase_collector_task_space()
+        for _ in range(self.collectors - collectors):
+            self.commander.decrease_collector_task_space()
+        self.collectors = collectors
 
     def save(self) -> None:
         """Write down the state."""
         with self.lock:
             own = {"policy_versions": self.policy_versions, "learner_step": self.learner_step, "shutdown": self.over}
-            self._journal.save_values({"coordinator": own, "commander": self.commander.state_dict()})
+            commander = self.commander.state_dict()
+            self._journal.save_values({"coordinator": own, "commander": commander, "collectors": self.collectors})
 
     def restore(self, state: JournalState, live: Sequence[TaskRecord]) -> None:
         """Go on where an earlier coordinator was; ``live`` are its tasks that are not over."""
@@ -47,8 +59,9 @@ class Command:
             self.commander.load_state_dict(
                 state.values.get("commander", {}), kinds.count("collector"), kinds.count("learner")
             )
+            self.scale(int(state.values.get("collectors", self.collectors)))
 
     def status(self) -> dict[str, Any]:
         """What a view of the run shows of it."""
-        own = self.commander.status()
+        own = {"collectors_wanted": self.collectors, **self.commander.status()}
         return {"policy_versions": dict(self.policy_versions), "train_iter": self.learner_step, **own}

@@ -11,6 +11,7 @@ import torch
 from easydict import EasyDict
 
 from ding.data import TransitionBatch
+from ding.envs import BaseEnvManager
 from ding.envs.testing import CountingEnv
 from ding.interaction import InprocTransport, Master, TaskFail
 from ding.parallel.planes import (
@@ -634,3 +635,32 @@ class TestNaive:
                 done = {"collector_done": True, "cur_episode": 1, "cur_step": 314, "cur_sample": 314}
                 assert {key: last[key] for key in ("task_id", *done)} == {"task_id": "t", **done}
                 assert call("collector_close_task")[0] == "FAILED"
+
+
+class TestOwnEnvs:
+    """What the envs of one collector have beside those of its tasks (``env.per_collector``)."""
+
+    def test_a_collector_plays_its_own_levels_but_evaluates_as_all_do(self, make_bench):
+        bench = make_bench(env={"lengths": [2, 4], "manager": {"episode_num": 1}})
+        bench.publish()
+        bench.start()
+        bench.take_all()
+        assert bench.call("collector_close_task", ack=bench.ack, task_id="task_0")["step_count"] == 2 + 4
+        bench.start(task_id="task_1", eval_flag=True)
+        bench.take_all()
+        assert bench.call("collector_close_task", ack=bench.ack, task_id="task_1")["step_count"] == 2 * (3 + 5)
+
+    def test_its_seed_gives_each_of_its_tasks_other_episodes(self, make_bench, monkeypatch):
+        seeds = []
+        monkeypatch.setattr(BaseEnvManager, "seed", lambda self, seed, dynamic_seed=None: seeds.append(seed))
+        for _ in range(2):
+            bench = make_bench(env={"seed": 7})
+            bench.publish()
+            for number in range(2):
+                bench.start(task_id=f"task_{number}")
+                bench.take_all()
+                bench.call("collector_close_task", ack=bench.ack, task_id=f"task_{number}")
+            bench.start(task_id="task_2", eval_flag=True)
+            bench.take_all()
+        assert seeds[:2] == seeds[2:]
+        assert len(set(seeds)) == 2

@@ -1,0 +1,51 @@
+"""`env.per_collector`: what the envs of one collector have beside those of the others (seeds, levels, arguments)."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from easydict import EasyDict
+
+from ding.config.errors import ConfigValueError
+from ding.utils import deep_merge_dicts
+
+
+def check_per_collector(env: Mapping[str, Any]) -> None:
+    """Check the key.
+
+    Raises:
+        ConfigValueError: It is no list of dicts, or an empty one.
+    """
+    entries = env.get("per_collector", [{}])
+    if not isinstance(entries, (list, tuple)) or not entries or not all(isinstance(one, Mapping) for one in entries):
+        raise ConfigValueError(
+            f"main_config.env.per_collector must be a list of dicts, one for each collector, got {entries!r}"
+        )
+
+
+def own_env(main: Mapping[str, Any], index: int) -> EasyDict:
+    """Return the entry of a collector, round and round."""
+    entries = main.get("env", {}).get("per_collector") or [{}]
+    return EasyDict(entries[index % len(entries)])
+
+
+def with_own_env(env: EasyDict, own: Mapping[str, Any], task_number: int) -> EasyDict:
+    """Return the env config of a collector's task with the collector's own entry over it.
+
+    A ``seed`` becomes another one in each task, so that not all tasks play the same episodes.
+    """
+    result: EasyDict = deep_merge_dicts(env, own)
+    if "seed" in own:
+        result.seed = int(np.random.SeedSequence([int(own["seed"]), task_number]).generate_state(1)[0] >> 1)
+    return result
+
+
+def collector_section(cfg: EasyDict, like: str, index: int) -> EasyDict:
+    """Return the section of a collector that joins a run: as that of ``like``, with any free port and its own entry.
+
+    Args:
+        cfg: A compiled config, ``{main, system}``.
+        index: The number of the new collector.
+    """
+    return EasyDict({**deepcopy(cfg.system[like]), "port": 0, "env": own_env(cfg.main, index)})

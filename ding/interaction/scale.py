@@ -1,0 +1,28 @@
+"""Ask a running master to work with more or fewer collectors."""
+
+from typing import Any
+
+from ding.interaction.base.tls import TlsConfig
+from ding.interaction.base.transport import Transport
+from ding.interaction.messages import Scale
+from ding.interaction.status import master_client
+
+
+def request_scale(
+    address: str,
+    collectors: int,
+    run_token: str | None = None,
+    timeout_s: float = 5.0,
+    *,
+    tls: TlsConfig | None = None,
+    transport: Transport | str | None = None,
+) -> Any:
+    """Have the run of the master at ``address`` work with so many collectors (``POST /scale``).
+
+    The arguments and errors are those of :func:`fetch_status`; a number out of range is a ``ResponseException``.
+
+    Returns:
+        What the ``scale`` function of the master returns.
+    """
+    with master_client(address, run_token, tls, transport) as client:
+        return client.request("POST", "/scale", Scale(collectors), timeout_s=timeout_s).data

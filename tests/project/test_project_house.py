@@ -122,6 +122,7 @@ LATER = tuple(
             "entry/serial_entry_offline",
         ),
         "entry/serial/offline_path",
+        *("policy/edac", "model/template/edac", "model/template/vae"),
         *("policy/ibc", "model/template/ebm", "entry/application_entry_drex"),
         *(
             "policy/cql",

@@ -59,5 +59,6 @@ class CollectorCount:
 
     def _retire(self, launcher: Launcher, name: str) -> None:
         launcher.retire(name)
-        del self._cfg.system[name], self._cfg.system.coordinator.collector[name]
+        del self._cfg.system[name]
+        self._cfg.system.coordinator.collector.pop(name, None)
         logger.info("%s leaves the run", name)

@@ -153,9 +153,7 @@ class Launcher:
         if role.name in self.roles:
             raise ValueError(f"the names of roles must be unique, {role.name!r} is there")
         log_file = None if self._log_dir is None else Path(self._log_dir) / f"{role.name}_process.txt"
-        process = RoleProcess(
-            role, self._run_dir, log_file, self._token, self._show_level, self._clock, self._spawner
-        )
+        process = RoleProcess(role, self._run_dir, log_file, self._token, self._show_level, self._clock, self._spawner)
         self.roles = {**self.roles, role.name: process}
 
     def retire(self, name: str) -> None:

@@ -21,7 +21,8 @@ def import_module(modules: Iterable[str]) -> None:
     """Import each named module, so that what it registers is there.
 
     The names come from the local config only, never from a message of another process. Env modules of DI-engine's zoo
-    ``dizoo`` that is not installed are replaced by those of :mod:`ding.envs.zoo`, where they have the same name.
+    ``dizoo`` that cannot be imported, as it or the ``gym`` that it needs is not installed, are replaced by those of
+    :mod:`ding.envs.zoo`, where they have the same name.
     """
     if isinstance(modules, str):
         raise TypeError(f"import_names must be a list of module names, got the text {modules!r}")
@@ -29,20 +30,21 @@ def import_module(modules: Iterable[str]) -> None:
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name != "dizoo":
+            home = built_in_env_module(name)
+            if home is not None:
+                _import_built_in(name, home, str(error))
+            elif error.name == "dizoo":
+                message = f"'dizoo' is not installed, and ding.envs.zoo has no env module of the name of {name!r}"
+                raise ModuleNotFoundError(message, name="dizoo") from error
+            else:
                 raise
-            _import_built_in(name)
 
 
 @cache
-def _import_built_in(name: str) -> None:
-    """Import the module of ``ding.envs.zoo`` that has the name of a module (or package ``envs``) of ``dizoo``."""
-    home = built_in_env_module(name)
-    if home is None:
-        message = f"'dizoo' is not installed, and ding.envs.zoo has no env module of the name of {name!r}"
-        raise ModuleNotFoundError(message, name="dizoo")
+def _import_built_in(name: str, home: str, reason: str) -> None:
+    """Import ``home``, the module of ``ding.envs.zoo`` for the module ``name`` of ``dizoo``."""
     importlib.import_module(home)
-    log.warning("import_names: %s is not installed; the built-in env of %s is used", name, home)
+    log.warning("import_names: %s cannot be imported (%s); the built-in env of %s is used", name, reason, home)
 
 
 def built_in_env_module(name: str) -> str | None:

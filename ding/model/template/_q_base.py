@@ -139,7 +139,8 @@ def split_observation(x: Observation, encoder: nn.Module, model_name: str) -> tu
 
     Raises:
         TypeError: ``x`` is neither a tensor nor a mapping.
-        KeyError: a mapping without the key ``observation`` for a model that takes tensors.
+        KeyError: a mapping without the key ``observation`` for an encoder of ours that takes tensors. An encoder of the
+            user's gets such a mapping as it is.
     """
     if isinstance(x, torch.Tensor):
         return x, None
@@ -150,6 +151,8 @@ def split_observation(x: Observation, encoder: nn.Module, model_name: str) -> tu
         return x[OBSERVATION], x.get(ACTION_MASK)
     if names:
         return x, None if ACTION_MASK in names else x.get(ACTION_MASK)
+    if not type(encoder).__module__.startswith("ding."):
+        return x, None
     raise KeyError(
         f"{model_name} was built for a tensor observation; a dict must hold it under {OBSERVATION!r} "
         f"(and may hold {ACTION_MASK!r}), got the keys {sorted(x)}"

@@ -315,13 +315,32 @@ def test_atari_vector_env():
 needs_no_dizoo = pytest.mark.skipif(importlib.util.find_spec("dizoo") is not None, reason="dizoo is installed")
 
 
+def test_a_zoo_whose_envs_need_what_is_not_installed_is_replaced_as_well(tmp_path, monkeypatch, caplog):
+    folder = tmp_path / "dizoo" / "taxi" / "envs"
+    folder.mkdir(parents=True)
+    for path in (folder, folder.parent, folder.parents[1]):
+        (path / "__init__.py").write_text("")
+    for name in ("taxi_env.py", "racing_env.py"):
+        (folder / name).write_text("import gym_of_long_ago\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("dizoo", "dizoo.taxi", "dizoo.taxi.envs"):
+        # So that what is imported under this name is taken out again behind the test.
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
+    import_module(["dizoo.taxi.envs.taxi_env"])
+    assert "No module named 'gym_of_long_ago'" in caplog.text
+    assert "taxi" in ENV_REGISTRY
+    with pytest.raises(ModuleNotFoundError, match="gym_of_long_ago"):
+        import_module(["dizoo.taxi.envs.racing_env"])
+
+
 @needs_no_dizoo
 def test_modules_of_the_zoo_that_is_not_installed(caplog):
     names = ["dizoo.classic_control.acrobot.envs.acrobot_env", "dizoo.bitflip.envs"]
     with caplog.at_level(logging.WARNING):
         import_module([*names, *names])
     assert {"acrobot", "bitflip"} <= set(ENV_REGISTRY)
-    assert len([record for record in caplog.records if "is not installed" in record.getMessage()]) <= len(names)
+    assert len([record for record in caplog.records if "cannot be imported" in record.getMessage()]) <= len(names)
     with pytest.raises(ModuleNotFoundError, match=r"no env module of the name of 'dizoo\.smac\.envs\.smac_env'"):
         import_module(["dizoo.smac.envs.smac_env"])
 

@@ -134,3 +134,14 @@ def test_heads_of_continuous_actions_and_values_have_a_width_of_their_own():
     assert [shapes[f"actor_head.{name}.weight"] for name in ("main.0", "mu")] == [(12, 8), (3, 12)]
     with pytest.raises(ValueError, match="actor_head_hidden_size must equal the last entry"):
         VAC(4, 3, **sizes)
+
+
+def test_an_encoder_of_the_users_gets_the_whole_dict():
+    class Encoder(torch.nn.Module):
+        def forward(self, obs):
+            return obs["far"]["x"] + obs["near"]
+
+    far, near = torch.ones(2, 64), torch.zeros(2, 64)
+    for model, options in ((VAC(4, 3, encoder=Encoder()), {"mode": "compute_actor"}), (DQN(4, 3), {})):
+        model.encoder = Encoder()
+        assert model({"far": {"x": far}, "near": near}, **options)["logit"].shape == (2, 3)

@@ -55,10 +55,6 @@ class Tracer:
             self.calls[code.co_filename.removeprefix(PACKAGE), name] += 1
 
 
-class _Enough(Exception):
-    """Ends the run."""
-
-
 def serial_passes() -> list[Calls]:
     """The calls of each of some passes of a serial run."""
     from ding.entry import serial_pipeline
@@ -71,8 +67,6 @@ def serial_passes() -> list[Calls]:
         nonlocal seen
         if seen > FIRST_PASS:
             passes.append(tracer.stop())
-        if len(passes) == PASSES:
-            raise _Enough
         if seen >= FIRST_PASS:
             tracer.start()
         seen += 1
@@ -83,10 +77,11 @@ def serial_passes() -> list[Calls]:
     config.main_config.policy.eval.evaluator.eval_freq = 10**9
     SampleSerialCollector.collect = traced  # type: ignore[method-assign]
     try:
-        serial_pipeline((config.main_config, config.create_config), seed=0)
-    except _Enough:
-        pass
+        # One pass more, with whose begin the last one ends.
+        env_steps = (FIRST_PASS + PASSES + 1) * config.main_config.policy.collect.n_sample
+        serial_pipeline((config.main_config, config.create_config), seed=0, max_env_step=env_steps)
     finally:
+        tracer.stop()
         SampleSerialCollector.collect = collect  # type: ignore[method-assign]
     return passes
 

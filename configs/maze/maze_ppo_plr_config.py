@@ -62,6 +62,6 @@ maze_ppo_plr_create_config = dict(
 create_config = EasyDict(maze_ppo_plr_create_config)
 
 if __name__ == "__main__":
-    from ding.entry.serial_entry_plr import serial_pipeline_plr
+    from ding.entry import serial_pipeline_plr
 
     serial_pipeline_plr((main_config, create_config), seed=0)

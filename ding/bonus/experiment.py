@@ -13,7 +13,7 @@ from ding.bonus.core.agent import Agent, best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv
 from ding.bonus.support import supported_algo
 from ding.config import read_config
-from ding.entry.experiment import CONFIGS
+from ding.entry.view.experiment import CONFIGS
 from ding.utils import nearest
 
 

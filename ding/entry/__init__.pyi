@@ -8,7 +8,6 @@ from ding.entry.application_entry_trex_collect_data import (
     collect_episodic_demo_data_for_trex as collect_episodic_demo_data_for_trex,
 )
 from ding.entry.application_entry_trex_collect_data import trex_collecting_data as trex_collecting_data
-from ding.entry.callbacks import RunCallback as RunCallback
 from ding.entry.cli import cli as cli
 from ding.entry.dist_entry import dist_add_replicas as dist_add_replicas
 from ding.entry.dist_entry import dist_delete_replicas as dist_delete_replicas
@@ -20,49 +19,50 @@ from ding.entry.dist_entry import dist_launch_spawn_learner as dist_launch_spawn
 from ding.entry.dist_entry import dist_prepare_config as dist_prepare_config
 from ding.entry.dist_entry import dist_restart_replicas as dist_restart_replicas
 from ding.entry.parallel_entry import parallel_pipeline as parallel_pipeline
-from ding.entry.serial_entry import serial_pipeline as serial_pipeline
-from ding.entry.serial_entry_bc import serial_pipeline_bc as serial_pipeline_bc
-from ding.entry.serial_entry_bco import serial_pipeline_bco as serial_pipeline_bco
-from ding.entry.serial_entry_dqfd import serial_pipeline_dqfd as serial_pipeline_dqfd
-from ding.entry.serial_entry_gail import save_reward_model as save_reward_model
-from ding.entry.serial_entry_gail import serial_pipeline_gail as serial_pipeline_gail
-from ding.entry.serial_entry_guided_cost import serial_pipeline_guided_cost as serial_pipeline_guided_cost
-from ding.entry.serial_entry_ngu import serial_pipeline_ngu as serial_pipeline_ngu
-from ding.entry.serial_entry_ngu import serial_pipeline_reward_model_ngu as serial_pipeline_reward_model_ngu
-from ding.entry.serial_entry_offline import serial_pipeline_dt as serial_pipeline_dt
-from ding.entry.serial_entry_offline import serial_pipeline_offline as serial_pipeline_offline
-from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
-from ding.entry.serial_entry_onpolicy_ppg import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg
-from ding.entry.serial_entry_plr import serial_pipeline_plr as serial_pipeline_plr
-from ding.entry.serial_entry_preference_based_irl import (
+from ding.entry.pipelines.cloning import serial_pipeline_bc as serial_pipeline_bc
+from ding.entry.pipelines.cloning import serial_pipeline_bco as serial_pipeline_bco
+from ding.entry.pipelines.expert import serial_pipeline_dqfd as serial_pipeline_dqfd
+from ding.entry.pipelines.expert import serial_pipeline_r2d3 as serial_pipeline_r2d3
+from ding.entry.pipelines.expert import serial_pipeline_sqil as serial_pipeline_sqil
+from ding.entry.pipelines.guided_cost import serial_pipeline_guided_cost as serial_pipeline_guided_cost
+from ding.entry.pipelines.offline import serial_pipeline_dt as serial_pipeline_dt
+from ding.entry.pipelines.offline import serial_pipeline_offline as serial_pipeline_offline
+from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
+from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg
+from ding.entry.pipelines.onpolicy import serial_pipeline_plr as serial_pipeline_plr
+from ding.entry.pipelines.reward_model import save_reward_model as save_reward_model
+from ding.entry.pipelines.reward_model import serial_pipeline_gail as serial_pipeline_gail
+from ding.entry.pipelines.reward_model import serial_pipeline_ngu as serial_pipeline_ngu
+from ding.entry.pipelines.reward_model import (
     serial_pipeline_preference_based_irl as serial_pipeline_preference_based_irl,
 )
-from ding.entry.serial_entry_preference_based_irl import (
-    serial_pipeline_reward_model_trex as serial_pipeline_reward_model_trex,
-)
-from ding.entry.serial_entry_preference_based_irl import (
-    serial_pipeline_trex as serial_pipeline_trex,
-)
-from ding.entry.serial_entry_preference_based_irl_onpolicy import (
+from ding.entry.pipelines.reward_model import (
     serial_pipeline_preference_based_irl_onpolicy as serial_pipeline_preference_based_irl_onpolicy,
 )
-from ding.entry.serial_entry_preference_based_irl_onpolicy import (
-    serial_pipeline_reward_model_trex_onpolicy as serial_pipeline_reward_model_trex_onpolicy,
-)
-from ding.entry.serial_entry_preference_based_irl_onpolicy import (
-    serial_pipeline_trex_onpolicy as serial_pipeline_trex_onpolicy,
-)
-from ding.entry.serial_entry_r2d3 import serial_pipeline_r2d3 as serial_pipeline_r2d3
-from ding.entry.serial_entry_reward_model_offpolicy import (
+from ding.entry.pipelines.reward_model import serial_pipeline_reward_model_ngu as serial_pipeline_reward_model_ngu
+from ding.entry.pipelines.reward_model import (
     serial_pipeline_reward_model_offpolicy as serial_pipeline_reward_model_offpolicy,
 )
-from ding.entry.serial_entry_reward_model_onpolicy import (
+from ding.entry.pipelines.reward_model import (
     serial_pipeline_reward_model_onpolicy as serial_pipeline_reward_model_onpolicy,
 )
-from ding.entry.serial_entry_sqil import serial_pipeline_sqil as serial_pipeline_sqil
+from ding.entry.pipelines.reward_model import (
+    serial_pipeline_reward_model_trex as serial_pipeline_reward_model_trex,
+)
+from ding.entry.pipelines.reward_model import (
+    serial_pipeline_reward_model_trex_onpolicy as serial_pipeline_reward_model_trex_onpolicy,
+)
+from ding.entry.pipelines.reward_model import (
+    serial_pipeline_trex as serial_pipeline_trex,
+)
+from ding.entry.pipelines.reward_model import (
+    serial_pipeline_trex_onpolicy as serial_pipeline_trex_onpolicy,
+)
+from ding.entry.serial_entry import serial_pipeline as serial_pipeline
 from ding.entry.utils import mark_not_expert as mark_not_expert
 from ding.entry.utils import mark_warm_up as mark_warm_up
 from ding.entry.utils import random_collect as random_collect
+from ding.entry.view.callbacks import RunCallback as RunCallback
 from ding.entry.view.plot import plot as plot
 from ding.parallel.launch.role import RoleFailed as RoleFailed
 from ding.parallel.launch.signals import RunInterrupted as RunInterrupted

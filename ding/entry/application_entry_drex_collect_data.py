@@ -13,8 +13,8 @@ from ding.entry.application_entry_trex_collect_data import (
     ranked_arguments,
     save_ranked_episodes,
 )
+from ding.entry.pipelines.cloning import serial_pipeline_bc
 from ding.entry.serial_entry import load_input
-from ding.entry.serial_entry_bc import serial_pipeline_bc
 from ding.reward_model import DrexRewardModel
 from ding.utils import deep_merge_dicts
 

@@ -103,7 +103,7 @@ def _whole(ctx: click.Context, param: click.Parameter, value: float) -> int:
 def _print_registry(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value and not ctx.resilient_parsing:
         from ding.config.errors import ConfigError
-        from ding.entry._cli_modes import registry_text
+        from ding.entry.commands.modes import registry_text
 
         try:
             click.echo(registry_text(value))
@@ -237,7 +237,7 @@ def _run(
         )
     if sys.stderr.isatty():
         click.echo(f"ding: starting -m {mode} ...", err=True)
-    from ding.entry._cli_modes import Options, run_mode
+    from ding.entry.commands.modes import Options, run_mode
 
     if compiles is not None:
         overrides = (*overrides, f"policy.learn.compile={compiles}")

@@ -11,7 +11,6 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
-from ding.entry.callbacks import ReportedProgress, RunCallback
 from ding.entry.parallel.places import Place, place_of
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
 from ding.entry.parallel.roles import PRELOAD, make_roles
@@ -19,6 +18,7 @@ from ding.entry.parallel.scaling import CollectorCount
 from ding.entry.parallel.snapshots import KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.access_file import AccessFile
+from ding.entry.view.callbacks import ReportedProgress, RunCallback
 from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import bounded
 from ding.entry.view.status_file import StatusFile

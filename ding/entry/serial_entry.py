@@ -16,12 +16,12 @@ from easydict import EasyDict
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.config.sections import dig
-from ding.entry.callbacks import Callbacks, RunCallback
-from ding.entry.experiment import next_steps
 from ding.entry.serial.data_path import DataPath, ReplayPath
 from ding.entry.serial.loop import SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial.wandb_callback import WandbCallback
+from ding.entry.view.callbacks import Callbacks, RunCallback
+from ding.entry.view.experiment import next_steps
 from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import UNBOUNDED, RunStatus, write_run_result
 from ding.entry.view.status_file import StatusFile

@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -17,7 +17,7 @@ from ding.policy._create import create_policy, get_policy_cls, use_threads
 from ding.policy._distributed import average_gradients, broadcast_module
 from ding.policy._loading import load_parts
 from ding.policy._optimization import learn_forward, skip_nonfinite
-from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column
+from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column, read_out
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
@@ -347,15 +347,16 @@ class Policy(ABC):
         """One update on tensors; returns what is logged, 0-d, and ``priority`` ``[B]``; see ``torch_utils.graph``."""
         raise NotImplementedError(f"{type(self).__name__} has no _update")
 
-    def _update_options(self, ahead: int) -> dict[str, Any]:
-        """The options of the update that comes after ``ahead`` more, such as whether the actor has its turn."""
-        return {}
-
-    def _run_updates(self, batch: Mapping[str, Any], num_updates: int = 1) -> list[dict[str, Any]]:
-        """Run :meth:`_update` on ``num_updates`` equal shares of the rows of ``batch``, in one graph where
-        there is one; returns for each what it returned, as floats, ``[B]`` as a list of floats.
+    def _run_updates(
+        self, batch: Mapping[str, Any], num_updates: int = 1, options: Sequence[Mapping[str, Any]] | None = None
+    ) -> list[dict[str, Any]]:
+        """Run :meth:`_update` on ``num_updates`` equal shares of the rows of ``batch``, in one graph where there is
+        one; returns for each what it returned, as floats, ``[B]`` as a list of floats. ``options`` are the keyword
+        arguments of each update.
         """
-        return self._compiled_updates.run(batch, [self._update_options(ahead) for ahead in range(num_updates)])
+        if num_updates == 1 and not self._compiled_updates.enabled:
+            return [read_out(self._update(batch, **(options[0] if options else {})))]
+        return self._compiled_updates.run(batch, options or [{}] * num_updates)
 
     def _may_join_updates(self) -> bool:
         """Whether an update changes nothing that the next batch depends on, and is so small that calls cost time."""

@@ -123,11 +123,9 @@ class DDPGPolicy(Policy):
             "cur_lr_actor": self._optimizer_actor.param_groups[0]["lr"],
             "cur_lr_critic": self._optimizer_critic.param_groups[0]["lr"],
         }
-        return with_rates(self._run_updates(batch, num_updates), rates)
-
-    def _update_options(self, ahead: int) -> dict[str, Any]:
-        turn = num_steps(self._optimizer_critic) + 1 + ahead
-        return {"with_actor": turn % self._cfg.learn.actor_update_freq == 0}
+        first, freq = num_steps(self._optimizer_critic) + 1, self._cfg.learn.actor_update_freq
+        turns = [{"with_actor": turn % freq == 0} for turn in range(first, first + num_updates)]
+        return with_rates(self._run_updates(batch, num_updates, turns), rates)
 
     def _update(self, batch: Mapping[str, Any], *, with_actor: bool = True, **options: Any) -> dict[str, torch.Tensor]:
         """One update of the critics, and ``with_actor`` one of the actor."""

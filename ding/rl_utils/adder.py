@@ -162,7 +162,8 @@ def get_train_sample(
     row for each segment.
     Raises ``ValueError`` for ``unroll_len < 1`` and for another ``last_fn_type``.
     """
-    check_choice("last_fn_type", last_fn_type, _LAST_FN_TYPES)
+    if last_fn_type not in _LAST_FN_TYPES:
+        check_choice("last_fn_type", last_fn_type, _LAST_FN_TYPES)
     if unroll_len < 1:
         raise ValueError(f"unroll_len must be at least 1, got {unroll_len}")
     if unroll_len == 1:

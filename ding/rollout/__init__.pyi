@@ -16,4 +16,3 @@ from ding.rollout.rollout import Sent as Sent
 from ding.rollout.rollout import VectorStepper as VectorStepper
 from ding.rollout.rollout import drop_abnormal as drop_abnormal
 from ding.rollout.rollout import v1_interface as v1_interface
-from ding.rollout.tensors import to_tensor_transitions as to_tensor_transitions

@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 
 from ding.data import EnvBatch, SchemaError, TransitionBatch, is_batched
 from ding.data.columns import Columns, concat, take
 from ding.data.roles import CollectMode, Samples, StateDict
 from ding.rollout.players import VectorStep
-from ding.rollout.tensors import as_tensors, to_tensor_transitions
+from ding.torch_utils.data_helper import to_tensor_transitions
 from ding.utils import allreduce_data, get_world_size
 
 INF = float("inf")
@@ -335,6 +336,18 @@ class TrajectoryStore:
                 raise
             # An env may give doubles at a reset and floats at its steps.
             return concat([as_tensors(part) for part in parts])  # type: ignore[return-value]
+
+
+def as_tensors(columns: Columns) -> Any:
+    """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
+
+    The column form of :func:`to_tensor_transitions`.
+    """
+    if isinstance(columns, dict):
+        return {key: as_tensors(value) for key, value in columns.items()}
+    if not isinstance(columns, np.ndarray) or columns.ndim < 2:
+        return columns
+    return torch.from_numpy(columns.astype(np.float32) if columns.dtype == np.float64 else columns)
 
 
 class EpisodeRecord:

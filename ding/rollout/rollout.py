@@ -123,9 +123,10 @@ class Rollout:
 
         Nothing is left of a step that is all abnormal, or of an asynchronous manager that did not answer yet.
         """
-        steps, abnormal = drop_abnormal(steps)
-        if len(abnormal):
-            self.restart(abnormal)
+        if any(step.timesteps.infos for step in steps):
+            steps, abnormal = drop_abnormal(steps)
+            if len(abnormal):
+                self.restart(abnormal)
         if not steps or not len(steps[0].timesteps):
             return []
         running = self.episodes.running

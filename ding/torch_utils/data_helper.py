@@ -5,7 +5,8 @@ function does not take raises a ``TypeError`` that names the type.
 """
 
 import copy
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from ding.utils.autolog import LogDict as LogDict
+from ding.utils.autolog import build_log_buffer as build_log_buffer
 from ding.utils.data.dataloader import LoaderError, Prefetcher
 from ding.utils.default_helper import is_namedtuple, map_nested, rebuilt
 from ding.utils.errors import MismatchError
@@ -119,6 +122,31 @@ def _array_to_tensor(array: np.ndarray, dtype: torch.dtype | None) -> torch.Tens
         array = array.copy()
     tensor = torch.from_numpy(array)
     return tensor if dtype is None else tensor.to(dtype)
+
+
+def to_tensor_transitions(data: list[dict[str, Any]], shallow_copy_next_obs: bool = True) -> list[dict[str, Any]]:
+    """Turn the arrays of transitions into tensors (float64 into float32) and leave Python scalars alone.
+
+    Args:
+        data: consecutive transitions of one environment.
+        shallow_copy_next_obs: make ``next_obs`` of each transition the very object that is ``obs`` of the next one.
+            The last transition keeps its own.
+
+    Returns:
+        A new list of new dicts.
+    """
+    if not data:
+        return []
+    if "next_obs" not in data[0] or not shallow_copy_next_obs:
+        return [to_tensor(transition, transform_scalar=False) for transition in data]
+    last = len(data) - 1
+    tensors = [
+        {k: to_tensor(v, transform_scalar=False) for k, v in transition.items() if k != "next_obs" or i == last}
+        for i, transition in enumerate(data)
+    ]
+    for current, following in itertools.pairwise(tensors):
+        current["next_obs"] = following["obs"]
+    return tensors
 
 
 def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Any:
@@ -241,27 +269,6 @@ def get_null_data(template: Mapping[str, Any], num: int) -> list[dict[str, Any]]
         null["reward"] = 0.0 if isinstance(reward, _NUMBERS) else reward * 0
         result.append(null)
     return result
-
-
-class LogDict(dict[Any, Any]):
-    """A dict for log values: a tensor is stored as a number (0-d) or a nested list."""
-
-    def __setitem__(self, key: Hashable, value: object) -> None:
-        super().__setitem__(key, value.tolist() if isinstance(value, torch.Tensor) else value)
-
-    def setdefault(self, key: Hashable, default: object = None) -> Any:
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        items = dict(*args, **kwargs).items()
-        super().update({key: value.tolist() if isinstance(value, torch.Tensor) else value for key, value in items})
-
-
-def build_log_buffer() -> LogDict:
-    """An empty dict that turns every tensor put into it into a number or a list."""
-    return LogDict()
 
 
 def _record_stream(item: object, stream: torch.cuda.Stream) -> None:

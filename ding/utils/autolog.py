@@ -1,4 +1,5 @@
-"""Typed series of values over time, and what is computed from the latest of them.
+"""What is logged: the values of an iteration (``LogDict``), typed series of values over time (``LoggedModel``), and
+what is computed from the latest of them.
 
 A subclass of ``LoggedModel`` lists its series as class attributes::
 
@@ -16,12 +17,13 @@ A subclass of ``LoggedModel`` lists its series as class attributes::
 import time as _time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import IntEnum
 from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from ding.utils.names import did_you_mean
 
@@ -359,3 +361,24 @@ class LoggedModel:
         records = [record for record in self._series[name] if record[0] >= now - self._expire]
         ends = [begin for begin, _ in records[1:]] + [now]
         return [((begin - zero, end - zero), value) for (begin, value), end in zip(records, ends)]
+
+
+class LogDict(dict[Any, Any]):
+    """A dict for log values: a tensor is stored as a number (0-d) or a nested list."""
+
+    def __setitem__(self, key: Hashable, value: object) -> None:
+        super().__setitem__(key, value.tolist() if isinstance(value, torch.Tensor) else value)
+
+    def setdefault(self, key: Hashable, default: object = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        items = dict(*args, **kwargs).items()
+        super().update({key: value.tolist() if isinstance(value, torch.Tensor) else value for key, value in items})
+
+
+def build_log_buffer() -> LogDict:
+    """An empty dict that turns every tensor put into it into a number or a list."""
+    return LogDict()

@@ -2,7 +2,8 @@
 
 :mod:`ding.utils.exports` installs :class:`OriginalNames` as the first finder of modules; it answers for those that a
 table here names, and leaves the others to Python. A module of ``MOVED`` is the one that has its content here, under
-both names; a name of ``MOVED_NAMES`` is that of the other module. A module of ``NOT_BUILT`` raises a
+both names; in the place of one that many scripts import lies a stub (``from <module> import *``) for type checkers. A
+name of ``MOVED_NAMES`` is that of the other module. A module of ``NOT_BUILT`` raises a
 ``ModuleNotFoundError`` that names the part it belongs to, a name of it an ``ImportError``, and ``ding migrate`` reports
 both.
 """
@@ -18,6 +19,21 @@ from types import ModuleType
 # Full name in DI-engine -> the module here.
 MOVED = {
     "ding.data.storage.storage": "ding.data.storage.file",
+    **{
+        f"ding.entry.serial_entry_{name}": f"ding.entry.pipelines.{module}"
+        for module, names in {
+            "cloning": "bc bco",
+            "expert": "dqfd r2d3 sqil",
+            "guided_cost": "guided_cost",
+            "offline": "offline",
+            "onpolicy": "onpolicy onpolicy_ppg plr",
+            "reward_model": (
+                "gail ngu preference_based_irl preference_based_irl_onpolicy reward_model_offpolicy "
+                "reward_model_onpolicy"
+            ),
+        }.items()
+        for name in names.split()
+    },
     "ding.interaction.base.app": "ding.interaction.base.endpoint",
     "ding.interaction.base.threading": "ding.interaction.base.common",
     "ding.interaction.config.base": "ding.interaction.config",

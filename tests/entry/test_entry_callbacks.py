@@ -15,7 +15,7 @@ from ding.entry import (
     serial_pipeline_plr,
     serial_pipeline_reward_model_offpolicy,
 )
-from ding.entry.callbacks import ReportedProgress
+from ding.entry.view.callbacks import ReportedProgress
 from ding.entry.view.status import RunStatus
 
 PIPELINES = sorted(name for name in dir(ding.entry) if name.startswith(("serial_pipeline", "parallel_pipeline")))

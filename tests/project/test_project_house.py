@@ -47,11 +47,11 @@ LATER = tuple(
         ),
         *("rl_utils/acer", "rl_utils/retrace", "rl_utils/ppg"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
-        *("model/template/ppof", "model/template/mavac", "model/template/ppg", "entry/serial_entry_onpolicy"),
+        *("model/template/ppof", "model/template/mavac", "model/template/ppg"),
         # The web page with all runs.
         "entry/board/",
         # Games, self-play and levels.
-        *("envs/testing_game", "data/level_replay/", "entry/serial/level_path", "entry/serial_entry_plr"),
+        *("envs/testing_game", "data/level_replay/", "entry/serial/level_path"),
         "worker/league/",
         # Continuous control.
         *(
@@ -70,14 +70,15 @@ LATER = tuple(
         "utils/loader/",
         # Schedules, clipping and precision of learning, and the choice of the device.
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
+        # The pipelines beside `serial_pipeline`.
+        "entry/pipelines/",
         # Compiled updates.
         *("policy/_compiled_updates", "torch_utils/graph"),
         "worker/replay_buffer/multi_buffer",
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
-        *("policy/bc", "model/template/bc", "entry/serial_entry_bc", "world_model/"),
-        *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3", "entry/serial_entry_dqfd"),
-        *("entry/serial_entry_r2d3", "entry/serial_entry_sqil"),
+        *("policy/bc", "model/template/bc", "world_model/"),
+        *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3"),
         # Checkpoints that can be relied on.
         *("utils/_file_digest", "utils/checkpoint", "worker/learner/saving"),
         *("torch_utils/weight_checks", "worker/learner/finite_check", "config/checks/rate_limit"),
@@ -100,14 +101,14 @@ LATER = tuple(
         # A command twin of each algorithm.
         "policy/command_mode_policy_instance",
         # Reward models.
-        *("entry/serial/reward_path", "entry/serial_entry_reward_model", "entry/serial_entry_gail"),
-        *("policy/ngu", "model/template/ngu", "rl_utils/policy_family", "entry/serial_entry_ngu", "data/sequences"),
-        *("entry/serial_entry_preference", "entry/serial_entry_guided", "entry/application_entry_trex"),
+        *("entry/serial/reward_path", "entry/application_entry_trex"),
+        *("policy/ngu", "model/template/ngu", "rl_utils/policy_family", "data/sequences"),
         # ditask.
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # A newcomer's first hour: commands, overrides, sentences instead of tracebacks.
-        *("entry/commands/", "entry/experiment", "entry/view/failure", "config/overrides"),
-        *("entry/callbacks", "entry/serial/wandb_callback", "entry/sweep/"),
+        *(f"entry/commands/{name}" for name in ("__init__", "board", "inspect", "migrate", "plot", "status", "sweep")),
+        *("entry/view/experiment", "entry/view/failure", "config/overrides"),
+        *("entry/view/callbacks", "entry/serial/wandb_callback", "entry/sweep/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
         *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "data/storage/file"),
         *("utils/data/dataset", "config/example/", "envs/zoo/"),
@@ -119,7 +120,6 @@ LATER = tuple(
             "utils/data/_dataset_files",
             "utils/data/_trajectories",
             "data/column_file",
-            "entry/serial_entry_offline",
         ),
         "entry/serial/offline_path",
         *("policy/edac", "model/template/edac", "model/template/vae"),
@@ -137,8 +137,6 @@ LATER = tuple(
 )
 # Folders that list one kind of thing may hold any number of modules.
 LISTS = {
-    # The pipelines, one module each.
-    "entry",
     "policy", "template", "rl_utils", "wrapper", "wrappers", "utils", "reward_model", "loss", "losses", "functional",
     "middleware", "network", "zoo",
 }  # fmt: skip
@@ -158,7 +156,7 @@ LAZY_MODULES = {
     ("ding/entry/cli.py", "ding"): "start-up time: the command line imports what the chosen command needs",
     ("ding/entry/commands/", "ding"): "start-up time: a command imports what it runs",
     ("ding/bonus/commands/", "ding"): "start-up time: a command imports what it runs",
-    ("ding/entry/_cli_modes.py", "ding"): "start-up time: a mode imports what it runs",
+    ("ding/entry/commands/modes.py", "ding"): "start-up time: a mode imports what it runs",
     ("ding/entry/view/views.py", "ding.entry.view.live"): "start-up time: brings rich, which a terminal alone needs",
     (
         "ding/entry/view/access_file.py",

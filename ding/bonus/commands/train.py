@@ -30,7 +30,7 @@ def train_command(
     """
     from ding.bonus.quick.training import MAX_ENV_STEP, train
     from ding.config.overrides import parsed
-    from ding.entry.experiment import seed_folder
+    from ding.entry.view.experiment import seed_folder
     from ding.entry.view.views import make_view
 
     values = dict(parsed(text) for text in overrides)

@@ -25,8 +25,8 @@ from ding.config import compile_config
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
-from ding.entry.experiment import best_checkpoint
 from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
+from ding.entry.view.experiment import best_checkpoint
 from ding.envs import BaseEnv, setup_ding_env_manager
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector

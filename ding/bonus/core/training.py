@@ -16,8 +16,8 @@ from ding.config.experiment_dir import create_experiment_dir
 from ding.config.source import save_leniently
 from ding.data import DequeBuffer
 from ding.data.roles import EnvManager, EvalMode, Writer
-from ding.entry.experiment import next_steps
 from ding.entry.serial.loop import StopSignals
+from ding.entry.view.experiment import next_steps
 from ding.entry.view.status import Evaluations, RunStatus, write_run_result
 from ding.entry.view.views import RunView, console_lines, make_view
 from ding.framework import OnlineRLContext, Task

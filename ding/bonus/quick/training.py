@@ -7,7 +7,7 @@ from ding.bonus.core.agent import Agent
 from ding.bonus.experiment import load
 from ding.bonus.quick.generated import apply_short_overrides, compiled, generated_config
 from ding.entry import serial_pipeline, serial_pipeline_onpolicy
-from ding.entry.callbacks import RunCallback
+from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.status import RunStatus
 from ding.entry.view.views import RunView
 

@@ -16,8 +16,8 @@ def inspect_command(ctx: click.Context, checkpoint: str, config: str | None) -> 
     tensors, numbers, texts and containers. With -c the exit code is 1 when the checkpoint does not fit.
     """
     from ding.config import ConfigValueError
-    from ding.entry.experiment import best_checkpoint
     from ding.entry.view.contents import contents, fit
+    from ding.entry.view.experiment import best_checkpoint
     from ding.utils.checkpoint import is_checkpoint_folder
 
     path = checkpoint

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ding.entry.experiment import next_steps
+from ding.entry.view.experiment import next_steps
 from ding.entry.view.status import UNBOUNDED, RunStatus, WorkerStatus, write_result
 from ding.parallel.launch import ProcessStatus
 from ding.utils.checkpoint import rename_checkpoint

@@ -107,7 +107,11 @@ class ReplayPath:
     def batches(self) -> Iterator[Samples]:
         self.train_kwargs = {"num_updates": self._joined} if self._joined > 1 else None
         for done in range(0, self._updates, self._joined):
-            batch = self._draw()
+            train_iter = self._parts.learner.train_iter
+            if self._joined == 1:
+                batch = self.buffer.sample(self._batch_size, train_iter)
+            else:
+                batch = self._draw_joined(self._batch_size, self._joined, train_iter)
             if batch is None:
                 # Before the first update the buffer is simply not full enough yet, in a resumed run, too.
                 if self._trained:
@@ -118,11 +122,8 @@ class ReplayPath:
                 return
             yield batch
 
-    def _draw(self) -> Samples | None:
-        """The batches of the updates of a call, one behind the other: in one draw where the buffer holds so many."""
-        train_iter, size, count = self._parts.learner.train_iter, self._batch_size, self._joined
-        if count == 1:
-            return self.buffer.sample(size, train_iter)
+    def _draw_joined(self, size: int, count: int, train_iter: int) -> Samples | None:
+        """The batches of several updates, one behind the other: in one draw where the buffer holds so many."""
         if self.buffer.count() >= size * count:
             return self.buffer.sample(size * count, train_iter)
         drawn: list[Any] = []

@@ -12,8 +12,8 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data.roles import EnvManager, StateDict
-from ding.entry.experiment import best_checkpoint
 from ding.entry.serial.parts import Collector
+from ding.entry.view.experiment import best_checkpoint
 from ding.policy import CommandModePolicy, Policy, create_policy
 from ding.torch_utils.data_helper import to_device
 from ding.utils.checkpoint import is_checkpoint_folder, read_checkpoint

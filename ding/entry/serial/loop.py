@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ding.entry.callbacks import Callbacks
 from ding.entry.serial.data_path import DataPath
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_state import RunSaver, begin_new_episodes, load_run_state
+from ding.entry.view.callbacks import Callbacks
 from ding.entry.view.status import Evaluations, RunStatus
 from ding.entry.view.views import RunView
 from ding.parallel.launch.signals import first_asks, handling, write_notice

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ding.entry.callbacks import RunCallback
 from ding.entry.serial.parts import SerialParts
+from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.status import RunStatus
 from ding.framework import OnlineRLContext
 from ding.framework.middleware import wandb_online_logger

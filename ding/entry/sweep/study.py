@@ -12,10 +12,10 @@ from easydict import EasyDict
 
 from ding.config import compile_config
 from ding.config.overrides import apply_overrides, set_key
-from ding.entry.callbacks import RunCallback
+from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy
 from ding.entry.serial_entry import InputConfig, load_input, serial_pipeline
-from ding.entry.serial_entry_onpolicy import serial_pipeline_onpolicy
 from ding.entry.sweep.parameters import Parameter
+from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.status import RunStatus
 from ding.entry.view.views import PlainView
 from ding.utils import require_extra

@@ -5,6 +5,8 @@
 * ``access_file``: where a running parallel run can be asked (`ding status`, `ding scale`).
 * ``status_file``: the status of a run as a file in its folder.
 * ``runs``, ``event_files``: which experiment folders there are, and the curves in them.
+* ``callbacks``: what users have called after evaluations and passes.
+* ``experiment``: what lies where in an experiment folder.
 * ``plot``: learning curves as an image (`ding plot`); as a page: ``ding.entry.board``.
 """
 

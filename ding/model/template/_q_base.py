@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from ding.model.common._shapes import Observation, ObsShape, as_shape, output_sizes
-from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder
+from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder, encoder_layers
 from ding.model.common.head import DiscreteHead, DuelingHead, MultiHead
-from ding.model.template._array_form import NotPlain, Parts, array_form, encoder_layers
+from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 
 _STREAMS: dict[type, tuple[str, ...]] = {DiscreteHead: ("Q",), DuelingHead: ("A", "V")}
 OBSERVATION, ACTION_MASK = "observation", "action_mask"
@@ -110,8 +110,8 @@ class QModel(nn.Module):
             ``None`` unless ``obs`` is such an array and the model an ``FCEncoder`` with a ``DiscreteHead`` or
             ``DuelingHead`` of plain linear layers and activations on the CPU, small enough for N rows.
         """
-        form = array_form(self, self._array_parts)
-        if not form.takes(obs):
+        form = array_form(self, self._array_parts, obs)
+        if form is None:
             return None
         features = form.run(0, obs)  # type: ignore[arg-type]
         q = form.run(1, features)

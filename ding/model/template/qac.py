@@ -12,7 +12,6 @@ from torch import nn
 from ding.model.common._head_continuous import LOG_SIGMA_RANGE
 from ding.model.common._shapes import Observation, ObsShape
 from ding.model.common.head import DiscreteHead, RegressionHead, ReparameterizationHead
-from ding.model.template._array_form import NotPlain, Parts, array_form
 from ding.model.template._q_base import encode
 from ding.model.template._qac_parts import (
     RELU,
@@ -29,6 +28,7 @@ from ding.model.template._qac_parts import (
     state_action,
     twins,
 )
+from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 from ding.utils import MODEL_REGISTRY
 
 
@@ -125,8 +125,8 @@ class ContinuousQAC(ActorCriticModes):
             ``None`` unless ``obs`` is such an array and the actor is one of plain linear layers and activations on the
             CPU, small enough for N rows.
         """
-        form = array_form(self, self._array_parts)
-        if not form.takes(obs):
+        form = array_form(self, self._array_parts, obs)
+        if form is None:
             return None
         features = form.run(0, obs)  # type: ignore[arg-type]
         if len(form.stacks) == 1:

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from ding.model.common._shapes import Observation, ObsShape, output_sizes
-from ding.model.common.encoder import IMPALAConvEncoder
+from ding.model.common.encoder import IMPALAConvEncoder, encoder_layers
 from ding.model.common.head import DiscreteHead, MultiHead, RegressionHead, ReparameterizationHead
-from ding.model.template._array_form import NotPlain, Parts, array_form, encoder_layers
 from ding.model.template._q_base import ACTION_MASK, DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
+from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 from ding.utils import MODEL_REGISTRY
 from ding.utils.names import did_you_mean
 
@@ -228,8 +228,8 @@ class VAC(nn.Module):
             ``None`` unless ``obs`` is such an array and the model has discrete actions and plain linear layers and
             activations on the CPU, small enough for N rows.
         """
-        form = array_form(self, self._array_parts)
-        if not form.takes(obs):
+        form = array_form(self, self._array_parts, obs)
+        if form is None:
             return None
         features = form.run(0, obs)  # type: ignore[arg-type]
         logit = form.run(1, features)

@@ -4,7 +4,6 @@
 * :class:`WeightPlane`: ``publish`` a version of a policy, ``fetch`` the newest.
 * :func:`open_planes`: both, from the backend that ``type`` names: ``file`` for processes with a common folder,
   ``inproc`` for threads. Another backend is one more folder here and a line in ``backends.py``.
-* :class:`RowCache`: single rows out of many chunks.
 
 Frames (the bytes of a chunk or of weights) are written whole, in the safetensors format, and carry a checksum; nothing
 in them is ever run.

@@ -23,4 +23,3 @@ from ding.parallel.planes.protocols import Planes as Planes
 from ding.parallel.planes.protocols import PlaneStats as PlaneStats
 from ding.parallel.planes.protocols import WeightPlane as WeightPlane
 from ding.parallel.planes.protocols import Weights as Weights
-from ding.parallel.planes.row_cache import RowCache as RowCache

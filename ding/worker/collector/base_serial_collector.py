@@ -10,7 +10,8 @@ from easydict import EasyDict
 
 from ding.data import TransitionBatch
 from ding.data.roles import CollectMode, EnvManager, Samples, StateDict, Writer
-from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, to_tensor_transitions
+from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies
+from ding.torch_utils.data_helper import to_tensor_transitions
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable
 from ding.worker._component import EnvWorker, build_by_type, class_by_type, required_key
 

@@ -11,12 +11,11 @@ from ding.worker.coordinator.master_hub import MasterHub
 from ding.worker.coordinator.operator_sync import OperatorSync, connect_until
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerHub, WorkerLink, callbacks_of
 from ding.worker.coordinator.resource_manager import NaiveResourceManager, WorkerState
-from ding.worker.coordinator.tasks.answers import checked_answer
 from ding.worker.coordinator.tasks.attendance import Attendance
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.records import Holder, TaskPhase
-from ding.worker.coordinator.tasks.session import Session, Timing
+from ding.worker.coordinator.tasks.session import Session, Timing, checked_answer
 from ding.worker.coordinator.worker_links import WorkerLinks
 
 _RESOURCE_TIMEOUT_S = 10.0

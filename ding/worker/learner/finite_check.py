@@ -56,36 +56,35 @@ class FiniteCheck:
         """
         if self._mode == "ignore":
             return True
-        term, weights = self._bad_loss(logged), self._bad_weights()
-        if term is None and weights is None:
+        bad_losses = [
+            f"{key} is {value}"
+            for values in logged
+            for key, value in values.items()
+            if type(value) is float and not math.isfinite(value) and "loss" in key
+        ]
+        bad_weights = self._probe is not None and not math.isfinite(torch.linalg.vector_norm(self._probe.detach()))
+        if not bad_losses and not bad_weights:
             self._previous = data
             return True
+        found = bad_losses[:1]
         # What is in the weights already, no left out update mends.
-        if self._mode == "skip" and weights is None:
+        if self._mode == "skip" and not bad_weights:
             self.skipped += 1
             if self.skipped <= _SAVED_SKIPS or self.skipped & (self.skipped - 1) == 0:
-                log.warning("train iteration %d: %s; its update is left out (no. %d)", train_iter, term, self.skipped)
+                log.warning(
+                    "train iteration %d: %s; its update is left out (no. %d)", train_iter, found[0], self.skipped
+                )
             if self.skipped <= _SAVED_SKIPS:
                 self._save(data, train_iter)
             return False
-        said, saved = " and ".join(filter(None, (term, weights))), self._save(data, train_iter)
+        if bad_weights:
+            found.append("the weights are NaN or infinite, as the gradient was")
+        saved = self._save(data, train_iter)
         self._save(self._previous, train_iter, "_before")
         raise NonFiniteError(
-            f"train iteration {train_iter}: {said}; the batch is in {saved}. The checkpoints before are good; "
-            "policy.learn.on_nonfinite='skip' leaves such updates out"
+            f"train iteration {train_iter}: {' and '.join(found)}; the batch is in {saved}. The checkpoints before are "
+            "good; policy.learn.on_nonfinite='skip' leaves such updates out"
         )
-
-    def _bad_loss(self, logged: Sequence[Mapping[str, Any]]) -> str | None:
-        for values in logged:
-            for key, value in values.items():
-                if type(value) is float and not math.isfinite(value) and "loss" in key:
-                    return f"{key} is {value}"
-        return None
-
-    def _bad_weights(self) -> str | None:
-        if self._probe is None or math.isfinite(torch.linalg.vector_norm(self._probe.detach())):
-            return None
-        return "the weights are NaN or infinite, as the gradient was"
 
     def _save(self, data: object, train_iter: int, mark: str = "") -> str:
         path = os.path.join(self._folder, f"iteration_{train_iter}{mark}.safetensors")

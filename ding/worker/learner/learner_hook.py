@@ -227,14 +227,13 @@ class SaveCkptHook(LearnerHook):
         self._saved_s = time.monotonic()
 
     def __call__(self, engine: Engine) -> None:
-        if engine.rank == 0 and self._is_due(engine.last_iter.val):
+        if self._interval_s:
+            due = time.monotonic() - self._saved_s >= self._interval_s
+        else:
+            due = engine.last_iter.val % self._freq == 0
+        if due and engine.rank == 0:
             save_learner_checkpoint(engine)
             self._saved_s = time.monotonic()
-
-    def _is_due(self, train_iter: int) -> bool:
-        if self._interval_s:
-            return time.monotonic() - self._saved_s >= self._interval_s
-        return train_iter % self._freq == 0
 
 
 def save_learner_checkpoint(engine: Engine) -> str:

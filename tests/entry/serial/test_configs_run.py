@@ -8,8 +8,12 @@ import pytest
 
 import ding
 from ding.config import read_config
-from ding.entry import serial_pipeline, serial_pipeline_onpolicy, serial_pipeline_reward_model_onpolicy
-from ding.entry.serial_entry_plr import serial_pipeline_plr
+from ding.entry import (
+    serial_pipeline,
+    serial_pipeline_onpolicy,
+    serial_pipeline_plr,
+    serial_pipeline_reward_model_onpolicy,
+)
 from ding.policy import get_policy_cls
 
 FOLDER = Path(ding.__file__).parents[1] / "configs"

@@ -11,9 +11,9 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data.level_replay import LevelSampler
+from ding.entry import serial_pipeline_plr
 from ding.entry.cli import cli
 from ding.entry.serial.run_state import newest_checkpoint
-from ding.entry.serial_entry_plr import serial_pipeline_plr
 
 CONFIG = {
     "exp_name": "e",

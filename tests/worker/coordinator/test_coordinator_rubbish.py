@@ -10,7 +10,7 @@ from parallel_fakes import FakeCollector, FakeLearner, wait_until
 from test_coordinator_faults import Run
 
 from ding.worker.coordinator.errors import TaskGaveUp, WorkerTaskFailed
-from ding.worker.coordinator.tasks.answers import checked_answer
+from ding.worker.coordinator.tasks.session import checked_answer
 
 GOOD = {
     "collector_data_task": {

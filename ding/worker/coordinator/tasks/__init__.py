@@ -6,5 +6,5 @@
 * ``command``: the commander, and what else must survive.
 * ``dispatcher``: the thread that hands tasks out and clears away what is over.
 * ``attendance``: a thread per task that talks to its worker.
-* ``session``: what is said between the coordinator and one worker while that works on a task.
+* ``session``: what is said between the coordinator and one worker while that works on a task, and the types of answers.
 """

@@ -1,4 +1,4 @@
-"""`serial_pipeline_offline`: one process, one loop, a data set in the place of a collector."""
+"""Pipelines that train on a data set, with an env for evaluations only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data import create_dataset
-from ding.entry.callbacks import RunCallback
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
 from ding.entry.serial.parts import EnvSetting, serial_parts
 from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from ding.data import SchemaError, TransitionBatch
-from ding.parallel.planes import FileDataPlane, InprocDataPlane, RowCache
+from ding.parallel.planes import FileDataPlane, InprocDataPlane
+from ding.worker.learner.comm.batch_loader import RowCache
 
 RING = 1024
 

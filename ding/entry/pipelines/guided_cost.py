@@ -1,4 +1,4 @@
-"""`serial_pipeline_guided_cost`: learning from costs under which an expert does well."""
+"""Guided cost learning: costs under which an expert does well, learned beside the agent."""
 
 import contextlib
 import os
@@ -10,12 +10,12 @@ import torch
 
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
-from ding.entry.callbacks import RunCallback
 from ding.entry.serial.data_path import OnPolicyPath
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
 from ding.entry.serial.reward_path import place_and_writer, reward_model_config
 from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
 from ding.reward_model import GuidedCostRewardModel, create_reward_model

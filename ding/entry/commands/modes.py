@@ -1,4 +1,4 @@
-"""What the modes of the command line do."""
+"""What the modes of the command line (`ding -m`) do."""
 
 import contextlib
 import importlib
@@ -13,7 +13,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.config.overrides import apply_overrides
-from ding.entry.experiment import config_file, experiment_of, seed_folder
+from ding.entry.view.experiment import config_file, experiment_of, seed_folder
 from ding.utils import did_you_mean, registries
 from ding.utils.checkpoint import is_checkpoint_folder
 

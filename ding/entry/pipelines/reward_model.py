@@ -1,0 +1,253 @@
+"""Pipelines whose rewards a model estimates: beside the agent, from an expert, or from ranked demonstrations."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.entry.application_entry import collect_demo_data
+from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
+from ding.entry.serial.reward_path import RewardModelPath, place_and_writer, ranked_input, run_with_reward_model
+from ding.entry.serial_entry import InputConfig, load_input, opened_run
+from ding.entry.view.callbacks import RunCallback
+from ding.entry.view.views import RunView
+from ding.policy import Policy
+from ding.reward_model import (
+    BaseRewardModel,
+    EpisodicNGURewardModel,
+    RndNGURewardModel,
+    create_reward_model,
+    get_reward_model_cls,
+)
+from ding.reward_model.ngu_reward_model import NGURewardModels
+from ding.utils import deep_merge_dicts
+
+
+def serial_pipeline_reward_model_offpolicy(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
+) -> Policy:
+    """Train an off-policy algorithm and a reward model (``rnd``, ``icm``, ...) beside it, and return the policy.
+
+    ``create_config.reward_model`` names the model, section ``reward_model`` of the main config configures it. It learns
+    from each collection, and estimates the rewards of each batch that is drawn. Evaluations report the env's rewards.
+
+    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    model's states are in ``reward_model/ckpt/``.
+    """
+    return run_with_reward_model(
+        False, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks
+    )
+
+
+def serial_pipeline_reward_model_onpolicy(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
+) -> Policy:
+    """Train an on-policy algorithm and a reward model (``rnd``, ``icm``, ...) beside it, and return the policy.
+
+    ``create_config.reward_model`` names the model, section ``reward_model`` of the main config configures it. It learns
+    from each collection, and estimates the rewards of the samples that the policy trains on.
+    Evaluations report the env's rewards.
+
+    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    model's states are in ``reward_model/ckpt/``.
+    """
+    return run_with_reward_model(
+        True, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks
+    )
+
+
+def serial_pipeline_preference_based_irl(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
+) -> Policy:
+    """Train an off-policy algorithm on the rewards of ``reward_model.type`` (``trex``), and return the policy.
+
+    The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
+    left in the experiment folder, which is not renamed. Evaluations report the env's rewards.
+
+    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    """
+    mode = "serial_trex"
+    pair = ranked_input(input_cfg)
+    return run_with_reward_model(
+        False, pair, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks, mode, ranked=True
+    )
+
+
+# Names by which configs call it.
+serial_pipeline_trex = serial_pipeline_preference_based_irl
+serial_pipeline_reward_model_trex = serial_pipeline_preference_based_irl
+
+
+def serial_pipeline_preference_based_irl_onpolicy(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
+) -> Policy:
+    """Train an on-policy algorithm on the rewards of ``reward_model.type`` (``trex``), and return the policy.
+
+    The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
+    left in the experiment folder, which is not renamed. Evaluations report the env's rewards.
+
+    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    """
+    mode = "serial_trex_onpolicy"
+    pair = ranked_input(input_cfg)
+    return run_with_reward_model(
+        True, pair, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks, mode, ranked=True
+    )
+
+
+# Names by which configs call it.
+serial_pipeline_trex_onpolicy = serial_pipeline_preference_based_irl_onpolicy
+serial_pipeline_reward_model_trex_onpolicy = serial_pipeline_preference_based_irl_onpolicy
+
+
+def serial_pipeline_gail(
+    input_cfg: InputConfig,
+    expert_cfg: InputConfig,
+    seed: int = 0,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    collect_data: bool = True,
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
+) -> Policy:
+    """Train an off-policy algorithm by GAIL on demonstrations of an expert, and return the policy.
+
+    The expert plays ``reward_model.collect_count`` steps, which become ``<data_path>/expert_data.pkl``; its weights are
+    ``policy.load_path`` of its config, or ``reward_model.expert_model_path``. ``reward_model.data_path`` is by default
+    the experiment folder. Evaluations report the env's rewards.
+
+    Other arguments, what a run leaves behind, and how it ends are those of `serial_pipeline`; the discriminator's
+    states are in ``reward_model/ckpt/``.
+
+    Args:
+        expert_cfg: Config of the expert, like ``input_cfg``.
+        collect_data: Whether to play the expert; False takes the data that is there.
+    """
+
+    def prepare(cfg: EasyDict) -> None:
+        rewards = cfg.reward_model
+        rewards.data_path = rewards.get("data_path") or cfg.exp_name
+        if collect_data:
+            main, create = load_input(expert_cfg)
+            main.exp_name = os.path.join(cfg.exp_name, "expert")
+            weights = main.policy.get("load_path") or rewards.get("expert_model_path")
+            path = os.path.join(rewards.data_path, "expert_data.pkl")
+            collect_demo_data((main, create), seed, rewards.collect_count, path, state_dict_path=weights)
+
+    expert_option = () if not isinstance(expert_cfg, str) else ("--expert-config", expert_cfg)
+    return run_with_reward_model(
+        False,
+        input_cfg,
+        seed,
+        None,
+        model,
+        max_train_iter,
+        max_env_step,
+        view,
+        strict,
+        callbacks,
+        "serial_gail",
+        expert_option,
+        prepare,
+    )
+
+
+def save_reward_model(path: str, reward_model: BaseRewardModel, weights_name: str = "best") -> str:
+    """Write the model's state to ``<path>/reward_model/ckpt/ckpt_<weights_name>.pth.tar``; returns where."""
+    return reward_model.save(path, weights_name)
+
+
+def serial_pipeline_ngu(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    max_train_iter: int = int(1e10),
+    max_env_step: int = int(1e10),
+    *,
+    view: RunView | None = None,
+    strict: bool = False,
+    callbacks: Sequence[RunCallback] = (),
+) -> Policy:
+    """Train NGU with its two models of what is new, and return the policy.
+
+    Sections ``rnd_reward_model`` (type ``rnd-ngu``) and ``episodic_reward_model`` (``episodic``) of the main config
+    configure the models. They learn from each collection; each batch that is drawn gets the sum of the rewards of the
+    env and the intrinsic ones. Evaluations report the env's rewards.
+
+    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    models' states are in ``reward_model/ckpt/``.
+    """
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
+        cfg = run.cfg
+        with serial_parts(cfg, env_setting, model) as parts:
+            rnd = _reward_model(cfg, "rnd_reward_model", RndNGURewardModel, parts)
+            episodic = _reward_model(cfg, "episodic_reward_model", EpisodicNGURewardModel, parts)
+            rewards = NGURewardModels(rnd, episodic, cfg.policy.nstep, cfg.policy.collect.env_num)
+            data = RewardModelPath(parts, run.signals.interruptible, rewards, on_policy=False)
+            run.train(parts, data, max_train_iter, max_env_step, "serial_ngu")
+            return parts.policy
+
+
+def _reward_model(cfg: EasyDict, section: str, kind: type[BaseRewardModel], parts: SerialParts) -> Any:
+    """The model of a section of the config, over the defaults of its class.
+
+    Args:
+        kind: The class of the model, or a parent of it.
+
+    Raises:
+        ConfigValueError: There is no such section, or its ``type`` is of another kind.
+    """
+    if not cfg.get(section):
+        raise ConfigValueError(f"main_config.{section} is missing: it must be a dict with at least `obs_shape`")
+    own = {"type": kind.config["type"], **cfg[section]}
+    cls = get_reward_model_cls(own)
+    if not issubclass(cls, kind):
+        raise ConfigValueError(f"main_config.{section}.type: {own['type']!r} is no {kind.__name__}")
+    return create_reward_model(deep_merge_dicts(cls.default_config(), own), *place_and_writer(parts))
+
+
+# Another name by which configs call it.
+serial_pipeline_reward_model_ngu = serial_pipeline_ngu

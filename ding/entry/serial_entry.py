@@ -16,8 +16,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.config.sections import dig
-from ding.entry.serial.data_path import DataPath, ReplayPath
-from ding.entry.serial.loop import SerialLoop, StopSignals
+from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial.wandb_callback import WandbCallback
 from ding.entry.view.callbacks import Callbacks, RunCallback

@@ -22,7 +22,7 @@ from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicySt
 from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
 from ding.torch_utils.graph.flat_parameters import flatten_parameters
-from ding.torch_utils.graph.recording import is_recording
+from ding.torch_utils.graph.recording import current_recording
 from ding.torch_utils.optimizer_helper import record_step
 from ding.utils import deep_merge_dicts, get_rank
 from ding.utils.names import did_you_mean
@@ -333,7 +333,7 @@ class Policy(ABC):
         Returns:
             The norm before it was limited, a 0-d tensor; ``None`` without a limit.
         """
-        if is_recording():
+        if current_recording.get() is not None:
             return record_step(optimizer, loss, max_grad_norm)
         optimizer.zero_grad()
         loss.backward()

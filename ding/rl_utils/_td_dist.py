@@ -6,7 +6,7 @@ import torch
 
 from ding.rl_utils._td_values import td_target, weighted_mean
 from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
-from ding.torch_utils.graph.recording import is_recording
+from ding.torch_utils.graph.recording import current_recording
 
 dist_1step_td_data = namedtuple("dist_1step_td_data", "dist next_dist act next_act reward done weight")
 # The type name is the public one, although the tuple is another.
@@ -36,7 +36,7 @@ def _project(target_support: torch.Tensor, probability: torch.Tensor, v_min: flo
 
 
 def _cross_entropy(dist: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    if not is_recording() and not bool((dist >= 0).all()):
+    if current_recording.get() is None and not bool((dist >= 0).all()):
         raise AssertionError("dist must hold probabilities: found a negative or NaN entry (were logits passed?)")
     # A probability may underflow to 0; its logarithm must stay finite.
     return -(target * dist.clamp_min(torch.finfo(dist.dtype).tiny).log()).sum(-1)

@@ -363,11 +363,12 @@ class EpisodeRecord:
         finished: the finished episodes that nobody has reported yet, in the order in which they ended.
         numbers: int64 ``[env_num]``, episodes that each environment has ended or dropped.
         steps: int64 ``[env_num]``, steps of the running episodes.
+        is_distributed: whether there are several ranks, whose totals :meth:`sync` sums.
         running: the running episodes; they get their returns, steps and seconds when they end.
     """
 
     def __init__(self, env_num: int = 0) -> None:
-        self._is_distributed = get_world_size() > 1
+        self.is_distributed = get_world_size() > 1
         self.finished: list[Episode] = []
         self.zero_totals()
         self.begin(env_num)
@@ -425,11 +426,10 @@ class EpisodeRecord:
 
     def sync(self) -> None:
         """Make the totals those of all ranks: what each has counted since the last call is summed."""
-        if self._is_distributed:
-            for key, now in self._totals().items():
-                before = self._synced[key]
-                setattr(self, _TOTALS[key], before + type(before)(allreduce_data(now - before, "sum")))
-            self._synced = self._totals()
+        for key, now in self._totals().items():
+            before = self._synced[key]
+            setattr(self, _TOTALS[key], before + type(before)(allreduce_data(now - before, "sum")))
+        self._synced = self._totals()
 
     def _totals(self) -> dict[str, Any]:
         return {key: getattr(self, name) for key, name in _TOTALS.items()}

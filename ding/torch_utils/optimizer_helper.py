@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore_gradients, limit_norm, total_norm
 from ding.torch_utils._grad_guard import PCGrad as PCGrad
 from ding.torch_utils.graph.flat_parameters import runs
-from ding.torch_utils.graph.recording import NotRecordable, host_numbers, is_recording, stand_in
+from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, stand_in
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.torch_utils.parameter import configure_weight_decay as configure_weight_decay
 from ding.utils.default_helper import check_choice
@@ -114,7 +114,7 @@ class RecordableOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], _Loss] | None = None) -> _Loss | None:  # type: ignore[override]
         """Clip or ignore, then update. ``closure`` is evaluated first, so that its gradients are treated too."""
-        if is_recording():
+        if current_recording.get() is not None:
             raise NotRecordable("an update steps its optimiser itself, not by Policy._optimize")
         loss = None
         if closure is not None:

@@ -10,8 +10,8 @@ import torch
 
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
-from ding.entry.serial.data_path import OnPolicyPath
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
+from ding.entry.serial.loop import OnPolicyPath
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
 from ding.entry.serial.reward_path import place_and_writer, reward_model_config
 from ding.entry.serial_entry import InputConfig, opened_run

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from ding.data.level_replay import generate_seeds as generate_seeds
-from ding.entry.serial.data_path import OnPolicyPath
 from ding.entry.serial.level_path import LevelReplayPath
+from ding.entry.serial.loop import OnPolicyPath
 from ding.entry.serial.parts import EnvSetting, serial_parts
 from ding.entry.serial_entry import InputConfig, opened_run, run_pipeline
 from ding.entry.view.callbacks import RunCallback

@@ -18,8 +18,8 @@ from ding.config import compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data import TransitionBatch
 from ding.data.roles import Samples, StateDict
-from ding.entry.serial.data_path import ReplayPath
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
+from ding.entry.serial.loop import ReplayPath
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
 from ding.entry.serial_entry import InputConfig, load_input, opened_run
 from ding.entry.view.callbacks import RunCallback

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from ding.config import ConfigValueError
 from ding.data.level_replay import LevelSampler, generate_seeds
 from ding.data.roles import Samples, StateDict
-from ding.entry.serial.data_path import OnPolicyPath, collected
+from ding.entry.serial.loop import OnPolicyPath, collected
 from ding.entry.serial.parts import SerialParts
 from ding.policy.common_utils import default_preprocess_learn
 from ding.worker import SampleSerialCollector

@@ -14,7 +14,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
-from ding.entry.serial.data_path import OnPolicyPath, ReplayPath
+from ding.entry.serial.loop import OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial_entry import InputConfig, load_input, opened_run
 from ding.entry.view.callbacks import RunCallback

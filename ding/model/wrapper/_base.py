@@ -16,7 +16,7 @@ from ding.model.template.qac import ContinuousQAC
 from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 from ding.torch_utils.graph.flat_parameters import flatten_parameters, paired_runs
-from ding.torch_utils.graph.recording import NotRecordable, host_numbers, is_recording, original, stand_in
+from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, original, stand_in
 
 _OPTIONS = {"assign": "freq", "momentum": "theta"}
 
@@ -38,8 +38,9 @@ class IModelWrapper:
         return getattr(self._model, key)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the wrapped model."""
-        return self._model.forward(*args, **kwargs)
+        """Run the wrapped model; a module with its hooks."""
+        model = self._model
+        return model(*args, **kwargs) if isinstance(model, nn.Module) else model.forward(*args, **kwargs)
 
     def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
         """What ``forward`` gives for float32 ``obs`` ``[N, features]``, as arrays and without gradients.
@@ -74,11 +75,6 @@ class IModelWrapper:
 
 class BaseModelWrapper(IModelWrapper):
     """The wrapper that every bare model gets first: changes nothing."""
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model; a module with its hooks."""
-        model = self._model
-        return model(*args, **kwargs) if isinstance(model, nn.Module) else model.forward(*args, **kwargs)
 
     def array_logit(self, obs: object) -> np.ndarray | None:
         """The logits by :meth:`QModel.array_logit`; ``None`` for another model."""
@@ -179,7 +175,7 @@ class TargetNetworkWrapper(IModelWrapper):
         Raises:
             RuntimeError: the names or shapes are not those of this network.
         """
-        if is_recording():
+        if current_recording.get() is not None:
             self._record_update(state_dict)
             return
         self._update_count = 0 if direct else self._update_count + 1

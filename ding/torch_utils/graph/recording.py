@@ -161,19 +161,15 @@ class _Recording:
         return [self._numbers[index] for index in range(first, self.num_numbers)]
 
 
-_current: ContextVar[_Recording | None] = ContextVar("recording", default=None)
-
-
-def is_recording() -> bool:
-    """Whether an update is being recorded: its tensors have no values then."""
-    return _current.get() is not None
+current_recording: ContextVar[_Recording | None] = ContextVar("recording", default=None)
+"""The recording of the update that runs now, whose tensors have no values then; ``None``: it runs as it is."""
 
 
 def host_numbers(source: Source, count: int) -> Sequence[Any]:
     """The ``count`` numbers of ``source()``; while an update is recorded 0-d tensors, for which each run of the graph
     asks ``source`` anew.
     """
-    recording = _current.get()
+    recording = current_recording.get()
     return source() if recording is None else recording.numbers(source, count)
 
 
@@ -183,14 +179,14 @@ def stand_in(tensor: torch.Tensor | Run) -> torch.Tensor:
     Raises:
         NotRecordable: it is none of those that the recorded update may change.
     """
-    recording = _current.get()
+    recording = current_recording.get()
     assert recording is not None
     return recording.view(tensor.members[0], (tensor.numel,)) if isinstance(tensor, Run) else recording.stand_in(tensor)
 
 
 def original(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor of a network that a stand-in stands for; any other tensor itself."""
-    recording = _current.get()
+    recording = current_recording.get()
     return tensor if recording is None else recording.originals.get(id(tensor), tensor)
 
 
@@ -280,7 +276,7 @@ def _runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
 
 @contextmanager
 def _standing_in(recording: _Recording, parameters: Sequence[_Place], buffers: Sequence[_Place]) -> Iterator[None]:
-    token = _current.set(recording)
+    token = current_recording.set(recording)
     places = [*parameters, *buffers]
     try:
         for held, name, tensor in places:
@@ -294,7 +290,7 @@ def _standing_in(recording: _Recording, parameters: Sequence[_Place], buffers: S
     finally:
         for held, name, tensor in places:
             held[name] = tensor
-        _current.reset(token)
+        current_recording.reset(token)
 
 
 def _refuse_constants(module: torch.fx.GraphModule, found: Sequence[Run]) -> None:

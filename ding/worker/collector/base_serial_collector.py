@@ -12,7 +12,7 @@ from ding.data import TransitionBatch
 from ding.data.roles import CollectMode, EnvManager, Samples, StateDict, Writer
 from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies
 from ding.torch_utils.data_helper import to_tensor_transitions
-from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable
+from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable, one_time_warning
 from ding.worker._component import EnvWorker, build_by_type, class_by_type, required_key
 
 __all__ = [
@@ -232,7 +232,8 @@ class SerialCollector(EnvWorker, ISerialCollector):
         """Sum the counts of all ranks. Once per ``collect_print_freq`` train iterations log and forget the episodes."""
         episodes, log = self._episodes, self._log
         assert log is not None
-        episodes.sync()
+        if episodes.is_distributed:
+            episodes.sync()
         due = train_iter - self._last_train_iter >= self._print_freq
         if not due or not episodes.finished or not log.is_first_rank:
             return
@@ -245,8 +246,8 @@ class SerialCollector(EnvWorker, ISerialCollector):
         log.scalars(info, train_iter, by_step, episodes.envstep)
 
 
-def target_of(given: int | None, default: int | None, name: str) -> int:
-    """``given``, or the policy's default.
+def target_of(given: int | None, default: int | None, name: str, multiple_of: int = 1) -> int:
+    """``given``, or the policy's default; with a warning unless it is a multiple of the number of environments.
 
     Raises:
         RuntimeError: neither is there.
@@ -257,6 +258,8 @@ def target_of(given: int | None, default: int | None, name: str) -> int:
         raise RuntimeError(f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config")
     if not isinstance(target, Integral):
         raise TypeError(f"{name} must be an int, found {target!r}")
+    if target % multiple_of != 0:
+        one_time_warning(f"{name} {target} is not a multiple of env_num {multiple_of}")
     return target
 
 

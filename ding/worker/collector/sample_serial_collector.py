@@ -7,7 +7,7 @@ from typing import Any
 from ding.data import is_batched
 from ding.data.roles import Samples
 from ding.rollout import INF
-from ding.utils import SERIAL_COLLECTOR_REGISTRY, one_time_warning
+from ding.utils import SERIAL_COLLECTOR_REGISTRY
 from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, joined_samples, target_of
 
 
@@ -31,7 +31,7 @@ class SampleSerialCollector(SerialCollector):
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
         (policy,) = self._policies
         cfg, n_sample = policy.get_attribute("cfg"), policy.get_attribute("n_sample")
-        self._default_n_sample = None if n_sample is None else _checked(n_sample, env_num)
+        self._default_n_sample = n_sample
         self._on_policy = policy.get_attribute("on_policy")
         corrected = not cfg.get("reference_numerics", False)
         self._keep_surplus = corrected and not self._on_policy
@@ -78,10 +78,7 @@ class SampleSerialCollector(SerialCollector):
         """
         rollout = self._ready()
         env_num = rollout.stepper.env.env_num
-        if n_sample is None and self._default_n_sample is not None:
-            n_sample = self._default_n_sample
-        else:
-            n_sample = _checked(n_sample, env_num)
+        n_sample = target_of(n_sample, self._default_n_sample, "n_sample", multiple_of=env_num)
         extra: dict[str, Any] = {"collect_iter": train_iter}
         if level_seeds is not None:
             extra["seed"] = [level_seeds[env_id] for env_id in range(env_num)]
@@ -108,11 +105,3 @@ class SampleSerialCollector(SerialCollector):
                 self._surplus = samples[n_sample:]
             samples = samples[:n_sample]
         return samples
-
-
-def _checked(given: int | None, env_num: int) -> int:
-    """:func:`target_of` for samples."""
-    n_sample = target_of(given, None, "n_sample")
-    if n_sample % env_num != 0:
-        one_time_warning(f"n_sample {n_sample} is not a multiple of env_num {env_num}")
-    return n_sample

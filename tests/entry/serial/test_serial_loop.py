@@ -9,8 +9,7 @@ import pytest
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.entry.serial.data_path import ReplayPath
-from ding.entry.serial.loop import SerialLoop, StopSignals
+from ding.entry.serial.loop import ReplayPath, SerialLoop, StopSignals
 from ding.entry.serial.parts import SerialParts
 from ding.entry.utils import mark_not_expert, mark_warm_up, random_collect
 

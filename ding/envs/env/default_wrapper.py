@@ -42,20 +42,21 @@ def get_default_wrappers(env_wrapper_name: str, env_id: str | None = None, calle
     )
 
 
-def atari_wrappers(is_train: bool, fire: Sequence[Any], n_frames: int = 4) -> list[Any]:
+def atari_wrappers(is_train: bool, fire: Sequence[Any], n_frames: int = 4, frame_size: int = 84) -> list[Any]:
     """The wrappers of an Atari game, innermost first.
 
     Args:
         is_train: whether a lost life ends the episode and rewards are clipped.
         fire: wrapper that presses FIRE after a reset, if the game waits for it.
         n_frames: frames in an observation, on a first axis of their own; 1 leaves that axis out.
+        frame_size: height and width of a frame.
     """
     wrappers: list[Any] = [
         {"type": "noop_reset", "kwargs": {"noop_max": 30}},
         {"type": "max_and_skip", "kwargs": {"skip": 4}},
         *([{"type": "episodic_life"}] if is_train else []),
         *fire,
-        {"type": "warp_frame"},
+        {"type": "warp_frame", "kwargs": {"size": frame_size}},
         {"type": "scaled_float_frame"},
         *([{"type": "clip_reward"}] if is_train else []),
     ]

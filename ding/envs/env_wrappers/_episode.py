@@ -228,6 +228,21 @@ class TimeLimitWrapper(AnyWrapper):
         return obs, reward, terminated, truncated or reached, info
 
 
+@ENV_WRAPPER_REGISTRY.register("time_limit_is_end")
+class TimeLimitIsEndWrapper(AnyWrapper):
+    """Report an episode that was cut by a time limit as terminated, for tasks whose return ends there.
+
+    Values after the limit then count as zero, and are not estimated: where each step costs the same, states that are
+    reached late are worth more than those around the start, which is all that a policy can learn before its first
+    success.
+    """
+
+    def step(self, action: object) -> Step:
+        """Step; never ``truncated``."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated or truncated, False, info
+
+
 @ENV_WRAPPER_REGISTRY.register("gym_hybrid_dict_action")
 class GymHybridDictActionWrapper(AnyWrapper):
     """Take actions ``{'type': 0..2, 'mask': (2,), 'args': (2,)}`` for the gym-hybrid envs, which take ``(type,

@@ -26,10 +26,10 @@ def fire_if_needed(env: AnyEnv) -> AnyEnv:
 class AtariEnv(ZooEnv):
     """A game of the Arcade Learning Environment, in the form of Mnih et al. 2015 (doi:10.1038/nature14236).
 
-    The observation is float32 ``(frame_stack, 84, 84)`` in [0, 1] (``(84, 84)`` for ``frame_stack`` 1), gray, the
-    maximum of the last two of four frames, in which the action is held. A collector env ends its episode with each
-    lost life and gives the signs of the rewards, which ``eval_episode_return`` sums; an evaluator env plays whole games
-    for the points of the game.
+    The observation is float32 ``(frame_stack, frame_size, frame_size)`` in [0, 1] (``(frame_size, frame_size)`` for
+    ``frame_stack`` 1; 84 pixels in that paper), gray, the maximum of the last two of four frames, in which the action
+    is held. A collector env ends its episode with each lost life and gives the signs of the rewards, which
+    ``eval_episode_return`` sums; an evaluator env plays whole games for the points of the game.
 
     With the env manager ``gym_vector`` all envs are one vector env of ale-py, which is faster. There a stack goes on
     over a lost life, and the policy itself presses FIRE after one. The manager ``env_pool`` does the same with EnvPool.
@@ -38,13 +38,14 @@ class AtariEnv(ZooEnv):
     config: ClassVar[dict[str, Any]] = {
         "env_id": "PongNoFrameskip-v4",
         "frame_stack": 4,
+        "frame_size": 84,
         "obs_plus_prev_action_reward": False,
         "replay_path": None,
     }
 
     @staticmethod
     def _env_wrappers(cfg: EasyDict, is_train: bool) -> list[Any]:
-        return atari_wrappers(is_train, [fire_if_needed], cfg.frame_stack) + previous_step_wrappers(cfg)
+        return atari_wrappers(is_train, [fire_if_needed], cfg.frame_stack, cfg.frame_size) + previous_step_wrappers(cfg)
 
     def make_vector_env(self, num_envs: int) -> VectorEnv:
         """The vector env of ale-py for this game.
@@ -60,6 +61,8 @@ class AtariEnv(ZooEnv):
                 game,
                 num_envs,
                 stack_num=cfg.frame_stack,
+                img_height=cfg.frame_size,
+                img_width=cfg.frame_size,
                 life_loss_info=is_train,
                 reward_clipping=is_train,
                 **cfg.get("env_kwargs", {}),
@@ -73,8 +76,9 @@ class AtariEnv(ZooEnv):
             ValueError: see :meth:`make_vector_env`.
         """
         cfg, is_train = self._frames_cfg(), self.caller == "collector"
-        arguments = {"stack_num": cfg.frame_stack, "episodic_life": is_train, "reward_clip": is_train}
-        return PoolTask(pool_id(cfg.env_id), {**arguments, **cfg.get("env_kwargs", {})}, 255.0)
+        frames = {"stack_num": cfg.frame_stack, "img_height": cfg.frame_size, "img_width": cfg.frame_size}
+        arguments = {**frames, "episodic_life": is_train, "reward_clip": is_train, **cfg.get("env_kwargs", {})}
+        return PoolTask(pool_id(cfg.env_id), arguments, 255.0)
 
     def _frames_cfg(self) -> EasyDict:
         cfg = self._own_cfg

@@ -77,9 +77,8 @@ def test_the_stop_value_of_continuous_control(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pong_dqn", "pong_rainbow", "pong_ppo"])
+@pytest.mark.parametrize("name", ["pong_dqn", "pong_dqn_small", "pong_rainbow", "pong_ppo"])
 def test_some_passes_of_atari(name):
-    pytest.importorskip("ale_py")
     pytest.importorskip("ale_py")
     main, create = read_config(FOLDER / "pong" / f"{name}_config.py")
     main.exp_name = "e"
@@ -103,6 +102,7 @@ def test_some_passes_of_atari(name):
         *(name for name in COOPERATIVE if name != "line_cover_coma"),
         *BOX2D,
         "minigrid_ppo",
+        "mountaincar_ppo",
         "minigrid_ppo_rnd",
         "gym_hybrid_ddpg",
         "gym_hybrid_ppo",

@@ -61,11 +61,11 @@ def test_actions_are_scaled_and_time_limits_are_truncations():
 
 def test_atari_ends_episodes_with_lives_and_not_games():
     import_module(["ding.envs.zoo.atari_env"])
-    cfg = EasyDict(env_id="BreakoutNoFrameskip-v4")
+    cfg = EasyDict(env_id="BreakoutNoFrameskip-v4", frame_size=42)
     manager = create_env_manager(EasyDict(type="env_pool", num_threads=1), [lambda: ENV_REGISTRY.build("atari", cfg)])
     manager.seed(0)
     manager.launch()
-    assert manager.ready_obs[0].shape == (4, 84, 84)
+    assert manager.ready_obs[0].shape == (4, 42, 42)
     assert manager.observation_space.contains(manager.ready_obs[0])
     lives = []
     while len(lives) < 2:

@@ -179,6 +179,12 @@ def test_time_limit_truncates():
         assert (second[2], second[3], second[4]) == (False, True, {"time_limit": True, "time_count": 2})
 
 
+def test_a_time_limit_may_be_the_end():
+    env = create_env_wrapper(TimeLimitWrapper(Script(length=9), 2), {"type": "time_limit_is_end"})
+    env.reset()
+    assert [env.step(0)[2:4] for _ in range(2)] == [(False, False), (True, False)]
+
+
 def test_hybrid_dict_actions_become_tuples():
     raw = Script()
     env = GymHybridDictActionWrapper(raw)

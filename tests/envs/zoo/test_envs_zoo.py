@@ -58,6 +58,7 @@ TYPES = [
     ("minigrid", "minigrid_env", {"max_step": 20}, "minigrid", (2835,), spaces.Discrete(7)),
     ("atari", "atari_env", {}, "ale_py", (4, 84, 84), spaces.Discrete(6)),
     ("atari", "atari_env", {"frame_stack": 1, "is_train": False}, "ale_py", (84, 84), spaces.Discrete(6)),
+    ("atari", "atari_env", {"frame_stack": 2, "frame_size": 42}, "ale_py", (2, 42, 42), spaces.Discrete(6)),
 ]
 HYBRID = ("gym_hybrid", "gym_hybrid_env")
 
@@ -288,12 +289,12 @@ def test_minigrid_limit_and_bonus():
 def test_atari_vector_env():
     pytest.importorskip("ale_py")
     import_module(["ding.envs.zoo.atari_env"])
-    cfg = {"env_id": "BreakoutNoFrameskip-v4"}
+    cfg = {"env_id": "BreakoutNoFrameskip-v4", "frame_size": 42}
     manager = create_env_manager(EasyDict(type="gym_vector"), [lambda: ENV_REGISTRY.build("atari", EasyDict(cfg))] * 2)
     manager.seed(0)
     manager.launch()
     obs = manager.ready_obs
-    assert obs[0].shape == (4, 84, 84)
+    assert obs[0].shape == (4, 42, 42)
     assert obs[0].dtype == np.float32
     assert manager.observation_space.contains(np.asarray(obs[0]))
     lives = []

@@ -6,7 +6,7 @@ Each run is a `ding` command of its own in ``FOLDER``, with the pipeline that th
 is ``FOLDER/NAME_sSEED``, from which `ding plot` draws curves, and its line goes to ``FOLDER/rows.jsonl``: config,
 seed, whether the stop value was reached, mean return of the last evaluation, env steps, train iterations, CPU seconds
 of the run with its imports, and wall seconds. A run that has a line is not made again, so that a list can be gone
-through in parts. A config that learns from an expert gets the one of seed 0, which is trained first where it is missing.
+through in parts. A config that learns from an expert gets that of seed 0, trained first where it is missing.
 """
 
 from __future__ import annotations

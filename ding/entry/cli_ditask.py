@@ -21,7 +21,7 @@ from ding.entry.cli_parsers import PLATFORM_PARSERS
 from ding.entry.distributed.config import run_token
 from ding.framework import Parallel
 from ding.framework.parallel import LOCAL_HOST, TOPOLOGIES
-from ding.parallel.launch import TOKEN_VARIABLE
+from ding.utils.credentials import RUN_TOKEN_VARIABLE
 
 
 def _words(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str]:
@@ -57,7 +57,9 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> l
 @click.option("--mq-type", default="nng", show_default=True, help="Message queue: nng (needs nothing else) or redis.")
 @click.option("--redis-host", metavar="HOST", help="Of the redis server.")
 @click.option("--redis-port", type=int, metavar="PORT", help="Of the redis server.")
-@click.option("--token-file", metavar="FILE", help=f"The run's token, for several machines; else {TOKEN_VARIABLE} is.")
+@click.option(
+    "--token-file", metavar="FILE", help=f"The run's token, for several machines; else {RUN_TOKEN_VARIABLE} is."
+)
 @click.option("--log-dir", metavar="DIR", help="A file there for what each process writes, instead of the terminal.")
 @click.option("--startup-interval", default=1.0, help="Kept for scripts: processes wait for each other.", hidden=True)
 @click.option("--local_rank", default=0, help="Kept for scripts of torch.distributed.", hidden=True)
@@ -88,7 +90,7 @@ def _runner(options: dict[str, Any]) -> Callable[..., None]:
     if options["protocol"] is None:
         options["protocol"] = "tcp" if outside or options["ports"] else "ipc"
     if outside or token_file:
-        os.environ[TOKEN_VARIABLE] = run_token(token_file)
+        os.environ[RUN_TOKEN_VARIABLE] = run_token(token_file)
     return Parallel.runner(options.pop("parallel_workers"), **options)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from ding.framework._nodes import Node, NodeJob
 from ding.parallel.launch import (
-    TOKEN_VARIABLE,
     Launcher,
     RestartRule,
     Role,
@@ -22,6 +21,7 @@ from ding.parallel.launch import (
     run_here,
     shared_run_dir,
 )
+from ding.utils.credentials import RUN_TOKEN_VARIABLE
 from ding.utils.default_helper import add_note
 
 logger = logging.getLogger(__name__)
@@ -60,9 +60,11 @@ class Runner:
         self._restart = RestartRule(max_failures=_max_failures(auto_recover, max_retries))
         inside = make_nodes()
         own = {node.mq_kwargs["listen_to"] for node in inside}
-        self._token = os.environ.get(TOKEN_VARIABLE) or secrets.token_hex(32)
-        if TOKEN_VARIABLE not in os.environ and any(set(node.attach_to) - own for node in inside):
-            raise ValueError(f"attach_to: the processes of a run know its token; set {TOKEN_VARIABLE} for all of them")
+        self._token = os.environ.get(RUN_TOKEN_VARIABLE) or secrets.token_hex(32)
+        if RUN_TOKEN_VARIABLE not in os.environ and any(set(node.attach_to) - own for node in inside):
+            raise ValueError(
+                f"attach_to: the processes of a run know its token; set {RUN_TOKEN_VARIABLE} for all of them"
+            )
 
     def __call__(self, main: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         with shared_run_dir(os.path.join(tempfile.gettempdir(), f"ditask-{os.getuid()}")) as run_dir:

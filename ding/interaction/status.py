@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from ding.interaction.base.addresses import split_http_address
-from ding.interaction.base.endpoint import TokenGuard
+from ding.interaction.base.guard import TokenGuard
 from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.token import resolve_run_token

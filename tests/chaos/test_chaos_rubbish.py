@@ -9,7 +9,7 @@ from chaos_parts import ChaosRun
 from test_chaos_parallel import QUICK, gets_data, is_training
 
 from ding.interaction import Slave
-from ding.interaction.base.endpoint import TokenGuard
+from ding.interaction.base.guard import TokenGuard
 from ding.interaction.base.http import HttpTransport
 
 pytestmark = [pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"), pytest.mark.slow]

@@ -86,6 +86,8 @@ LATER = tuple(
         # Beyond one machine.
         *("parallel/ray_cluster", "parallel/planes/ray/", "parallel/planes/looking", "parallel/launch/ray/"),
         *("parallel/launch/threads", "parallel/launch/spawner", "entry/parallel/places", "config/backends"),
+        # Tokens and quotas of single workers.
+        *("utils/credentials", "interaction/base/guard", "worker/coordinator/buffers/admission"),
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # Cooperating agents.

@@ -13,9 +13,10 @@ from ding.interaction import Master, Slave, TaskInvalid
 from ding.interaction.base.common import random_token
 from ding.interaction.base.endpoint import Call
 from ding.interaction.base.http import HttpTransport
-from ding.interaction.config import GLOBAL_HOST, RUN_TOKEN_ENV
+from ding.interaction.config import GLOBAL_HOST
 from ding.interaction.exception import BodyInvalid, SlaveTaskRefused, UnsafeBindError
 from ding.utils import did_you_mean
+from ding.utils.credentials import RUN_TOKEN_VARIABLE
 
 WAIT_S = 20.0
 RUN_TOKEN = random_token()
@@ -170,9 +171,9 @@ def test_a_body_of_the_largest_size_is_taken():
 
 @pytest.mark.parametrize("host", [GLOBAL_HOST, "", "::", "192.0.2.1", "example.invalid"])
 def test_no_token_no_listening_to_others(host, monkeypatch):
-    monkeypatch.delenv(RUN_TOKEN_ENV, raising=False)
+    monkeypatch.delenv(RUN_TOKEN_VARIABLE, raising=False)
     for cls in (Master, Worker):
-        with pytest.raises(UnsafeBindError, match=RUN_TOKEN_ENV):
+        with pytest.raises(UnsafeBindError, match=RUN_TOKEN_VARIABLE):
             cls(host, 0)
         cls(host, 0, run_token=RUN_TOKEN)
     with pytest.raises(ValueError, match="16 to 512"):
@@ -180,10 +181,10 @@ def test_no_token_no_listening_to_others(host, monkeypatch):
 
 
 def test_loopback_needs_no_token_and_the_environment_gives_one(monkeypatch):
-    monkeypatch.delenv(RUN_TOKEN_ENV, raising=False)
+    monkeypatch.delenv(RUN_TOKEN_VARIABLE, raising=False)
     for host in ("127.0.0.1", "localhost", "::1", "127.8.8.8"):
         Master(host, 0)
-    monkeypatch.setenv(RUN_TOKEN_ENV, RUN_TOKEN)
+    monkeypatch.setenv(RUN_TOKEN_VARIABLE, RUN_TOKEN)
     with Master(port=0) as master:
         assert exchange(master.port, b"GET /status HTTP/1.1\r\n\r\n")[0] == 401
         good = b"GET /status HTTP/1.1\r\nAuthorization: Bearer " + RUN_TOKEN.encode() + b"\r\n\r\n"

@@ -12,7 +12,7 @@ import pytest
 
 from ding.interaction import Master, Slave
 from ding.interaction.base.common import random_token
-from ding.interaction.base.endpoint import TokenGuard
+from ding.interaction.base.guard import TokenGuard
 from ding.interaction.base.http import HttpTransport
 from ding.interaction.base.transport import Client
 from ding.interaction.exception import InteractionError, ResponseException, get_slave_exception_by_error

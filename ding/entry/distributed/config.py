@@ -12,7 +12,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
 from ding.entry.parallel.places import set_folder
 from ding.interaction import read_run_token, write_run_token
-from ding.parallel.launch import TOKEN_VARIABLE
+from ding.utils.credentials import RUN_TOKEN_VARIABLE, own_token
 from ding.utils.file_helper import write_text
 
 PREPARED_SUFFIX = ".dist.json"
@@ -145,12 +145,12 @@ def run_token(token_file: str | None, make: bool = False) -> str:
         ConfigValueError: There is none, or others than its owner can read the file.
     """
     if token_file is None:
-        token = os.environ.get(TOKEN_VARIABLE)
+        token = own_token()
         if not token and make:
             # Good for workers of this machine's user that are given it by hand, and for a coordinator alone.
             return secrets.token_hex(32)
         if not token:
-            raise ConfigValueError(f"the run's token is missing: give --token-file, or set {TOKEN_VARIABLE}")
+            raise ConfigValueError(f"the run's token is missing: give --token-file, or set {RUN_TOKEN_VARIABLE}")
         return token
     if make and not os.path.exists(token_file):
         write_run_token(token_file, secrets.token_hex(32))

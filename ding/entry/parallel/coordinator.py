@@ -11,7 +11,8 @@ from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, SnapshotTaker
 from ding.entry.parallel.watchdog import Watchdog
 from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare, wait_for_port
 from ding.interaction import TlsConfig
-from ding.parallel.launch import LAUNCHER, TOKEN_VARIABLE, PermanentRoleError, RoleContext
+from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
+from ding.utils.credentials import own_token
 from ding.worker.coordinator import Coordinator
 from ding.worker.coordinator.master_hub import MasterHub
 
@@ -60,7 +61,7 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     taker = SnapshotTaker(
         cfg.main.exp_name,
         context.run_dir,
-        KeptPlanes.of_run(cfg, os.environ.get(TOKEN_VARIABLE)),
+        KeptPlanes.of_run(cfg, own_token()),
         freq,
         coordinator.buffers.files_held,
     )

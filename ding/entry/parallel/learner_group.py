@@ -31,6 +31,7 @@ from ding.entry.parallel.workers import (
 )
 from ding.interaction import TlsConfig
 from ding.parallel.launch import Role, RoleContext
+from ding.utils.credentials import WorkerName
 from ding.worker.adapter import LearnerAggregator, WorkersMissing
 from ding.worker.learner.comm import DEFAULT_GROUP_TIMEOUT_S, create_comm_learner, group_backend, join_group
 
@@ -42,8 +43,21 @@ def rank_name(learner: str, rank: int) -> str:
     return f"{learner}_rank{rank}"
 
 
-def make_ranks(learner: str, payload: dict[str, Any], ranks: range, world_size: int, **more: Any) -> list[Role]:
-    """Return the roles of some ranks of a learner; ``more`` goes to each `Role`."""
+def make_ranks(
+    learner: str,
+    payload: dict[str, Any],
+    ranks: range,
+    world_size: int,
+    within: tuple[WorkerName, ...] = (),
+    **more: Any,
+) -> list[Role]:
+    """Return the roles of some ranks of a learner.
+
+    Args:
+        within: As which worker their aggregator is known, of whose token theirs are made; empty where it has the
+            token of the run, and they, too.
+        more: For each `Role`.
+    """
     group = {"learner": learner, "world_size": world_size, "local_processes": len(ranks)}
     return [
         Role(
@@ -51,6 +65,7 @@ def make_ranks(learner: str, payload: dict[str, Any], ranks: range, world_size: 
             learn_rank,
             {**payload, **group, "rank": rank, "local_rank": local_rank},
             group=learner,
+            worker=(*within, WorkerName("learner", rank_name(learner, rank))) if within else (),
             **more,
         )
         for local_rank, rank in enumerate(ranks)

@@ -2,7 +2,7 @@
 
 The payload of each is the compiled config of the run (`ding.config.compile_config_parallel`) with folders instead of
 ``'auto'``, so that all of them build their part from the same facts. The coordinator announces its address; the
-workers enrol there, whatever port they got.
+workers enrol there, whatever port they got. It has the token of the run, each worker has its own.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from ding.entry.parallel.coordinator import coordinate
 from ding.entry.parallel.learner_group import aggregate, aggregator_config, make_ranks
 from ding.entry.parallel.workers import COORDINATOR, collect_beside_others, learn
 from ding.parallel.launch import Role
+from ding.utils.credentials import WorkerName
 
 PRELOAD = ("gymnasium", "torch", "ding.envs", "ding.policy", "ding.worker")
 """What every role needs: the library's heavy imports, nothing that starts a thread."""
@@ -30,16 +31,18 @@ def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
     payload = {"cfg": cfg, "limits": dict(limits)}
     roles = [Role(COORDINATOR, coordinate, payload, ends_run=True, stop_phase=0)]
     for name in cfg.system.coordinator.learner:
+        worker = WorkerName("learner", name)
         if not cfg.system[name].get("multi_gpu", False):
-            roles.append(Role(name, learn, payload))
+            roles.append(Role(name, learn, payload, worker=(worker,)))
             continue
         world_size = int(cfg.system[name].gpu_num)
         own = {**payload, "aggregator": aggregator_config(cfg, name), "restarts_with_ranks": True}
-        roles.append(Role(name, aggregate, own, group=name))
-        roles += make_ranks(name, payload, range(world_size), world_size)
+        roles.append(Role(name, aggregate, own, group=name, worker=(worker,)))
+        roles += make_ranks(name, payload, range(world_size), world_size, within=(worker,))
     return roles + [collector_role(cfg, limits, name) for name in cfg.system.coordinator.collector]
 
 
 def collector_role(cfg: EasyDict, limits: Mapping[str, int], name: str) -> Role:
     """Return the role of the collector ``name``, of which ``cfg.system`` has a section."""
-    return Role(name, collect_beside_others, {"cfg": cfg, "limits": dict(limits)})
+    payload = {"cfg": cfg, "limits": dict(limits)}
+    return Role(name, collect_beside_others, payload, worker=(WorkerName("collector", name),))

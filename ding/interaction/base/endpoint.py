@@ -10,7 +10,7 @@ import functools
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ding.interaction.base.common import random_token
@@ -19,6 +19,7 @@ from ding.interaction.config import MAX_BODY_BYTES, MAX_CONTROL_BYTES
 from ding.interaction.errors import SchemaError, WireError
 from ding.interaction.exception.response import MasterErrorCode, ProtocolErrorCode, SlaveErrorCode
 from ding.interaction.messages import AnswerBody, MessageT, convert, dumps, loads
+from ding.utils.credentials import WorkerName
 
 if TYPE_CHECKING:
     from flask import Response
@@ -79,35 +80,18 @@ def responsible(
     return decorate
 
 
-class TokenGuard:
-    """Checks the run token of requests; without a run token everyone passes."""
+class Guard(Protocol):
+    """Checks who sent a request."""
 
-    def __init__(self, run_token: str | None) -> None:
-        self._expected = None if run_token is None else f"Bearer {run_token}"
-
-    def check(self, authorization: str | None) -> None:
-        """Check the ``Authorization`` header.
+    def check(self, authorization: str | None) -> WorkerName | None:
+        """Check the ``Authorization`` header; returns the worker whose token it is, None for one that opens everything.
 
         Raises:
             ResponsibleException: no token (401) or a wrong one (403).
         """
-        if self.knows(authorization):
-            return
-        if not authorization:
-            raise ResponsibleException(
-                ProtocolErrorCode.RUN_TOKEN_NOT_GIVEN, "The request has no run token.", status_code=401
-            )
-        raise ResponsibleException(
-            ProtocolErrorCode.RUN_TOKEN_INVALID, "The run token is not that of this run.", status_code=403
-        )
 
     def knows(self, authorization: str | None) -> bool:
-        """Whether the ``Authorization`` header is that of this run."""
-        return self._expected is None or (bool(authorization) and same_token(str(authorization), self._expected))
-
-    def headers(self) -> Mapping[str, str]:
-        """What a client adds to its requests."""
-        return {} if self._expected is None else {"Authorization": self._expected}
+        """Whether `check` raises nothing."""
 
 
 class Headers(Protocol):
@@ -121,8 +105,12 @@ class Headers(Protocol):
 class Call:
     """One request, as a handler sees it."""
 
-    def __init__(self, headers: Headers, read_body: Callable[[], bytes], max_body_bytes: int) -> None:
+    def __init__(
+        self, headers: Headers, read_body: Callable[[], bytes], max_body_bytes: int, worker: WorkerName | None = None
+    ) -> None:
         self._headers = headers
+        #: The worker whose token the request has; None for one that opens everything.
+        self.worker = worker
         self._read_body = read_body
         self._max_body_bytes = max_body_bytes
 
@@ -171,17 +159,25 @@ class Endpoint:
             ``MAX_CONTROL_BYTES``.
     """
 
-    def __init__(self, guard: TokenGuard, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    def __init__(self, guard: Guard, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self.guard = guard
         self.max_body_bytes = max_body_bytes
         self.routes: dict[tuple[str, str], Handler] = {}
         self._large: set[Handler] = set()
+        self._for_workers: set[Handler] = set()
 
-    def add(self, method: str, path: str, handler: Handler, large: bool = False) -> None:
-        """Add a route; a ``large`` one reads bodies of up to ``max_body_bytes``. Only peers may reach such a one."""
+    def add(self, method: str, path: str, handler: Handler, large: bool = False, *, for_workers: bool = False) -> None:
+        """Add a route.
+
+        Args:
+            large: it reads bodies of up to ``max_body_bytes``. Only peers may reach such a one.
+            for_workers: a worker token opens it; the handler looks at ``Call.worker``.
+        """
         self.routes[(method, path)] = handler
         if large:
             self._large.add(handler)
+        if for_workers:
+            self._for_workers.add(handler)
 
     def handle(self, method: str, path: str, headers: Headers, read_body: Callable[[], bytes]) -> tuple[int, bytes]:
         """The HTTP status and the body (JSON) of the answer. Never raises for a request, however malformed."""
@@ -197,10 +193,13 @@ class Endpoint:
         self, method: str, path: str, headers: Headers, read_body: Callable[[], bytes]
     ) -> tuple[int, AnswerBody]:
         try:
-            self.guard.check(headers.get("Authorization"))
+            worker = self.guard.check(headers.get("Authorization"))
             handler = self._find(method, path)
+            if worker is not None and handler not in self._for_workers:
+                text = f"The token of the {worker.role} {worker.name!r} does not open this."
+                raise ResponsibleException(ProtocolErrorCode.RUN_TOKEN_INVALID, text, status_code=403)
             most = self.max_body_bytes if handler in self._large else min(self.max_body_bytes, MAX_CONTROL_BYTES)
-            answer = handler(Call(headers, read_body, most))
+            answer = handler(Call(headers, read_body, most, worker))
         except ResponsibleException as error:
             return error.status_code, AnswerBody(False, error.code, error.message, error.data)
         return 200, AnswerBody(True, 0, answer.message, answer.data)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from ding.interaction.base.addresses import get_host_ip, join_http_address
 from ding.interaction.base.common import ControllableService, Counters
-from ding.interaction.base.endpoint import Answer, Call, Checks, Endpoint, TokenGuard
+from ding.interaction.base.endpoint import Answer, Call, Checks, Endpoint
+from ding.interaction.base.guard import TokenGuard
 from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.token import check_bind, resolve_run_token
@@ -223,9 +224,11 @@ class HttpService(ControllableService):
         finally:
             self._ended.set()
 
-    def _client_to(self, target: Target, token: str | None, error_of: ErrorOf, retries: int | None = None) -> Client:
-        """Requests to another service, or with the own token to this one."""
-        headers = {"Channel": str(self._channel), **self._guard.headers()}
+    def _client_to(
+        self, target: Target, token: str | None, error_of: ErrorOf, retries: int | None = None, name: str | None = None
+    ) -> Client:
+        """Requests to another service, or with the own token to this one; ``name``: to what enrolled under it."""
+        headers = {"Channel": str(self._channel), **self._guard.headers(name)}
         if token is not None:
             headers["Token"] = token
         retries = self._retries if retries is None else retries

@@ -1,7 +1,7 @@
-"""The token of a run: who has it may talk to the processes of the run.
+"""The token of a run: who has it may talk to the processes of the run, as `ding.utils.credentials` has it.
 
-The launcher makes one with ``random_token``, hands it to its children in the environment variable ``DING_RUN_TOKEN``,
-and to other machines in a file that only its owner may read. It crosses the wire as ``Authorization: Bearer <token>``
+The launcher makes one with ``random_token``. Its children have theirs in the environment variable ``DING_RUN_TOKEN``,
+other machines in a file that only its owner may read. It crosses the wire as ``Authorization: Bearer <token>``
 in every request; it is compared in constant time, before the body is looked at, and is never logged.
 """
 
@@ -12,8 +12,8 @@ import re
 import stat
 from pathlib import Path
 
-from ding.interaction.config import RUN_TOKEN_ENV
 from ding.interaction.errors import TokenFileError, UnsafeBindError
+from ding.utils.credentials import RUN_TOKEN_VARIABLE, own_token
 
 _TOKEN = re.compile(r"[\x21-\x7e]{16,512}")
 
@@ -29,7 +29,7 @@ def resolve_run_token(run_token: str | None) -> str | None:
     Raises:
         ValueError: the token has fewer than 16 or more than 512 characters, or blanks, or is not ASCII.
     """
-    token = os.environ.get(RUN_TOKEN_ENV) if run_token is None else run_token
+    token = own_token() if run_token is None else run_token
     if not token:
         return None
     if _TOKEN.fullmatch(token) is None:
@@ -84,5 +84,5 @@ def check_bind(host: str, run_token: str | None) -> None:
     if run_token is None and not is_loopback(host):
         raise UnsafeBindError(
             f"host {host!r} can be reached from other machines, so a run token is needed: give run_token, set the "
-            f"environment variable {RUN_TOKEN_ENV}, or listen on 127.0.0.1"
+            f"environment variable {RUN_TOKEN_VARIABLE}, or listen on 127.0.0.1"
         )

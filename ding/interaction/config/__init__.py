@@ -31,6 +31,3 @@ MAX_REQUEST_SECONDS = 30.0
 HEADER_SECONDS = 5.0
 # How many ports ``port='auto'`` tries, upwards from the default one.
 AUTO_PORT_TRIES = 64
-
-# Where a child process finds the token of its run.
-RUN_TOKEN_ENV = "DING_RUN_TOKEN"

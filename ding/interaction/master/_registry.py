@@ -73,7 +73,7 @@ class Registry:
         callbacks: CallbackThread,
         counters: Counters,
         clock: Callable[[], float],
-        client_to: Callable[[Target, str], Client],
+        client_to: Callable[[Target, str, str | None], Client],
         my_address: Callable[[], str],
     ) -> None:
         self.hooks = hooks

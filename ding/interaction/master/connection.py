@@ -320,7 +320,9 @@ class Connection(ControllableContext):
         with self._lock:
             if self._connected:
                 raise ValueError(f"{self.name!r} is connected already")
-            client = self._client = registry.client_to(self._target, token)
+            client = self._client = registry.client_to(
+                self._target, token, None if self._expected is None else self.name
+            )
         try:
             registry.announce(self, token)
             message = Connect(Peer(registry.my_address()), registry.hooks._before_connect(self) or {})

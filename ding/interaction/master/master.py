@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ding.interaction.base.addresses import split_http_address
@@ -121,11 +122,12 @@ class Master(ConnectionHooks, HttpService):
         )
         self._enrol_lock = threading.Lock()
         self._enrolling: set[tuple[str, str]] = set()
-        self._endpoint.add("GET", "/slave/heartbeat", self._handle_heartbeat)
-        self._endpoint.add("PUT", "/slave/task/complete", lambda call: self._handle_result(call, True), large=True)
-        self._endpoint.add("PUT", "/slave/task/fail", lambda call: self._handle_result(call, False), large=True)
-        self._endpoint.add("DELETE", "/slave/leave", self._handle_leave)
-        self._endpoint.add("POST", "/slave/enrol", self._handle_enrol)
+        self._endpoint.add("GET", "/slave/heartbeat", self._handle_heartbeat, for_workers=True)
+        for path, completed in (("/slave/task/complete", True), ("/slave/task/fail", False)):
+            handle = partial(self._handle_result, completed=completed)
+            self._endpoint.add("PUT", path, handle, large=True, for_workers=True)
+        self._endpoint.add("DELETE", "/slave/leave", self._handle_leave, for_workers=True)
+        self._endpoint.add("POST", "/slave/enrol", self._handle_enrol, for_workers=True)
         self._endpoint.add("GET", "/status", self._handle_status)
         if scale is not None:
             self._endpoint.add("POST", "/scale", lambda call: Answer("", scale(call.body(Scale).collectors)))
@@ -149,10 +151,10 @@ class Master(ConnectionHooks, HttpService):
         target = (host, DEFAULT_SLAVE_PORT if port is None else port, https, None)
         return Connection(self._registry, name, target, incarnation)
 
-    def _open_client(self, target: Target, token: str) -> Client:
+    def _open_client(self, target: Target, token: str, enrolled: str | None) -> Client:
         if self._server is None or self._checks.shutting_down.is_set():
             raise ServiceClosed("the master must be started, and not shut down, to connect")
-        return self._client_to(target, token, get_slave_exception_by_error)
+        return self._client_to(target, token, get_slave_exception_by_error, name=enrolled)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._registry.by_name(name) is not None
@@ -227,7 +229,7 @@ class Master(ConnectionHooks, HttpService):
 
     def _connection_of(self, call: Call) -> Connection:
         connection = self._registry.by_token(self._checks.peer(call))
-        if connection is None:
+        if connection is None or (call.worker is not None and call.worker.name != connection.name):
             text = "The connection is over, or was never made."
             raise ResponsibleException(MasterErrorCode.SLAVE_TOKEN_INVALID, text, status_code=403)
         connection.last_seen = self._clock()
@@ -274,6 +276,10 @@ class Master(ConnectionHooks, HttpService):
         self._checks.channel(call)
         message = call.body(Enrol)
         worker = (message.name, message.role, message.address, message.incarnation, message.resource)
+        if call.worker is not None and call.worker != (message.role, message.name):
+            self._counters.add("enrolments_refused")
+            text = f"The token is that of the {call.worker.role} {call.worker.name!r}."
+            raise ResponsibleException(ProtocolErrorCode.RUN_TOKEN_INVALID, text, status_code=403)
         try:
             split_http_address(message.address)
             self._before_enrol(*worker)
@@ -294,6 +300,8 @@ class Master(ConnectionHooks, HttpService):
             self._counters.add("enrolments_refused")
             text = "A newer process has this name."
             raise ResponsibleException(ProtocolErrorCode.INCARNATION_FENCED, text, status_code=409)
+        if call.worker is not None and self._guard.keys is not None:
+            self._guard.keys.enrol(call.worker)
         self._admit(worker)
         return Answer("The worker is enrolled; the master connects to it.")
 

@@ -193,6 +193,8 @@ class Slave(HttpService):
         """
         if self._server is None or self._checks.shutting_down.is_set() or self._announcer is not None:
             raise ServiceClosed("enrol once, after start and before shutdown")
+        if self._guard.keys is not None:
+            self._guard.keys.become(role, name)
         message = Enrol(name, role, self.my_address, self._incarnation, dict(resource or {}))
         client = self._client_at(master_address, None, retries=0)
         self._announcer = Announcer(client, message, self._state, self._fenced)

@@ -4,7 +4,6 @@ from ding.parallel.launch.launcher import Launcher as Launcher
 from ding.parallel.launch.launcher import Outcome as Outcome
 from ding.parallel.launch.local import run_here as run_here
 from ding.parallel.launch.process import RoleEnd as RoleEnd
-from ding.parallel.launch.role import TOKEN_VARIABLE as TOKEN_VARIABLE
 from ding.parallel.launch.role import PermanentRoleError as PermanentRoleError
 from ding.parallel.launch.role import ProcessStatus as ProcessStatus
 from ding.parallel.launch.role import RestartRule as RestartRule

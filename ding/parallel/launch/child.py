@@ -25,9 +25,10 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from ding.config.errors import ConfigError
-from ding.parallel.launch.role import TOKEN_VARIABLE, Message, PermanentRoleError, Role, RoleContext
+from ding.parallel.launch.role import Message, PermanentRoleError, Role, RoleContext
 from ding.parallel.launch.run_dir import RunDir
 from ding.parallel.launch.signals import STOP_SIGNALS, first_asks
+from ding.utils.credentials import RUN_TOKEN_VARIABLE
 from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger("ding.entry")
@@ -141,7 +142,7 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     _handle_signals(context)
     # For a process that is too busy to read the end of its pipe; the fork server in between dies with the launcher.
     die_with_parent(signal.SIGTERM)
-    os.environ[TOKEN_VARIABLE] = spec.token
+    os.environ[RUN_TOKEN_VARIABLE] = spec.token
     to_user = LogForwarder(pipe.send, spec.show_level)
     logging.getLogger("ding").addHandler(to_user)
     pipe.begin(context)

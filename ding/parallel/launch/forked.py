@@ -144,6 +144,8 @@ def _ready_fork_server() -> int | None:
 class ForkSpawner:
     """The `Spawner` of processes on this machine."""
 
+    own_processes = True
+
     def opened(self, run_dir: str, preload: Sequence[str]) -> contextlib.AbstractContextManager[_Warmth]:
         """See `Spawner.opened`."""
         return fork_server(run_dir, preload)

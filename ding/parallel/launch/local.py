@@ -6,8 +6,9 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ding.parallel.launch.role import TOKEN_VARIABLE, Message, Role, RoleContext
+from ding.parallel.launch.role import Message, Role, RoleContext
 from ding.parallel.launch.signals import RunInterrupted, first_asks, handling
+from ding.utils.credentials import RUN_TOKEN_VARIABLE
 
 logger = logging.getLogger("ding.entry")
 
@@ -22,7 +23,7 @@ def run_here(
     """Run a role in this process and return its result. SIGINT and SIGTERM ask it to stop, a second one ends it.
 
     Args:
-        token: The run's token; in the environment meanwhile.
+        token: The run's token, or that of the worker; in the environment meanwhile.
         peers: What is known of other roles; nothing is added later.
         run_dir: Folder for the coordinator's journal.
         on_status: Called with each status; addresses that the role announces are logged.
@@ -44,15 +45,15 @@ def run_here(
         received.append(signum)
         context.stop.set_soon(signal.Signals(signum).name)
 
-    before = os.environ.get(TOKEN_VARIABLE)
-    os.environ[TOKEN_VARIABLE] = token
+    before = os.environ.get(RUN_TOKEN_VARIABLE)
+    os.environ[RUN_TOKEN_VARIABLE] = token
     try:
         with handling(first_asks(ask)):
             result = role.target(context)
     finally:
-        os.environ.pop(TOKEN_VARIABLE)
+        os.environ.pop(RUN_TOKEN_VARIABLE)
         if before is not None:
-            os.environ[TOKEN_VARIABLE] = before
+            os.environ[RUN_TOKEN_VARIABLE] = before
     if result is None and received:
         raise RunInterrupted(received[0])
     return result

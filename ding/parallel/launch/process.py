@@ -16,6 +16,7 @@ from ding.parallel.launch.child import ChildSpec
 from ding.parallel.launch.forked import ForkServerLost
 from ding.parallel.launch.role import Message, ProcessStatus, Role
 from ding.parallel.launch.spawner import SpawnedProcess, Spawner
+from ding.utils.credentials import worker_token_of
 
 _TAIL_BYTES = 4000
 _KILL_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -86,7 +87,7 @@ class RoleProcess:
         self.last_end: str | None = None
         self.last_error: str | None = None
         self._run_dir = run_dir
-        self._token = token
+        self._token = worker_token_of(token, role.worker) if spawner.own_processes else token
         self._show_level = show_level
         self._clock = clock
         self._spawner = spawner

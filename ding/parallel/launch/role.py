@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-TOKEN_VARIABLE = "DING_RUN_TOKEN"
-"""The environment variable in which every process of a run has the run's token."""
+from ding.utils.credentials import WorkerName
 
 Message = tuple[Any, ...]
 
@@ -57,6 +56,8 @@ class Role:
         stop_phase: Roles of phase 0 stop first; those of phase 1 when they have ended.
         group: Roles of a group live and die together: when the process of one ends, those of the others are killed,
             and all are started again. What they announced is forgotten.
+        worker: As which worker its process is known, after those to whom that one belongs: it gets the token of this
+            worker (`ding.utils.credentials`); that of the run when there is none.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Role:
     may_return: bool = False
     stop_phase: int = 1
     group: str | None = None
+    worker: tuple[WorkerName, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class RoleContext:
         incarnation: Number of this process in the role, from 0.
         payload: What the `Role` carries.
         run_dir: Folder that all roles of the run share.
-        token: The run's token.
+        token: The run's token, or that of its worker.
         stop: Set when this process should end; a target returns soon after, within seconds.
 
     Args:

@@ -55,7 +55,13 @@ class SpawnedProcess(Protocol):
 
 
 class Spawner(Protocol):
-    """Starts the processes of roles."""
+    """Starts the processes of roles.
+
+    Attributes:
+        own_processes: whether each role has an environment of its own, and in it a token of its own.
+    """
+
+    own_processes: bool
 
     def opened(self, run_dir: str, preload: Sequence[str]) -> AbstractContextManager[Readiness]:
         """Be ready to start processes while the block lasts; when it is over, none of them is left.

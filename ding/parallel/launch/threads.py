@@ -14,8 +14,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 
 from ding.parallel.launch.child import ChildSpec, RolePipe, outcome_of
-from ding.parallel.launch.role import TOKEN_VARIABLE, RoleContext
+from ding.parallel.launch.role import RoleContext
 from ding.parallel.launch.spawner import AlwaysReady
+from ding.utils.credentials import RUN_TOKEN_VARIABLE
 
 logger = logging.getLogger("ding.entry")
 
@@ -23,16 +24,18 @@ logger = logging.getLogger("ding.entry")
 class ThreadSpawner:
     """The `Spawner` of threads. The token of the run is in the environment of this process meanwhile."""
 
+    own_processes = False
+
     @contextlib.contextmanager
     def opened(self, run_dir: str, preload: Sequence[str]) -> Iterator[AlwaysReady]:
         """See `Spawner.opened`."""
-        before = os.environ.get(TOKEN_VARIABLE)
+        before = os.environ.get(RUN_TOKEN_VARIABLE)
         try:
             yield AlwaysReady()
         finally:
-            os.environ.pop(TOKEN_VARIABLE, None)
+            os.environ.pop(RUN_TOKEN_VARIABLE, None)
             if before is not None:
-                os.environ[TOKEN_VARIABLE] = before
+                os.environ[RUN_TOKEN_VARIABLE] = before
 
     def start(self, spec: ChildSpec, pipe: Connection) -> RoleThread:
         """See `Spawner.start`."""
@@ -52,7 +55,7 @@ class RoleThread:
         self._pipe = RolePipe(pipe, lambda: None)
         role = spec.role
         self._context = RoleContext(role, spec.run_dir, spec.token, spec.peers, self._pipe.send, spec.incarnation)
-        os.environ[TOKEN_VARIABLE] = spec.token
+        os.environ[RUN_TOKEN_VARIABLE] = spec.token
         self._pipe.begin(self._context)
         threading.Thread(target=self._run, args=(spec,), name=role.name, daemon=True).start()
 

@@ -1,36 +1,34 @@
-"""The seal of what lies in a shared folder: who has not the token of the run cannot make it.
+"""The seal of what lies in a shared folder: who has no token of the run cannot make it.
 
-A checksum shows what was damaged; a seal also shows what was forged by a peer that can write to the folder, but does
-not know the token. It is an HMAC-SHA256 under a key that is derived from the token, over the name under which the bytes
+A checksum shows what was damaged; a seal also shows what was forged by a peer that can write to the folder, but has
+no token. It is an HMAC-SHA256 under a key that comes with each token of the run, over the name under which the bytes
 lie and the bytes themselves, and stands behind them. A sealed file that is moved to another name is refused, too. What
 a seal does not show: an older file of the same name that was put back.
 """
 
 import hashlib
 import hmac
-import os
 
 from ding.parallel.planes.errors import BadFrame
+from ding.utils.credentials import own_token, planes_key
 
 SEAL_BYTES = hashlib.sha256().digest_size
-_TOKEN_VARIABLE = "DING_RUN_TOKEN"
-_PURPOSE = b"ding.parallel.planes"
 
 
 class Seal:
     """Seals bytes, and opens what was sealed.
 
     Args:
-        token: of the run; without one there are no seals, and everything passes.
+        token: of the run, or of one of its workers; without one there are no seals, and everything passes.
     """
 
     def __init__(self, token: str | None = None) -> None:
-        self._key = hmac.digest(token.encode(), _PURPOSE, "sha256") if token else None
+        self._key = bytes.fromhex(planes_key(token)) if token else None
 
     @classmethod
     def of_this_process(cls) -> "Seal":
         """The seal of the run that this process belongs to, by the environment variable ``DING_RUN_TOKEN``."""
-        return cls(os.environ.get(_TOKEN_VARIABLE))
+        return cls(own_token())
 
     @property
     def nbytes(self) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from ding.parallel.messages import GROUP_ROWS
-from ding.parallel.planes import BadId, ChunkBroken, ChunkMissing, ChunkRef, DataPlane, StorageError, writer_of
+from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
+from ding.worker.coordinator.buffers.admission import WorkerQuota, compare_with_chunks
 from ding.worker.coordinator.buffers.chunk_table import checked_ref
 from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
 from ding.worker.coordinator.buffers.on_policy_buffer import Grant, OnPolicyBuffer
@@ -20,7 +21,6 @@ from ding.worker.coordinator.tasks.records import Holder
 
 log = logging.getLogger(__name__)
 
-_MISSING_S = 0.5
 _BATCHES_PER_LIFE = 1 << 40
 
 
@@ -35,9 +35,17 @@ class BufferManager:
         ledger: which worker holds which task, and up to which number it was heard.
         data_plane: ``release(refs)`` deletes files; ``None``: they are left alone.
         exp_name: folder of the experiment.
+        quota: how much the buffers hold of one worker; no bound by default.
     """
 
-    def __init__(self, journal: Journal, ledger: TaskLedger, data_plane: DataPlane | None, exp_name: str) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        ledger: TaskLedger,
+        data_plane: DataPlane | None,
+        exp_name: str,
+        quota: WorkerQuota | None = None,
+    ) -> None:
         self.buffers: dict[str, MetadataBuffer | OnPolicyBuffer] = {}
         self._journal = journal
         self._ledger = ledger
@@ -54,6 +62,7 @@ class BufferManager:
         self._files_held = False
         self._doomed: deque[Mapping[str, Any]] = deque()
         self._counts: Counter[str] = Counter()
+        self._quota = quota or WorkerQuota()
 
     # ------------------------------------------------------------------ life
 
@@ -118,6 +127,7 @@ class BufferManager:
             buffer = self._make(buffer_id, cfg)
             chunks = [chunk for chunk in state.chunks if chunk.buffer_id == buffer_id]
             buffer.restore_chunks([(chunk.first_id, {**chunk.ref, "number": chunk.number}) for chunk in chunks])
+            self._enter(buffer, [chunk.ref for chunk in chunks])
             if buffer_id in state.priorities and isinstance(buffer, MetadataBuffer):
                 buffer.restore_priorities(*state.priorities[buffer_id])
 
@@ -134,7 +144,7 @@ class BufferManager:
                 taken before.
         """
         try:
-            broken = self._broken_chunks(task_id, holder, refs)
+            sizes, broken = self._compare(task_id, holder, refs)
         except StorageError as error:
             log.warning("chunks cannot be looked at for now: %s", error)
             return self._ledger.seen(task_id, holder)
@@ -156,6 +166,7 @@ class BufferManager:
             for ref in new:
                 if any(one.holds(ref["chunk"]) for one in self.buffers.values()):
                     raise ValueError(f"the 'chunk' of a ref must be a new one, found {ref['chunk']!r} again")
+                self._quota.mark(ref, holder.worker, sizes.get(ref["chunk"], 0))
             last = int(new[-1]["seq"])
             new = [ref for ref in new if ref["chunk"] not in broken]
             if not new:
@@ -173,46 +184,25 @@ class BufferManager:
                 self._ledger.heard(task_id, holder, seen)
                 self._counts["rows"] += buffer.push_chunks([{**row.ref, "number": row.number} for row in rows])
                 self._counts["chunks"] += len(rows)
+                self._enter(buffer, taken)
                 self.data_arrived()
             return seen
 
-    def _broken_chunks(self, task_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> set[str]:
-        """Compare refs that are new with their chunks; returns the ids of those that are damaged, and are set aside.
+    def _enter(self, buffer: MetadataBuffer | OnPolicyBuffer, refs: Sequence[Mapping[str, Any]]) -> None:
+        """A buffer has these chunks of workers now; what is too much of a worker goes."""
+        for surplus in self._quota.enter(refs):
+            self._counts["surplus_rows"] += buffer.drop_chunk(surplus)
 
-        A ref takes rows and memory here, before anybody reads its data.
-        """
-        broken: set[str] = set()
+    def _compare(
+        self, task_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]
+    ) -> tuple[Mapping[str, int], Collection[str]]:
+        """The sizes of the chunks of refs that are new, and the ids of those that are damaged; see `admission`."""
         held, seen = self._ledger.task_of(holder), self._ledger.seen(task_id, holder)
         if self._plane is None or held is None or held.task_id != task_id:
-            return broken
-        for ref in refs:
-            if int(ref["seq"]) <= seen:
-                continue
-            claimed = checked_ref(ref)
-            try:
-                found: Mapping[str, Any] = self._describe(self._plane, claimed)
-            except ChunkBroken as error:
-                log.warning("%s", error)
-                self._counts["broken_rows"] += claimed["rows"]
-                broken.add(claimed["chunk"])
-                continue
-            for key in ("rows", "bytes"):
-                if claimed.get(key, found[key]) != found[key]:
-                    text = f"the {key!r} of ref {claimed['chunk']!r} must be {found[key]}, found {claimed[key]!r:.60}"
-                    raise ValueError(text)
-        return broken
-
-    @staticmethod
-    def _describe(plane: DataPlane, ref: Mapping[str, Any]) -> ChunkRef:
-        try:
-            return plane.describe(ref)
-        except ChunkMissing:
-            # A folder that machines share may show a file a little later.
-            time.sleep(_MISSING_S)
-        try:
-            return plane.describe(ref)
-        except ChunkMissing as error:
-            raise ValueError(f"the 'chunk' of a ref must be one that was stored: {error}") from error
+            return {}, ()
+        sizes, broken = compare_with_chunks(self._plane, [ref for ref in refs if int(ref["seq"]) > seen])
+        self._counts["broken_rows"] += sum(broken.values())
+        return sizes, broken
 
     def push(self, buffer_id: str, data: object) -> bool:
         """Push one meta dict (the classic form); False when there is no such buffer."""
@@ -320,6 +310,7 @@ class BufferManager:
         if self._keep_files:
             return
         self._delete(refs)
+        self._quota.leave(refs)
         self._journal.drop_chunks([ref["number"] for ref in refs])
         self._counts["released_chunks"] += len(refs)
 
@@ -364,6 +355,7 @@ class BufferManager:
                 buffer_id: {"rows": buffer.count(), "chunks": buffer.chunk_count}
                 for buffer_id, buffer in list(self.buffers.items())
             },
+            "worker_bytes": self._quota.held(),
             **self._counts,
         }
 

@@ -9,6 +9,7 @@ from ding.parallel.planes import DataPlane, open_planes
 from ding.utils import Configurable, build_logger, get_task_uid, import_module
 from ding.worker.coordinator.base_parallel_commander import BaseCommander, create_parallel_commander
 from ding.worker.coordinator.buffer_manager import BufferManager
+from ding.worker.coordinator.buffers.admission import WorkerQuota
 from ding.worker.coordinator.comm_coordinator import CommCoordinator
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.protocols import WorkerHub
@@ -64,6 +65,9 @@ class Coordinator(Configurable):
         # (str) Type of the planes, and where the data is; consumed chunks there are deleted. '': they are left alone.
         "planes": "file",
         "path_data": "",
+        # (int) Bytes that the buffers hold of one worker: what is more pushes out its own oldest rows. 'auto': half of
+        # the file system of path_data. 0: no bound.
+        "max_worker_bytes": "auto",
     }
 
     def __init__(
@@ -95,7 +99,8 @@ class Coordinator(Configurable):
         )
         if data_plane is None and own["path_data"]:
             data_plane = open_planes(own["planes"], own["path_data"], "").data()
-        self._buffers = BufferManager(self._journal, self._ledger, data_plane, self._exp_name)
+        quota = WorkerQuota.of_config(own["max_worker_bytes"], own["path_data"])
+        self._buffers = BufferManager(self._journal, self._ledger, data_plane, self._exp_name, quota)
         self._interaction = CommCoordinator(own, self, self._logger, self._ledger, hub)
         self._dispatcher = Dispatcher(
             self._command, self._ledger, self._buffers, self._interaction, self.info, self.error, self.broken

@@ -8,6 +8,7 @@ import pytest
 from ding.entry.parallel.workers import CoordinatorUnreachable, WorkerRefused, WrongToken, serve
 from ding.interaction import EnrolRefuse, Master, Slave
 from ding.parallel.launch import Role, RoleContext
+from ding.utils.credentials import worker_token
 
 TOKEN, WAIT_S = "t" * 32, 20.0
 
@@ -51,7 +52,7 @@ def enrolled(slave, host, name="learner0"):
 
 
 def test_the_older_of_two_with_one_name_ends(host, serve_one):
-    with Idle(port=0, run_token=TOKEN, heartbeat_span=0.2) as old, Idle(port=0, run_token=TOKEN) as new:
+    with Idle(port=0, run_token=TOKEN, heartbeat_span=0) as old, Idle(port=0, run_token=TOKEN) as new:
         enrolled(old, host).wait_connected(WAIT_S)
         enrolled(new, host).wait_connected(WAIT_S)
         with pytest.raises(WorkerRefused, match="learner0 is not taken, or no more: A newer process has this name"):
@@ -65,6 +66,12 @@ def test_one_that_is_refused_ends(host, serve_one):
 
 def test_one_with_a_wrong_token_ends_for_good(host, serve_one):
     with Idle(port=0, run_token="x" * 32) as slave, pytest.raises(WrongToken, match="not that of this run"):
+        serve_one(enrolled(slave, host))
+
+
+def test_one_with_the_token_of_another_worker_ends_for_good(host, serve_one):
+    token = worker_token(TOKEN, "learner", "learner1")
+    with Idle(port=0, run_token=token) as slave, pytest.raises(WrongToken, match="that of the learner 'learner1'"):
         serve_one(enrolled(slave, host))
 
 

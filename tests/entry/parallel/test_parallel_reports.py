@@ -12,6 +12,7 @@ from ding.entry.parallel.roles import make_roles
 from ding.entry.parallel.workers import import_names_of, worker_config
 from ding.entry.parallel_entry import load_parallel_input
 from ding.parallel.launch import ProcessStatus
+from ding.utils.credentials import wire_token, worker_of, worker_token_of
 
 
 def report_of(rows, iters, last=None):
@@ -101,6 +102,13 @@ def test_one_role_per_process_and_the_coordinator_stops_first(cfg):
         ("collector1", 1, False),
     ]
     assert roles[0].payload["limits"] == {"train_iter": 3}
+    run_token = "t" * 32
+    assert [worker_of(wire_token(worker_token_of(run_token, role.worker)), run_token) for role in roles] == [
+        None,
+        ("learner", "learner0"),
+        ("collector", "collector0"),
+        ("collector", "collector1"),
+    ]
 
 
 def test_what_a_worker_may_import_is_what_the_own_config_names(cfg):

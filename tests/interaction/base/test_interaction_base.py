@@ -34,7 +34,8 @@ from ding.interaction.base import (
     success_response,
     translate_dict_func,
 )
-from ding.interaction.base.endpoint import Answer, Endpoint, TokenGuard
+from ding.interaction.base.endpoint import Answer, Endpoint
+from ding.interaction.base.guard import TokenGuard
 from ding.interaction.base.http import HttpTransport, resolve_transport
 from ding.interaction.base.server import HttpServer
 from ding.interaction.base.transport import Client

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from ding.parallel.launch import Launcher, PermanentRoleError, RestartRule, Role, RunDir
+from ding.utils.credentials import own_token
 
 QUICK = RestartRule(delay_s=0.05, max_delay_s=0.1)
 
@@ -147,6 +148,10 @@ def member(context):
         return {name: data for name, data in context.peers().items() if name in "ab"}
     context.stop.wait(60)
     return None
+
+
+def returns_its_token(context):
+    return own_token()
 
 
 def announces(context):

@@ -14,6 +14,7 @@ import launcher_toys as toys
 import pytest
 
 from ding.parallel.launch import Launcher, RestartRule, Role, RoleEnd, RoleFailed, RunDir, memory_root, sweep
+from ding.utils.credentials import WorkerName, worker_token
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -64,6 +65,13 @@ def test_a_result_ends_the_run_and_stops_the_others(run_dir, tmp_path):
     assert is_gone(outcome.result["worker"]["pid"])
     assert [process.state for process in launcher.snapshots().values()] == ["ended"] * 3
     assert (tmp_path / "other.stopped").read_text() == "asked by the launcher"
+
+
+def test_the_process_of_a_worker_gets_the_token_of_that_worker(run_dir, tmp_path):
+    worker = WorkerName("learner", "learner0"), WorkerName("learner", "learner0_rank1")
+    role = Role("r", toys.returns_its_token, ends_run=True, worker=worker)
+    token = launcher_of([role], run_dir, tmp_path).run().result
+    assert token == worker_token(worker_token("t" * 32, *worker[0]), *worker[1])
 
 
 def test_a_run_is_over_when_all_roles_that_may_return_have(run_dir, tmp_path):

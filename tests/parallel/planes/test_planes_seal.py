@@ -16,6 +16,7 @@ from ding.parallel.planes.file.weight_plane import FileWeightPlane
 from ding.parallel.planes.frames import pack
 from ding.parallel.planes.seal import SEAL_BYTES, Seal
 from ding.torch_utils.weight_checks import misfit
+from ding.utils.credentials import worker_token
 
 OURS, THEIRS = Seal("a token that only we know"), Seal("what somebody guessed")
 
@@ -36,6 +37,13 @@ def test_a_well_formed_chunk_of_a_stranger_is_refused(plane, seal) -> None:
         plane.get(ref)
     assert plane.stats().quarantined_chunks == 1
     assert plane.chunks() == []
+
+
+def test_all_tokens_of_a_run_make_the_same_seals() -> None:
+    learner, collector = (Seal(worker_token("r" * 32, "role", name)) for name in "lc")
+    assert (
+        learner.close("name", b"frame") == collector.close("name", b"frame") == Seal("r" * 32).close("name", b"frame")
+    )
 
 
 def test_our_own_chunk_under_another_name_is_refused(plane) -> None:

@@ -9,9 +9,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from parallel_fakes import RecordingPlane
 
+from ding.config import ConfigValueError
 from ding.data import TransitionBatch
 from ding.parallel.planes import FileDataPlane, StorageDenied
 from ding.worker.coordinator.buffer_manager import BufferManager
+from ding.worker.coordinator.buffers.admission import WorkerQuota
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.records import Holder
@@ -22,12 +24,13 @@ HOLDER = Holder("c0", "life1")
 class Opened:
     """A buffer manager with one open buffer, and a collector task that is sent."""
 
-    def __init__(self, path=":memory:", plane=None):
+    def __init__(self, path=":memory:", plane=None, max_worker_bytes=0):
         self.journal, self.plane = Journal(path), plane or RecordingPlane()
         self.ledger = TaskLedger(self.journal)
         self.ledger.submit("collector", {"task_id": "task", "buffer_id": "b"})
         self.ledger.send("task", HOLDER)
-        self.manager = BufferManager(self.journal, self.ledger, self.plane, "exp")
+        quota = WorkerQuota(max_worker_bytes)
+        self.manager = BufferManager(self.journal, self.ledger, self.plane, "exp", quota)
         self.manager.open("b", {"type": "advanced", "replay_buffer_size": 100})
 
     def take(self, *numbers):
@@ -215,3 +218,49 @@ def test_batches_of_each_further_coordinator_are_newer_than_all_before(tmp_path)
         assert newest > before
         manager.close()
         journal.close()
+
+
+def of_size(*sizes, first=1, letter="a"):
+    return [
+        {"chunk": f"{letter}{seq}", "rows": 4, "seq": seq, "bytes": size, "worker": "another"}
+        for seq, size in enumerate(sizes, first)
+    ]
+
+
+def test_a_worker_that_has_too_much_data_loses_its_own_oldest(caplog):
+    own, other = Opened(max_worker_bytes=100), Holder("c1", "life1")
+    own.ledger.submit("collector", {"task_id": "task1", "buffer_id": "b"})
+    own.ledger.send("task1", other)
+    assert own.manager.take("task1", "b", other, of_size(90, letter="b")) == 1
+    assert own.manager.take("task", "b", HOLDER, of_size(40, 40)) == 2
+    assert own.plane.released == []
+    assert own.manager.take("task", "b", HOLDER, of_size(40, 90, 5, first=3)) == 5
+    assert own.plane.released == ["a1", "a2", "a3"]
+    status = own.manager.status()
+    assert (status["worker_bytes"], status["surplus_rows"]) == ({"c0": 95, "c1": 90}, 12)
+    assert caplog.text.count("c0 has more data than max_worker_bytes") == 1
+    with pytest.raises(ValueError, match=r"max_worker_bytes is 100, chunk 'a6' has 101"):
+        own.manager.take("task", "b", HOLDER, of_size(101, first=6))
+    own.manager.shut("b")
+    assert own.manager.status()["worker_bytes"] == {}
+
+
+def test_how_much_data_a_worker_has_is_known_to_the_next_coordinator(tmp_path):
+    own = Opened(str(tmp_path / "j.sqlite"), max_worker_bytes=100)
+    own.manager.take("task", "b", HOLDER, of_size(30, 30, 30))
+    own.manager.close()
+    own.journal.close()
+    journal, plane = Journal(str(tmp_path / "j.sqlite")), RecordingPlane()
+    after = BufferManager(journal, TaskLedger(journal), plane, "exp", WorkerQuota(70))
+    after.restore(journal.load())
+    assert after.status()["worker_bytes"] == {"c0": 60}
+    assert plane.released == ["a1"]
+    assert after.buffers["b"].count() == 8
+
+
+def test_the_quota_of_a_config(tmp_path):
+    assert WorkerQuota.of_config("auto", str(tmp_path / "none")).enter(of_size(2**60)) == []
+    assert len(WorkerQuota.of_config("auto", str(tmp_path)).enter(of_size(2**60))) == 1
+    for wrong in (-1, "8", None, True):
+        with pytest.raises(ConfigValueError, match="must be 'auto' or bytes"):
+            WorkerQuota.of_config(wrong, "")

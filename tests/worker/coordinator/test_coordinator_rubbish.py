@@ -10,7 +10,14 @@ from parallel_fakes import FakeCollector, FakeLearner, wait_until
 from test_coordinator_faults import Run
 
 from ding.worker.coordinator.errors import TaskGaveUp, WorkerTaskFailed
+from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.session import checked_answer
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
 
 GOOD = {
     "collector_data_task": {
@@ -155,3 +162,17 @@ def test_a_bad_worker_that_is_alone_ends_the_run():
         run.hub.join(BadCollector("c0", {"seq": "x"}))
         wait_until(lambda: run.coordinator.system_shutdown_flag)
     assert isinstance(run.coordinator.exception, TaskGaveUp)
+
+
+def test_a_quarantine_outlives_the_coordinator(tmp_path):
+    path = str(tmp_path / "coordinator.sqlite")
+    bad = BadCollector("c0", "x", "resource")
+    with Run(journal=Journal(path)) as run:
+        while run.coordinator.status()["workers"].get("c0", {}).get("state") != "quarantined":
+            run.hub.join(bad)
+    bad.rubbish, bad.at, bad.link = None, "nothing", None
+    with Run(journal=Journal(path), collector_tasks=0) as run:
+        run.hub.join(bad)
+        wait_until(lambda: "c0" in run.coordinator.status()["workers"])
+        assert run.coordinator.status()["workers"]["c0"]["state"] == "quarantined"
+        assert "expected a dict" in run.coordinator.status()["workers"]["c0"]["error"]

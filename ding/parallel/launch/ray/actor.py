@@ -11,8 +11,9 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from ding.parallel.launch.child import ChildSpec, LogForwarder, outcome_of, redirect_output, take_message
-from ding.parallel.launch.role import TOKEN_VARIABLE, Message, RoleContext
+from ding.parallel.launch.role import Message, RoleContext
 from ding.parallel.launch.run_dir import RunDir
+from ding.utils.credentials import RUN_TOKEN_VARIABLE
 
 logger = logging.getLogger("ding.entry")
 
@@ -50,7 +51,7 @@ class RoleActor:
             # A node that does not share the experiment folder: the log is where Ray keeps those of this node.
             spec = ChildSpec(**{**vars(spec), "log_file": None})
         redirect_output(spec)
-        os.environ[TOKEN_VARIABLE] = spec.token
+        os.environ[RUN_TOKEN_VARIABLE] = spec.token
         role = spec.role
         context = RoleContext(role, spec.run_dir, spec.token, spec.peers, self._send, spec.incarnation)
         self._context = context

@@ -37,6 +37,8 @@ class RaySpawner:
         options: returns the options of the actor of a role, by its name: ``num_cpus``, ``scheduling_strategy``, ...
     """
 
+    own_processes = True
+
     def __init__(self, namespace: str, options: Callable[[str], Mapping[str, Any]]) -> None:
         self._ray: Any = require_ray()
         self._namespace = namespace

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: Names of the values that hold what the buffers and the ledger have counted in the run.
 BUFFER_COUNTS, TASK_COUNTS = "buffer_counts", "task_counts"
+#: Name of the value with the processes of workers that get no more tasks: ``[[worker, process, why], ...]``.
+QUARANTINED = "quarantined"
 _VERSION = 1
 _FULL_PAUSE_S = 0.25
 _SCHEMA = """
@@ -335,6 +337,7 @@ def forget_workers(path: str | os.PathLike[str], lost_chunks: Collection[str]) -
             record.holder, record.failures = None, 0
         journal.update_tasks(state.tasks)
         journal.forget_fenced(state.fenced)
+        journal.save_values({QUARANTINED: []})
         journal.drop_chunks([chunk.number for chunk in state.chunks if chunk.ref["chunk"] in lost_chunks])
     finally:
         journal.close()

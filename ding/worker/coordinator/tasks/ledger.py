@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ding.worker.coordinator.errors import TaskStateError
-from ding.worker.coordinator.tasks.journal import TASK_COUNTS, Journal, JournalState
+from ding.worker.coordinator.tasks.journal import QUARANTINED, TASK_COUNTS, Journal, JournalState
 from ding.worker.coordinator.tasks.records import Holder, TaskCounters, TaskPhase, TaskRecord
 
 
@@ -209,6 +209,7 @@ class TaskLedger:
             self._failures[process] += 1
             if self._failures[process] >= self._max_failures:
                 self._quarantined[process] = error
+                self._journal.save_values({QUARANTINED: [[*one, why] for one, why in self._quarantined.items()]})
 
     def quarantine_of(self, holder: Holder) -> str | None:
         """Why the process of this life of a worker is quarantined; None: it is not."""
@@ -358,6 +359,7 @@ class TaskLedger:
                     record.inherited = True
                     self._by_holder[record.holder] = record
             self._fenced |= state.fenced
+            self._quarantined.update({(name, process): why for name, process, why in state.values.get(QUARANTINED, [])})
             self._unswept |= state.fenced | state.unswept
             self.counters = TaskCounters(**{**vars(self.counters), **state.values.get(TASK_COUNTS, {})})
 

@@ -5,7 +5,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ding.interaction.testing import FakeClock
 from ding.worker.coordinator.errors import TaskStateError
-from ding.worker.coordinator.tasks.journal import Journal
+from ding.worker.coordinator.tasks.journal import Journal, forget_workers
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.records import Holder, TaskPhase
 
@@ -362,3 +362,20 @@ def test_a_life_that_had_a_task_is_swept_by_the_next_coordinator_too():
     tasks.swept([A])
     assert tasks.unswept(nobody) == []
     assert not tasks.journal.load().unswept
+
+
+def test_a_quarantine_outlives_the_coordinator_but_not_the_processes(tmp_path):
+    path = str(tmp_path / "j.sqlite")
+    before = Journal(path)
+    ledger = TaskLedger(before, max_failures=2)
+    again = Holder(A.worker, f"{A.incarnation}+1")
+    for holder in (A, again, B):
+        ledger.blame(holder, "rubbish \udc80")
+    before.close()
+    after = TaskLedger(journal := Journal(path))
+    after.restore(journal.load())
+    assert after.quarantine_of(A) == after.quarantine_of(again) == "rubbish \udc80"
+    assert after.quarantine_of(B) is after.quarantine_of(Holder(A.worker, "new")) is None
+    journal.close()
+    forget_workers(path, [])
+    assert Journal(path).load().values["quarantined"] == []

@@ -4,8 +4,7 @@ Actions of all of them lie in ``[-1, 1]``. They are brought to the bounds of the
 (``env.act_scale=True``, see :class:`ding.envs.DingEnvWrapper`), and samples hold them unscaled.
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -85,16 +84,3 @@ def others(module: torch.nn.Module, but: torch.nn.Module) -> list[torch.nn.Param
     """The parameters of ``module`` that are none of ``but``."""
     taken = {id(parameter) for parameter in but.parameters()}
     return [parameter for parameter in module.parameters() if id(parameter) not in taken]
-
-
-@contextlib.contextmanager
-def frozen(parameters: Iterable[torch.nn.Parameter]) -> Iterator[None]:
-    """No gradients to these parameters from what is computed inside: an actor's loss goes through the critics."""
-    kept = [parameter for parameter in parameters if parameter.requires_grad]
-    for parameter in kept:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in kept:
-            parameter.requires_grad_(True)

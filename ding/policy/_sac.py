@@ -8,10 +8,11 @@ import torch
 
 from ding.data import EnvBatch, batched
 from ding.model import model_wrap
-from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, frozen, least, priorities
+from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, least, priorities
 from ding.policy._soft_actor_critic import SoftActorCriticPolicy
 from ding.policy.common_utils import transition_of
 from ding.rl_utils.squashed_normal import squashed_sample
+from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY
 
 

@@ -10,17 +10,13 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._ddpg_loss import ddpg_actor_loss, ddpg_critic_loss
 from ding.policy._optimization import clipping_adam
-from ding.policy._q_critic import (
-    ActorCriticModule,
-    frozen,
-    others,
-    priorities,
-)
+from ding.policy._q_critic import ActorCriticModule, others, priorities
 from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of, with_rates
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
+from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY
 from ding.utils.names import did_you_mean
 

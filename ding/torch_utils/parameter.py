@@ -1,5 +1,7 @@
 """Parameters: learnable values that stay inside a range (their unconstrained form is learned), groups, counts."""
 
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -84,3 +86,16 @@ def configure_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[s
         {"params": groups[True], "weight_decay": weight_decay},
         {"params": groups[False], "weight_decay": 0.0},
     ]
+
+
+@contextlib.contextmanager
+def frozen(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
+    """No gradients to these parameters from what is computed inside, such as to the critics from an actor's loss."""
+    kept = [parameter for parameter in parameters if parameter.requires_grad]
+    for parameter in kept:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in kept:
+            parameter.requires_grad_(True)

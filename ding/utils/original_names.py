@@ -163,7 +163,6 @@ NOT_BUILT = {
         _names("envs.env_manager.base_env_manager", "timeout_wrapper"),
         _names("envs.env_manager.subprocess_env_manager", "is_abnormal_timestep"),
         _names("model.common.encoder", "StructEncoder prod"),
-        _names("model.template.ebm", "no_ebm_grad"),
         _names("model.template.ngu", "parallel_wrapper"),
         _names("model.template.q_learning", "parallel_wrapper"),
         _names("model.wrapper.model_wrappers", "TeacherNetworkWrapper sample_action"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -154,9 +155,9 @@ class PopArtVHead(nn.Module):
 
 
 class EnsembleHead(nn.Module):
-    """Independent networks of one shape, computed together as grouped convolutions (EDAC, arXiv:2110.01548).
+    """Independent networks of one shape, each of their layers computed as one batched product (EDAC, arXiv:2110.01548).
 
-    State: ``pred.i.0`` with weight ``[ensemble_num * out, in, 1]``.
+    State: ``pred.i.0`` with weight ``[ensemble_num * out, in, 1]``, that of a grouped convolution.
 
     Arguments:
         input_size, hidden_size, output_size: widths of one network.
@@ -192,4 +193,20 @@ class EnsembleHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Inputs ``[B, ensemble_num * input_size, 1]`` to ``pred`` ``[B, ensemble_num * output_size]``."""
-        return {"pred": self.pred(x).squeeze(-1)}
+        for block in self.pred:
+            layers: list[Any] = list(block)  # type: ignore[call-overload]
+            x = _each_member(layers[0], x)
+            for layer in layers[1:]:
+                x = layer(x)
+        return {"pred": x.squeeze(-1)}
+
+
+def _each_member(linear: nn.Conv1d, x: torch.Tensor) -> torch.Tensor:
+    """What a grouped convolution of width 1 computes, which is five times slower on a CPU: ``[B, E * in, 1]`` to
+    ``[B, E * out, 1]``.
+    """
+    members, batch = linear.groups, x.shape[0]
+    rows = x.reshape(batch, members, -1).transpose(0, 1)
+    weight = linear.weight.reshape(members, -1, rows.shape[-1]).transpose(1, 2)
+    bias = linear.bias.reshape(members, 1, -1)  # type: ignore[union-attr]
+    return torch.baddbmm(bias, rows, weight).transpose(0, 1).reshape(batch, -1, 1)

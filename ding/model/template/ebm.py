@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from ding.model.common.head import RegressionHead
+from ding.torch_utils.parameter import frozen
 from ding.utils import MODEL_REGISTRY, STOCHASTIC_OPTIMIZER_REGISTRY
 
 _NORMS = {"1": 1.0, "2": 2.0, "inf": float("inf")}
@@ -58,6 +60,24 @@ class AutoregressiveEBM(nn.Module):
     def forward(self, obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """``[B, S, O]`` and ``[B, S, N]`` to energies ``[B, S, N]``."""
         return torch.stack([ebm(obs, action[..., : i + 1]) for i, ebm in enumerate(self.ebm_list)], dim=-1)
+
+
+def no_ebm_grad() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator for a search of one's own: inside the method the network of energies, its last positional argument,
+    computes gradients by actions only, not by its parameters.
+    """
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not (args and isinstance(args[-1], nn.Module)):
+                raise TypeError(f"{method.__qualname__} takes the network of energies as its last positional argument")
+            with frozen(args[-1].parameters()):
+                return method(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def create_stochastic_optimizer(device: str, stochastic_optimizer_config: Mapping[str, Any]) -> StochasticOptimizer:
@@ -195,7 +215,8 @@ class MCMC(StochasticOptimizer):
         iters: steps; at least 2.
         use_langevin_negative_samples: whether to learn from the results of such steps, not from uniform actions.
         train_samples, inference_samples: actions for each observation, to learn and to act.
-        stepsize_scheduler: the sizes of the steps, ``init`` to ``final`` by the power ``power``.
+        stepsize_scheduler: the sizes of the steps, ``init`` to ``final`` by the power ``power``; the first is used
+            twice, and the last one not.
         optimize_again, again_stepsize_scheduler: whether to act after a second round, and the sizes of its steps.
         noise_scale: deviation of the noise.
         grad_clip: limit of each entry of the gradient; ``None``: none.
@@ -266,7 +287,7 @@ class MCMC(StochasticOptimizer):
         low, high = self.action_bounds
         limit = self.delta_action_clip * 0.5 * (high - low)
         for step in range(self.iters):
-            share = (1 - step / (self.iters - 1)) ** sizes["power"]
+            share = (1 - max(step - 1, 0) / (self.iters - 1)) ** sizes["power"]
             size = (sizes["init"] - sizes["final"]) * share + sizes["final"]
             slope = _slope(obs, actions, ebm)
             if self.grad_clip is not None:

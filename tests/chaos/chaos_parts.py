@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 import torch
 from easydict import EasyDict
 
@@ -20,6 +21,9 @@ from ding.policy.command_mode_policy_instance import DQNCommandModePolicy
 from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
 
 HERE = Path(__file__).parent
+#: The backends on which a run is hurt. The actors of Ray take seconds to start.
+BACKENDS = ["flask_fs", pytest.param("ray", marks=pytest.mark.slow)]
+RAY = {"init": {"object_store_memory": 200 * 2**20, "_node_ip_address": "127.0.0.1"}}
 
 
 def put(config, path, value):
@@ -94,7 +98,10 @@ def parent_of(pid):
 class ChaosRun:
     """A run in a process group of its own."""
 
-    def __init__(self, folder, **changes):
+    def __init__(self, folder, backend="flask_fs", **changes):
+        if backend == "ray":
+            pytest.importorskip("ray", reason="Ray is the extra 'ray'")
+        changes["config"] = {"system.backend": backend, "system.ray": RAY, **changes.get("config", {})}
         self.folder = folder
         self.shm_before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from chaos_parts import ChaosRun, is_gone, parent_of
+from chaos_parts import BACKENDS, ChaosRun, is_gone, parent_of
 
 from ding.entry.view import read_status
 
@@ -52,11 +52,12 @@ def gets_data(run):
     return lambda: run.status("buffers", {}).get("rows", 0) != before
 
 
-def test_every_role_may_be_killed_and_the_run_goes_on_to_its_end(start):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_role_may_be_killed_and_the_run_goes_on_to_its_end(start, backend):
     """R1, R2, R3 in short."""
     # Far more iterations than the kills leave time for, so that the run cannot end among them.
     limit = 9000
-    run = start(limits={"max_train_iter": limit})
+    run = start(backend=backend, limits={"max_train_iter": limit})
     run.wait_for(is_training(run), "training")
     for role in ("collector0", "learner0", "coordinator"):
         run.kill_and_wait(role)
@@ -71,12 +72,13 @@ def test_every_role_may_be_killed_and_the_run_goes_on_to_its_end(start):
     assert run.left_behind() == []
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tmp_path, signum):
+def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tmp_path, signum, backend):
     """R8 for the run."""
     import torch
 
-    run = start()
+    run = start(backend=backend)
     run.wait_for(is_training(run), "training")
     status = read_status(str(tmp_path / "parallel_test"))
     assert status["train_iter"] > 0
@@ -91,9 +93,10 @@ def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tm
     assert torch.load(checkpoints[0], weights_only=True)["last_iter"] > 0
 
 
-def test_the_processes_of_a_killed_launcher_end(start):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_processes_of_a_killed_launcher_end(start, backend):
     """R9."""
-    run = start()
+    run = start(backend=backend)
     run.wait_for(is_training(run), "training")
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.wait()
@@ -111,10 +114,11 @@ def test_sigterm_to_a_role_ends_it_in_order_and_another_takes_its_place(start):
         run.wait_for(is_training(run), f"training after {role} was terminated")
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("how", ["raise", pytest.param("exit", marks=pytest.mark.slow)])
-def test_an_exception_in_an_env_stops_the_run_with_its_traceback(start, how):
+def test_an_exception_in_an_env_stops_the_run_with_its_traceback(start, how, backend):
     """R7 where the process lives on."""
-    run = start(config=_chaos_env(how))
+    run = start(backend=backend, config=_chaos_env(how))
     assert run.wait_end() == 1
     assert "chaos_parts.py" in run.output
     assert ("ArithmeticError: the chaos env is broken" if how == "raise" else "SystemExit: 3") in run.output

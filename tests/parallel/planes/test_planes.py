@@ -12,32 +12,36 @@ from ding.parallel.planes import (
     BadId,
     ChunkMissing,
     FileDataPlane,
-    FileWeightPlane,
-    InprocDataPlane,
-    InprocWeightPlane,
     StorageFull,
     forget_inproc_planes,
+    new_writer_name,
+    open_planes,
 )
 
 
-@pytest.fixture(params=["file", "inproc"])
-def make_plane(request, tmp_path):
-    def make(**options):
-        if request.param == "inproc":
-            return InprocDataPlane(**options)
-        return FileDataPlane(tmp_path / "data", **options)
-
-    return make
+@pytest.fixture(params=["file", "inproc", pytest.param("ray", marks=pytest.mark.slow)])
+def planes(request, tmp_path):
+    """The planes of a run, of each kind."""
+    if request.param == "ray":
+        root = request.getfixturevalue("ray_run")
+        planes = open_planes("ray", root, root)
+        yield planes
+        planes.data().release(planes.data().chunks())
+        return
+    roots = str(tmp_path / "data"), str(tmp_path / "policies")
+    yield open_planes(request.param, *roots)
+    for root in roots:
+        forget_inproc_planes(root)
 
 
 @pytest.fixture
-def plane(make_plane):
-    return make_plane()
+def plane(planes):
+    return planes.data()
 
 
-@pytest.fixture(params=["file", "inproc"])
-def weights(request, tmp_path):
-    return InprocWeightPlane() if request.param == "inproc" else FileWeightPlane(tmp_path / "policies", "policy_0")
+@pytest.fixture
+def weights(planes):
+    return planes.weights(new_writer_name())
 
 
 def batch_of(first: int, rows: int) -> TransitionBatch:
@@ -120,10 +124,10 @@ class TestData:
         with pytest.raises(ChunkMissing):
             plane.get(refs[0])
 
-    def test_a_full_plane_says_so_and_goes_on_when_there_is_space(self, make_plane):
-        size = make_plane().put(batch_of(0, 8))["bytes"]
-        make_plane().release(make_plane().chunks())
-        plane = make_plane(max_bytes=2 * size)
+    def test_a_full_plane_says_so_and_goes_on_when_there_is_space(self, planes):
+        size = planes.data().put(batch_of(0, 8))["bytes"]
+        planes.data().release(planes.data().chunks())
+        plane = planes.data(max_bytes=2 * size)
         refs = [plane.put(batch_of(i, 8)) for i in range(2)]
         with pytest.raises(StorageFull, match="max_bytes"):
             plane.put(batch_of(0, 8))
@@ -167,9 +171,9 @@ class TestData:
             with pytest.raises(BadId):
                 call(bad)
 
-    def test_writers_do_not_collide(self, make_plane):
-        planes = [make_plane() for _ in range(2)]
-        refs = [plane.put(batch_of(0, 1)) for plane in planes for _ in range(3)]
+    def test_writers_do_not_collide(self, planes):
+        writers = [planes.data() for _ in range(2)]
+        refs = [plane.put(batch_of(0, 1)) for plane in writers for _ in range(3)]
         assert len({ref["chunk"] for ref in refs}) == 6
 
     def test_many_threads(self, plane):
@@ -261,33 +265,23 @@ class TestWeights:
 class TestSharing:
     """Planes of one root see the same, whatever they are made of."""
 
-    @pytest.fixture(params=["file", "inproc"])
-    def root(self, request, tmp_path):
-        root = str(tmp_path / "shared")
-        yield request.param, root
-        forget_inproc_planes(root)
-
-    def test_chunks(self, root):
-        kind, path = root
-        make = FileDataPlane if kind == "file" else InprocDataPlane
-        writer, reader = make(path), make(path)
+    def test_chunks(self, planes):
+        writer, reader = planes.data(), planes.data()
         ref = writer.put(batch_of(0, 3))
         assert same(reader.get(ref).columns, batch_of(0, 3).columns)
         assert reader.release([ref]) == 1
         assert writer.chunks() == []
 
-    def test_weights(self, root):
-        kind, path = root
-        make = FileWeightPlane if kind == "file" else InprocWeightPlane
-        learner, collector, other = make(path, "p"), make(path, "p"), make(path, "q")
+    def test_weights(self, planes):
+        name, another = new_writer_name(), new_writer_name()
+        learner, collector, other = (planes.weights(one) for one in (name, name, another))
         learner.publish({"w": torch.ones(2)}, 3)
         assert collector.fetch().version == 3
         assert other.fetch() is None
 
-    def test_closing_one_leaves_the_others_waiting(self, root):
-        kind, path = root
-        make = FileWeightPlane if kind == "file" else InprocWeightPlane
-        one, two = make(path, "p"), make(path, "p")
+    def test_closing_one_leaves_the_others_waiting(self, planes):
+        name = new_writer_name()
+        one, two = planes.weights(name), planes.weights(name)
         found = []
         thread = threading.Thread(target=lambda: found.append(two.fetch(timeout_s=30)))
         thread.start()
@@ -295,3 +289,11 @@ class TestSharing:
         one.publish({"w": torch.ones(2)}, 0)
         thread.join(10)
         assert found[0].version == 0
+
+    def test_chunks_move_between_planes_of_any_kind(self, planes, tmp_path):
+        folder, plane = FileDataPlane(tmp_path / "pool"), planes.data()
+        ref = plane.put(batch_of(0, 3))
+        assert plane.copy_chunks([ref["chunk"], "w-0.00000000"], folder) == ["w-0.00000000"]
+        plane.release([ref])
+        assert folder.copy_chunks(folder.chunks(), plane) == []
+        assert same(plane.get(ref).columns, batch_of(0, 3).columns)

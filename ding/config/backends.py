@@ -32,7 +32,7 @@ BACKENDS = {
     "ray": Backend("flask_fs", "ray"),
 }
 RAY_ROLES = ("coordinator", "learner", "collector", "store")
-RAY_KEYS = ("address", "init", "metrics", *RAY_ROLES)
+RAY_KEYS = ("address", "init", *RAY_ROLES)
 
 
 def choose_backend(create: EasyDict, system: EasyDict) -> None:

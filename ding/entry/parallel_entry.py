@@ -171,6 +171,7 @@ def _run(
         count.follow(launcher)
         status = reader.read(launcher.roles[COORDINATOR].status, launcher.snapshots())
         view.update(status)
+        place.report(status)
         if not launcher.stopping and not progress.update(status):
             launcher.end()
 

@@ -58,6 +58,17 @@ def ray_cluster(address: str | None, init: Mapping[str, Any], least_cpus: int) -
         ray.shutdown()
 
 
+def node_address() -> str:
+    """Return the address at which other nodes reach this one."""
+    return str(require_ray().util.get_node_ip_address())
+
+
+def has_other_nodes() -> bool:
+    """Whether actors may be on other nodes, now or later: the cluster was not started for this process alone."""
+    ray: Any = require_ray()
+    return len(ray.nodes()) > 1
+
+
 def new_namespace() -> str:
     """Return a name that the named actors of one run have in common, and of no other."""
     return f"ding-{secrets.token_hex(6)}"

@@ -23,6 +23,8 @@ from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
 HERE = Path(__file__).parent
 #: The backends on which a run is hurt. The actors of Ray take seconds to start.
 BACKENDS = ["flask_fs", pytest.param("ray", marks=pytest.mark.slow)]
+#: Processes of Ray, not of a run, that notice a minute later that their cluster was killed.
+RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 RAY = {"init": {"object_store_memory": 200 * 2**20, "_node_ip_address": "127.0.0.1"}}
 
 
@@ -196,9 +198,11 @@ class ChaosRun:
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
-                if os.getsid(int(entry.name)) == self.process.pid and not is_gone(int(entry.name)):
+                if os.getsid(int(entry.name)) != self.process.pid or is_gone(int(entry.name)):
+                    continue
+                if not (entry / "cmdline").read_text().startswith(RAY_AGENTS):
                     found.append(entry.name)
-            except ProcessLookupError:
+            except (ProcessLookupError, FileNotFoundError):
                 continue
         return found
 

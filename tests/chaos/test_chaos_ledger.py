@@ -38,9 +38,9 @@ LEDGER = {
 def start(tmp_path):
     runs, leftovers = [], []
 
-    def begin(**config):
+    def begin(backend="flask_fs", **config):
         config = {**LEDGER, "system.path_data": str(tmp_path / "data"), **config}
-        runs.append(ChaosRun(tmp_path, config=config))
+        runs.append(ChaosRun(tmp_path, backend, config=config))
         runs[-1].leftovers = leftovers
         return runs[-1]
 
@@ -148,3 +148,53 @@ def test_a_run_that_lost_all_collectors_waits_and_says_so(start, tmp_path):
         os.kill(pid, signal.SIGCONT)
     before = held_rows(run)
     run.wait_for(lambda: held_rows(run) >= before + 500 and not run.status("alarm", None), "data again")
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_transitions_and_twenty_eight_kills_of_actors(start, tmp_path):
+    """20 kills of collectors, 5 of the learner, 3 of the coordinator on Ray; then the run ends in order."""
+    chance, run = random.Random(0), start("ray")
+    roles = ["collector0", "collector1"] * 10 + ["learner0"] * 5 + ["coordinator"] * 3
+    chance.shuffle(roles)
+    for number, role in enumerate(roles):
+        run.wait_for(lambda: held_rows(run) >= 3600 * (number + 1), "data", 600)  # noqa: B023
+        run.kill_and_wait(role)
+    run.wait_for(lambda: held_rows(run) >= 105_000, "data", 600)
+    os.kill(run.process.pid, signal.SIGTERM)
+    assert run.wait_end(60) == 128 + signal.SIGTERM, run.output
+    assert run.left_behind() == []
+    # What the snapshot at the end holds is what the coordinator had taken.
+    (snapshot,) = tmp_path.glob("*/ckpt/snapshot_*")
+    found = audit(snapshot / "coordinator.sqlite", snapshot.parent / "chunks", EPISODES, token=None)
+    check(found, set(), rows=100_000, collector_kills=20)
+
+
+@pytest.mark.slow
+def test_the_node_of_a_collector_is_lost(start, tmp_path):
+    """A raylet is killed: what its collector had sent stays, and the collector comes back on another node."""
+    pytest.importorskip("ray", reason="Ray is the extra 'ray'")
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 2, "object_store_memory": 200 * 2**20}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    try:
+        lost = cluster.add_node(**node)
+        run = start("ray", **{"system.ray": {"address": cluster.address}})
+        run.wait_for(lambda: held_rows(run) >= 4000, "data")
+        cluster.remove_node(lost, allow_graceful=False)
+        restarts = run.wait_for(
+            lambda: sum(one["restarts"] for one in run.snapshot().get("processes", {}).values()), "lost process"
+        )
+        assert restarts > 0
+        cluster.add_node(**node)
+        processes = ("collector0", "collector1", "learner0", "coordinator")
+        run.wait_for(lambda: all(run.pid(role) for role in processes), "processes on other nodes")
+        before = held_rows(run)
+        run.wait_for(lambda: held_rows(run) >= before + 4000, "data after the loss")
+        os.kill(run.process.pid, signal.SIGTERM)
+        assert run.wait_end(60) == 128 + signal.SIGTERM, run.output
+    finally:
+        cluster.shutdown()
+    (snapshot,) = tmp_path.glob("*/ckpt/snapshot_*")
+    found = audit(snapshot / "coordinator.sqlite", snapshot.parent / "chunks", EPISODES, token=None)
+    check(found, set(), rows=8000, collector_kills=2)

@@ -88,6 +88,7 @@ LATER = tuple(
         *("parallel/launch/threads", "parallel/launch/spawner", "entry/parallel/places", "config/backends"),
         # Tokens and quotas of single workers.
         *("utils/credentials", "interaction/base/guard", "worker/coordinator/buffers/admission"),
+        "entry/parallel/ray_gauges",
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # Cooperating agents.

@@ -13,7 +13,11 @@ from typing import Any, NamedTuple
 
 from easydict import EasyDict
 
-from ding.parallel.launch import Launcher, shared_run_dir
+from ding.config.utils import DEFAULT_HOST
+from ding.entry.parallel.ray_gauges import RunGauges
+from ding.entry.parallel.workers import COORDINATOR, NODE_HOST
+from ding.entry.view.status import RunStatus
+from ding.parallel.launch import shared_run_dir
 from ding.parallel.launch.forked import ForkSpawner
 from ding.parallel.launch.ray.options import ActorOptions
 from ding.parallel.launch.ray.spawner import RaySpawner
@@ -21,7 +25,7 @@ from ding.parallel.launch.spawner import Spawner
 from ding.parallel.launch.threads import ThreadSpawner
 from ding.parallel.planes import forget_inproc_planes
 from ding.parallel.planes.ray.store import start_store, stop_store
-from ding.parallel.ray_cluster import new_namespace, ray_cluster
+from ding.parallel.ray_cluster import has_other_nodes, new_namespace, node_address, ray_cluster
 
 _WORKERS = ("learner", "collector")
 
@@ -33,8 +37,8 @@ class Place(NamedTuple):
     """Folder that the roles share."""
     spawner: Spawner
     """Starts them."""
-    watch: Callable[[Launcher], None] = lambda launcher: None
-    """Called with each news of the roles."""
+    report: Callable[[RunStatus], None] = lambda status: None
+    """Called with each news of the run."""
 
 
 @contextlib.contextmanager
@@ -74,12 +78,22 @@ def _actors(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
     with ray_cluster(section.get("address"), section.get("init", {}), len(workers)):
         namespace = new_namespace()
         _set_name(cfg, namespace)
-        options = ActorOptions(section, learner_gpus=int(bool(cfg.main.policy.get("cuda", False))))
+        if section.get("address") or has_other_nodes():
+            _listen_to_other_nodes(cfg)
+        groups = any(cfg.system[name].get("multi_gpu", False) for name in cfg.system.coordinator.learner)
+        options = ActorOptions(section, learner_gpus=int(bool(cfg.main.policy.get("cuda", False))), one_node=groups)
         store = start_store(namespace, **options("store"))
         try:
-            yield Place(run_dir, RaySpawner(namespace, options))
+            yield Place(run_dir, RaySpawner(namespace, options), RunGauges(cfg.main.exp_name).update)
         finally:
             stop_store(store)
+
+
+def _listen_to_other_nodes(cfg: EasyDict) -> None:
+    for section in [cfg.system[key] for key in cfg.system if key.startswith((COORDINATOR, *_WORKERS))]:
+        if section.get("host") in (None, DEFAULT_HOST):
+            # The processes of a learner are on the node of this one.
+            section.host = node_address() if section.get("multi_gpu", False) else NODE_HOST
 
 
 def _set_name(cfg: EasyDict, name: str) -> None:

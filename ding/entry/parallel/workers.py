@@ -21,6 +21,7 @@ from ding.interaction.exception import (
     UnsafeBindError,
 )
 from ding.parallel.launch import PermanentRoleError, RoleContext
+from ding.parallel.ray_cluster import node_address
 from ding.utils import import_module, set_pkg_seed
 from ding.utils.system_helper import is_port_free
 from ding.worker.collector.comm import create_comm_collector
@@ -29,6 +30,8 @@ from ding.worker.learner.comm import create_comm_learner
 logger = logging.getLogger("ding.entry")
 
 COORDINATOR = "coordinator"
+NODE_HOST = "node"
+"""The host of a role that listens where other nodes reach the one that it is on."""
 PEER_TIMEOUT_S = 120.0
 COLLECTOR_NICENESS = 10
 # How long a process waits for the port of the one before it, which may still be about to end.
@@ -214,7 +217,13 @@ def worker_config(section: Mapping[str, Any], name: str, import_names: list[str]
 
 
 def prepare(cfg: EasyDict, threads: int, seed_offset: int = 0) -> list[str]:
-    """Import the modules that the config names, seed, and bound the threads; returns the names of the modules."""
+    """Import the modules that the config names, seed, and bound the threads; returns the names of the modules.
+
+    Hosts that are `NODE_HOST` become the address of this node in ``cfg``.
+    """
+    for section in cfg.system.values():
+        if isinstance(section, dict) and section.get("host") == NODE_HOST:
+            section.update(host=node_address())
     names = sorted(set(import_names_of(cfg)))
     import_module(names)
     torch.set_num_threads(threads)

@@ -25,10 +25,13 @@ class ActorOptions:
         section: `system_config.ray`; what it has for a kind of role (``learner``: {"num_gpus": 0.5}) goes to
             ``actor.options`` as it is, except the scheduling strategy ``'driver'``.
         learner_gpus: of a learner, where ``section`` says nothing.
+        one_node: learners have several processes, which find each other in the folder of the run.
     """
 
-    def __init__(self, section: Mapping[str, Any], learner_gpus: int) -> None:
-        own = {"learner": {"num_gpus": learner_gpus}}
+    def __init__(self, section: Mapping[str, Any], learner_gpus: int, one_node: bool = False) -> None:
+        own: dict[str, dict[str, Any]] = {"learner": {"num_gpus": learner_gpus}}
+        if one_node:
+            own["learner"]["scheduling_strategy"] = DRIVER
         self._options = {
             kind: {**defaults, **own.get(kind, {}), **section.get(kind, {})} for kind, defaults in _DEFAULTS.items()
         }

@@ -14,7 +14,8 @@ from ding.model import IModelWrapper, create_model
 from ding.policy import _modes
 from ding.policy._compiled_updates import CompiledUpdates
 from ding.policy._create import create_policy, get_policy_cls, use_threads
-from ding.policy._distributed import average_gradients, broadcast_module
+from ding.policy._distributed import broadcast_module
+from ding.policy._gradient_buckets import average_gradients, backward_in_step
 from ding.policy._loading import load_parts
 from ding.policy._optimization import learn_forward, skip_nonfinite
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column, read_out
@@ -336,9 +337,12 @@ class Policy(ABC):
         if current_recording.get() is not None:
             return record_step(optimizer, loss, max_grad_norm)
         optimizer.zero_grad()
-        loss.backward()
-        if self._multi_gpu:
-            self.sync_gradients(model)
+        if self._multi_gpu and type(self).sync_gradients is Policy.sync_gradients:
+            backward_in_step(loss, model.parameters())
+        else:
+            loss.backward()
+            if self._multi_gpu:
+                self.sync_gradients(model)
         norm = None if max_grad_norm is None else torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
         optimizer.step()
         return norm

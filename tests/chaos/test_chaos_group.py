@@ -69,6 +69,22 @@ def test_a_killed_rank_takes_its_group_with_it_and_the_run_goes_on(start, tmp_pa
 
 
 @pytest.mark.slow
+def test_ranks_are_killed_again_and_again_and_the_group_trains_on_from_its_checkpoint(start, tmp_path):
+    run = start(config=ENDLESS)
+    run.wait_for(is_training(run, 30), "training")
+    for kill in range(4):
+        before = [len(lives) for lives in digests(tmp_path)]
+        run.kill(f"learner0_rank{kill % 2}")
+        # Half a minute for the new processes to find each other, to load the checkpoint, and to train.
+        run.wait_for(
+            lambda: all(len(now) > was and now[-1] for now, was in zip(digests(tmp_path), before)),  # noqa: B023
+            "training of new processes",
+            timeout_s=30.0,
+        )
+        run.wait_for(is_training(run, 30), "training")
+
+
+@pytest.mark.slow
 def test_a_group_with_a_process_that_stands_still_or_without_an_aggregator_begins_anew(start, tmp_path):
     run = start(config=ENDLESS)
     run.wait_for(is_training(run), "training")

@@ -19,6 +19,7 @@ _SCRIPT = """
     import torch
     import torch.distributed as dist
     from ding.policy import DQNPolicy
+    from ding.policy._gradient_buckets import backward_in_step
     from ding.utils import deep_merge_dicts
     sys.path.insert(0, sys.argv[3])
     from joint_batch import joint_samples, make, gradients
@@ -40,6 +41,12 @@ _SCRIPT = """
     policy.sync_gradients(params)
     grads = [None if p.grad is None else p.grad.tolist() for p in params]
 
+    # A bucket for each weight; the ranks use different ones, in another order.
+    weights = torch.nn.ParameterList(torch.nn.Parameter(torch.ones(2)) for _ in range(4))
+    used = (0, 2) if rank == 0 else (2, 1)
+    backward_in_step(sum((weights[i] * (rank + 1)).sum() for i in used), weights, bucket_bytes=8)
+    in_step = [None if p.grad is None else p.grad.tolist() for p in weights]
+
     # Half of the joint batch on each rank.
     with_halves = {}
     for name in ("dqn", "a2c", "ppo"):
@@ -59,7 +66,7 @@ _SCRIPT = """
         checksums.append(sum(float(p.detach().abs().sum()) for p in model.parameters()))
         policy.learn_mode.forward(samples)
     with open(f"{folder}/rank{rank}.json", "w") as f:
-        json.dump({"grads": grads, "checksums": checksums, "halves": with_halves}, f)
+        json.dump({"grads": grads, "in_step": in_step, "checksums": checksums, "halves": with_halves}, f)
     dist.barrier()
     dist.destroy_process_group()
 """
@@ -85,6 +92,7 @@ def test_replicas_stay_equal(tmp_path):
     left, right = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
     # The mean over both, the value of the only rank that has one, and none where nobody has one.
     assert left["grads"] == right["grads"] == [[1.5, 1.5], [5.0, 5.0], None]
+    assert left["in_step"] == right["in_step"] == [[1.0, 1.0], [2.0, 2.0], [1.5, 1.5], None]
     assert left["checksums"] == right["checksums"]
     assert len(set(left["checksums"])) == 4
     for name, halves in left["halves"].items():

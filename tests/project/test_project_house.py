@@ -99,6 +99,8 @@ LATER = tuple(
         "model/template/atoc",
         # On-policy learning in the parallel mode.
         "worker/coordinator/buffers/on_policy_buffer",
+        # Gradients that are averaged while they are computed.
+        "policy/_gradient_buckets",
         # Beyond one machine: collectors that join and leave.
         *("entry/parallel/scaling", "interaction/scale", "config/per_collector", "parallel/launch/leaving"),
         # A command twin of each algorithm.

@@ -291,8 +291,6 @@ class Policy(ABC):
         """Average the gradients of ``model`` over all processes; nothing to do in a single one."""
         average_gradients(model.parameters())
 
-    # What an algorithm is made of.
-
     def _preprocess_learn(self, data: Samples, use_nstep: bool = False, weighted: bool | None = None) -> dict[str, Any]:
         """The samples as tensors on the device, as :func:`default_preprocess_learn` makes them by the config's keys
         ``priority``, ``priority_IS_weight`` and ``learn.ignore_done``; observations as float32.

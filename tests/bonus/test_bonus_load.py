@@ -16,6 +16,7 @@ from ding.envs import BaseEnvManagerV2, DingEnvWrapper
 from ding.framework import OnlineRLContext, task
 from ding.framework.middleware import CkptSaver, interaction_evaluator
 from ding.policy import DQNPolicy
+from ding.utils.checkpoint import remove_checkpoint
 from ding.utils.file_helper import read_file, save_file
 
 ENV = {"env_id": "CartPole-v1", "collector_env_num": 2, "evaluator_env_num": 2, "n_evaluator_episode": 2}
@@ -105,7 +106,7 @@ def test_a_parallel_run_comes_back_as_an_agent() -> None:
 def test_a_run_of_older_files_gives_its_newest_checkpoint() -> None:
     trained()
     for name in ("eval", "final"):
-        Path(f"run/ckpt/{name}.pth.tar").unlink()
+        remove_checkpoint(f"run/ckpt/{name}.pth.tar")
     state = read_file("run/ckpt/iteration_0.pth.tar")
     save_file("run/ckpt/iteration_7.pth.tar", {**state, "model": {k: v + 1 for k, v in state["model"].items()}})
     assert_same_state(load_agent("run"), "run/ckpt/iteration_7.pth.tar")
@@ -127,8 +128,8 @@ def test_what_is_missing_is_named() -> None:
         ding.load("rum")
     with pytest.raises(ExperimentNotFoundError, match=r"there is no checkpoint best\.pth\.tar"):
         ding.load("run", checkpoint="best.pth.tar")
-    for path in Path("run/ckpt").iterdir():
-        path.unlink()
+    for path in Path("run/ckpt").glob("*.pth.tar"):
+        remove_checkpoint(path)
     with pytest.raises(ExperimentNotFoundError, match="holds no checkpoint"):
         ding.load("run")
     Path("run/ckpt").rmdir()

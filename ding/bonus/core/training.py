@@ -39,7 +39,7 @@ from ding.framework.middleware import (
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
 from ding.utils._tb_writer import LazyWriter
-from ding.utils.file_helper import save_file
+from ding.utils.checkpoint import save_checkpoint
 
 _SHOW_EVERY_S = 0.25
 _HIDDEN = ("priority",)
@@ -112,7 +112,8 @@ class Trainer:
             last: Any = task.ctx
             agent.env_step, agent.train_iter = last.env_step, last.train_iter
             checkpoint = str(Path(agent.exp_name) / "ckpt" / "final.pth.tar")
-            save_file(checkpoint, agent.policy.learn_mode.state_dict())
+            notes = {"train_iter": agent.train_iter, "env_step": agent.env_step}
+            save_checkpoint(checkpoint, agent.policy.learn_mode.state_dict(), notes)
         if signals.requested == signal.SIGINT:
             raise KeyboardInterrupt(f"the training was stopped; train() goes on, and the policy is in {checkpoint}")
         if signals.requested is not None:

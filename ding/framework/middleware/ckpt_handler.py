@@ -8,7 +8,7 @@ from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles, plays
 from ding.framework.task import Role, current_task
 from ding.torch_utils.weight_checks import check_weights
-from ding.utils import save_file
+from ding.utils.checkpoint import save_checkpoint
 from ding.worker.learner.learner_hook import attribute_of
 
 
@@ -26,7 +26,8 @@ class CkptSaver:
     """Saves the learn state of a policy below ``save_dir/ckpt``: every so often, at the best evaluation, at the end.
 
     Files: ``iteration_<train_iter>.pth.tar`` and ``final.pth.tar`` (of the learner), ``eval.pth.tar`` (of the process
-    that evaluates). Each is written whole; weights that are NaN or infinite raise ``NonFiniteError`` instead.
+    that evaluates), each with the folder of a checkpoint beside it (`ding.utils.checkpoint`). Weights that are NaN or
+    infinite raise ``NonFiniteError`` instead.
 
     Args:
         policy: the policy, or its learn mode.
@@ -50,19 +51,20 @@ class CkptSaver:
 
     def __call__(self, ctx: OnlineRLContext | OfflineRLContext) -> None:
         if self._learns and self.train_freq and self._is_due(ctx.train_iter):
-            self._save(f"iteration_{ctx.train_iter}")
+            self._save(f"iteration_{ctx.train_iter}", ctx)
             self.last_save_iter = ctx.train_iter
         if self._evaluates and ctx.eval_value is not None and ctx.eval_value > self.max_eval_value:
-            self._save("eval")
+            self._save("eval", ctx)
             self.max_eval_value = ctx.eval_value
         if self._learns and self.save_finish and current_task().finish:
-            self._save("final")
+            self._save("final", ctx)
 
     def _is_due(self, train_iter: int) -> bool:
         return self.last_save_iter is None or train_iter - self.last_save_iter >= (self.train_freq or 0)
 
-    def _save(self, name: str) -> None:
+    def _save(self, name: str, ctx: OnlineRLContext | OfflineRLContext) -> None:
         path = os.path.join(self.prefix, f"{name}.pth.tar")
         state = self.policy.state_dict()
         check_weights(state.get("model"), attribute_of(self.policy, "model"), f"the checkpoint {path}")
-        save_file(path, state)
+        notes = {"train_iter": int(ctx.train_iter), "env_step": int(getattr(ctx, "env_step", 0))}
+        save_checkpoint(path, state, notes)

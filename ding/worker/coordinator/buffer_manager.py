@@ -348,6 +348,11 @@ class BufferManager:
                 self._files_held = False
             self._delete([])
 
+    @property
+    def rows_taken(self) -> int:
+        """Number of rows that were pushed since the start of the run."""
+        return self._counts["rows"]
+
     def status(self) -> dict[str, Any]:
         """What the buffers hold, and what was counted since the start of the run."""
         return {

@@ -64,6 +64,10 @@ class WorkerHub(Protocol):
 class RunBuffers(Protocol):
     """The replay buffers of a run, as sessions use them. Each method may be called by any thread."""
 
+    @property
+    def rows_taken(self) -> int:
+        """Number of rows that were pushed since the start of the run."""
+
     def take(self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> int:
         """Take chunks, each exactly once; returns the number (``seq``) up to which the worker may forget them."""
 

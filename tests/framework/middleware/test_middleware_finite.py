@@ -61,4 +61,4 @@ def test_such_weights_are_not_saved(tmp_path) -> None:
         ctx.train_iter = 5
         with pytest.raises(NonFiniteError, match=r"iteration_5\.pth\.tar is refused"):
             saver(ctx)
-    assert [path.name for path in (tmp_path / "run" / "ckpt").iterdir()] == ["iteration_0.pth.tar"]
+    assert [path.name for path in (tmp_path / "run" / "ckpt").glob("*.tar")] == ["iteration_0.pth.tar"]

@@ -315,7 +315,8 @@ def run_learner(session: Session) -> dict[str, Any]:
     info_ack, demand = 0, None
     while not session.closing.is_set():
         if not demand:
-            result = session.call("get_data_task", max_wait_s=timing.long_poll_s, info_ack=info_ack)
+            env_step = callbacks.buffers.rows_taken
+            result = session.call("get_data_task", max_wait_s=timing.long_poll_s, info_ack=info_ack, env_step=env_step)
             if "batch_size" in result:
                 finished = _classic_round(session, result)
                 if finished is not None:
@@ -328,6 +329,7 @@ def run_learner(session: Session) -> dict[str, Any]:
                 batches=pack_batches(batches),
                 max_wait_s=timing.long_poll_s if batches else 0.0,
                 info_ack=info_ack,
+                env_step=callbacks.buffers.rows_taken,
             )
         info_ack = _take_infos(session, result, info_ack)
         demand = result.get("demand")

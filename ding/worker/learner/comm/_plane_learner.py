@@ -322,6 +322,12 @@ class PlaneLearner(BaseCommLearner):
         task.loader.offer(data)
         return task.report(max_wait_s, info_ack)
 
+    def note_env_step(self, env_step: int) -> None:
+        """Note how many rows collectors have sent so far, for checkpoints and curves; never fewer than before."""
+        task = self._task
+        if task is not None:
+            task.learner.collector_envstep = max(task.learner.collector_envstep, env_step)
+
     def deal_with_learner_close(self) -> dict[str, Any]:
         """End the task: of one that is done, the checkpoint to go on from is removed."""
         with self._lock:

@@ -38,6 +38,8 @@ from ding.framework.middleware import (
 from ding.policy.common_utils import default_preprocess_learn
 from ding.reward_model import HerRewardModel
 from ding.utils import read_file
+from ding.utils.checkpoint import checked_manifest, read_checkpoint
+from ding.utils.file_helper import FileRefusedError
 from ding.worker.testing import ScriptedPolicy
 
 
@@ -608,9 +610,14 @@ def test_a_learner_of_relabelled_goals() -> None:
 def test_checkpoints(tmp_path) -> None:
     save = CkptSaver(ScriptedPolicy(), str(tmp_path / "exp"), train_freq=5)
     for train_iter in (0, 0, 1, 4, 5, 6, 11):
-        save(OnlineRLContext(train_iter=train_iter))
+        save(OnlineRLContext(train_iter=train_iter, env_step=8 * train_iter))
     folder = tmp_path / "exp" / "ckpt"
-    assert {path.name for path in folder.iterdir()} == {f"iteration_{n}.pth.tar" for n in (0, 5, 11)}
+    assert {path.name for path in folder.glob("*.pth.tar")} == {f"iteration_{n}.pth.tar" for n in (0, 5, 11)}
+    assert checked_manifest(folder / "iteration_5").notes == {"train_iter": 5, "env_step": 40}
+    assert read_checkpoint(folder / "iteration_5").keys() == read_file(str(folder / "iteration_5.pth.tar")).keys()
+    (folder / "iteration_11.pth.tar").write_bytes(b"")
+    with pytest.raises(FileRefusedError, match=r"is empty; the newest good one beside it is .*iteration_5\.pth\.tar"):
+        read_checkpoint(folder / "iteration_11.pth.tar")
     save(OnlineRLContext(train_iter=12, eval_value=3.0))
     assert (folder / "eval.pth.tar").exists()
     task.finish = True

@@ -237,9 +237,11 @@ def test_resume_points_are_saved_by_iterations(tmp_path):
     name = f"run{next(names)}"
     learner, plane = make(name, resume_ckpt_freq=4), InprocDataPlane(name)
     learner.deal_with_learner_start(task(name, iterations=11))
+    for env_step in (400, 8):
+        learner.note_env_step(env_step)
     feed(learner, [chunk(plane, 0)])
     state = torch.load(tmp_path / "exp" / "ckpt" / "resume_t1.pth.tar", weights_only=True)
-    assert state["last_iter"] == 8
+    assert (state["last_iter"], state["last_step"]) == (8, 400)
     assert state["model"]["weight"].tolist() == [8.0, 8.0]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = {
-    "code lines of the first slice": 35_950,
+    "code lines of the first slice": 36_000,
     "folders with more than 15 modules": 0,
     "files of more than 500 lines": 0,
     "functions of more than 60 lines": 0,

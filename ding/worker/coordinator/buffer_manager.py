@@ -12,8 +12,7 @@ from typing import Any
 from ding.parallel.messages import GROUP_ROWS
 from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
 from ding.worker.coordinator.buffers.admission import WorkerQuota, compare_with_chunks
-from ding.worker.coordinator.buffers.chunk_table import checked_ref
-from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
+from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer, checked_ref
 from ding.worker.coordinator.buffers.on_policy_buffer import Grant, OnPolicyBuffer
 from ding.worker.coordinator.tasks.journal import BUFFER_COUNTS, ChunkRow, Journal, JournalState
 from ding.worker.coordinator.tasks.ledger import TaskLedger

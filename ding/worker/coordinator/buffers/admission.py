@@ -15,7 +15,7 @@ from typing import Any
 
 from ding.config.errors import ConfigValueError
 from ding.parallel.planes import ChunkBroken, ChunkMissing, ChunkRef, DataPlane
-from ding.worker.coordinator.buffers.chunk_table import checked_ref
+from ding.worker.coordinator.buffers.metadata_buffer import checked_ref
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.worker.coordinator.buffers.chunk_table import ChunkTable, checked_ref, collect_iter_of
+from ding.worker.coordinator.buffers.metadata_buffer import ChunkTable, checked_ref, collect_iter_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ding.parallel.messages import pack_batches, unpack_batches
-from ding.worker.coordinator.buffers.chunk_table import checked_ref
-from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
+from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer, checked_ref
 
 
 @pytest.fixture(autouse=True)

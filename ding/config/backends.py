@@ -50,8 +50,7 @@ def choose_backend(create: EasyDict, system: EasyDict) -> None:
     if name is None:
         return
     if name not in BACKENDS:
-        hint = did_you_mean(str(name), BACKENDS)
-        raise ConfigValueError(f"system_config.backend must be one of {', '.join(BACKENDS)}, got {name!r}.{hint}")
+        raise ConfigValueError(f"system_config.backend: there is no {name!r}.{did_you_mean(str(name), BACKENDS)}")
     if name == "inproc" and int(system.get("learner_gpu_num", 0)) > 1:
         raise ConfigValueError(
             "system_config.learner_gpu_num must be 0 or 1 with the backend 'inproc', which has one process"

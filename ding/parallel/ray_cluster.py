@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import secrets
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -28,7 +27,7 @@ def require_ray() -> ModuleType:
 
 
 @contextlib.contextmanager
-def ray_cluster(address: str | None, init: Mapping[str, Any], least_cpus: int) -> Iterator[None]:
+def ray_cluster(address: str | None, init: Mapping[str, Any]) -> Iterator[None]:
     """Be connected to a cluster while the block lasts.
 
     A process that is connected already stays so, and its cluster is used.
@@ -37,8 +36,6 @@ def ray_cluster(address: str | None, init: Mapping[str, Any], least_cpus: int) -
         address: of a running cluster, ``'auto'`` for that of this machine; None: one is started here, and ended with
             the block.
         init: keyword arguments of ``ray.init``.
-        least_cpus: CPUs that a cluster which is started here says it has, at least: processes share cores here as they
-            do without Ray.
 
     Raises:
         MissingExtraError: Ray is missing or too old.
@@ -50,8 +47,9 @@ def ray_cluster(address: str | None, init: Mapping[str, Any], least_cpus: int) -
         return
     options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, **init}
     if address is None:
-        options = {"num_cpus": max(least_cpus, os.cpu_count() or 1), "include_dashboard": False, **options}
-    ray.init(address=address, **options)
+        options = {"include_dashboard": False, **options}
+    # Without an address, Ray would connect to any cluster that it finds on this machine.
+    ray.init(address="local" if address is None else address, **options)
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ def ray_connection(tmp_path_factory):
     """A cluster of one node, to which this process is connected."""
     pytest.importorskip("ray", reason="Ray is the extra 'ray'")
     init = {"num_cpus": 4, "object_store_memory": 200 * 2**20, "_node_ip_address": "127.0.0.1"}
-    with ray_cluster(None, init, least_cpus=4):
+    with ray_cluster(None, init):
         yield
 
 

@@ -84,7 +84,13 @@ LATER = tuple(
         *("torch_utils/weight_checks", "worker/learner/finite_check", "config/checks/rate_limit"),
         *("entry/parallel/snapshots", "parallel/planes/seal"),
         # Beyond one machine.
-        *("parallel/ray_cluster", "parallel/planes/ray/", "parallel/planes/looking", "parallel/launch/ray/"),
+        *(
+            "parallel/ray_cluster",
+            "parallel/planes/ray/",
+            "parallel/planes/looking",
+            "parallel/planes/views",
+            "parallel/launch/ray/",
+        ),
         *("parallel/launch/threads", "parallel/launch/spawner", "entry/parallel/places", "config/backends"),
         # Tokens and quotas of single workers.
         *("utils/credentials", "interaction/base/guard", "worker/coordinator/buffers/admission"),

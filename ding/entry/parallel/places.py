@@ -74,14 +74,13 @@ def _threads(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
 @contextlib.contextmanager
 def _actors(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
     section: Mapping[str, Any] = cfg.system.get("ray", {})
-    workers = [name for name in cfg.system if name.startswith(_WORKERS)]
-    with ray_cluster(section.get("address"), section.get("init", {}), len(workers)):
+    with ray_cluster(section.get("address"), section.get("init", {})):
         namespace = new_namespace()
         _set_name(cfg, namespace)
         if section.get("address") or has_other_nodes():
             _listen_to_other_nodes(cfg)
         groups = any(cfg.system[name].get("multi_gpu", False) for name in cfg.system.coordinator.learner)
-        options = ActorOptions(section, learner_gpus=int(bool(cfg.main.policy.get("cuda", False))), one_node=groups)
+        options = ActorOptions(section, gpus=int(bool(cfg.main.policy.get("cuda", False))), one_node=groups)
         store = start_store(namespace, **options("store"))
         try:
             yield Place(run_dir, RaySpawner(namespace, options), RunGauges(cfg.main.exp_name).update)

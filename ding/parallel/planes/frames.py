@@ -17,21 +17,13 @@ from safetensors.numpy import load, save
 
 from ding.data._tree_codec import decode_tree, encode_tree
 from ding.parallel.planes.errors import BadFrame
+from ding.parallel.planes.views import views_of
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_ENTRIES = 8192
 # Dicts take the most time to read. Braces in texts count, too.
 MAX_BRACES = 4 * MAX_ENTRIES
 _FORMAT = "ding-exchange-1"
-# The names of dtypes in a header; bfloat16 and the like travel as integers.
-_DTYPES: dict[str, np.dtype] = {
-    "BOOL": np.dtype(bool),
-    **{f"I{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"U{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
-    **{f"F{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
-    "C64": np.dtype("complex64"),
-}
-
 Frame: TypeAlias = "bytes | memoryview"
 """All bytes of a frame; as a ``memoryview`` they belong to somebody else, such as a store in shared memory."""
 
@@ -143,7 +135,7 @@ def unpack(frame: Frame, kind: str, crc: int) -> Content:
     if zlib.crc32(frame) != crc:
         raise BadFrame("damaged: the bytes do not have the recorded checksum")
     try:
-        named = load(frame) if isinstance(frame, bytes) else _views(frame)
+        named = load(frame) if isinstance(frame, bytes) else views_of(frame, 8 + header_bytes(frame, len(frame)))
         arrays = [named[f"a{number}"] for number in range(len(named))]
         meta = json.loads(notes["meta"])
         tree = decode_tree(json.loads(notes["structure"]), arrays)
@@ -152,16 +144,3 @@ def unpack(frame: Frame, kind: str, crc: int) -> Content:
     if not isinstance(meta, dict):
         raise BadFrame("damaged: the meta is no dict")
     return Content(tree, meta)
-
-
-def _views(frame: memoryview) -> dict[str, np.ndarray]:
-    """Return the arrays of a frame whose head was checked, as views of its bytes."""
-    begin = 8 + header_bytes(frame, len(frame))
-    header = json.loads(bytes(frame[8:begin]))
-    header.pop("__metadata__", None)
-    found = {}
-    for name, entry in header.items():
-        first, last = entry["data_offsets"]
-        array = np.frombuffer(frame[begin + first : begin + last], _DTYPES[entry["dtype"]])
-        found[name] = array.reshape(entry["shape"])
-    return found

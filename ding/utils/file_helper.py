@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from ding.utils import _plain_data
 from ding.utils._file_digest import DigestingWriter, FileRefusedError, check_digest, refusal
 from ding.utils.lock_helper import get_file_lock
 
@@ -87,6 +86,8 @@ def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> 
         FileRefusedError: the file is damaged, or holds something else than tensors and plain containers (a
             ``ValueError`` and a ``pickle.UnpicklingError``).
     """
+    from ding.utils import _plain_data
+
     _check(path, fs_type)
     with get_file_lock(path, "read") if use_lock else contextlib.nullcontext():
         check_digest(path)
@@ -111,6 +112,8 @@ def save_file(path: str, data: object, fs_type: str | None = None, use_lock: boo
         TypeError: something in ``data`` has no safe form; the message says where. The file is left as it was.
         OSError: it cannot be written, for example because there is no space. The file is left as it was.
     """
+    from ding.utils import _plain_data
+
     _check(path, fs_type)
     with get_file_lock(path, "write") if use_lock else contextlib.nullcontext(), atomic_write(path) as file:
         digesting = DigestingWriter(file)

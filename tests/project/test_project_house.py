@@ -164,6 +164,7 @@ LAZY_PACKAGES = {
 }
 # Modules of ding that a file may import inside a function. test_import_circles counts these imports too.
 LAZY_MODULES = {
+    ("ding/utils/file_helper.py", "ding.utils"): "start-up time: brings torch, which files of texts do not need",
     ("ding/entry/cli.py", "ding"): "start-up time: the command line imports what the chosen command needs",
     ("ding/entry/commands/", "ding"): "start-up time: a command imports what it runs",
     ("ding/bonus/commands/", "ding"): "start-up time: a command imports what it runs",

@@ -16,8 +16,16 @@ import numpy as np
 
 from ding.config import ConfigValueError
 from ding.entry.view.event_files import EventFile, Scalars, add_scalars
-from ding.entry.view.runs import CONFIG_FILE, event_files, find_runs, flattened, label_of, read_literals, seed_of
-from ding.entry.view.status_file import FILE_NAME as STATUS_FILE
+from ding.entry.view.runs import (
+    CONFIG_FILE,
+    STATUS_FILE,
+    event_files,
+    find_runs,
+    flattened,
+    label_of,
+    read_literals,
+    seed_of,
+)
 
 logger = logging.getLogger("ding.entry")
 
@@ -28,6 +36,8 @@ _AXIS = re.compile(r"^(\w+)_(iter|step)/")
 # A run writes its status every 2 s; a long evaluation or a slow network may hold it up.
 _LOST_AFTER_S = 60.0
 _LOOK_EVERY_S = 1.0
+# How long a request reads runs that are new: the page shows the first ones, and asks for the others.
+_READ_S = 0.3
 _VIDEOS = (".mp4", ".webm", ".gif")
 _LOGS = (".txt", ".log")
 
@@ -217,20 +227,33 @@ class BoardRun:
 
 
 class BoardRuns:
-    """All runs below some folders; safe to share between threads."""
+    """All runs below some folders; safe to share between threads.
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    Args:
+        folders: Where they are looked for, each time anew.
+        read_s: How long a call reads runs that are new, at least one.
+    """
+
+    def __init__(self, folders: Sequence[Path], read_s: float = _READ_S) -> None:
         self._folders = folders
+        self._read_s = read_s
         self._runs: dict[Path, BoardRun] = {}
         self._lock = threading.Lock()
         self._looked_s = float("-inf")
+        self._new: list[BoardRun] = []
+
+    @property
+    def unread(self) -> int:
+        """How many runs were found that later calls of :meth:`refreshed` read."""
+        return len(self._new)
 
     def refreshed(self) -> list[BoardRun]:
-        """Return the runs as they are now; the disk is looked at once per second at most."""
+        """Return the runs as they are now, but for those unread; the disk is looked at once per second at most."""
         with self._lock:
             if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
                 self._look()
                 self._looked_s = time.monotonic()
+            self._read_new()
             return list(self._runs.values())
 
     def get(self, run_id: str) -> BoardRun | None:
@@ -238,7 +261,7 @@ class BoardRuns:
         return next((run for run in self.refreshed() if run.id == run_id), None)
 
     def _look(self) -> None:
-        found: dict[Path, BoardRun] = {}
+        found: dict[Path, str] = {}
         for folder in self._folders:
             try:
                 paths = find_runs([folder])
@@ -246,11 +269,20 @@ class BoardRuns:
                 # Nothing is there yet, or no longer.
                 continue
             for path in paths:
-                name = path.name if path == folder else path.relative_to(folder).as_posix()
-                found[path] = self._runs.get(path) or BoardRun(path, name)
-        for run in found.values():
+                found[path] = path.name if path == folder else path.relative_to(folder).as_posix()
+        self._runs = {path: self._runs[path] for path in found if path in self._runs}
+        for run in self._runs.values():
             run.refresh()
-        self._runs = found
+        self._new = [BoardRun(path, name) for path, name in found.items() if path not in self._runs]
+
+    def _read_new(self) -> None:
+        until_s = time.monotonic() + self._read_s
+        while self._new:
+            run = self._new.pop(0)
+            run.refresh()
+            self._runs[run.folder] = run
+            if time.monotonic() >= until_s:
+                break
 
 
 def _object(path: Path) -> dict[str, Any]:

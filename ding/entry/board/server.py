@@ -11,7 +11,7 @@ from flask import Flask, Response, abort, request, send_file
 
 from ding.entry.board.curves import AXES, mean_curves, run_curves
 from ding.entry.board.runs import RETURN_METRICS, BoardRun, BoardRuns
-from ding.entry.view.status_file import finite
+from ding.entry.view.status import finite
 from ding.interaction.base.token import same_token
 
 _STATIC = Path(__file__).parent / "static"
@@ -88,7 +88,7 @@ class _Answers:
         metrics = {metric for run in found for metric in run.metrics}
         first = [metric for metric in RETURN_METRICS if metric in metrics]
         listed = [*first, *sorted(metrics - set(first))]
-        return _json({"runs": [run.summary() for run in found], "metrics": listed})
+        return _json({"runs": [run.summary() for run in found], "metrics": listed, "unread": self._runs.unread})
 
     def curves(self) -> Response:
         metric, axis = request.args.get("metric", ""), request.args.get("axis", "step")

@@ -10,6 +10,7 @@ from typing import Any
 from ding.config import ConfigValueError
 
 CONFIG_FILE = "total_config.py"
+STATUS_FILE = "status.json"
 
 # What distinguishes the runs of one experiment: the seed, and the time stamp of a renewed folder.
 _RUN_SUFFIX = re.compile(r"([/_.-]?seed[_-]?\d+)?(_\d{6}_\d{6}(_\d+)?)?$")

@@ -6,6 +6,7 @@ A pipeline makes a `RunStatus` now and then and hands it to a view (`ding.entry.
 
 import datetime
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -231,3 +232,14 @@ def write_run_result(status: RunStatus) -> None:
 def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
     """Write ``<exp_name>/result.json``. The original writes a pickle, which runs code when it is read."""
     write_text(Path(exp_name) / "result.json", json.dumps(result, indent=2))
+
+
+def finite(value: Any) -> Any:
+    """Return JSON-like data with None for each number that is not finite, which JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [finite(one) for one in value]
+    return value

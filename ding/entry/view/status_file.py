@@ -2,20 +2,17 @@
 
 import dataclasses
 import json
-import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from ding.entry.view.status import RateMeter, RunStatus
+from ding.entry.view.runs import STATUS_FILE
+from ding.entry.view.status import RateMeter, RunStatus, finite
 from ding.entry.view.views import RunView
 from ding.utils import get_rank
 from ding.utils.file_helper import write_text
-
-FILE_NAME = "status.json"
 
 
 class StatusFile:
@@ -75,15 +72,4 @@ class StatusFile:
             "rates": dataclasses.asdict(rates),
             **dataclasses.asdict(status),
         }
-        write_text(Path(status.exp_name) / FILE_NAME, json.dumps(finite(content)))
-
-
-def finite(value: Any) -> Any:
-    """Return JSON-like data with None for each number that is not finite, which JSON does not have."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: finite(one) for key, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [finite(one) for one in value]
-    return value
+        write_text(Path(status.exp_name) / STATUS_FILE, json.dumps(finite(content)))

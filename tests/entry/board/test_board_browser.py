@@ -79,7 +79,8 @@ def page(browser, link):
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
     page.goto(link)
-    expect(page.locator(".u-over")).to_have_count(1)
+    # The first page of a browser takes its time on a busy machine.
+    expect(page.locator(".u-over")).to_have_count(1, timeout=60_000)
     yield page
     assert faults == []
     context.close()

@@ -89,6 +89,16 @@ def test_a_growing_run_is_followed(tmp_path):
     assert runs.get("nothing") is None
 
 
+def test_many_runs_are_shown_while_they_are_read(tmp_path):
+    for name in ("a", "b", "c"):
+        make_run(tmp_path / name, [(0, 1.0, 100.0)])
+    runs = BoardRuns([tmp_path], read_s=0.0)
+    seen = [([run.name for run in runs.refreshed()], runs.unread) for _ in range(3)]
+    assert seen == [(["a"], 2), (["a", "b"], 1), (["a", "b", "c"], 0)]
+    first = runs.refreshed()[0]
+    assert runs.get(first.id) is first
+
+
 def test_bad_files_are_named_and_the_rest_is_shown(tmp_path):
     folder = make_run(tmp_path / "a", [(0, 1.0, 100.0)])
     (folder / "status.json").write_text('{"state": "run')

@@ -2,8 +2,8 @@
 
 import json
 
-from ding.entry.view.status import RunStatus
-from ding.entry.view.status_file import StatusFile, finite
+from ding.entry.view.status import RunStatus, finite
+from ding.entry.view.status_file import StatusFile
 from ding.parallel.launch import ProcessStatus
 
 

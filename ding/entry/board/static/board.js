@@ -11,7 +11,7 @@ const NUMBERS = new Set(["seed", "last_return", "best_return", "env_step", "trai
 
 const $ = (selector) => document.querySelector(selector);
 const state = {
-  runs: [], metrics: [], hidden: new Set(), charts: [""], sort: "name", down: false,
+  runs: [], metrics: [], unread: 0, hidden: new Set(), charts: [""], sort: "name", down: false,
   filter: "", axis: "step", smoothing: 0, mean: false, log: false, open: null,
 };
 const plots = new Map();
@@ -65,7 +65,7 @@ function listed() {
 const drawn = () => listed().filter((run) => !state.hidden.has(run.id));
 
 function remember() {
-  const kept = { ...state, runs: undefined, metrics: undefined, hidden: [...state.hidden] };
+  const kept = { ...state, runs: undefined, metrics: undefined, unread: undefined, hidden: [...state.hidden] };
   history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(kept))}`);
 }
 
@@ -87,7 +87,8 @@ function drawTable() {
   const focused = document.activeElement?.dataset?.id;
   const runs = listed();
   $("#count").textContent =
-    `${runs.length} of ${state.runs.length} runs, ${state.runs.filter((run) => run.state === "running").length} running`;
+    `${runs.length} of ${state.runs.length} runs, ${state.runs.filter((run) => run.state === "running").length} running`
+    + (state.unread ? `, ${state.unread} more are being read` : "");
   const head = element("tr", {}, element("th"));
   for (const [key, title] of COLUMNS) {
     const arrow = state.sort === key ? (state.down ? " ▼" : " ▲") : "";
@@ -320,18 +321,25 @@ function report(error) {
   $("#count").textContent = `The board does not answer: ${error.message}`;
 }
 
+let [drawnRuns, drawnMetrics] = ["", ""];
+
 async function poll() {
   try {
-    const { runs, metrics } = await ask("runs");
-    const before = JSON.stringify([state.runs, state.metrics]);
-    const fresh = metrics.join() !== state.metrics.join();
-    Object.assign(state, { runs, metrics });
+    const { runs, metrics, unread } = await ask("runs");
+    Object.assign(state, { runs, metrics, unread });
     state.charts = state.charts.map((metric) => (metrics.includes(metric) ? metric : metrics[0] ?? ""));
-    if (before !== JSON.stringify([runs, metrics])) await draw(fresh || !plots.size);
+    const [newRuns, newMetrics] = [JSON.stringify(runs), metrics.join()];
+    if (unread && plots.size) {
+      drawTable(); // the curves are drawn again when all runs are read
+    } else if (newRuns !== drawnRuns || newMetrics !== drawnMetrics) {
+      const fresh = newMetrics !== drawnMetrics || !plots.size;
+      [drawnRuns, drawnMetrics] = [newRuns, newMetrics];
+      await draw(fresh);
+    }
   } catch (error) {
     report(error);
   }
-  setTimeout(poll, POLL_MS);
+  setTimeout(poll, state.unread ? 0 : POLL_MS);
 }
 
 const inputs = { filter: "value", axis: "value", smoothing: "valueAsNumber", mean: "checked", log: "checked" };

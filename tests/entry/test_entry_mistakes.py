@@ -192,6 +192,8 @@ LINES = {
 # Of the parallel config for CartPole.
 PARALLEL = {
     "policy.learn.batch_size=100001": "policy.learn.batch_size is 100001, but the replay buffer holds 100000 rows at",
+    "policy.model.obs_shape=5": "policy.model.obs_shape is 5, but observations of the env are (4,)",
+    "policy.model.action_shape=3": "policy.model.action_shape is 3, but the env has 2 actions",
     "policy.learn.learner.learner_num=0": "main_config.policy.learn.learner.learner_num must be",
     "policy.collect.collector.collector_num=none": "main_config.policy.collect.collector.collector_num",
     "policy.other.eps.decay=0": "policy.other.eps.decay: expected a number of at least 1, got 0",
@@ -314,7 +316,7 @@ def test_a_port_that_is_taken(folder):
         port = other.getsockname()[1]
         sentence = f"system_config.coordinator: [Errno {errno.EADDRINUSE}] port {port} of 127.0.0.1 is taken; give"
         line = ["-m", "dist", "-M", "coordinator", "-c", parallel_config(), "-cdp", str(port)]
-        shown(line, sentence, 1)
+        shown(line, sentence, 2)
 
 
 def test_there_are_sixty_mistakes():

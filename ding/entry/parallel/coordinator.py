@@ -9,7 +9,7 @@ from typing import Any
 from ding.entry.parallel.reports import with_run_figures
 from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, SnapshotTaker
 from ding.entry.parallel.watchdog import Watchdog
-from ding.entry.parallel.workers import COORDINATOR, permanent_bind_errors, prepare, wait_for_port
+from ding.entry.parallel.workers import COORDINATOR, bind_mistakes, prepare, wait_for_port
 from ding.interaction import TlsConfig
 from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
 from ding.utils.credentials import own_token
@@ -23,7 +23,8 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     """Run the coordinator until the run is over; returns its last status, or None when it was asked to stop.
 
     Raises:
-        PermanentRoleError: The port is taken, a task failed too often, or the run does not get on (`RunStalled`).
+        ConfigValueError: The port is taken.
+        PermanentRoleError: A task failed too often, or the run does not get on (`RunStalled`).
     """
     cfg = context.payload["cfg"]
     prepare(cfg, threads=1)
@@ -66,7 +67,7 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
         coordinator.buffers.files_held,
     )
     try:
-        with permanent_bind_errors("system_config.coordinator"):
+        with bind_mistakes("system_config.coordinator"):
             coordinator.start()
         context.announce({"address": hub.my_address, "port": hub.port})
         context.on_peer(_ProcessWatch(coordinator).look)

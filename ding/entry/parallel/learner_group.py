@@ -22,7 +22,7 @@ from easydict import EasyDict
 from ding.entry.parallel.workers import (
     COORDINATOR,
     PEER_TIMEOUT_S,
-    permanent_bind_errors,
+    bind_mistakes,
     prepare,
     serve,
     threads_for,
@@ -78,7 +78,7 @@ def aggregate(context: RoleContext) -> None:
     With ``restarts_with_ranks`` in the payload it ends when a rank does not answer any more, to begin anew with all.
 
     Raises:
-        PermanentRoleError: A port is taken.
+        ConfigValueError: A port is taken.
         WorkersMissing: A rank did not come.
     """
     config = EasyDict(context.payload["aggregator"])
@@ -94,7 +94,7 @@ def aggregate(context: RoleContext) -> None:
     if context.incarnation > 0:
         for side in (config.slave, config.master):
             wait_for_port(context, side.get("host"), side.get("port"))
-    with permanent_bind_errors(where):
+    with bind_mistakes(where):
         aggregator = LearnerAggregator(config)
 
     def stop() -> None:
@@ -111,7 +111,7 @@ def aggregate(context: RoleContext) -> None:
 
         aggregator.on_incomplete = give_up
     try:
-        with permanent_bind_errors(where):
+        with bind_mistakes(where):
             context.announce({"address": aggregator.listen()})
             aggregator.start()
         serve(aggregator, context, over)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from easydict import EasyDict
 
+from ding.config import ConfigValueError
 from ding.config.resolve import import_names_of
 from ding.interaction.config import LOCAL_HOST
 from ding.interaction.exception import (
@@ -121,7 +122,7 @@ def work(
         master: The role at which it enrols.
 
     Raises:
-        PermanentRoleError: Its port is taken.
+        ConfigValueError: Its port is taken.
         BaseException: Why it cannot go on.
     """
     cfg = context.payload["cfg"]
@@ -138,7 +139,7 @@ def work(
     if context.incarnation > 0:
         wait_for_port(context, section.get("host"), section.get("port"))
     try:
-        with permanent_bind_errors(f"system_config.{context.name}"):
+        with bind_mistakes(f"system_config.{context.name}"):
             worker.start()
         # When the coordinator moved, too: another process in this place is quicker than a change of the master.
         outlasted = serve(worker, context, over)
@@ -159,12 +160,12 @@ def wait_for_port(context: RoleContext, host: str | None, port: int | str | None
 
 
 @contextlib.contextmanager
-def permanent_bind_errors(where: str) -> Iterator[None]:
-    """An address that cannot be listened to is an error that another start would not help."""
+def bind_mistakes(where: str) -> Iterator[None]:
+    """An address that cannot be listened to is a mistake in the config, which another start would not help."""
     try:
         yield
     except (PortTakenError, UnsafeBindError) as error:
-        raise PermanentRoleError(f"{where}: {error}") from error
+        raise ConfigValueError(f"{where}: {error}") from error
 
 
 def serve(worker: CommWorker, context: RoleContext, over: threading.Event) -> bool:

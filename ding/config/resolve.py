@@ -138,5 +138,5 @@ def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
         return f"{where}.type: {missing}"
     text = f"{where}.type: no {registry} is registered as {shown!r}.{did_you_mean(shown, known)}"
     if nearest(shown, known) is None:
-        text += " Where a file of yours registers it, name its module in import_names, or give that file as the config."
+        text += " Where a file of yours registers it, name its module in import_names, or give that file: -c FILE."
     return text

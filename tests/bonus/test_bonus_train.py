@@ -10,9 +10,12 @@ from click.testing import CliRunner
 
 import ding
 from ding.bonus import AgentConfigError, DQNAgent, PPOAgent, SACAgent, export, generated_config
-from ding.bonus.quick.generated import apply_short_overrides
+from ding.bonus.quick.generated import GENERATED, apply_short_overrides
 from ding.config import ConfigError, ConfigValueError, read_config
 from ding.entry import RunCallback, cli, serial_pipeline, serial_pipeline_onpolicy
+from ding.utils import POLICY_REGISTRY
+
+WITHOUT_CONFIG = {"offppo_collect_traj", "ppo_stdim", "r2d2_collect_traj"}
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +41,27 @@ def test_a_policy_that_does_not_exist_or_fit() -> None:
         generated_config("dqn", "Pendulum-v1")
     with pytest.raises(ConfigError, match="no gymnasium env is registered as 'CartPole-v11'; did you mean CartPole-v1"):
         generated_config("dqn", "CartPole-v11")
+
+
+def test_a_policy_that_needs_more_than_an_env_names_a_config_to_begin_with() -> None:
+    others = {name for name in POLICY_REGISTRY if f"{name}_command" in POLICY_REGISTRY} - {*GENERATED}
+    begins = {}
+    for name in sorted(others):
+        with pytest.raises(AgentConfigError, match=f"^no config for '{name}' follows from an env alone; ") as caught:
+            generated_config(name, "CartPole-v1")
+        begins[name] = str(caught.value).partition("; ")[2]
+    assert {name for name, text in begins.items() if text == "write one: docs/user_guide.md"} == WITHOUT_CONFIG
+    paths = [text.split(",")[0].removeprefix("copy ") for text in begins.values() if text.startswith("copy ")]
+    assert all(Path(path).is_file() for path in paths)
+    assert begins["bdq"].endswith("cartpole_bdq_config.py, change its env, and run that with python")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", GENERATED)
+def test_a_generated_config_trains(policy) -> None:
+    env_id = "Pendulum-v1" if policy in ("ddpg", "sac", "td3") else "CartPole-v1"
+    ding.train(policy, env_id, max_env_step=100, exp_name="exp")
+    assert Path("exp/result.json").is_file()
 
 
 def test_train_returns_the_agent_of_its_folder() -> None:

@@ -1,10 +1,14 @@
 """Configs made from a policy and an env: what an agent writes for the env, as a config of the serial pipelines."""
 
+import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from easydict import EasyDict
 
+import ding
 from ding.bonus.common import AgentConfigError
 from ding.bonus.core.agent import Agent
 from ding.bonus.support import supported_algo
@@ -12,6 +16,12 @@ from ding.config import ConfigValueError, compile_config
 from ding.config.overrides import set_key
 from ding.utils import POLICY_REGISTRY, did_you_mean
 
+# Types of this package whose config follows from the env; the others need more than that: data sets, demonstrations,
+# several agents, numbers for a recurrent network, ...
+GENERATED = (
+    *("a2c", "c51", "ddpg", "dqn", "dqn_stdim", "fqf", "iqn", "mdqn", "ppo", "ppo_offpolicy", "qrdqn", "rainbow"),
+    *("sac", "sql", "td3"),
+)
 # Without a config of the env: train iterations between two evaluations.
 _EVAL_FREQ = 200
 
@@ -25,13 +35,15 @@ def generated_config(policy: str, env_id: str, exp_name: str | None = None) -> t
         exp_name: experiment folder; by default ``<env>-<policy>``.
 
     Raises:
-        AgentConfigError: there is no such policy, or it does not fit the env.
+        AgentConfigError: there is no such policy, its config does not follow from an env, or it does not fit the env.
     """
     type_ = policy.lower()
     # Those with a command mode, which the serial pipelines need.
     known = [name for name in POLICY_REGISTRY if f"{name}_command" in POLICY_REGISTRY]
     if type_ not in known:
         raise AgentConfigError(f"there is no policy {policy!r} to train with.{did_you_mean(type_, known)}")
+    if type_ not in GENERATED and POLICY_REGISTRY.get(type_).__module__.startswith("ding."):
+        raise AgentConfigError(f"no config for {policy!r} follows from an env alone; {_advice(type_)}")
     cls = {agent.policy_type: agent for agent in supported_algo.values()}.get(type_, Agent)
     name = exp_name or f"{env_id.replace('/', '-')}-{type_}"
     eval_freq = {"eval": {"evaluator": {"eval_freq": _EVAL_FREQ}}} if cls is Agent else {}
@@ -46,6 +58,19 @@ def generated_config(policy: str, env_id: str, exp_name: str | None = None) -> t
         del env["env_kwargs"]
     main["policy"].pop("type", None)
     return EasyDict(main), EasyDict(create)
+
+
+def _advice(type_: str) -> str:
+    """What to do for a policy whose config is not generated."""
+    folder = Path(ding.__file__).resolve().parents[1] / "configs"
+    written = re.compile(rf"""policy=dict\(\s*type=["']{re.escape(type_)}["']""")
+    ready = [path for path in sorted(folder.glob("*/*_config.py")) if written.search(path.read_text(encoding="utf-8"))]
+    if not ready:
+        return "write one: docs/user_guide.md"
+    # That of its own name first: others generate data with it, or add rewards.
+    path = min(ready, key=lambda path: (not path.stem.endswith(f"_{type_}_config"), len(path.stem)))
+    shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else path
+    return f"copy {shown}, change its env, and run that with python"
 
 
 def compiled(main: Mapping[str, Any], create: Mapping[str, Any], strict: bool = False) -> EasyDict:

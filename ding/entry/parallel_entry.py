@@ -1,35 +1,30 @@
 """`parallel_pipeline`: a coordinator, learners and collectors, each a process of its own, on this machine."""
 
-import contextlib
 import logging
 import os
 import secrets
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from easydict import EasyDict
 
 from ding.config import ConfigError, ConfigValueError, compile_config_parallel, read_config_with_system
-from ding.config.experiment_dir import unused_dir_removed
+from ding.entry.parallel.env_check import check_env
 from ding.entry.parallel.places import Place, place_of
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
 from ding.entry.parallel.roles import PRELOAD, make_roles
 from ding.entry.parallel.scaling import CollectorCount
 from ding.entry.parallel.snapshots import KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
 from ding.entry.parallel.workers import COORDINATOR
-from ding.entry.serial.shape_check import check_model_shapes
 from ding.entry.view.access_file import AccessFile
 from ding.entry.view.callbacks import ReportedProgress, RunCallback
 from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import bounded
 from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import RunView, console_lines, make_view
-from ding.envs import create_env_manager, get_vec_env_setting
 from ding.parallel.launch import Launcher, Outcome, RoleFailed, RunInterrupted
-from ding.policy import get_policy_cls
 from ding.utils.checkpoint import Manifest
 from ding.utils.file_helper import remove_torn_files
 from ding.worker.coordinator.errors import JournalError
@@ -121,18 +116,9 @@ def _compiled(
         # The config the run began with stays as it is.
         save_path="total_config.py" if resume is None else "resumed_config.py",
     )
-    _check_shapes(cfg.main)
+    check_env(cfg.main)
     _keep_pace_with_snapshots(cfg)
     return cfg
-
-
-def _check_shapes(main: EasyDict) -> None:
-    """Compare the network with the spaces of the env before a process starts; raises as :func:`check_model_shapes`."""
-    policy_cls = get_policy_cls(main.policy)
-    env_fn, _, cfgs = get_vec_env_setting(main.env, collect=False)
-    manager = create_env_manager(EasyDict({"type": "base"}), [partial(env_fn, cfg=cfg) for cfg in (cfgs or [])[:1]])
-    with unused_dir_removed(main.exp_name), contextlib.closing(manager):
-        check_model_shapes(policy_cls, main.policy.get("model", {}), manager)
 
 
 def _snapshot_in(exp_dir: str | os.PathLike[str]) -> Manifest:

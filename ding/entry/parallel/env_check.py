@@ -1,0 +1,27 @@
+"""What the env says of the config, asked before a process starts."""
+
+import contextlib
+from functools import partial
+
+from easydict import EasyDict
+
+from ding.config.experiment_dir import unused_dir_removed
+from ding.entry.serial.shape_check import check_model_shapes
+from ding.envs import create_env_manager, get_vec_env_setting
+from ding.policy import get_policy_cls
+
+
+def check_env(main: EasyDict) -> None:
+    """Make one env of a run, and compare the network with its spaces.
+
+    Args:
+        main: The compiled main config.
+
+    Raises:
+        ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit; the experiment folder is removed.
+    """
+    policy_cls = get_policy_cls(main.policy)
+    env_fn, _, cfgs = get_vec_env_setting(main.env, collect=False)
+    manager = create_env_manager(EasyDict({"type": "base"}), [partial(env_fn, cfg=cfg) for cfg in (cfgs or [])[:1]])
+    with unused_dir_removed(main.exp_name), contextlib.closing(manager):
+        check_model_shapes(policy_cls, main.policy.get("model", {}), manager)

@@ -266,10 +266,12 @@ def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
 
     noise = [torch.empty_like(each.example, device=device) for each in graph.noise]
     inputs: list[Any] = [*graph.changed(), torch.zeros(graph.num_numbers, device=device), *noise, *leaves]
-    # Random numbers are drawn by torch's own generator, as eagerly; calls between kernels are C++, too. Without an
-    # environment of shapes the compiler would keep nothing on disk.
+    # Random numbers are drawn by torch's own generator, as eagerly; calls between kernels are C++, too. Patterns would
+    # make one operation again of a product and the sum with a bias. Without an environment of shapes the compiler would
+    # keep nothing on disk.
+    options = {"fallback_random": True, "cpp_wrapper": True, "pattern_matcher": False}
     with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
-        return compile_graph(graph.module, inputs, options={"fallback_random": True, "cpp_wrapper": True})
+        return compile_graph(graph.module, inputs, options=options)
 
 
 def _leaves(batch: Any) -> list[torch.Tensor]:

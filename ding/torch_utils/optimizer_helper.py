@@ -312,7 +312,7 @@ class Adam(RecordableOptimizer, torch.optim.Adam):
     def _numbers_of(self, step: float) -> Sequence[float]:
         group = self.param_groups[0]
         beta1, beta2 = group["betas"]
-        return group["lr"] / (1 - beta1**step), (1 - beta2**step) ** 0.5, 1 - group["lr"] * group["weight_decay"]
+        return group["lr"] / (1 - beta1**step), (1 - beta2**step) ** -0.5, 1 - group["lr"] * group["weight_decay"]
 
     def _record_update(
         self, param: torch.Tensor, grad: torch.Tensor, moments: Sequence[torch.Tensor], numbers: Sequence[Any]
@@ -325,7 +325,8 @@ class Adam(RecordableOptimizer, torch.optim.Adam):
             grad = grad.add(param, alpha=group["weight_decay"])
         average.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        param.sub_(rate * average / (square.sqrt() / correction + group["eps"]))
+        # A product, since a division takes as long as a root.
+        param.sub_(rate * average / (square.sqrt() * correction + group["eps"]))
 
 
 class RMSprop(RecordableOptimizer, torch.optim.RMSprop):

@@ -235,7 +235,7 @@ def record(
     # What the recording draws is not drawn from the run's random numbers.
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            module = make_fx(run)(*examples, numbers, *leaves)
+            module = make_fx(run, {_aten.addmm.default: _addmm})(*examples, numbers, *leaves)
     except NotRecordable:
         raise
     except Exception as error:
@@ -247,6 +247,14 @@ def record(
     return Graph(
         module, state, [*unique.values()], recording.sources, noise, layout, numbers.numel(), places, found, optimizers
     )  # fmt: skip
+
+
+def _addmm(
+    bias: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *, beta: float = 1, alpha: float = 1
+) -> torch.Tensor:
+    """A layer as two operations: the compiler joins the sum with what follows, where ``addmm`` copies the bias first."""
+    product = left.mm(right)
+    return product + bias if alpha == beta == 1 else alpha * product + beta * bias
 
 
 def _storage(tensor: torch.Tensor) -> int:

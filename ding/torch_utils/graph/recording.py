@@ -252,7 +252,7 @@ def record(
 def _addmm(
     bias: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> torch.Tensor:
-    """A layer as two operations: the compiler joins the sum with what follows, where ``addmm`` copies the bias first."""
+    """A layer as two operations: the compiler joins the sum with what follows, while ``addmm`` copies the bias."""
     product = left.mm(right)
     return product + bias if alpha == beta == 1 else alpha * product + beta * bias
 

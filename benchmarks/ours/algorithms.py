@@ -35,6 +35,8 @@ VALUE_BASED = ("c51", "qrdqn")
 def config(args: argparse.Namespace) -> tuple[EasyDict, EasyDict]:
     """``(main_config, create_config)`` of an algorithm on CartPole."""
     policy = {"cuda": False, **SECTIONS[args.algorithm](args)}
+    if args.compile:
+        policy["learn"]["compile"] = True
     env = {"env_id": "CartPole-v1", "collector_env_num": ENVS, "evaluator_env_num": 1, "n_evaluator_episode": 1}
     main = {"exp_name": "bench", "env": {**env, "stop_value": 10**9}, "policy": policy}
     create = {"env": env_entry(), "env_manager": {"type": args.manager}, "policy": {"type": args.algorithm}}
@@ -111,6 +113,7 @@ def build() -> Side:
     parser.add_argument("--manager", default="base")
     parser.add_argument("--buffer", default="naive")
     parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--compile", action="store_true", help="policy.learn.compile")
     args = parser.parse_args()
     args.envs = ENVS
     check_import()
@@ -120,7 +123,7 @@ def build() -> Side:
     task = Task(config(args), functools.partial(env_class(), cfg=env_cfg), create_policy)
     parts = Parts(args, 0, learner=True, task=task)
     collector, buffer, learner = parts.collector, parts.buffer, parts.learner
-    updates = count_optimizer_steps()
+    optimizer_steps = count_optimizer_steps()
     explore = {"eps": EPSILON} if args.algorithm in VALUE_BASED else None
     size = ENVS if args.algorithm == "impala" else BATCH_SIZE
     repeats = 1 if args.algorithm == "impala" else args.updates
@@ -131,6 +134,10 @@ def build() -> Side:
         samples = collector.collect(train_iter=learner.train_iter, policy_kwargs=explore)
         steps[0] += collector.envstep - before
         return samples
+
+    def updates() -> int:
+        # A compiled update counts its steps in a tensor that the optimiser got when it was recorded.
+        return learner.train_iter if args.compile else optimizer_steps()
 
     def train() -> None:
         samples = collect()

@@ -1,4 +1,7 @@
-"""SAC, TD3 and DDPG in the manner of CleanRL: SyncVectorEnv, stable-baselines3's ReplayBuffer, a plain torch loop."""
+"""SAC, TD3 and DDPG in the manner of CleanRL: SyncVectorEnv, stable-baselines3's ReplayBuffer, a plain torch loop.
+
+With ``--compile`` the losses, and so their gradients, are compiled by ``torch.compile``; optimisers stay eager.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class Actor(nn.Module):
 class Agent:
     """Everything that CleanRL's scripts keep in local variables."""
 
-    def __init__(self, algorithm: str) -> None:
+    def __init__(self, algorithm: str, compiled: bool) -> None:
         from stable_baselines3.common.buffers import ReplayBuffer
 
         self.algorithm, self.trained, self.env_steps = algorithm, 0, 0
@@ -75,12 +78,14 @@ class Agent:
         self.actor_optimizer = optim.Adam(list(self.actor.parameters()), lr=3e-4)
         self.q_optimizer = optim.Adam([p for critic in self.critics for p in critic.parameters()], lr=3e-4)
         self.log_alpha = torch.zeros(1, requires_grad=True)
-        self.alpha, self.a_optimizer = 1.0, optim.Adam([self.log_alpha], lr=3e-4)
+        self.alpha, self.a_optimizer = torch.ones(1), optim.Adam([self.log_alpha], lr=3e-4)
         spaces = (self.envs.single_observation_space, self.envs.single_action_space)
         self.buffer = ReplayBuffer(
             CONTROL_BUFFER_SIZE, *spaces, "cpu", n_envs=CONTROL_ENVS, handle_timeout_termination=False
         )
         self.obs, _ = self.envs.reset(seed=0)
+        compile_loss = torch.compile if compiled else lambda loss: loss
+        self.critic_loss, self.actor_loss = compile_loss(self._critic_loss), compile_loss(self._actor_loss)
 
     def vector_step(self) -> None:
         with torch.no_grad():
@@ -98,15 +103,10 @@ class Agent:
 
     def update(self) -> None:
         data = self.buffer.sample(CONTROL_BATCH_SIZE)
-        with torch.no_grad():
-            next_actions, log_prob = self._next(data)
-            values = [target(data.next_observations, next_actions) for target in self.targets]
-            value = torch.min(*values) if len(values) == 2 else values[0]
-            if self.algorithm == "sac":
-                value = value - self.alpha * log_prob
-            goal = data.rewards.flatten() + (1 - data.dones.flatten()) * DISCOUNT * value.view(-1)
-        losses = [functional.mse_loss(q(data.observations, data.actions).view(-1), goal) for q in self.critics]
-        self._step(self.q_optimizer, sum(losses))
+        loss = self.critic_loss(
+            data.observations, data.actions, data.next_observations, data.rewards, data.dones, self.alpha
+        )
+        self._step(self.q_optimizer, loss)
         self.trained += 1
         if self.algorithm == "ddpg":
             self._update_actor(data)
@@ -120,26 +120,42 @@ class Agent:
                 for param, target_param in zip(network.parameters(), target.parameters()):
                     target_param.data.copy_(TAU * param.data + (1 - TAU) * target_param.data)
 
-    def _next(self, data: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _critic_loss(
+        self, obs: torch.Tensor, actions: torch.Tensor, next_obs: torch.Tensor, rewards: Any, dones: Any, alpha: Any
+    ) -> torch.Tensor:
+        with torch.no_grad():
+            next_actions, log_prob = self._next(next_obs)
+            values = [target(next_obs, next_actions) for target in self.targets]
+            value = torch.min(*values) if len(values) == 2 else values[0]
+            if self.algorithm == "sac":
+                value = value - alpha * log_prob
+            goal = rewards.flatten() + (1 - dones.flatten()) * DISCOUNT * value.view(-1)
+        return sum(functional.mse_loss(q(obs, actions).view(-1), goal) for q in self.critics)
+
+    def _next(self, next_obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if self.algorithm == "sac":
-            return self.actor(data.next_observations)
-        actions, raw = self.target_actor(data.next_observations)
+            return self.actor(next_obs)
+        actions, raw = self.target_actor(next_obs)
         if self.algorithm == "td3":
             noise = (torch.randn_like(actions) * 0.2).clamp(-0.5, 0.5) * SCALE
             actions = (actions + noise).clamp(-SCALE, SCALE)
         return actions, raw
 
     def _update_actor(self, data: Any) -> None:
-        actions, log_prob = self.actor(data.observations)
+        self._step(self.actor_optimizer, self.actor_loss(data.observations, self.alpha))
         if self.algorithm != "sac":
-            self._step(self.actor_optimizer, -self.critics[0](data.observations, actions).mean())
             return
-        value = torch.min(*(critic(data.observations, actions) for critic in self.critics))
-        self._step(self.actor_optimizer, (self.alpha * log_prob - value).mean())
         with torch.no_grad():
             _, log_prob = self.actor(data.observations)
         self._step(self.a_optimizer, (-self.log_alpha.exp() * (log_prob - 1)).mean())
-        self.alpha = self.log_alpha.exp().item()
+        self.alpha = self.log_alpha.detach().exp()
+
+    def _actor_loss(self, obs: torch.Tensor, alpha: Any) -> torch.Tensor:
+        actions, log_prob = self.actor(obs)
+        if self.algorithm != "sac":
+            return -self.critics[0](obs, actions).mean()
+        value = torch.min(*(critic(obs, actions) for critic in self.critics))
+        return (alpha * log_prob - value).mean()
 
     @staticmethod
     def _step(optimizer: optim.Optimizer, loss: torch.Tensor) -> None:
@@ -151,9 +167,10 @@ class Agent:
 def build() -> Side:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--algorithm", choices=CONTROL_ALGORITHMS, default="sac")
+    parser.add_argument("--compile", action="store_true", help="torch.compile of the losses")
     args = parser.parse_args()
     updates = count_optimizer_steps()
-    agent = Agent(args.algorithm)
+    agent = Agent(args.algorithm, args.compile)
     for _ in range(2 * CONTROL_BATCH_SIZE // CONTROL_ENVS):
         agent.vector_step()
 

@@ -1,7 +1,11 @@
-"""PPO by hand on the common work: gymnasium's SyncVectorEnv, plain torch networks, fused Adam, rows into tensors."""
+"""PPO by hand on the common work: gymnasium's SyncVectorEnv, plain torch networks, fused Adam, rows into tensors.
+
+With ``--compile`` the loss, and so its gradient, is compiled by ``torch.compile``; clipping and optimiser stay eager.
+"""
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import gymnasium
@@ -35,7 +39,8 @@ def mlp(outputs: int) -> nn.Sequential:
 class Loop:
     """The loop, and the tensors that it writes: ``[steps, envs]``."""
 
-    def __init__(self) -> None:
+    def __init__(self, compiled: bool) -> None:
+        self.loss = torch.compile(self._loss) if compiled else self._loss
         self.vector = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * ENVS)
         self.actor, self.critic = mlp(ACTIONS), mlp(1)
         self.parameters = [*self.actor.parameters(), *self.critic.parameters()]
@@ -82,23 +87,30 @@ class Loop:
         found = torch.from_numpy(advantage)
         return found, found + value[:-1]
 
-    def update(self, obs: Any, action: Any, logp: Any, advantage: Any, target: Any) -> None:
+    def update(self, *rows: torch.Tensor) -> None:
+        loss = self.loss(*rows)
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.parameters, 0.5)
+        self.optimizer.step()
+
+    def _loss(self, obs: Any, action: Any, logp: Any, advantage: Any, target: Any) -> torch.Tensor:
         new = self.actor(obs).log_softmax(-1)
         ratio = (new.gather(1, action[:, None])[:, 0] - logp).exp()
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         policy = -torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage).mean()
         value = functional.mse_loss(self.critic(obs)[:, 0], target)
         entropy = -(new.exp() * new).sum(-1).mean()
-        self.optimizer.zero_grad()
-        (policy + 0.5 * value - 0.0 * entropy).backward()
-        nn.utils.clip_grad_norm_(self.parameters, 0.5)
-        self.optimizer.step()
+        return policy + 0.5 * value - 0.0 * entropy
 
 
 def build() -> Side:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compile", action="store_true", help="torch.compile of the loss")
+    args = parser.parse_args()
     torch.manual_seed(0)
     updates = count_optimizer_steps()
-    loop = Loop()
+    loop = Loop(args.compile)
     ops = {"train": Op(loop.train, lambda: {"env_steps": loop.env_steps, "updates": updates()})}
     return Side(ops, on_policy_work("ppo"), loop.vector.close)
 

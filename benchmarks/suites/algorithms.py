@@ -6,7 +6,7 @@ from benchmarks._plan import MODES, Measurement, OpSpec, Target, own, peer
 from benchmarks._process import Contestant
 
 TITLE = "Other algorithms"
-ISSUE = 14
+ISSUE, COMPILE_ISSUE = 14, 18
 UPDATES = 3
 # Train iterations of the pipelines; 8 of PPO's belong to 256 env steps, 5 of R2D2's to 32 sequences of 42.
 PPO_ITERATIONS, R2D2_ITERATIONS = 512, 300
@@ -25,7 +25,12 @@ def ppo() -> Measurement:
         "env_steps",
         seconds=1.0,
         proportion=("updates", "env_steps", 16 / 1024),
-        targets=(Target(ISSUE, "stable-baselines3", 1.5), Target(ISSUE, "by hand", 0.7)),
+        targets=(
+            Target(ISSUE, "stable-baselines3", 1.5),
+            Target(ISSUE, "by hand", 0.7),
+            Target(COMPILE_ISSUE, "sbx", 2.0, subject="ding compiled"),
+            Target(COMPILE_ISSUE, "stable-baselines3", 1.7, subject="ding compiled"),
+        ),
     )
     script = "ours/algorithms.py"
     return Measurement(
@@ -34,8 +39,11 @@ def ppo() -> Measurement:
         (
             own(script, "--algorithm", "ppo"),
             own(script, "--algorithm", "ppo", "--manager", "gym_vector", label="ding gym_vector"),
+            own(script, "--algorithm", "ppo", "--compile", label="ding compiled"),
             peer("sb3", "stable-baselines3", "peers/sb3_on_policy.py", "--algorithm", "ppo"),
             peer("sb3", "by hand", "peers/hand_ppo.py"),
+            peer("sb3", "by hand, torch.compile", "peers/hand_ppo.py", "--compile"),
+            peer("sbx", "sbx", "peers/sbx_agents.py", "--algorithm", "ppo"),
         ),
         (op,),
         modes=MODES[:1],

@@ -67,6 +67,7 @@ def control(algorithm: str) -> Measurement:
             own("ours/control.py", *args, "--compile", label="ding compiled"),
             peer("ding_ref", "DI-engine", "ours/control.py", *args, "--buffer", "deque"),
             peer("sb3", "CleanRL style", "peers/cleanrl_control.py", *args),
+            peer("sb3", "CleanRL style, torch.compile", "peers/cleanrl_control.py", *args, "--compile"),
             peer("sb3", "stable-baselines3", "peers/sb3_control.py", *args),
             peer("tianshou", "tianshou", "peers/tianshou_control.py", *args),
             *([peer("sbx", "sbx", "peers/sbx_agents.py", *args)] if algorithm in COMPILED else []),

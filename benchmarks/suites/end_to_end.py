@@ -113,6 +113,7 @@ def dqn(updates: int) -> Measurement:
             own("ours/dqn.py", *args, "--buffer", "naive", "--compile", label="ding compiled"),
             peer("ding_ref", "DI-engine", "ours/dqn.py", *args, "--buffer", "deque"),
             peer("sb3", "CleanRL style", "peers/cleanrl_dqn.py", *args),
+            peer("sb3", "CleanRL style, torch.compile", "peers/cleanrl_dqn.py", *args, "--compile"),
             peer("sb3", "stable-baselines3", "peers/sb3_dqn.py", *args),
             peer("sbx", "sbx", "peers/sbx_agents.py", "--algorithm", "dqn", *args),
             peer("tianshou", "tianshou", "peers/tianshou_dqn.py", *args),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -58,6 +59,8 @@ def command(name: str, seed: int, exp_name: str, max_env_step: int) -> list[str]
 def run(name: str, seed: int, folder: Path, max_env_step: int) -> dict[str, object]:
     """Make one run; returns its line. What it printed is in ``FOLDER/NAME_sSEED.log``."""
     exp_name = f"{name}_s{seed}"
+    # Of a run that did not end; a new one would be given another folder.
+    shutil.rmtree(folder / exp_name, ignore_errors=True)
     began_s = time.monotonic()
     with (folder / f"{exp_name}.log").open("w") as log:
         process = subprocess.Popen(

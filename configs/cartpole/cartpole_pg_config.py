@@ -22,13 +22,13 @@ cartpole_pg_config = dict(
         ),
         learn=dict(
             batch_size=64,
-            learning_rate=0.001,
+            learning_rate=0.003,
             entropy_weight=0.001,
         ),
         collect=dict(
-            n_episode=80,
+            n_episode=16,
             unroll_len=1,
-            discount_factor=0.9,
+            discount_factor=0.99,
         ),
         eval=dict(
             evaluator=dict(

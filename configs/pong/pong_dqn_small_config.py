@@ -1,8 +1,10 @@
 """DQN on Pong in frames of 42 x 42 with a small network, for a machine without GPU.
 
 The real Arcade Learning Environment (extra `atari`) as in `pong_dqn_config.py`: four frames per action, a stack of
-four, -21 at the start and 21 at best. An update costs an eighth of that config's, so that there are three times as
-many of them per env step.
+four, -21 at the start and 21 at best. An update costs an eighth of that config's, so that there are twice as many
+per env step.
+
+Result: not run to its end; -21 on seed 0 after 41,232 env steps (see docs/results.md).
 """
 
 from easydict import EasyDict

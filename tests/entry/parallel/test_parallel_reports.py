@@ -111,6 +111,16 @@ def test_one_role_per_process_and_the_coordinator_stops_first(cfg):
     ]
 
 
+def test_the_tokens_of_ranks_are_made_of_that_of_their_aggregator(cfg):
+    cfg.system.learner0.update(multi_gpu=True, gpu_num=2)
+    tokens = {role.name: worker_token_of("t" * 32, role.worker) for role in make_roles(cfg, {})}
+    for rank in ("learner0_rank0", "learner0_rank1"):
+        sent = wire_token(tokens[rank])
+        assert worker_of(sent, tokens["learner0"]) == ("learner", rank)
+        assert worker_of(sent, tokens["coordinator"]) is None
+    assert worker_of(wire_token(tokens["learner0"]), tokens["coordinator"]) == ("learner", "learner0")
+
+
 def test_what_a_worker_may_import_is_what_the_own_config_names(cfg):
     names = list(import_names_of({"a": {"import_names": ["x", "y"]}, "b": [{"import_names": "z"}]}))
     assert names == ["x", "y", "z"]

@@ -90,7 +90,9 @@ def test_a_group_with_a_process_that_stands_still_or_without_an_aggregator_begin
     run.wait_for(is_training(run), "training")
     stopped = run.kill("learner0_rank1", signal.SIGSTOP)
     run.wait_for(lambda: run.pid("learner0_rank1") not in (None, stopped), "a new group")
-    assert "1 of 2 learners are connected: learner0_rank0; the others do not answer any more" in run.output
+    # The aggregator and the other rank notice it at about the same time, and whichever is first ends the group.
+    reasons = ("learner0_rank0; the others do not answer any more", "rank 0 waits for others that do not come")
+    assert any(reason in run.output for reason in reasons)
     run.wait_for(is_training(run), "training after a process stood still")
     before = {role: run.pid(role) for role in ROLES}
     run.kill_and_wait("learner0")

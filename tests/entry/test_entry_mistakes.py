@@ -107,6 +107,8 @@ MISTAKES = {
     "env.collector_env_num=0": "env.collector_env_num: expected a whole number of at least 1, got 0",
     "env.evaluator_env_num=3": "env.n_evaluator_episode is 1, but env.evaluator_env_num is 3: each env plays an",
     "policy.learn=3": "policy.learn: expected a dict, got 3",
+    "env=[1]": "env: expected a dict, got [1]",
+    "policy.collect.n_sample=None": "how much to collect is unknown: pass n_sample, or set policy.collect.n_sample",
     "policy.cuda=yes": "policy.cuda: expected True or False, got 'yes'",
     "policy.cuda=True": "policy.cuda=True, but torch finds no CUDA device here: set it to 'auto' (the GPU where",
     "policy.model.obs_shape=5": "policy.model.obs_shape is 5, but observations of the env are (4,)",
@@ -187,6 +189,9 @@ LINES = {
     "-m dist -M lerner -c config.py": "-m dist: which module? -M lerner is none. Did you mean 'learner'?",
     "status nothing": "nothing/access.json: there is no such file, so no parallel run lasts there",
     "plot nothing": "nothing: there is no such folder",
+    "-m serial --resume nothing": "--resume: there is no checkpoint or experiment folder nothing",
+    "plot seeds --out curve.docx": "curve.docx: no picture can be written as .docx; known are ",
+    "new config --policy dqn --env CartPole-v1 --out no/c.py": "no/c.py: there is no folder no to write to",
     "plot seeds": "no run has values under the tag 'evaluator_step/reward_mean'.",
 }
 # Of the parallel config for CartPole.

@@ -41,11 +41,13 @@ def write_new_config(policy: str, env_id: str, out: str | None = None) -> tuple[
 
     Raises:
         AgentConfigError: there is no such policy or env, or they do not fit.
-        ConfigValueError: the file exists already.
+        ConfigValueError: the file exists already, or its folder does not.
     """
     path = Path(out or f"{env_id.replace('/', '_').replace('-', '_').lower()}_{policy.lower()}_config.py")
     if path.exists():
         raise ConfigValueError(f"{path} exists already; choose another file with --out")
+    if not path.parent.is_dir():
+        raise ConfigValueError(f"{path}: there is no folder {path.parent} to write to")
     main, create = generated_config(policy, env_id)
     whole = compiled(main, create)
     mode = "serial_onpolicy" if whole.policy.on_policy else "serial"

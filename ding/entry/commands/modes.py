@@ -205,7 +205,9 @@ def _config_path(options: Options) -> Path:
         return Path(options.config)
     if options.load_path is not None:
         if not Path(options.load_path).exists():
-            raise ConfigValueError(f"--load-path: there is no checkpoint or experiment folder {options.load_path}")
+            raise ConfigValueError(
+                f"{_option(options)}: there is no checkpoint or experiment folder {options.load_path}"
+            )
         experiment = _experiment_folder(Path(options.load_path))
         if experiment is not None:
             return config_file(experiment)
@@ -220,6 +222,11 @@ def _config_path(options: Options) -> Path:
         if path.is_file():
             return path
     raise ConfigValueError(f"-e {options.env} -p {options.policy}: there is no configs/{options.env}/{name}")
+
+
+def _option(options: Options) -> str:
+    """The option that names where the run goes on from."""
+    return "--load-path" if options.resume is None else "--resume"
 
 
 def _experiment_folder(path: Path) -> Path | None:
@@ -250,7 +257,7 @@ def _runs(
 
 def _resume(main: EasyDict, options: Options) -> None:
     """Make a run go on from a checkpoint, in the experiment folder that the checkpoint lies in."""
-    checkpoint = _checkpoint_file(Path(str(options.load_path)))
+    checkpoint = _checkpoint_file(Path(str(options.load_path)), _option(options))
     learn = main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict())
     learn.resume_training = True
     learn.setdefault("learner", EasyDict()).setdefault("hook", EasyDict()).load_ckpt_before_run = str(checkpoint)
@@ -258,18 +265,18 @@ def _resume(main: EasyDict, options: Options) -> None:
         main.exp_name = str(checkpoint.parent.parent)
 
 
-def _checkpoint_file(path: Path) -> Path:
+def _checkpoint_file(path: Path, option: str) -> Path:
     """The checkpoint that ``path`` is, or the newest one with a saved state in the experiment folder ``path``."""
     if path.is_file():
         return path
     if not path.is_dir():
-        raise ConfigValueError(f"--load-path: there is no checkpoint or experiment folder {path}")
+        raise ConfigValueError(f"{option}: there is no checkpoint or experiment folder {path}")
     from ding.entry.serial.run_state import newest_checkpoint
 
     checkpoint = newest_checkpoint(path)
     if checkpoint is None:
         raise ConfigValueError(
-            f"--load-path: {path} holds no saved state; name a checkpoint file, and save states with --state-freq"
+            f"{option}: {path} holds no saved state; name a checkpoint file, and save states with --state-freq"
         )
     return checkpoint
 

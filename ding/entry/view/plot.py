@@ -80,6 +80,11 @@ def plot(folders: Iterable[str | Path], out: str | Path = "learning_curve.png", 
         raise ConfigValueError(f"{out}: there is no folder {out.parent} to write to")
     curves = learning_curves(folders, tag)
     figure, axes = _axes()
+    formats = figure.canvas.get_supported_filetypes()
+    if out.suffix and out.suffix[1:] not in formats:
+        raise ConfigValueError(
+            f"{out}: no picture can be written as {out.suffix}; known are {', '.join(sorted(formats))}"
+        )
     for curve in curves:
         runs = f" ({curve.runs} runs)" if curve.runs > 1 else ""
         (line,) = axes.plot(curve.steps, curve.mean, label=curve.label + runs)

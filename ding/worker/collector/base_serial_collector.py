@@ -8,6 +8,7 @@ from typing import Any
 
 from easydict import EasyDict
 
+from ding.config import ConfigValueError
 from ding.data import TransitionBatch
 from ding.data.roles import CollectMode, EnvManager, Samples, StateDict, Writer
 from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies
@@ -246,16 +247,22 @@ class SerialCollector(EnvWorker, ISerialCollector):
         log.scalars(info, train_iter, by_step, episodes.envstep)
 
 
+class CollectTargetError(ConfigValueError, RuntimeError):
+    """How much to collect is unknown."""
+
+
 def target_of(given: int | None, default: int | None, name: str, multiple_of: int = 1) -> int:
     """``given``, or the policy's default; with a warning unless it is a multiple of the number of environments.
 
     Raises:
-        RuntimeError: neither is there.
+        CollectTargetError: neither is there.
         TypeError: it is not a whole number.
     """
     target = default if given is None else given
     if target is None:
-        raise RuntimeError(f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config")
+        raise CollectTargetError(
+            f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config"
+        )
     if not isinstance(target, Integral):
         raise TypeError(f"{name} must be an int, found {target!r}")
     if target % multiple_of != 0:

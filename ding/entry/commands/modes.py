@@ -205,9 +205,8 @@ def _config_path(options: Options) -> Path:
         return Path(options.config)
     if options.load_path is not None:
         if not Path(options.load_path).exists():
-            raise ConfigValueError(
-                f"{_option(options)}: there is no checkpoint or experiment folder {options.load_path}"
-            )
+            text = f"{_option(options)}: there is no checkpoint or experiment folder {options.load_path}"
+            raise ConfigValueError(text)
         experiment = _experiment_folder(Path(options.load_path))
         if experiment is not None:
             return config_file(experiment)

@@ -73,19 +73,17 @@ def plot(folders: Iterable[str | Path], out: str | Path = "learning_curve.png", 
 
     Raises:
         ImportError: matplotlib is missing; the message says which extra brings it.
-        ConfigValueError: See `learning_curves`; or the folder of ``out`` does not exist.
+        ConfigValueError: See `learning_curves`; or ``out`` is in no folder, or no picture by its name.
     """
     out = Path(out)
     if not out.parent.is_dir():
         raise ConfigValueError(f"{out}: there is no folder {out.parent} to write to")
-    curves = learning_curves(folders, tag)
     figure, axes = _axes()
     formats = figure.canvas.get_supported_filetypes()
     if out.suffix and out.suffix[1:] not in formats:
-        raise ConfigValueError(
-            f"{out}: no picture can be written as {out.suffix}; known are {', '.join(sorted(formats))}"
-        )
-    for curve in curves:
+        known = ", ".join(sorted(formats))
+        raise ConfigValueError(f"{out}: no picture can be written as {out.suffix}; known are {known}")
+    for curve in learning_curves(folders, tag):
         runs = f" ({curve.runs} runs)" if curve.runs > 1 else ""
         (line,) = axes.plot(curve.steps, curve.mean, label=curve.label + runs)
         if curve.runs > 1:

@@ -260,9 +260,8 @@ def target_of(given: int | None, default: int | None, name: str, multiple_of: in
     """
     target = default if given is None else given
     if target is None:
-        raise CollectTargetError(
-            f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config"
-        )
+        text = f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config"
+        raise CollectTargetError(text)
     if not isinstance(target, Integral):
         raise TypeError(f"{name} must be an int, found {target!r}")
     if target % multiple_of != 0:

@@ -67,9 +67,6 @@ def compile_config(
     """
     check_seed(seed)
     user = sections.copied(cfg, "the main config")
-    for name in ("env", "policy"):
-        if not isinstance(user.get(name, {}), Mapping):
-            raise ConfigValueError(f"{name}: expected a dict, got {user[name]!r}")
     create = sections.copied({} if create_cfg is None else create_cfg, "create_cfg")
     given: Classes = {
         "env": env, "env_manager": env_manager, "policy": policy, "learner": learner, "collector": collector,

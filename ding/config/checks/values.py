@@ -142,7 +142,9 @@ def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     Raises:
         ConfigValueError: The message lists every such value.
     """
-    found = list(_walk(user, defaults, ""))
+    sections = {name: user.get(name, {}) for name in ("env", "policy")}
+    found = [f"{name}: expected a dict, got {one!r}" for name, one in sections.items() if not isinstance(one, Mapping)]
+    found += _walk(user, defaults, "")
     if found:
         raise ConfigValueError("; ".join(found))
 

@@ -100,7 +100,11 @@ def _set_name(cfg: EasyDict, name: str) -> None:
     for section in [cfg.system[key] for key in cfg.system if key.startswith(_WORKERS)]:
         section.update(path_data=name, path_policy=name)
     cfg.system.coordinator.path_data = name
-    cfg.main.policy.other.commander.path_policy = name
+    commander = cfg.main.policy.other.commander
+    commander.path_policy = name
+    if "weights" in commander:
+        # A league copies weights itself.
+        commander.weights = cfg.system.coordinator.planes
 
 
 def set_folder(cfg: EasyDict, key: str, folder: str) -> None:

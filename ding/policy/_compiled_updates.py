@@ -11,10 +11,12 @@ form of a batch and each sequence of options. What cannot be recorded or compile
 why. The numbers are those of eager learning but for rounding.
 """
 
+import copy
 import functools
 import inspect
 import logging
 import os
+import re
 import shutil
 import threading
 import time
@@ -44,6 +46,8 @@ _MAX_UPDATES_PER_CALL = 10
 _BACKGROUND = threading.Lock()
 _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 _CACHE_HOME = Path("~/.cache/ding/compiled")
+# What the loader says of a library that it cannot read.
+_LIBRARY = re.compile(r"(/\S+\.so): ")
 
 Run = Callable[..., torch.Tensor]
 
@@ -270,8 +274,21 @@ def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
     # make one operation again of a product and the sum with a bias. Without an environment of shapes the compiler would
     # keep nothing on disk.
     options = {"fallback_random": True, "cpp_wrapper": True, "pattern_matcher": False}
-    with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
-        return compile_graph(graph.module, inputs, options=options)
+
+    def attempt() -> Run:
+        with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+            # A copy, since compiling changes it.
+            return compile_graph(copy.deepcopy(graph.module), inputs, options=options)
+
+    try:
+        return attempt()
+    except Exception as error:
+        broken = _LIBRARY.search(str(error))
+        if broken is None or not Path(broken[1]).is_relative_to(os.environ[_CACHE_VARIABLE]):
+            raise
+        # A run that was killed while the linker wrote it left a part of a library in the cache.
+        Path(broken[1]).unlink(missing_ok=True)
+        return attempt()
 
 
 def _leaves(batch: Any) -> list[torch.Tensor]:

@@ -407,3 +407,28 @@ def test_joined_updates_take_turns_as_single_ones_do():
     found = [one for _ in range(2) for one in joined.learn_mode.forward(twice, num_updates=2)]
     for one, other in zip(expected, found, strict=True):
         assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
+
+
+@pytest.fixture(scope="module")
+def compiler_cache(tmp_path_factory):
+    """The compiler prepares its headers once in a cache, which takes longer than most of the graphs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        yield
+
+
+# Raised by torch when its compiler is imported.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case",
+    ["dqn", "c51", "qrdqn", "iqn", "r2d2", "ppo", "a2c", "ddpg", "td3", "sac", "discrete-sac", "cql", "td3-bc"],
+)
+def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(case, compiler_cache):
+    (eager, batch), *compiled = _learner(case), _learner(case, compile=True), _learner(case, compile=True)
+    for _ in range(20):
+        expected, (found, again) = _learn(eager, batch), [_learn(*one) for one in compiled]
+        assert found == again
+        for one, other in zip(expected, found, strict=True):
+            assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
+    assert compiled[0][0].learn_mode.get_attribute("compiled_updates").num_runs >= 19

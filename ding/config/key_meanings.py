@@ -134,6 +134,7 @@ SHARED_MEANINGS = {
     "rew_clip": "(bool) Whether rewards are clipped to their sign.",
     "replay_path": "(str or None) Folder for videos of the episodes.",
     "frame_stack": "(int) Frames of an observation.",
+    "frame_size": "(int) Width and height of a frame, in pixels.",
     "obs_plus_prev_action_reward": "(bool) Whether an observation holds the last action and reward, as NGU needs.",
     "map_name": "(str) Name of the map.",
     "is_slippery": "(bool) Whether a move may go aside.",

@@ -11,7 +11,8 @@ from ding.utils import LEARNER_REGISTRY, SERIAL_COLLECTOR_REGISTRY, SERIAL_EVALU
 @pytest.mark.parametrize("package", [ding.worker, ding.worker.collector])
 def test_every_exported_name_is_there(package):
     for name in package.__all__:
-        assert getattr(package, name).__module__.startswith(("ding.worker.", "ding.rollout.", "ding.data.")), name
+        homes = ("ding.worker.", "ding.rollout.", "ding.data.", "ding.torch_utils.")
+        assert getattr(package, name).__module__.startswith(homes), name
     assert set(package.__all__) <= set(dir(package))
 
 

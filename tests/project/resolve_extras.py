@@ -1,10 +1,13 @@
 """Check that each extra resolves with ``constraints.txt`` on each Python: ``python tests/project/resolve_extras.py``.
 
 Only metadata is downloaded where the index has it (``pip install --dry-run``). Prints a line per extra and Python.
+A Python that is on the path, as ``python3.12``, is asked itself: pip refuses source packages for any other.
 """
 
 import argparse
+import functools
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,13 +36,25 @@ def constraints_of(python: str) -> list[str]:
     return [f"{one.name}{one.specifier}" for one in parts if one.marker is None or one.marker.evaluate(found)]
 
 
+@functools.cache
+def pip_for(python: str) -> list[str]:
+    """The command of pip that judges for a Python: its own, where it has one."""
+    name = f"python{python}"
+    if (
+        shutil.which(name)
+        and subprocess.run([name, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
+    ):
+        return [name, "-m", "pip", "install"]
+    return [sys.executable, "-m", "pip", "install", "--python-version", python]
+
+
 def resolve(wanted: list[str], python: str) -> str | None:
     """Return what does not resolve; None where all does."""
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder, "constraints.txt")
         constraints.write_text("\n".join(constraints_of(python)))
-        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed", "--no-input"]
-        command += ["--only-binary=:all:", "--python-version", python, "--target", folder]
+        command = [*pip_for(python), "--dry-run", "--quiet", "--ignore-installed", "--no-input"]
+        command += ["--only-binary=:all:", "--target", folder]
         command += ["-c", str(constraints), *wanted]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]

@@ -128,8 +128,9 @@ class Announcer:
                 return
             except (UnreachableError, ResponseException) as error:
                 if isinstance(error, UnreachableError) or _is_passing(error):
-                    # Once is enough: it is tried for as long as it takes.
-                    log.log(logging.INFO if waiting == _FIRST_WAIT_S else logging.DEBUG, "could not enrol: %s", error)
+                    # Once is enough: it is tried for as long as it takes. The end of a run is no news.
+                    is_news = waiting == _FIRST_WAIT_S and not isinstance(error, MasterSystemShuttingDown)
+                    log.log(logging.INFO if is_news else logging.DEBUG, "could not enrol: %s", error)
                     self._state.wait_closed(waiting)
                     waiting = min(_LONGEST_WAIT_S, 2 * waiting)
                     continue

@@ -1,7 +1,6 @@
 """``ding.load``: a trained agent from the folder of an experiment."""
 
 import ast
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ding.bonus.support import supported_algo
 from ding.config import read_config
 from ding.entry.view.experiment import CONFIGS
 from ding.utils import nearest
+from ding.utils.literals import assignments, literal_value
 
 
 def load(
@@ -87,14 +87,9 @@ def read_config_as_data(path: Path) -> EasyDict:
         AgentConfigError: the file is something else, or a value is code.
     """
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assigned = assignments(path)
     except (SyntaxError, UnicodeDecodeError) as error:
         raise AgentConfigError(f"{path} is no config file: {error}") from error
-    assigned = {
-        node.targets[0].id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
     node = assigned.get("main_config")
     if isinstance(node, ast.Call) and len(node.args) == 1:
         node = node.args[0]
@@ -102,7 +97,11 @@ def read_config_as_data(path: Path) -> EasyDict:
         node = assigned.get(node.id)
     if not isinstance(node, ast.Dict):
         raise AgentConfigError(f"{path} has no main_config that can be read as data; with trust_config=True it is run")
-    config = EasyDict(_value_of(node, "main_config", path))
+
+    def refuse(_node: ast.expr, where: str) -> None:
+        raise AgentConfigError(f"{path}: {where} is code; with trust_config=True it is run")
+
+    config = EasyDict(literal_value(node, refuse, "main_config"))
     names = {name for section in (config.get("env", {}), config.get("policy", {})) for name in _import_names(section)}
     foreign = sorted(name for name in names if name.partition(".")[0] != "ding")
     if foreign:
@@ -112,21 +111,3 @@ def read_config_as_data(path: Path) -> EasyDict:
 
 def _import_names(section: Mapping[str, Any]) -> list[str]:
     return list(section.get("import_names") or [])
-
-
-def _value_of(node: ast.expr, where: str, path: Path) -> Any:
-    """The value of an expression: constants, containers of them, and ``float('inf')``."""
-    if isinstance(node, ast.Dict):
-        pairs = [(_value_of(key, where, path) if key else None, value) for key, value in zip(node.keys, node.values)]
-        return {key: _value_of(value, f"{where}.{key}", path) for key, value in pairs}
-    if isinstance(node, (ast.List, ast.Tuple)):
-        items = [_value_of(item, f"{where}[{number}]", path) for number, item in enumerate(node.elts)]
-        return items if isinstance(node, ast.List) else tuple(items)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
-        number = float(str(_value_of(node.args[0], where, path)))
-        if math.isinf(number) or math.isnan(number):
-            return number
-    try:
-        return ast.literal_eval(node)
-    except ValueError as error:
-        raise AgentConfigError(f"{path}: {where} is code; with trust_config=True it is run") from error

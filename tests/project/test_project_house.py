@@ -118,7 +118,13 @@ LATER = tuple(
         *("entry/cli_ditask", "entry/cli_parsers/"),
         # A newcomer's first hour: commands, overrides, sentences instead of tracebacks.
         *(f"entry/commands/{name}" for name in ("__init__", "board", "inspect", "migrate", "plot", "status", "sweep")),
-        *("entry/view/experiment", "entry/view/failure", "config/overrides", "entry/parallel/env_check"),
+        *(
+            "entry/view/experiment",
+            "entry/view/failure",
+            "config/overrides",
+            "entry/parallel/env_check",
+            "utils/literals",
+        ),
         *("entry/view/callbacks", "entry/serial/wandb_callback", "entry/sweep/"),
         # What the middleware brings: loaders of models and storages, buffers in shared memory, offline data sets.
         *("data/model_loader", "data/storage_loader", "data/shm_buffer", "data/_expiring_files", "data/storage/file"),

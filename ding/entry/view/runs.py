@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ding.config import ConfigValueError
+from ding.utils.literals import assignments, literal_value
 
 CONFIG_FILE = "total_config.py"
 STATUS_FILE = "status.json"
@@ -73,41 +74,15 @@ def seed_of(run: Path, config: Mapping[str, Any]) -> int | None:
 
 
 def read_literals(path: Path) -> dict[str, Any]:
-    """Return the variables of a saved config whose values are literals, without running the file.
-
-    Dicts, lists, tuples, strings, numbers, None, booleans, ``float("inf")`` and the like, and calls of ``EasyDict``
-    and ``dict`` on a literal; any other value becomes its own source text.
+    """Return the variables of a saved config, without running the file; what is no literal becomes its source text.
 
     Raises:
         OSError: The file cannot be read.
         SyntaxError: It is not Python.
     """
-    tree = ast.parse(path.read_text())
     return {
-        target.id: _value(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
+        name: literal_value(node, lambda part, _where: ast.unparse(part)) for name, node in assignments(path).items()
     }
-
-
-def _value(node: ast.expr) -> Any:
-    match node:
-        case ast.Dict():
-            pairs = zip(node.keys, node.values)
-            return {_value(key): _value(value) for key, value in pairs if isinstance(key, ast.Constant)}
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return [_value(element) for element in elements]
-        case ast.Call(func=ast.Name(id="EasyDict" | "dict"), args=[only], keywords=[]):
-            return _value(only)
-        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(text))], keywords=[]):
-            return float(text)
-        case ast.Constant(value=value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-    return ast.unparse(node)
 
 
 def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -42,12 +42,12 @@ def test_a_config_is_read_and_not_run(tmp_path):
     )
     found = read_literals(path)
     assert found["main_config"] == {
-        "a": {"b": [1, -2.5, [None, True]], 3: "x"},
+        "a": {"b": [1, -2.5, (None, True)], 3: "x"},
         "most": float("inf"),
         "f": "os.getcwd()",
     }
     assert found["alias"] == "main_config"
-    assert flattened(found["main_config"])["a.b"] == [1, -2.5, [None, True]]
+    assert flattened(found["main_config"])["a.b"] == [1, -2.5, (None, True)]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ def link(runs):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as board:
         try:
             yield re.search(r"http\S+", board.stdout.readline())[0]
-            board.send_signal(signal.SIGINT)
+            # Not SIGINT, which the jobs of some shells ignore.
+            board.send_signal(signal.SIGTERM)
             assert "The board has ended." in board.communicate(timeout=30)[0]
             assert board.returncode == 0
         finally:

@@ -125,6 +125,29 @@ def test_gradient_descent_is_eager_with_a_line_that_says_why(caplog):
     assert all(torch.equal(value, weights(descending)[name]) for name, value in weights(eager).items())
 
 
+# Raised by torch when its compiler is imported.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_library_in_the_cache_that_cannot_be_loaded_is_made_anew(tmp_path, monkeypatch, caplog, inside):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    half = tmp_path / ("cache" if inside else "elsewhere") / "half.so"
+    half.parent.mkdir()
+    half.write_bytes(b"")
+
+    def load(module: Any, _inputs: Any, options: Any) -> Any:
+        if half.exists():
+            raise ImportError(f"{half}: file too short")
+        return module
+
+    monkeypatch.setattr("torch._inductor.compile", load)
+    policy = make(True)
+    for batch in batches(2):
+        policy.learn_mode.forward(batch)
+    updates = policy.learn_mode.get_attribute("compiled_updates")
+    assert (half.exists(), updates.enabled, updates.num_runs) == ((False, True, 2) if inside else (True, False, 0))
+    assert ("half.so: file too short" in caplog.text) is not inside
+
+
 def test_an_update_that_asks_for_a_value_is_eager_with_a_line_that_says_why(caplog):
     class Asking(DQNPolicy):
         def _update(self, batch: Any, **options: Any) -> Any:

@@ -35,6 +35,7 @@ from ding.entry.distributed.replicas import dist_restart_replicas as dist_restar
 from ding.entry.parallel.coordinator import coordinate
 from ding.entry.parallel.reports import ReportReader, finish_run
 from ding.entry.parallel.workers import COORDINATOR, collect, learn
+from ding.entry.view.access_file import AccessFile
 from ding.entry.view.status import bounded
 from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import console_lines, make_view
@@ -104,11 +105,12 @@ def dist_launch_coordinator(
     reader, view = ReportReader(exp_name, limits, cfg.main.env.stop_value), StatusFile(make_view(quiet))
     role = Role(COORDINATOR, coordinate, {"cfg": cfg, "limits": limits})
     token = run_token(token_file, make=True)
+    access = AccessFile(exp_name, token, cfg.system.get("tls"))
     sentence, ok = "ended by an error", False
     with console_lines():
         view.start(reader.read())
         try:
-            report = run_here(role, token, {}, run_dir, lambda report: view.update(reader.read(report)))
+            report = run_here(role, token, {}, run_dir, lambda report: view.update(reader.read(report)), access.update)
             result, sentence = finish_run(reader.read(report))
             _tidy(cfg, run_dir)
             ok = True
@@ -117,6 +119,7 @@ def dist_launch_coordinator(
             sentence = "stopped; start it again to go on"
             raise
         finally:
+            access.remove()
             view.finish(sentence, ok)
 
 

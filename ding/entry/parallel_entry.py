@@ -163,7 +163,7 @@ def _run(
 ) -> dict[str, Any]:
     exp_name = cfg.main.exp_name
     token = secrets.token_hex(_TOKEN_BYTES)
-    access = AccessFile(exp_name, token)
+    access = AccessFile(exp_name, token, cfg.system.get("tls"))
     reader = ReportReader(exp_name, limits, cfg.main.env.stop_value)
     count = CollectorCount(cfg, limits)
     sentence, ok = "ended by an error", False

@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from ding.entry.view import read_status
+from ding.entry.view.access_file import AccessFile
 from ding.interaction import Master, Slave, TlsConfig, fetch_status
 from ding.interaction.base.common import random_token
 from ding.interaction.exception import BodyInvalid, UnreachableError
@@ -132,6 +134,18 @@ def test_client_without_certificate_is_refused_when_both_must_show_one(ours, the
             with pytest.raises(UnreachableError):
                 fetch_status(master.my_address, RUN_TOKEN, tls=tls)
         assert master.ping()
+
+
+def test_a_run_with_tls_is_asked_by_what_its_folder_says(ours, tmp_path, monkeypatch):
+    monkeypatch.chdir(ours)
+    exp_name = str(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    settings = {"certfile": "cert.pem", "keyfile": "key.pem", "cafile": "ca.pem", "mutual": True}
+    with Master(port=0, run_token=RUN_TOKEN, tls=TlsConfig(**settings), status=lambda: {"env_step": 3}) as master:
+        access = AccessFile(exp_name, RUN_TOKEN, settings)
+        access.update({"address": master.my_address})
+        monkeypatch.chdir(tmp_path)
+        assert read_status(exp_name) == {"env_step": 3}
 
 
 def test_a_client_that_never_shakes_hands_holds_nobody_up(ours):

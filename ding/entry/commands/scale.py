@@ -25,5 +25,5 @@ def scale_run(exp_dir: str, collectors: int) -> dict[str, int]:
     from ding.entry.view.access_file import ask_run
     from ding.interaction import request_scale
 
-    answer: dict[str, int] = ask_run(exp_dir, lambda address, token: request_scale(address, collectors, token))
+    answer: dict[str, int] = ask_run(exp_dir, request_scale, collectors)
     return answer

@@ -94,7 +94,13 @@ def _compile(filename: str, settings: dict[str, Any], save: bool) -> EasyDict:
     given = {key: value for key, value in known.items() if value is not None}
     # The same folder on every machine and after every restart.
     options = {"save_cfg": save, "renew_dir": False, "free_ports": False, **given}
-    return compile_config_parallel(*read_config_with_system(filename), **options)
+    main, create, system = read_config_with_system(filename)
+    if system.get("backend") not in (None, "flask_fs"):
+        raise ConfigValueError(
+            f"system_config.backend is {system.backend!r}, of which ding -m parallel starts all roles; processes that "
+            "are started one by one need 'flask_fs'"
+        )
+    return compile_config_parallel(main, create, system, **options)
 
 
 def auto_folders(cfg: EasyDict) -> dict[str, str]:

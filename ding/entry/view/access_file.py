@@ -3,6 +3,7 @@ folder, for its owner only.
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,19 @@ FILE_NAME = "access.json"
 
 
 class AccessFile:
-    """``<exp_name>/access.json``: address and token, while the run lasts. The token opens every door of the run."""
+    """``<exp_name>/access.json``: address and token, while the run lasts. The token opens every door of the run.
 
-    def __init__(self, exp_name: str, token: str) -> None:
+    Args:
+        exp_name: The experiment folder.
+        token: The run's.
+        tls: ``system_config.tls``, with which it is asked, if it has that.
+    """
+
+    def __init__(self, exp_name: str, token: str, tls: Mapping[str, Any] | None = None) -> None:
         self._path = Path(exp_name) / FILE_NAME
         self._token = token
+        # It may be read from another working directory.
+        self._tls = {key: os.path.abspath(one) if isinstance(one, str) else one for key, one in (tls or {}).items()}
         self._address: str | None = None
 
     def update(self, announced: Mapping[str, Any] | None) -> None:
@@ -27,7 +36,7 @@ class AccessFile:
         if address is None or address == self._address:
             return
         self._address = address
-        write_text(self._path, json.dumps({"address": address, "token": self._token}), private=True)
+        write_text(self._path, json.dumps({"address": address, "token": self._token, "tls": self._tls}), private=True)
 
     def remove(self) -> None:
         """The run is over."""
@@ -45,14 +54,21 @@ def read_status(exp_name: str) -> dict[str, Any]:
     return ask_run(exp_name, fetch_status)
 
 
-def ask_run(exp_name: str, request: Callable[[str, str], Any]) -> Any:
-    """Return what ``request`` of address and token of the run in ``exp_name`` returns; raises as `read_status` does."""
-    from ding.interaction import InteractionError
+def ask_run(exp_name: str, request: Callable[..., Any], *args: object) -> Any:
+    """Return what a request to the run in ``exp_name`` returns; raises as `read_status` does.
+
+    Args:
+        exp_name: The experiment folder.
+        request: Called with the address, ``args``, and the keywords ``run_token`` and ``tls``.
+        args: What is requested.
+    """
+    from ding.interaction import InteractionError, TlsConfig
 
     path = Path(exp_name) / FILE_NAME
     try:
         access = json.loads(path.read_text())
-        return request(access["address"], access["token"])
+        tls = TlsConfig(**access["tls"]) if access.get("tls") else None
+        return request(access["address"], *args, run_token=access["token"], tls=tls)
     except FileNotFoundError as error:
         raise ConfigValueError(f"{path}: there is no such file, so no parallel run lasts there") from error
     except (InteractionError, ValueError, KeyError) as error:

@@ -19,6 +19,7 @@ def run_here(
     peers: Mapping[str, Any] | None = None,
     run_dir: str = "",
     on_status: Callable[[Any], None] | None = None,
+    on_announced: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Any:
     """Run a role in this process and return its result. SIGINT and SIGTERM ask it to stop, a second one ends it.
 
@@ -26,7 +27,8 @@ def run_here(
         token: The run's token, or that of the worker; in the environment meanwhile.
         peers: What is known of other roles; nothing is added later.
         run_dir: Folder for the coordinator's journal.
-        on_status: Called with each status; addresses that the role announces are logged.
+        on_status: Called with each status.
+        on_announced: Called with what the role announces, such as its address, which is logged, too.
 
     Raises:
         RunInterrupted: A signal came and the role had no result.
@@ -36,6 +38,8 @@ def run_here(
     def send(message: Message, droppable: bool) -> None:
         if message[0] == "peer":
             logger.info("%s: %s", role.name, message[1].get("address", message[1]))
+            if on_announced is not None:
+                on_announced(message[1])
         elif message[0] == "status" and on_status is not None:
             on_status(message[1])
 

@@ -17,8 +17,10 @@ from ding.config import ConfigError, ConfigValueError, compile_config_parallel, 
 from ding.config.source import parallel_config_to_source
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import dist_entry
+from ding.entry.commands.scale import scale_run
 from ding.entry.distributed.config import load_config
 from ding.entry.distributed.group import aggregator_addresses
+from ding.entry.view import read_status
 from ding.interaction import write_run_token
 
 
@@ -81,6 +83,15 @@ def test_a_mistake_is_told_before_anything_is_written(config, tmp_path):
     (tmp_path / "config.py").write_text(text)
     with pytest.raises(ConfigError, match=r"create_config\.commander\.type: .*'solo'"):
         dist_entry.dist_prepare_config(config)
+    assert os.listdir(tmp_path) == ["config.py"]
+
+
+def test_roles_of_a_backend_that_starts_them_itself_are_not_started_one_by_one(config, tmp_path):
+    system = EasyDict(parallel_test_system_config, backend="ray")
+    text = parallel_config_to_source(parallel_test_main_config, parallel_test_create_config, system)
+    (tmp_path / "config.py").write_text(text)
+    with pytest.raises(ConfigValueError, match=r"system_config\.backend is 'ray', of which ding -m parallel starts"):
+        dist_entry.dist_launch_coordinator(config)
     assert os.listdir(tmp_path) == ["config.py"]
 
 
@@ -184,6 +195,9 @@ def roles(tmp_path):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="127.0.0.0/8")
 def test_a_run_over_several_addresses(config, tmp_path, roles):
     coordinator = roles.start("coordinator", *roles.there)
+    _wait_for((tmp_path / "parallel_test" / "access.json").exists, coordinator)
+    assert scale_run("parallel_test", 1) == {"before": 2, "collectors": 1}
+    assert read_status("parallel_test")["train_iter"] == 0
     roles.start("learner", *roles.there, "-lh", "127.0.0.2")
     roles.start("collector", *roles.there, "-clh", "127.0.0.3", "--module-name", "collector0")
     assert coordinator.wait(90) == 0, roles.text("coordinator")

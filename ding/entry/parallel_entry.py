@@ -104,7 +104,7 @@ def _compiled(
 ) -> EasyDict:
     main, create, system = configs
     if resume is not None:
-        main = EasyDict({**main, "exp_name": os.fspath(resume)})
+        main = EasyDict({**main, "exp_name": os.path.normpath(resume)})
     cfg = compile_config_parallel(
         main,
         create,

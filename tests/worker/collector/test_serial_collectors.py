@@ -416,7 +416,12 @@ def test_other_processes_give_the_same_episodes(policy_cls, kind) -> None:
     policy = make_policy(policy_cls, n_episode=4)
     collector = make_collector(EpisodeSerialCollector, make_env(3, 4, kind=kind), policy)
     episodes = collector.collect()
-    assert sorted(len(episode) for episode in episodes)[:2] == [3, 3]
+    lengths = [len(episode) for episode in episodes]
+    if kind == "subprocess":
+        assert lengths == [3, 4, 3, 4]
+    else:  # Either process may be the faster one: which envs end the four episodes is open.
+        assert len(lengths) == 4
+        assert set(lengths) <= {3, 4}
     for episode in episodes:
         assert [int(row["obs"][1]) for row in episode] == list(range(len(episode)))
         assert [int(row["next_obs"][1]) for row in episode] == list(range(1, len(episode) + 1))

@@ -4,9 +4,10 @@
 
 Each run is a `ding` command of its own in ``FOLDER``, with the pipeline that the config is for. Its experiment folder
 is ``FOLDER/NAME_sSEED``, from which `ding plot` draws curves, and its line goes to ``FOLDER/rows.jsonl``: config,
-seed, whether the stop value was reached, mean return of the last evaluation, env steps, train iterations, CPU seconds
-of the run with its imports, and wall seconds. A run that has a line is not made again, so that a list can be gone
-through in parts. A config that learns from an expert gets that of seed 0, trained first where it is missing.
+seed, mode, whether the stop value was reached, mean return of the last evaluation, env steps, train iterations, CPU
+seconds of the run with its imports, and wall seconds. A run that has a line is not made again, so that a list can be
+gone through in parts. What a config learns from (an expert, its data, ranked demonstrations) is that of seed 0 for all
+seeds, and is made first where it is missing.
 """
 
 from __future__ import annotations
@@ -24,14 +25,34 @@ from ding.config import read_config
 from ding.policy import get_policy_cls
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-# Configs whose pipeline is not the one of their policy, and the configs of their experts.
+# Configs whose pipeline follows neither from their policy nor from their reward model.
 MODES = {
     "cartpole_ppg_onpolicy": "serial_onpolicy_ppg",
     "maze_ppo_plr": "serial_plr",
+    "cartpole_bco": "serial_bco",
     "cartpole_dqfd": "serial_dqfd",
+    "cartpole_ngu": "serial_ngu",
     "cartpole_r2d3": "serial_r2d3",
+    "cartpole_sqil": "serial_sqil",
+    "pendulum_sqil_sac": "serial_sqil",
 }
-EXPERTS = {"cartpole_dqfd": "cartpole_dqn", "cartpole_r2d3": "cartpole_r2d2"}
+REWARD_MODEL_MODES = {kind: f"serial_{kind}" for kind in ("gail", "guided_cost", "trex")} | {"drex": "serial_trex"}
+# The experts that configs learn from: each lies in ``<its name>_seed0``.
+EXPERTS = {
+    "cartpole_bc": "cartpole_dqn",
+    "cartpole_bco": "cartpole_dqn",
+    "cartpole_dqfd": "cartpole_dqn",
+    "cartpole_dqn_gail": "cartpole_dqn",
+    "cartpole_guided_cost": "cartpole_ppo",
+    "cartpole_r2d3": "cartpole_r2d2",
+    "cartpole_sqil": "cartpole_sql",
+    "pendulum_sqil_sac": "pendulum_sac",
+}
+# Pipelines that read the expert's config; two have the expert's settings in their own.
+WITH_EXPERT = {"serial_bco", "serial_gail", "serial_sqil", "serial_dqfd", "serial_r2d3"}
+OWN_EXPERT_CONFIG = {"serial_dqfd", "serial_r2d3"}
+# Configs that make the data of the offline ones, by env.
+DATA = {"cartpole": "cartpole_dqn_generation_data", "pendulum": "pendulum_sac_data_generation"}
 
 
 def config_file(name: str) -> Path:
@@ -46,29 +67,70 @@ def config_file(name: str) -> Path:
     return found[0]
 
 
-def command(name: str, seed: int, exp_name: str, max_env_step: int) -> list[str]:
+def mode_of(name: str) -> str:
+    """What `ding -m` calls the pipeline that a config is for."""
+    if name in MODES:
+        return MODES[name]
+    main, create = read_config(config_file(name))
+    policy = get_policy_cls(create.policy)
+    on_policy = policy.default_config().get("on_policy", False)
+    if kind := create.get("reward_model", main.get("reward_model", {})).get("type"):
+        return REWARD_MODEL_MODES.get(kind, "serial_reward_model" + ("_onpolicy" if on_policy else ""))
+    if create.policy.type == "bc":
+        return "serial_bc"
+    if create.policy.type == "dt" or "data_path" in main.policy.get("collect", {}):
+        return "serial_offline"
+    return "serial_onpolicy" if on_policy else "serial"
+
+
+def command(name: str, seed: int, exp_name: str, max_env_step: int, max_train_iter: int) -> list[str]:
     """The command line of one run."""
-    path = config_file(name)
-    on_policy = get_policy_cls(read_config(path)[1].policy).default_config().get("on_policy", False)
-    mode = MODES.get(name, "serial_onpolicy" if on_policy else "serial")
-    limits = ["--exp-name", exp_name, "--env-step", str(max_env_step), "--quiet", "--strict"]
-    expert = ["--expert-config", str(path)] if name in EXPERTS else []
-    return [sys.executable, "-m", "ding", "-m", mode, "-c", str(path), "-s", str(seed), *limits, *expert]
+    mode, path = mode_of(name), config_file(name)
+    words = [sys.executable, "-m", "ding", "-m", mode, "-c", str(path), "-s", str(seed), "--exp-name", exp_name]
+    words += ["--train-iter", str(max_train_iter), "--quiet", "--strict"]
+    if mode not in ("serial_offline", "serial_bc"):
+        words += ["--env-step", str(max_env_step)]
+    if mode in WITH_EXPERT:
+        words += ["--expert-config", str(path if mode in OWN_EXPERT_CONFIG else config_file(EXPERTS[name]))]
+    return words
 
 
-def run(name: str, seed: int, folder: Path, max_env_step: int) -> dict[str, object]:
+def prepare(name: str, folder: Path, max_env_step: int, max_train_iter: int) -> None:
+    """Make what a config learns from, where it is not there yet."""
+    mode = mode_of(name)
+    expert = EXPERTS.get(name)
+    if expert and not (folder / f"{expert}_seed0/ckpt/ckpt_best.pth.tar").exists():
+        words = command(expert, 0, f"{expert}_seed0", max_env_step, max_train_iter)
+        subprocess.run(words, cwd=folder, check=True)
+    script = config_file(name) if mode == "serial_trex" or name == "cartpole_bc" else None
+    if mode in ("serial_offline", "serial_bc") and script is None:
+        script = config_file(DATA[name.partition("_")[0]])
+    if script is not None and not (folder / (made := f"{script.stem}.made")).exists():
+        subprocess.run([sys.executable, str(script)], cwd=folder, check=True)
+        (folder / made).touch()
+
+
+def run(name: str, seed: int, folder: Path, max_env_step: int, max_train_iter: int) -> dict[str, object]:
     """Make one run; returns its line. What it printed is in ``FOLDER/NAME_sSEED.log``."""
     exp_name = f"{name}_s{seed}"
     # Of a run that did not end; a new one would be given another folder.
     shutil.rmtree(folder / exp_name, ignore_errors=True)
+    mode = mode_of(name)
+    if mode == "serial_trex":  # reads its demonstrations in its own experiment folder
+        (folder / exp_name).mkdir()
+        for file in (folder / f"{name}_seed0").glob("*.pkl"):
+            shutil.copy(file, folder / exp_name)
     began_s = time.monotonic()
     with (folder / f"{exp_name}.log").open("w") as log:
         process = subprocess.Popen(
-            command(name, seed, exp_name, max_env_step), cwd=folder, stdout=log, stderr=subprocess.STDOUT
+            command(name, seed, exp_name, max_env_step, max_train_iter),
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    row: dict[str, object] = {"config": name, "seed": seed, "exit_code": process.returncode}
+    row: dict[str, object] = {"config": name, "seed": seed, "mode": mode, "exit_code": process.returncode}
     if process.returncode == 0:
         result = json.loads((folder / exp_name / "result.json").read_text())
         row |= {"stop": result["stop"], "return": result["eval_value"]}
@@ -84,18 +146,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--max-env-step", type=int, default=200_000)
+    parser.add_argument("--max-train-iter", type=int, default=1_000_000)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     rows = args.folder / "rows.jsonl"
     lines = rows.read_text().splitlines() if rows.exists() else []
     done = {(row["config"], row["seed"]) for row in map(json.loads, lines)}
     for name in args.names:
-        if (expert := EXPERTS.get(name)) and not (args.folder / f"{expert}_seed0/ckpt/ckpt_best.pth.tar").exists():
-            subprocess.run(command(expert, 0, f"{expert}_seed0", args.max_env_step), cwd=args.folder, check=True)
-        for seed in args.seeds:
-            if (name, seed) in done:
-                continue
-            row = run(name, seed, args.folder, args.max_env_step)
+        missing = [seed for seed in args.seeds if (name, seed) not in done]
+        if missing:
+            prepare(name, args.folder, args.max_env_step, args.max_train_iter)
+        for seed in missing:
+            row = run(name, seed, args.folder, args.max_env_step, args.max_train_iter)
             with rows.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(json.dumps(row), flush=True)

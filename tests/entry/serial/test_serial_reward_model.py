@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ding
-from ding.config import ConfigValueError, read_config
+from ding.config import ConfigValueError, UnknownKeyError, read_config
 from ding.entry import (
     collect_demo_data,
     drex_collecting_data,
@@ -53,6 +53,22 @@ def test_some_passes(name):
     CASES[name]((main, create), max_env_step=limit, strict=True)
     assert json.loads(Path("e/result.json").read_text())["env_step"] >= limit
     assert {path.name for path in Path("e/reward_model/ckpt").iterdir()} == {"ckpt_best.pth.tar", "ckpt_last.pth.tar"}
+
+
+@pytest.mark.parametrize(
+    ("name", "pipeline", "mode"),
+    [
+        ("dqn_rnd", serial_pipeline, "serial_reward_model"),
+        ("ppo_icm", serial_pipeline_onpolicy, "serial_reward_model_onpolicy"),
+        ("dqn_gail", serial_pipeline, "serial_gail"),
+    ],
+)
+def test_a_pipeline_without_the_model_says_which_has_it(name, pipeline, mode, caplog):
+    with pytest.raises(UnknownKeyError, match=f"reward_model: .* ding -m {mode} trains on those of the model"):
+        pipeline(config(name), strict=True)
+    assert not Path("e").exists()
+    pipeline(config(name), max_env_step=8)
+    assert f"ding -m {mode} trains" in caplog.text
 
 
 def test_a_policy_of_a_replay_buffer_also_learns_from_what_was_just_collected(caplog):

@@ -18,6 +18,7 @@ from types import ModuleType
 
 # Full name in DI-engine -> the module here.
 MOVED = {
+    "ding.bonus.model": "ding.model.template.ppof",
     "ding.data.storage.storage": "ding.data.storage.file",
     **{
         f"ding.entry.serial_entry_{name}": f"ding.entry.pipelines.{module}"
@@ -34,6 +35,7 @@ MOVED = {
         }.items()
         for name in names.split()
     },
+    "ding.framework.middleware.functional.priority": "ding.framework.middleware.functional.enhancer",
     "ding.interaction.base.app": "ding.interaction.base.endpoint",
     "ding.interaction.base.threading": "ding.interaction.base.common",
     "ding.interaction.config.base": "ding.interaction.config",
@@ -53,6 +55,15 @@ MOVED_NAMES = {
     "ding.config.config.compile_config": "ding.config.compile",
     "ding.config.config.compile_config_parallel": "ding.config.compile_parallel",
     "ding.config.utils.save_config_formatted": "ding.config.config",
+    "ding.framework.middleware.functional.data_processor.offline_data_fetcher_from_mem": (
+        "ding.framework.middleware.data_fetcher"
+    ),
+    **{
+        f"ding.framework.middleware.functional.logger.wandb_{kind}_logger": (
+            "ding.framework.middleware.functional.wandb_logger"
+        )
+        for kind in ("online", "offline")
+    },
     "ding.interaction.base.endpoint.get_values_from_response": "ding.interaction.messages",
     "ding.interaction.base.network.get_host_ip": "ding.interaction.base.addresses",
     "ding.interaction.base.network.split_http_address": "ding.interaction.base.addresses",
@@ -72,6 +83,11 @@ def _names(module: str, names: str) -> str:
     """The full names of names in a module."""
     return " ".join(f"ding.{module}.{name}" for name in names.split())
 
+
+_ATARI = "gym_lunarlander_v2 gym_pongnoframeskip_v4 gym_qbertnoframeskip_v4 gym_spaceInvadersnoframeskip_v4"
+_CONTINUOUS = (
+    "gym_bipedalwalker_v3 gym_halfcheetah_v3 gym_hopper_v3 gym_lunarlandercontinuous_v2 gym_pendulum_v1 gym_walker2d_v3"
+)
 
 # A part of DI-engine -> its modules (with a dot; what lies below them belongs to it), its exported names, the full
 # names of what scripts find in other modules, and its types, each after the name of its registry.
@@ -100,7 +116,11 @@ NOT_BUILT = {
         "GaussianInvDynDiffusion policy:pd model:pd model:dd " + _command("PD", "CommandModelPolicy")
     ),
     "Q-guided policy optimisation (QGPO)": (
-        "ding.policy.qgpo ding.model.template.qgpo ding.torch_utils.diffusion_SDE QGPO QGPOPolicy policy:qgpo"
+        "ding.policy.qgpo ding.model.template.qgpo ding.torch_utils.diffusion_SDE QGPO QGPOPolicy policy:qgpo "
+        "qgpo_offline_data_fetcher qgpo_support_data_generator "
+        + _names(
+            "framework.middleware.functional.data_processor", "qgpo_offline_data_fetcher qgpo_support_data_generator"
+        )
     ),
     "TD3-VAE": (
         "ding.policy.td3_vae ding.entry.serial_entry_td3_vae serial_pipeline_td3_vae policy:td3-vae policy:td3_vae "
@@ -113,6 +133,15 @@ NOT_BUILT = {
         "MainPlayer MainExploiter LeagueExploiter player:main_player player:main_exploiter player:league_exploiter"
     ),
     "communication over linklink": "ding.utils.linklink_dist_helper ding.utils.fake_linklink",
+    "the example scripts inside the package (the folder examples/ of the repository has some)": "ding.example",
+    "a config module of one env (supported_env_cfg of the module above it has the configs by env id)": " ".join((
+        _names("config.example.A2C", "gym_bipedalwalker_v3 gym_lunarlander_v2"),
+        *(_names(f"config.example.{agent}", _ATARI) for agent in ("C51", "DQN", "PPOOffPolicy")),
+        *(_names(f"config.example.{agent}", _CONTINUOUS) for agent in ("DDPG", "SAC", "TD3")),
+        _names("config.example.PG", "gym_pendulum_v1"),
+        _names("config.example.PPOF", "gym_lunarlander_v2 gym_lunarlandercontinuous_v2"),
+        _names("config.example.SQL", "gym_lunarlander_v2"),
+    )),
     "the CUDA kernels of hpc_rl": " ".join((
         "ding.hpc_rl",
         _names("rl_utils.gae", "shape_fn_gae"),
@@ -156,6 +185,8 @@ NOT_BUILT = {
         "ding.utils.time_helper_base ding.utils.time_helper_cuda fastcopy",
         _names("config.config", "compile_collector_config save_project_state"),
         _names("data.storage_loader", "ShmObject"),
+        _names("framework.middleware.barrier", "BarrierContext"),
+        _names("framework.middleware.functional.logger", "action_prob return_distribution return_prob softmax"),
         _names("entry.cli", "print_registry print_version"),
         _names("entry.cli_ditask", "print_version"),
         _names("entry.utils", "AccMetric"),
@@ -230,6 +261,8 @@ class _Incomplete(SourceFileLoader):
         super().exec_module(module)
         # A package that exports lazily has a function that asks :func:`missing_text`.
         vars(module).setdefault("__getattr__", partial(_original_name, module.__name__))
+        # What is a package in DI-engine and a module here: an import below it asks `OriginalNames`, too.
+        vars(module).setdefault("__path__", [])
 
 
 def _original_name(module: str, name: str) -> object:

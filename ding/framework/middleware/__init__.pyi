@@ -7,7 +7,6 @@ from ding.framework.middleware.collector import EpisodeCollector as EpisodeColle
 from ding.framework.middleware.collector import PPOFStepCollector as PPOFStepCollector
 from ding.framework.middleware.collector import StepCollector as StepCollector
 from ding.framework.middleware.data_fetcher import OfflineMemoryDataFetcher as OfflineMemoryDataFetcher
-from ding.framework.middleware.data_fetcher import offline_data_fetcher_from_mem as offline_data_fetcher_from_mem
 from ding.framework.middleware.distributer import ContextExchanger as ContextExchanger
 from ding.framework.middleware.distributer import ModelExchanger as ModelExchanger
 from ding.framework.middleware.distributer import PeriodicalModelExchanger as PeriodicalModelExchanger

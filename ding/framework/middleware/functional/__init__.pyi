@@ -1,3 +1,4 @@
+from ding.framework.middleware.data_fetcher import offline_data_fetcher_from_mem as offline_data_fetcher_from_mem
 from ding.framework.middleware.functional.advantage_estimator import gae_estimator as gae_estimator
 from ding.framework.middleware.functional.advantage_estimator import (
     montecarlo_return_estimator as montecarlo_return_estimator,

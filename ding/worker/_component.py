@@ -89,6 +89,24 @@ class EnvWorker(Configurable):
         self.close()
 
 
+class Absent:
+    """An attribute that subclasses find in DI-engine and that has no counterpart here.
+
+    Reading it raises an ``AttributeError`` that says what to do instead; a subclass may set one of its own.
+    """
+
+    def __init__(self, instead: str) -> None:
+        self._instead = instead
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None:
+            return self
+        raise AttributeError(f"{type(instance).__name__} has no {self._name}: {self._instead}")
+
+
 def class_by_type(registry: Registry, cfg: Mapping[str, Any]) -> type:
     """The class that ``cfg.type`` names, after importing ``cfg.import_names``.
 

@@ -4,6 +4,8 @@ from typing import Any
 
 from easydict import EasyDict
 
+from ding.config.example.envs import EnvFactory, gym_env
+
 
 def _config(env_id: str, **policy: Any) -> EasyDict:
     return EasyDict(env_id=env_id, exp_name=f"{env_id}-PPO", **policy)
@@ -47,3 +49,5 @@ supported_env_cfg: dict[str, EasyDict] = {
         env_id: _config(env_id, **_MUJOCO, learning_rate=3e-4) for env_id in _ROBOTS
     },
 }  # fmt: skip
+
+supported_env: dict[str, EnvFactory] = dict.fromkeys(supported_env_cfg, gym_env)

@@ -1,3 +1,4 @@
+import gc
 import threading
 
 import pytest
@@ -91,6 +92,14 @@ def test_close_wakes_a_waiting_reader():
     assert "dataloader" not in {thread.name for thread in threading.enumerate()}
     assert next(loader) is None
     loader.close()
+
+
+def test_a_loader_that_is_dropped_ends_its_thread():
+    loader = AsyncDataLoader(counting_source(), 2, "cpu")
+    assert next(loader)["x"].shape == (2,)
+    del loader
+    gc.collect()
+    assert "dataloader" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_the_end_of_the_source():

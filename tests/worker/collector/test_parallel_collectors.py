@@ -157,6 +157,25 @@ def run(cfg, **kwargs):
     return collector, comm
 
 
+def test_a_subclass_overrides_the_steps_of_the_original():
+    called = []
+
+    def noted(name):
+        def method(self):
+            called.append(name)
+            return getattr(super(Own, self), name)()
+
+        return method
+
+    names = ("_setup_logger", "_setup_timer", "_iter_after_hook", "_finish_task")
+    Own = type("Own", (ZerglingParallelCollector,), {name: noted(name) for name in names})  # noqa: N806 - a class
+    collector = Own(config(3, episodes=1))
+    Comm(collector)
+    collector.start()
+    collector.close()
+    assert called == ["_setup_logger", "_setup_timer", *["_iter_after_hook"] * 3, "_finish_task"]
+
+
 class TestZergling:
     @pytest.mark.parametrize("policy", ["parallel_scripted", "parallel_scripted_rows"])
     @pytest.mark.parametrize("chunk_rows", [1, 5, 1000])

@@ -562,6 +562,14 @@ def test_a_ring_that_is_just_full_begins_anew(make):
     assert held(other) == list(range(8, 16))
 
 
+@pytest.mark.parametrize("name", ["_state_dict", "state_dict"])
+def test_a_state_is_loaded_by_either_name(make, name):
+    buffer, other = make(NaiveReplayBuffer, 4), make(NaiveReplayBuffer, 4)
+    buffer.push(batch(0, 3), 0)
+    other.load_state_dict(**{name: buffer.state_dict()})
+    assert held(other) == [0, 1, 2]
+
+
 def test_objects_of_a_state_are_not_shared_with_the_buffer(make):
     buffer = make(NaiveReplayBuffer, 2)
     buffer.push([{"n": 1}, {"other": 2}], 0)

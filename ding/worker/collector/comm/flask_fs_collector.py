@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from ding.utils import COMM_COLLECTOR_REGISTRY
 from ding.worker._comm_slave import CollectorSlave
+from ding.worker._component import Absent
 from ding.worker.collector.comm._plane_collector import PLANE_CONFIG, PlaneCollector
 
 __all__ = ["CollectorSlave", "FlaskFileSystemCollector"]
@@ -18,3 +19,5 @@ class FlaskFileSystemCollector(PlaneCollector):
     """
 
     config: ClassVar[dict[str, Any]] = {**PLANE_CONFIG, "planes": "file"}
+
+    _metadata_queue = Absent("metadata is sent in the background; override send_metadata(metadata)")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from ding.parallel.planes import FileDataPlane
 from ding.utils import COMM_LEARNER_REGISTRY
 from ding.worker._comm_slave import LearnerSlave
+from ding.worker._component import Absent
 from ding.worker.learner.comm._comm_hooks import SendLearnInfoHook, SendPolicyHook
 from ding.worker.learner.comm._plane_learner import PLANE_CONFIG, PlaneLearner
 
@@ -23,6 +24,10 @@ class FlaskFileSystemLearner(PlaneLearner):
     """
 
     config: ClassVar[dict[str, Any]] = {**PLANE_CONFIG, "planes": "file"}
+
+    _data_demand_queue = Absent("batches are read ahead; override get_data(batch_size)")
+    _data_result_queue = Absent("batches are read ahead; override get_data(batch_size)")
+    _learn_info_queue = Absent("news are collected until they are asked for; override send_learn_info(learn_info)")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -543,6 +543,10 @@ class TestInterface:
         assert collector.data_plane.chunks() == []
         assert collector.get_policy_update_info("policy") is None
 
+    def test_the_queue_of_the_original_names_the_method_to_override(self, collector):
+        with pytest.raises(AttributeError, match=r"no _metadata_queue: .*override send_metadata\("):
+            getattr(collector, "_metadata_queue")  # noqa: B009 - what a subclass of the original reads
+
     @pytest.mark.parametrize("bad", [{}, {"data_id": 1}, {"collector_done": True, "cur_step": 1}])
     def test_metadata_is_checked(self, collector, bad):
         with pytest.raises(AssertionError, match="metadata needs the keys"):

@@ -170,6 +170,27 @@ def test_a_subclass_that_overrides_load_data_fn_is_refused():
         type("Own", (FlaskFileSystemLearner,), {"load_data_fn": staticmethod(lambda path, meta, decompressor: None)})
 
 
+@pytest.mark.parametrize(
+    ("queue", "method"),
+    [
+        ("_data_demand_queue", "get_data"),
+        ("_data_result_queue", "get_data"),
+        ("_learn_info_queue", "send_learn_info"),
+    ],
+)
+def test_queues_of_the_original_name_the_method_to_override(queue, method, tmp_path):
+    class Own(FlaskFileSystemLearner):
+        def own_queue(self):
+            return getattr(self, queue)
+
+    learner = Own(EasyDict(host="127.0.0.1", port=0, path_data=str(tmp_path), path_policy=str(tmp_path)))
+    made.append(learner)
+    with pytest.raises(AttributeError, match=rf"^Own has no {queue}: .*override {method}\("):
+        learner.own_queue()
+    setattr(learner, queue, "its own")
+    assert learner.own_queue() == "its own"
+
+
 def test_policies_are_published_as_often_as_the_config_says():
     name = f"run{next(names)}"
     learner, plane = make(name), InprocDataPlane(name)

@@ -168,7 +168,7 @@ def test_a_subclass_overrides_the_steps_of_the_original():
         return method
 
     names = ("_setup_logger", "_setup_timer", "_iter_after_hook", "_finish_task")
-    Own = type("Own", (ZerglingParallelCollector,), {name: noted(name) for name in names})  # noqa: N806 - a class
+    Own = type("Own", (ZerglingParallelCollector,), {name: noted(name) for name in names})
     collector = Own(config(3, episodes=1))
     Comm(collector)
     collector.start()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import secrets
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from multiprocessing import Pipe
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +19,14 @@ logger = logging.getLogger("ding.entry")
 
 LEAST_VERSION = (2, 60)
 """The oldest Ray that this was tested with."""
+
+_AUTH_MODE = "RAY_AUTH_MODE"
+_HEAD_END_S = 10.0
+_OF_DRIVER = frozenset(
+    ("configure_logging", "job_config", "log_to_driver", "logging_config", "logging_format", "logging_level")
+    + ("namespace", "runtime_env")
+)
+"""What ``ray.init`` has for the process that connects; the rest is for the one that starts a cluster."""
 
 
 def require_ray() -> ModuleType:
@@ -46,14 +58,48 @@ def ray_cluster(address: str | None, init: Mapping[str, Any]) -> Iterator[None]:
         yield
         return
     options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, **init}
-    if address is None:
-        options = {"include_dashboard": False, **options}
-    # Without an address, Ray would connect to any cluster that it finds on this machine.
-    ray.init(address="local" if address is None else address, **options)
-    try:
+    with contextlib.ExitStack() as ends:
+        if address is None:
+            own = {"include_dashboard": False, **{key: options.pop(key) for key in options.keys() - _OF_DRIVER}}
+            _require_token(ray)
+            address = ends.enter_context(_own_cluster(own))
+        ray.init(address=address, **options)
+        ends.callback(ray.shutdown)
         yield
-    finally:
-        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_cluster(options: dict[str, Any]) -> Iterator[str]:
+    """Start a cluster on this machine and yield its address; it ends with the block, and with this process."""
+    ours, theirs = Pipe()
+    with ours:
+        with theirs:
+            head = subprocess.Popen(
+                [sys.executable, "-m", "ding.parallel.ray_head", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        try:
+            ours.send({"log_to_driver": False, "configure_logging": False, **options})
+            started: str | Exception = ours.recv()
+            if isinstance(started, Exception):
+                raise started
+            yield started
+        finally:
+            ours.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                head.wait(_HEAD_END_S)
+            head.kill()
+            head.wait()
+
+
+def _require_token(ray: Any) -> None:
+    """Have a cluster of one's own ask for the user's token, as Ray does where the driver itself starts it."""
+    if _AUTH_MODE not in os.environ:
+        os.environ[_AUTH_MODE] = "token"
+        # Ray reads the environment when it is imported.
+        ray._raylet.Config.initialize("")
 
 
 def node_address() -> str:

@@ -23,8 +23,7 @@ from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
 HERE = Path(__file__).parent
 #: The backends on which a run is hurt. The actors of Ray take seconds to start.
 BACKENDS = ["flask_fs", pytest.param("ray", marks=pytest.mark.slow)]
-#: Processes of Ray, not of a run, that notice a minute later that their cluster was killed.
-RAY_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+MARK = "DING_CHAOS_RUN"
 RAY = {"init": {"object_store_memory": 200 * 2**20, "_node_ip_address": "127.0.0.1"}}
 
 
@@ -106,7 +105,8 @@ class ChaosRun:
         changes["config"] = {"system.backend": backend, "system.ray": RAY, **changes.get("config", {})}
         self.folder = folder
         self.shm_before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+        path = os.pathsep.join([str(HERE), *sys.path])
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, MARK: str(folder)}
         with open(folder / "output.txt", "w") as output:
             self.process = subprocess.Popen(
                 [sys.executable, str(HERE / "chaos_main.py"), str(folder), json.dumps(changes)],
@@ -180,25 +180,22 @@ class ChaosRun:
         tick = threading.Event()
         for _ in range(100):
             left = [pid for pid in self.pids if not is_gone(pid)]
-            if not left and not self._group():
+            if not left and not self.commands():
                 break
             tick.wait(0.05)
         shm = set(os.listdir("/dev/shm")) - self.shm_before if os.path.isdir("/dev/shm") else set()
         # Other runs on this machine have folders of their own.
         shm = {name for name in shm if name.startswith("ding-run-") and self._is_ours(name)}
         temporary = [str(path) for path in self.folder.rglob("*.tmp")]
-        return [*left, *self._group(), *shm, *temporary]
-
-    def _group(self):
-        """Live processes of the run's session."""
-        return [pid for pid, command in self.commands().items() if not command.startswith(RAY_AGENTS)]
+        return [*left, *self.commands(), *shm, *temporary]
 
     def commands(self):
-        """What each live process of the run's session is, by its pid as a text."""
+        """What each live process of the run is, by its pid as a text; also those of a cluster that it started."""
         found = {}
+        mark = f"{MARK}={self.folder}".encode()
         for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                if os.getsid(int(entry.name)) == self.process.pid and not is_gone(int(entry.name)):
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0") and not is_gone(int(entry.name)):
                     found[entry.name] = (entry / "cmdline").read_text()
         return found
 
@@ -206,6 +203,7 @@ class ChaosRun:
         return (Path("/dev/shm") / name / f"{self.process.pid}").exists()
 
     def close(self):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        for pid in (self.process.pid, *map(int, self.commands())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()

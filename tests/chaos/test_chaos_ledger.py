@@ -70,6 +70,15 @@ def stopped_dead(run, tmp_path):
     return audit(journal, tmp_path / "data", EPISODES, token), incarnations(journal)
 
 
+def stopped_in_order(run, tmp_path):
+    """What the snapshot at the end holds is what the coordinator had taken; nobody holds anything then."""
+    os.kill(run.process.pid, signal.SIGTERM)
+    assert run.wait_end(60) == 128 + signal.SIGTERM, run.output
+    assert run.left_behind() == []
+    (snapshot,) = tmp_path.glob("*/ckpt/snapshot_*")
+    return audit(snapshot / "coordinator.sqlite", snapshot.parent / "chunks", EPISODES, token=None), set()
+
+
 def check(found, holders, rows, collector_kills):
     assert found.rows >= rows
     assert (found.doubled, found.holes, found.unread) == (0, 0, [])
@@ -113,8 +122,9 @@ def scaled(exp_dir, collectors):
 
 
 @pytest.mark.slow
-def test_collectors_join_and_leave_and_nothing_is_lost_or_doubled(start, tmp_path):
-    run = start(**{"main.env.per_collector": [{"seed": 1}, {"seed": 2, "step_s": 0.001}]})
+@pytest.mark.parametrize(("backend", "ended"), [("flask_fs", stopped_dead), ("ray", stopped_in_order)])
+def test_collectors_join_and_leave_and_nothing_is_lost_or_doubled(start, tmp_path, backend, ended):
+    run = start(backend, **{"main.env.per_collector": [{"seed": 1}, {"seed": 2, "step_s": 0.001}]})
     run.wait_for(lambda: held_rows(run) >= 1000, "data")
     (exp_dir,) = (path.parent for path in tmp_path.rglob("access.json"))
     assert scale_run(str(exp_dir), 5) == {"before": 2, "collectors": 5}
@@ -133,7 +143,7 @@ def test_collectors_join_and_leave_and_nothing_is_lost_or_doubled(start, tmp_pat
     run.wait_for(lambda: collectors_of(run) == {"collector0", "collector5"}, "another collector")
     before = held_rows(run)
     run.wait_for(lambda: held_rows(run) >= before + 1000, "data")
-    check(*stopped_dead(run, tmp_path), rows=before + 1000, collector_kills=4)
+    check(*ended(run, tmp_path), rows=before + 1000, collector_kills=4)
 
 
 @pytest.mark.slow
@@ -160,13 +170,7 @@ def test_a_hundred_thousand_transitions_and_twenty_eight_kills_of_actors(start, 
         run.wait_for(lambda: held_rows(run) >= 3600 * (number + 1), "data", 600)  # noqa: B023
         run.kill_and_wait(role)
     run.wait_for(lambda: held_rows(run) >= 105_000, "data", 600)
-    os.kill(run.process.pid, signal.SIGTERM)
-    assert run.wait_end(60) == 128 + signal.SIGTERM, run.output
-    assert run.left_behind() == []
-    # What the snapshot at the end holds is what the coordinator had taken.
-    (snapshot,) = tmp_path.glob("*/ckpt/snapshot_*")
-    found = audit(snapshot / "coordinator.sqlite", snapshot.parent / "chunks", EPISODES, token=None)
-    check(found, set(), rows=100_000, collector_kills=20)
+    check(*stopped_in_order(run, tmp_path), rows=100_000, collector_kills=20)
 
 
 @pytest.mark.slow
@@ -191,10 +195,7 @@ def test_the_node_of_a_collector_is_lost(start, tmp_path):
         run.wait_for(lambda: all(run.pid(role) for role in processes), "processes on other nodes")
         before = held_rows(run)
         run.wait_for(lambda: held_rows(run) >= before + 4000, "data after the loss")
-        os.kill(run.process.pid, signal.SIGTERM)
-        assert run.wait_end(60) == 128 + signal.SIGTERM, run.output
+        found = stopped_in_order(run, tmp_path)
     finally:
         cluster.shutdown()
-    (snapshot,) = tmp_path.glob("*/ckpt/snapshot_*")
-    found = audit(snapshot / "coordinator.sqlite", snapshot.parent / "chunks", EPISODES, token=None)
-    check(found, set(), rows=8000, collector_kills=2)
+    check(*found, rows=8000, collector_kills=2)

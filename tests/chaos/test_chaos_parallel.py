@@ -84,8 +84,9 @@ def test_a_run_goes_on_without_the_frames_of_a_store_that_was_killed(start):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tmp_path, signum, backend):
-    """R8 for the run."""
+@pytest.mark.parametrize("send", [os.kill, pytest.param(os.killpg, marks=pytest.mark.slow)])
+def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tmp_path, signum, backend, send):
+    """R8 for the run: a signal to its launcher alone, or to all processes of its terminal or service."""
     import torch
 
     run = start(backend=backend)
@@ -94,7 +95,7 @@ def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tm
     assert status["train_iter"] > 0
     assert status["processes"]["learner0"]["state"] == "running"
     assert (tmp_path / "parallel_test" / "access.json").stat().st_mode & 0o777 == 0o600
-    os.kill(run.process.pid, signum)
+    send(run.process.pid, signum)
     assert run.wait_end(12) == 128 + signum, run.output
     assert run.left_behind() == []
     checkpoints = list(tmp_path.glob("*/ckpt/resume_*.pth.tar"))
@@ -113,9 +114,10 @@ def test_the_processes_of_a_killed_launcher_end(start, backend):
     assert run.left_behind() == []
 
 
-def test_sigterm_to_a_role_ends_it_in_order_and_another_takes_its_place(start):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sigterm_to_a_role_ends_it_in_order_and_another_takes_its_place(start, backend):
     """R8 for each role."""
-    run = start()
+    run = start(backend=backend)
     run.wait_for(is_training(run), "training")
     for role in ("learner0", "collector0", "coordinator"):
         pid = run.kill(role, signal.SIGTERM)

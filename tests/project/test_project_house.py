@@ -86,6 +86,7 @@ LATER = tuple(
         # Beyond one machine.
         *(
             "parallel/ray_cluster",
+            "parallel/ray_head",
             "parallel/planes/ray/",
             "parallel/planes/looking",
             "parallel/planes/views",

@@ -262,10 +262,13 @@ def test_load_path_is_where_the_learner_begins() -> None:
 
 
 @pytest.mark.slow
-def test_everything_is_killed_and_the_run_goes_on(tmp_path) -> None:
+@pytest.mark.parametrize("backend", ["flask_fs", "ray"])
+def test_everything_is_killed_and_the_run_goes_on(tmp_path, backend) -> None:
+    if backend == "ray":
+        pytest.importorskip("ray", reason="Ray is the extra 'ray'")
     text = CONFIG.read_text().replace("stop_value=195", "stop_value=1e9")
     Path("config.py").write_text(text.replace("cartpole_dqn_parallel_seed0", "exp"))
-    command = [sys.executable, "-m", "ding.entry", "-m", "parallel", "--quiet"]
+    command = [sys.executable, "-m", "ding.entry", "-m", "parallel", "--quiet", "--backend", backend]
     first = [*command, "-c", "config.py", "--state-freq", "200"]
     with open("log.txt", "w") as log:
         process = subprocess.Popen(first, stdout=log, stderr=log, start_new_session=True)

@@ -4,6 +4,7 @@ import logging
 import multiprocessing.spawn
 import os
 import queue
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from ding.parallel.launch.child import ChildSpec, LogForwarder, outcome_of, redirect_output, take_message
 from ding.parallel.launch.role import Message, RoleContext
 from ding.parallel.launch.run_dir import RunDir
+from ding.parallel.launch.signals import first_asks
 from ding.utils.credentials import RUN_TOKEN_VARIABLE
 
 logger = logging.getLogger("ding.entry")
@@ -39,6 +41,9 @@ class RoleActor:
         multiprocessing.spawn.prepare(home)
         self._messages: queue.Queue[Message | None] = queue.Queue(_MAX_UNSENT)
         self._context: RoleContext | None = None
+        # An actor is made in the main thread. The head of a cluster that was started for the run blocks the signal.
+        signal.signal(signal.SIGTERM, first_asks(self._on_sigterm))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
     def run(self, data: bytes) -> Iterator[Message]:
         """Run the role and yield its messages to the launcher.
@@ -65,7 +70,13 @@ class RoleActor:
         if self._context is not None:
             take_message(self._context, message)
 
+    def _on_sigterm(self, signum: int) -> None:
+        if self._context is not None:
+            self._context.stop.set_soon("SIGTERM")
+
     def _work(self, spec: ChildSpec, context: RoleContext) -> None:
+        # Processes that the role starts have the mask of this thread.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         to_user = LogForwarder(self._send, spec.show_level)
         logging.getLogger("ding").addHandler(to_user)
         run_dir = RunDir.join(spec.run_dir)

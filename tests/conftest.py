@@ -2,7 +2,8 @@
 
 import ipaddress
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,3 +50,64 @@ def _loopback_only() -> Iterator[None]:
         for name in plain:
             patch.setattr(socket.socket, name, guarded(name))
         yield
+
+
+@pytest.fixture(scope="session")
+def ray_connection() -> Iterator[None]:
+    """A cluster of one node, to which this process is connected."""
+    pytest.importorskip("ray", reason="Ray is the extra 'ray'")
+    from ding.parallel.ray_cluster import ray_cluster
+
+    init = {"num_cpus": 4, "object_store_memory": 200 * 2**20, "_node_ip_address": "127.0.0.1"}
+    with ray_cluster(None, init):
+        yield
+
+
+@pytest.fixture(scope="session")
+def ray_roots(ray_connection: None) -> list[str]:
+    """Names of stores without chunks; a store takes seconds to start."""
+    return []
+
+
+@pytest.fixture(params=["file", "inproc", pytest.param("ray", marks=pytest.mark.slow)])
+def planes_kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of planes of a parallel run: what holds on one backend holds on all."""
+    return str(request.param)
+
+
+@pytest.fixture
+def new_root(request: pytest.FixtureRequest, planes_kind: str, tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """Makes the places of data and of policies, one for each run; a policy should have a name of its own."""
+    made: list[str] = []
+
+    def make() -> str:
+        if planes_kind == "ray":
+            made.append(_ray_root(request.getfixturevalue("ray_roots")))
+        else:
+            made.append(str(tmp_path / f"planes{len(made)}"))
+            Path(made[-1]).mkdir()
+        return made[-1]
+
+    yield make
+    from ding.parallel.planes import forget_inproc_planes, open_planes
+
+    for root in made:
+        if planes_kind == "ray":
+            plane = open_planes("ray", root, "").data()
+            plane.release(plane.chunks())
+            request.getfixturevalue("ray_roots").append(root)
+        else:
+            forget_inproc_planes(root)
+
+
+def _ray_root(free: list[str]) -> str:
+    from ding.parallel.planes.ray.store import start_store
+    from ding.parallel.ray_cluster import new_namespace
+
+    if not free:
+        free.append(new_namespace())
+        _stores.append(start_store(free[0]))
+    return free.pop()
+
+
+_stores: list[Any] = []  # it lives while its handle does

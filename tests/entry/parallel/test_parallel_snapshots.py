@@ -17,7 +17,7 @@ from ding.entry import parallel_pipeline
 from ding.entry.parallel.reports import with_run_figures
 from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
 from ding.league import create_league
-from ding.parallel.planes.file.data_plane import FileDataPlane
+from ding.parallel.planes import open_planes
 from ding.parallel.planes.file.weight_plane import FileWeightPlane
 from ding.parallel.planes.seal import Seal
 from ding.utils.checkpoint import read_checkpoint, save_checkpoint
@@ -38,10 +38,11 @@ def _in_tmp(tmp_path, monkeypatch):
 class RunningRun:
     """The coordinator's book and data of a run with one collector and one learner."""
 
-    def __init__(self, run_dir: str = "run") -> None:
-        self.run_dir, self.data = Path(run_dir), str(Path(run_dir) / "data")
-        os.makedirs(self.data, exist_ok=True)
-        self.plane = FileDataPlane(self.data, "collector0")
+    def __init__(self, run_dir: str = "run", kind: str = "file", root: str = "") -> None:
+        self.run_dir, self.data = Path(run_dir), root or str(Path(run_dir) / "data")
+        os.makedirs(self.run_dir if root else self.data, exist_ok=True)
+        self.kept = KeptPlanes(kind, self.data, "", None)
+        self.plane = open_planes(kind, self.data, "").data("collector0")
         self.journal = Journal(str(self.run_dir / JOURNAL))
         self.ledger = TaskLedger(self.journal)
         self.buffers = BufferManager(self.journal, self.ledger, self.plane, "exp")
@@ -64,7 +65,7 @@ class RunningRun:
         save_checkpoint("exp/ckpt/resume_l.pth.tar", state, {})
 
     def save(self) -> Path | None:
-        return save_snapshot("exp", self.run_dir, kept(self.data))
+        return save_snapshot("exp", self.run_dir, self.kept)
 
     def rows(self) -> int:
         return self.buffers.status()["rows"]
@@ -78,31 +79,41 @@ def kept(path_data: str, token: str | None = None, path_policy: str = "") -> Kep
     return KeptPlanes("file", path_data, path_policy, token)
 
 
-def restored(run_dir: str = "again") -> RunningRun:
-    os.makedirs(run_dir)
+def restored(run_dir: str = "again", kind: str = "file", root: str = "") -> RunningRun:
+    run = RunningRun(run_dir, kind, root)
+    run.journal.close()
     manifest = newest_snapshot("exp")
     assert manifest is not None
-    restore_snapshot(manifest, "exp", run_dir, kept(str(Path(run_dir) / "data")))
-    run = RunningRun(run_dir)
+    restore_snapshot(manifest, "exp", run_dir, run.kept)
+    run = RunningRun(run_dir, kind, root)
     state = run.journal.load()
     run.ledger.restore(state)
     run.buffers.restore(state)
     return run
 
 
+def begun(run: RunningRun) -> RunningRun:
+    run.begin()
+    for seq in (1, 2, 3, 4):
+        run.push(seq)
+    run.learn(30)
+    return run
+
+
 @pytest.fixture
 def run():
-    one = RunningRun().begin()
-    for seq in (1, 2, 3, 4):
-        one.push(seq)
-    one.learn(30)
+    one = begun(RunningRun())
     yield one
     one.close()
 
 
-def test_all_comes_back(run) -> None:
+@pytest.mark.parametrize("kind_after", ["same", "file"])
+def test_all_comes_back(planes_kind, new_root, kind_after) -> None:
+    """On the backend that it was on, or on another one."""
+    run = begun(RunningRun("run", planes_kind, new_root()))
     assert run.save() == Path("exp/ckpt/snapshot_30")
-    again = restored()
+    run.close()
+    again = restored("again") if kind_after == "file" else restored("again", planes_kind, new_root())
     # Four rows were pushed out of the buffer, and still count.
     assert (again.rows(), again.buffers.buffers["b"].count()) == (16, 12)
     state = again.journal.load()
@@ -155,11 +166,13 @@ def test_a_chunk_that_is_gone_costs_its_rows_alone(run) -> None:
     again.close()
 
 
-def test_chunks_stay_while_they_are_copied(run) -> None:
+def test_chunks_stay_while_they_are_copied(planes_kind, new_root) -> None:
+    run = begun(RunningRun("run", planes_kind, new_root()))
     with run.buffers.files_held():
         run.push(5)
         assert len(run.plane.chunks()) == 4
     assert len(run.plane.chunks()) == 3
+    run.close()
 
 
 def test_without_a_learner_there_is_none(tmp_path) -> None:

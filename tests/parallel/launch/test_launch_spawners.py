@@ -13,12 +13,12 @@ from ding.parallel.ray_cluster import new_namespace
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes and their pipes")
 
-ACTORS = pytest.param("actors", marks=pytest.mark.slow)
+ACTORS = pytest.param("ray", marks=pytest.mark.slow)
 
 
 @pytest.fixture
 def spawner(request):
-    if request.param == "actors":
+    if request.param == "ray":
         request.getfixturevalue("ray_connection")
         return RaySpawner(new_namespace(), lambda role: {})
     return ThreadSpawner()
@@ -60,14 +60,14 @@ def test_a_role_that_is_killed_begins_in_another_process(run_dir, spawner):
 
 
 @pytest.mark.slow
-def test_options_that_no_actor_has_end_the_run_at_once(run_dir, ray_connection):
+def test_options_that_no_actor_of_ray_has_end_the_run_at_once(run_dir, ray_connection):
     spawner = RaySpawner(new_namespace(), lambda role: {"num_cpu": 1})
     with pytest.raises(RoleFailed, match=r"(?s)one failed once and is not started again.*num_cpu"):
         launched([Role("one", toys.raises)], run_dir, spawner)
 
 
 @pytest.mark.slow
-def test_what_an_actor_writes_is_in_the_log_of_its_role(run_dir, ray_connection, tmp_path):
+def test_what_an_actor_of_ray_writes_is_in_the_log_of_its_role(run_dir, ray_connection, tmp_path):
     log_dir = tmp_path / "log"
     spawner = RaySpawner(new_namespace(), lambda role: {})
     roles = [Role("broken", toys.raises, restart=toys.QUICK)]

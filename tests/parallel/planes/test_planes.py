@@ -13,25 +13,16 @@ from ding.parallel.planes import (
     ChunkMissing,
     FileDataPlane,
     StorageFull,
-    forget_inproc_planes,
     new_writer_name,
     open_planes,
 )
 
 
-@pytest.fixture(params=["file", "inproc", pytest.param("ray", marks=pytest.mark.slow)])
-def planes(request, tmp_path):
+@pytest.fixture
+def planes(planes_kind, new_root):
     """The planes of a run, of each kind."""
-    if request.param == "ray":
-        root = request.getfixturevalue("ray_run")
-        planes = open_planes("ray", root, root)
-        yield planes
-        planes.data().release(planes.data().chunks())
-        return
-    roots = str(tmp_path / "data"), str(tmp_path / "policies")
-    yield open_planes(request.param, *roots)
-    for root in roots:
-        forget_inproc_planes(root)
+    root = new_root()
+    return open_planes(planes_kind, root, root)
 
 
 @pytest.fixture

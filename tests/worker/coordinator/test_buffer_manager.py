@@ -11,7 +11,7 @@ from parallel_fakes import RecordingPlane
 
 from ding.config import ConfigValueError
 from ding.data import TransitionBatch
-from ding.parallel.planes import FileDataPlane, StorageDenied
+from ding.parallel.planes import FileDataPlane, StorageDenied, open_planes
 from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.buffers.admission import WorkerQuota
 from ding.worker.coordinator.tasks.journal import Journal
@@ -141,11 +141,15 @@ def test_what_cannot_be_deleted_now_goes_later_and_troubles_nobody(caplog):
 
 
 class Stored:
-    """A buffer over chunks of one row in real files."""
+    """A buffer over chunks of one row in real planes.
 
-    def __init__(self, folder):
-        self.plane = FileDataPlane(folder)
-        self.own = Opened(plane=self.plane)
+    Args:
+        plane: of the worker that holds the task.
+    """
+
+    def __init__(self, plane):
+        self.plane = plane
+        self.own = Opened(plane=plane)
 
     def put(self):
         return self.plane.put(TransitionBatch.from_rows([{"a": 1.0}]))
@@ -160,8 +164,8 @@ class Stored:
 
 
 @pytest.fixture
-def stored(tmp_path):
-    return Stored(tmp_path / "data")
+def stored(planes_kind, new_root):
+    return Stored(open_planes(planes_kind, new_root(), "").data(HOLDER.incarnation))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +194,33 @@ def test_a_chunk_is_taken_once_under_whatever_number(stored):
     assert stored.rows == 1
 
 
-def test_a_damaged_chunk_is_set_aside_and_what_came_with_it_is_taken(stored, tmp_path):
+def test_what_a_fenced_worker_sends_is_deleted_and_what_it_had_sent_stays(stored):
+    taken, late, unsent = stored.put(), stored.put(), stored.put()
+    assert stored.take(taken) == 1
+    stored.own.ledger.fence(HOLDER, "killed")
+    assert stored.take(taken, late) == 2
+    assert stored.rows == 1
+    assert sorted(stored.plane.chunks()) == sorted([taken["chunk"], unsent["chunk"]])
+    # What it never sent goes with what is left of the dead.
+    assert stored.own.manager.sweep({HOLDER.incarnation}) == 1
+    assert stored.plane.chunks() == [taken["chunk"]]
+
+
+def test_what_was_acknowledged_and_comes_again_changes_nothing(stored):
+    refs = [stored.put() for _ in range(3)]
+    assert stored.take(*refs[:2]) == stored.take(*refs[:2]) == 2
+    assert stored.take(*refs) == 3
+    assert (stored.rows, len(stored.plane.chunks())) == (3, 3)
+
+
+def test_no_chunk_is_left_of_a_buffer_that_is_shut(stored):
+    stored.take(stored.put(), stored.put())
+    stored.own.manager.shut("b")
+    assert stored.plane.chunks() == []
+
+
+def test_a_damaged_chunk_is_set_aside_and_what_came_with_it_is_taken(tmp_path):
+    stored = Stored(FileDataPlane(tmp_path / "data"))
     refs = [stored.put() for _ in range(3)]
     path = tmp_path / "data" / f"{refs[1]['chunk']}.chunk"
     path.write_bytes(path.read_bytes()[:-1])

@@ -1,4 +1,6 @@
-"""PPO with comm collectors within one process: what the learner gets, also when a collector is lost."""
+"""PPO with comm collectors within one process, over the planes of each backend: what the learner gets, also when a
+collector is lost.
+"""
 
 import sys
 from pathlib import Path
@@ -13,7 +15,6 @@ from parallel_fakes import wait_until
 from ding.config import compile_config_parallel
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.interaction import InprocTransport
-from ding.parallel.planes import forget_inproc_planes
 from ding.worker.collector.comm.inproc_collector import InprocCollector
 from ding.worker.coordinator import Coordinator
 from ding.worker.learner.comm.inproc_learner import InprocLearner
@@ -23,9 +24,9 @@ SIZES = {"encoder_hidden_size_list": [4], "actor_head_hidden_size": 4, "critic_h
 
 
 class Run:
-    """A coordinator, a learner and two collectors over planes in memory."""
+    """A coordinator, a learner and two collectors of this process over planes of a kind."""
 
-    def __init__(self, name):
+    def __init__(self, planes, name):
         main, create = EasyDict(parallel_test_main_config), EasyDict(parallel_test_create_config)
         main.env.update(collector_env_num=ENVS, collector_episode_num=5, evaluator_env_num=1, stop_value=10**9)
         main.policy = EasyDict(
@@ -38,11 +39,9 @@ class Run:
         create.update(comm_learner={"type": "inproc"}, comm_collector={"type": "inproc"})
         system = EasyDict({**parallel_test_system_config, "path_data": name, "path_policy": name})
         cfg = compile_config_parallel(main, create, system, save_cfg=False, free_ports=False)
-        self.name, network = name, InprocTransport()
-        common = {"transport": network, "run_token": "0123456789abcdef"}
-        cfg.system.coordinator.update(
-            common, host="127.0.0.1", port=0, planes="inproc", path_data=name, long_poll_s=0.2
-        )
+        network = InprocTransport()
+        common = {"transport": network, "run_token": "0123456789abcdef", "planes": planes}
+        cfg.system.coordinator.update(common, host="127.0.0.1", port=0, path_data=name, long_poll_s=0.2)
         self.coordinator = Coordinator(cfg)
         hub = self.coordinator._interaction._hub
         self.coordinator.start()
@@ -62,13 +61,12 @@ class Run:
         self.coordinator.close()
         for worker in [self.learner, *self.collectors]:
             worker.close()
-        forget_inproc_planes(self.name)
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path, monkeypatch, planes_kind, new_root):
     monkeypatch.chdir(tmp_path)
-    made = Run(str(tmp_path))
+    made = Run(planes_kind, new_root())
     yield made
     made.close()
 

@@ -1,4 +1,4 @@
-"""The comm collectors: tasks, data, policies, faults; over HTTP with folders and within the process."""
+"""The comm collectors: tasks, data, policies, faults; on each backend."""
 
 import errno
 import os
@@ -10,18 +10,12 @@ import pytest
 import torch
 from easydict import EasyDict
 
+from ding.config.backends import BACKENDS
 from ding.data import TransitionBatch
 from ding.envs import BaseEnvManager
 from ding.envs.testing import CountingEnv
 from ding.interaction import InprocTransport, Master, TaskFail
-from ding.parallel.planes import (
-    FileDataPlane,
-    FileWeightPlane,
-    InprocDataPlane,
-    InprocWeightPlane,
-    StorageFull,
-    forget_inproc_planes,
-)
+from ding.parallel.planes import StorageFull, new_writer_name, open_planes
 from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
 from ding.utils.file_helper import save_file
 from ding.worker import (
@@ -85,22 +79,19 @@ def task_info(task_id="task_0", lengths=(3, 5), episodes=2, fault=None, **change
 class Bench:
     """A comm collector with a master, and the planes of the other side."""
 
-    def __init__(self, kind, tmp_path, **changes):
-        self.data_root, self.policy_root = str(tmp_path / "run" / "data"), str(tmp_path / "run" / "policy")
-        self.transport = InprocTransport()
-        cfg = {"type": kind, "path_data": self.data_root, "path_policy": self.policy_root, "close_timeout_s": 5.0}
-        if kind == "inproc":
-            cfg["transport"] = self.transport
-            self.data = InprocDataPlane(self.data_root)
-            self.weights = InprocWeightPlane(self.policy_root, "policy_0")
-        else:
-            self.data = FileDataPlane(self.data_root)
-            self.weights = FileWeightPlane(self.policy_root, "policy_0")
-        self.collector = create_comm_collector(EasyDict({**cfg, "host": "127.0.0.1", "port": 0, **changes}))
+    def __init__(self, kind, root, **changes):
+        self.root, backend = root, BACKENDS[kind]
+        transport = InprocTransport() if backend.transport else None
+        cfg = {"type": backend.comm, "planes": backend.planes, "path_data": root, "path_policy": root}
+        if transport:
+            cfg["transport"] = transport
+        planes = open_planes(backend.planes, root, root)
+        self.policy = new_writer_name()
+        self.data, self.weights = planes.data(), planes.weights(self.policy)
+        cfg.update(host="127.0.0.1", port=0, close_timeout_s=5.0, **changes)
+        self.collector = create_comm_collector(EasyDict(cfg))
         self.collector.start()
-        self.master = Master(
-            host="127.0.0.1", port=0, transport=self.transport if kind == "inproc" else None, request_retries=0
-        )
+        self.master = Master(host="127.0.0.1", port=0, transport=transport, request_retries=0)
         self.master.start()
         port = int(self.collector.slave.my_address.rsplit(":", 1)[1])
         self.connection = self.master.new_connection("c", "127.0.0.1", port)
@@ -115,7 +106,7 @@ class Bench:
         return task.result
 
     def start(self, **changes):
-        return self.call("collector_start_task", task_info=task_info(**changes))
+        return self.call("collector_start_task", task_info=task_info(**{"policy_update_path": self.policy, **changes}))
 
     def take(self, **data):
         """One data task; keeps what is new."""
@@ -141,8 +132,6 @@ class Bench:
         self.connection.disconnect()
         self.master.close()
         self.collector.close()
-        forget_inproc_planes(self.data_root)
-        forget_inproc_planes(self.policy_root)
 
 
 @pytest.fixture(autouse=True)
@@ -150,12 +139,14 @@ def _in_tmp(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture(params=["flask_fs", "inproc"])
-def make_bench(request, tmp_path):
-    benches = []
+@pytest.fixture
+def make_bench(planes_kind, new_root):
+    """Collectors of one run on each backend."""
+    (kind,) = (name for name, backend in BACKENDS.items() if backend.planes == planes_kind)
+    root, benches = new_root(), []
 
     def make(**changes):
-        benches.append(Bench(request.param, tmp_path, **changes))
+        benches.append(Bench(kind, root, **changes))
         return benches[-1]
 
     yield make
@@ -356,7 +347,7 @@ class TestPolicies:
         bench.publish(weight=4.0, version=9)
         deadline = time.monotonic() + 10
         while bench.refs[-1]["collect_iter"] != 9 and time.monotonic() < deadline:
-            bench.take(newest_policy={"policy_0": 9})
+            bench.take(newest_policy={bench.policy: 9})
         assert bench.refs[-1]["collect_iter"] == 9
         columns = bench.data.get(bench.refs[-1]).columns
         assert columns["action"].flatten().unique().tolist() == [4]
@@ -370,11 +361,11 @@ class TestPolicies:
 
     def test_what_the_reference_would_return(self, bench):
         bench.start(episodes=1_000_000)
-        info = bench.collector.get_policy_update_info("policy_0")
+        info = bench.collector.get_policy_update_info(bench.policy)
         assert info["iter"] == 0
         assert info["model"]["weight"].tolist() == [0, 0]
         bench.call("collector_close_task")
-        assert bench.collector.get_policy_update_info("policy_0") is None
+        assert bench.collector.get_policy_update_info(bench.policy) is None
 
     @pytest.mark.parametrize("path", ["../policy_0", "/etc/passwd", "a/b", "", "..", "x\0"])
     def test_a_policy_must_lie_in_the_folder(self, bench, path):
@@ -389,14 +380,14 @@ class TestCheckpoints:
 
     @pytest.fixture
     def bench(self, tmp_path):
-        bench = Bench("flask_fs", tmp_path)
+        bench = Bench("flask_fs", str(tmp_path / "run"))
         yield bench
         bench.close()
 
     @pytest.mark.parametrize("absolute", [True, False])
     def test_a_player_is_read_from_its_file(self, bench, absolute):
-        save_file(bench.policy_root + "/player_ckpt.pth", {"model": {"weight": torch.full((2,), 5.0)}, "iter": 12})
-        path = bench.policy_root + "/player_ckpt.pth" if absolute else "player_ckpt.pth"
+        save_file(bench.root + "/player_ckpt.pth", {"model": {"weight": torch.full((2,), 5.0)}, "iter": 12})
+        path = bench.root + "/player_ckpt.pth" if absolute else "player_ckpt.pth"
         bench.start(policy_update_path=path)
         bench.take_all()
         assert {ref["policy_iter"] for ref in bench.refs} == {12}
@@ -407,7 +398,7 @@ class TestCheckpoints:
             def __reduce__(self):
                 return os.mkdir, (str(tmp_path / "proof"),)
 
-        torch.save(Payload(), bench.policy_root + "/player.pth")
+        torch.save(Payload(), bench.root + "/player.pth")
         bench.start(policy_update_path="player.pth")
         with pytest.raises(TaskFail):
             bench.take_all()
@@ -415,7 +406,7 @@ class TestCheckpoints:
 
     def test_a_link_is_no_player(self, bench, tmp_path):
         save_file(str(tmp_path / "secret"), {"model": {"weight": torch.ones(2)}, "iter": 1})
-        os.symlink(tmp_path / "secret", bench.policy_root + "/player.pth")
+        os.symlink(tmp_path / "secret", bench.root + "/player.pth")
         bench.start(policy_update_path="player.pth")
         with pytest.raises(TaskFail):
             bench.take_all()
@@ -501,7 +492,7 @@ class TestNoSpace:
         assert caught.value.result["exception"]["type"] == "StorageFull"
 
     def test_a_full_disk(self, tmp_path, monkeypatch):
-        bench = Bench("flask_fs", tmp_path)
+        bench = Bench("flask_fs", str(tmp_path / "run"))
         try:
             bench.publish()
             failures = iter(range(3))
@@ -553,7 +544,7 @@ class TestInterface:
             collector.send_metadata(bad)
 
     def test_a_list_of_transitions_is_a_chunk_too(self, tmp_path):
-        bench = Bench("inproc", tmp_path)
+        bench = Bench("inproc", str(tmp_path))
         try:
             bench.start()  # it waits for its policy
             bench.collector.send_stepdata("d", [{"obs": torch.ones(2), "done": False}] * 3)

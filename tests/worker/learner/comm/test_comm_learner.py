@@ -11,7 +11,7 @@ from easydict import EasyDict
 from ding.data import TransitionBatch, batched
 from ding.interaction import InprocTransport, TaskFail
 from ding.parallel.messages import pack_batches, unpack_infos
-from ding.parallel.planes import ChunkMissing, FileDataPlane, InprocDataPlane, InprocWeightPlane
+from ding.parallel.planes import ChunkMissing, FileDataPlane, InprocDataPlane, InprocWeightPlane, open_planes
 from ding.utils import POLICY_REGISTRY
 from ding.worker.learner.comm import FlaskFileSystemLearner, InprocLearner, create_comm_learner
 from ding.worker.testing import BatchedScriptedPolicy
@@ -104,9 +104,10 @@ def feed(learner, chunks, number=0, ack=0, until=None):
         report = learner.deal_with_learner_learn(batches, 0.5, ack)
 
 
-def test_a_task_runs_to_its_end():
-    name = f"run{next(names)}"
-    learner, plane = make(name), InprocDataPlane(name)
+def test_a_task_runs_to_its_end(planes_kind, new_root):
+    name = new_root()
+    planes = open_planes(planes_kind, name, name)
+    learner, plane = make(name, planes=planes_kind), planes.data()
     assert learner.deal_with_resource() == {"gpu": 1}
     learner.deal_with_learner_start(task(name))
     learner.deal_with_learner_start(task(name))
@@ -130,7 +131,7 @@ def test_a_task_runs_to_its_end():
     assert learner.deal_with_learner_close() == {
         "task_id": "t1", "buffer_id": "b1", "learner_step": 5, "learner_done": True
     }  # fmt: skip
-    weights = InprocWeightPlane(name, "p1").fetch()
+    weights = planes.weights("p1").fetch()
     assert weights.version == 5
     assert weights.state["model"]["weight"].tolist() == [5.0, 5.0]
 

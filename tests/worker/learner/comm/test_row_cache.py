@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ding.data import SchemaError, TransitionBatch
-from ding.parallel.planes import FileDataPlane, InprocDataPlane
+from ding.parallel.planes import open_planes
 from ding.worker.learner.comm.batch_loader import RowCache
 
 RING = 1024
@@ -53,9 +53,9 @@ def test_rows_of_chunks_of_any_size_are_their_own(seed):
             assert ends_of(cache, str(chunk), plane.sizes[chunk]) == [chunk, chunk]
 
 
-@pytest.fixture(params=["file", "inproc"])
-def plane(request, tmp_path):
-    return InprocDataPlane() if request.param == "inproc" else FileDataPlane(tmp_path)
+@pytest.fixture
+def plane(planes_kind, new_root):
+    return open_planes(planes_kind, new_root(), "").data()
 
 
 @pytest.fixture(params=[0, 1 << 20], ids=["without a ring", "with a ring"])

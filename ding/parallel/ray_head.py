@@ -1,0 +1,48 @@
+"""The process that starts a cluster of Ray for a run and ends it with the run; `ding.parallel.ray_cluster` starts it.
+
+It leads a session of its own, and blocks SIGTERM in it: what a terminal, a shell or a service manager sends to all
+processes of a run at once reaches the driver, which ends the roles in order; without their cluster they could not.
+The end of its pipe is the end of the driver, however it came about.
+
+``python -m ding.parallel.ray_head DESCRIPTOR``; the pipe has the keyword arguments of ``ray.init`` for it, and gets the
+address of the cluster, or the exception.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import Connection
+from typing import Any
+
+_GRACE_S = 1.0
+
+
+def lead(pipe: Connection) -> None:
+    """Start a cluster, and end this session when the other end of the pipe is closed."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    ray: Any = None
+    try:
+        options: dict[str, Any] = pipe.recv()
+        import ray
+
+        pipe.send(ray.init(address="local", **options).address_info["gcs_address"])
+    except Exception as error:  # noqa: BLE001 - the driver raises it
+        pipe.send(error)
+    with contextlib.suppress(EOFError, OSError):
+        pipe.recv()
+    # Ray removes what it spilled to the disk; then it would wait for processes that do not listen to SIGTERM.
+    timer = threading.Timer(_GRACE_S, _end_session)
+    timer.start()
+    if ray is not None:
+        ray.shutdown()
+    _end_session()
+
+
+def _end_session() -> None:
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    lead(Connection(int(sys.argv[1])))

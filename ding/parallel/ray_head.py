@@ -16,6 +16,8 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ding.parallel.ray_cluster import require_ray
+
 _GRACE_S = 1.0
 
 
@@ -25,8 +27,7 @@ def lead(pipe: Connection) -> None:
     ray: Any = None
     try:
         options: dict[str, Any] = pipe.recv()
-        import ray
-
+        ray = require_ray()
         pipe.send(ray.init(address="local", **options).address_info["gcs_address"])
     except Exception as error:  # noqa: BLE001 - the driver raises it
         pipe.send(error)

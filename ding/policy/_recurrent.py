@@ -24,6 +24,8 @@ class RecurrentQPolicy(Policy):
     acting_kwargs: ClassVar[dict[str, Any]] = {"inference": True}
     #: What a transition keeps of the policy's output.
     output_fields: ClassVar[tuple[str, ...]] = ("action", "prev_state")
+    # Beside the states of the network, which a wrapper keeps.
+    _remembered: ClassVar[tuple[str, ...]] = ()
     #: Whether it keeps the next observation.
     keeps_next_obs: ClassVar[bool] = False
 

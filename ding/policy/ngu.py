@@ -68,6 +68,8 @@ class NGUPolicy(R2D2Policy):
 
     config = {"type": "ngu"}
 
+    _remembered = ("members",)
+
     def default_model(self) -> tuple[str, list[str]]:
         """``ngu`` of :mod:`ding.model.template.ngu`."""
         return "ngu", ["ding.model.template.ngu"]

@@ -32,6 +32,8 @@ class BaseNoise:
     """A source of action noise: call it with a shape and a device. ``sigma`` is not negative."""
 
     _sigma: float
+    #: What the noise depends on beside its arguments; None at its start, and always where it has no memory.
+    state: torch.Tensor | None = None
 
     @property
     def sigma(self) -> float:
@@ -87,7 +89,7 @@ class OUNoise(BaseNoise):
         self.dt = dt
         self._reference_numerics = reference_numerics
         self._x0: float | torch.Tensor = 0.0 if x0 is None else x0
-        self._state: torch.Tensor | None = None
+        self.state = None
 
     @property
     def x0(self) -> float | torch.Tensor:
@@ -101,17 +103,17 @@ class OUNoise(BaseNoise):
 
     def reset(self) -> None:
         """Start at ``x0`` with the next call."""
-        self._state = None
+        self.state = None
 
     def __call__(self, shape: tuple[int, ...] | torch.Size, device: str | torch.device = "cpu") -> torch.Tensor:
-        state = self._state
+        state = self.state
         if state is None or state.shape != torch.Size(shape):
             state = torch.as_tensor(self._x0, dtype=torch.float32).expand(shape)
         state = state.to(device)
         drift = self.theta * (self.mu - state) * self.dt
         movement = drift + self._sigma * math.sqrt(self.dt) * torch.randn(shape, device=device)
-        self._state = state + movement
-        return movement if self._reference_numerics else self._state.clone()
+        self.state = state + movement
+        return movement if self._reference_numerics else self.state.clone()
 
 
 noise_mapping: dict[str, Callable[..., BaseNoise]] = {"gauss": GaussianNoise, "ou": OUNoise}

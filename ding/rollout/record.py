@@ -18,13 +18,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 
 from ding.data import EnvBatch, SchemaError, TransitionBatch, is_batched
 from ding.data.columns import Columns, concat, take
 from ding.data.roles import CollectMode, Samples, StateDict
 from ding.rollout.players import VectorStep
-from ding.torch_utils.data_helper import to_tensor_transitions
+from ding.torch_utils.data_helper import columns_as_tensors, to_tensor_transitions
 from ding.utils import allreduce_data, get_world_size
 
 INF = float("inf")
@@ -167,6 +166,15 @@ class Segments:
         """Forget the growing segments of these environments (``None``: everything)."""
         self._store.clear(env_ids)
 
+    def state_dict(self) -> StateDict:
+        """The growing segments; finished ones must have been taken."""
+        return {"samples_per_sequence": self._samples_per_sequence, **self._store.state_dict()}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Go on with the segments of a :meth:`state_dict`."""
+        self._samples_per_sequence = state_dict["samples_per_sequence"]
+        self._store.load_state_dict(state_dict)
+
     def _columns(self, step: VectorStep, extra: dict[str, Any]) -> dict[str, Any]:
         timesteps = step.timesteps
         obs = step.obs if isinstance(step.obs, EnvBatch) else EnvBatch.from_dict(step.obs)
@@ -279,7 +287,9 @@ class TrajectoryStore:
             except SchemaError:
                 self.clear()
                 raise
-        return TransitionBatch.unchecked(as_tensors(columns) if self._rows_as_tensors else columns, total, lengths)
+        return TransitionBatch.unchecked(
+            columns_as_tensors(columns) if self._rows_as_tensors else columns, total, lengths
+        )
 
     def _picked(self, finished: np.ndarray) -> tuple[dict[str, Columns], np.ndarray]:
         """Take out the rows of finished segments, in their order, with the lengths of these segments."""
@@ -320,6 +330,21 @@ class TrajectoryStore:
         self._steps = [step for step in self._steps if (step[1] >= 0).any()]
         self._begin(env_ids)
 
+    def state_dict(self) -> StateDict:
+        """The growing segments, one environment after the other, with their lengths (int64 ``[env_num]``)."""
+        counts, grown = self.counts.copy(), np.flatnonzero(self.counts)
+        columns = self._picked(self._growing[grown])[0] if len(grown) else {}
+        state = {"counts": counts, "columns": columns}
+        self.load_state_dict(state)
+        return state
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Go on with the growing segments of a :meth:`state_dict`, and nothing else."""
+        self.clear()
+        self.counts = state_dict["counts"].copy()
+        if self.counts.any():
+            self._chunks = [(state_dict["columns"], np.repeat(self._growing, self.counts))]
+
     def _begin(self, env_ids: np.ndarray) -> None:
         """Begin new segments in these environments."""
         self._growing[env_ids] = np.arange(self._next, self._next + len(env_ids))
@@ -335,19 +360,7 @@ class TrajectoryStore:
             if not self._rows_as_tensors:
                 raise
             # An env may give doubles at a reset and floats at its steps.
-            return concat([as_tensors(part) for part in parts])  # type: ignore[return-value]
-
-
-def as_tensors(columns: Columns) -> Any:
-    """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
-
-    The column form of :func:`to_tensor_transitions`.
-    """
-    if isinstance(columns, dict):
-        return {key: as_tensors(value) for key, value in columns.items()}
-    if not isinstance(columns, np.ndarray) or columns.ndim < 2:
-        return columns
-    return torch.from_numpy(columns.astype(np.float32) if columns.dtype == np.float64 else columns)
+            return concat([columns_as_tensors(part) for part in parts])  # type: ignore[return-value]
 
 
 class EpisodeRecord:

@@ -149,6 +149,18 @@ def to_tensor_transitions(data: list[dict[str, Any]], shallow_copy_next_obs: boo
     return tensors
 
 
+def columns_as_tensors(columns: Any) -> Any:
+    """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
+
+    The column form of :func:`to_tensor_transitions`.
+    """
+    if isinstance(columns, dict):
+        return {key: columns_as_tensors(value) for key, value in columns.items()}
+    if not isinstance(columns, np.ndarray) or columns.ndim < 2:
+        return columns
+    return torch.from_numpy(columns.astype(np.float32) if columns.dtype == np.float64 else columns)
+
+
 def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Any:
     """Turn tensors, numbers and lists of numbers into numpy arrays, recursively.
 

@@ -80,9 +80,11 @@ LATER = tuple(
         *("policy/bc", "model/template/bc", "world_model/"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3"),
         # Checkpoints that can be relied on.
-        *("utils/_file_digest", "utils/checkpoint", "worker/learner/saving"),
+        *("utils/_file_digest", "utils/checkpoint", "worker/learner/saving", "entry/serial/run_saver"),
         *("torch_utils/weight_checks", "worker/learner/finite_check", "config/checks/rate_limit"),
         *("entry/parallel/snapshots", "parallel/planes/seal"),
+        # Runs that are saved in the middle of their episodes.
+        *("envs/env/state", "rollout/begun", "entry/serial/begun", "policy/collect_memory"),
         # Beyond one machine.
         *(
             "parallel/ray_cluster",

@@ -30,7 +30,7 @@ def taken(store, env_ids):
     return store.take_finished()
 
 
-ACTIONS = ["all", "all", "some", "pop", "finish", "take", "clear", "forget"]
+ACTIONS = ["all", "all", "some", "pop", "finish", "take", "clear", "forget", "save"]
 
 
 @settings(max_examples=300, deadline=None)
@@ -51,6 +51,12 @@ def test_segments_equal_lists(env_num, actions, make_step) -> None:
             store.append(chosen, make_step(chosen, t))
             for i in chosen:
                 model[i].append((int(i), t))
+        elif name == "save" and not store.finished_steps:
+            # What was saved goes on as what is taken up from it.
+            saved, finished = store.state_dict(), []
+            if bits % 2:
+                store = TrajectoryStore(env_num)
+                store.load_state_dict(saved)
         elif name == "pop":
             finished += [model[i] for i in chosen]
             assert_segments(taken(store, chosen), finished)

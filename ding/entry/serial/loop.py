@@ -30,7 +30,8 @@ from ding.config import ConfigValueError
 from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.entry.serial.parts import SerialParts
-from ding.entry.serial.run_state import RunSaver, begin_new_episodes, load_run_state
+from ding.entry.serial.run_saver import RunSaver
+from ding.entry.serial.run_state import load_run_state
 from ding.entry.utils import random_collect
 from ding.entry.view.callbacks import Callbacks
 from ding.entry.view.status import Evaluations, RunStatus
@@ -388,7 +389,7 @@ class SerialLoop:
         """Save all that a killed run needs to go on."""
         self._last_state_iter = self._parts.learner.train_iter
         self._saver.save(beside=True)
-        begin_new_episodes(self._parts)
+        self._saver.go_on()
 
     def save(self) -> Path:
         """Save all that the run needs to go on; returns the folder of the snapshot.

@@ -12,6 +12,7 @@ import numpy as np
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import row_at
 from ding.envs.env._stepping import FastStep, RawStep, classic_step
+from ding.envs.env.state import check_all_wait, env_state, set_env_state
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
 from ding.envs.env_manager._errors import (
@@ -275,6 +276,21 @@ class BaseEnvManager(AbstractEnvManager):
                 self._reset_env(env_id)
 
     # the rest
+
+    def get_state(self) -> list[Any]:
+        """See :meth:`ding.envs.env.state.HasEnvStates.get_state`."""
+        check_all_wait(self.env_num, self.ready_obs_id)
+        kept = zip(self._envs, self._obs, self._returns.tolist(), strict=True)
+        return [{"env": env_state(env), "obs": obs, "return": value} for env, obs, value in kept]
+
+    def set_state(self, states: Sequence[Any]) -> None:
+        """See :meth:`ding.envs.env.state.HasEnvStates.set_state`."""
+        self.reset()
+        check_all_wait(self.env_num, self.ready_obs_id, states)
+        for env_id, state in enumerate(states):
+            set_env_state(self._envs[env_id], state["env"])
+            self._obs[env_id], self._returns[env_id] = state["obs"], state["return"]
+        self._ready = None
 
     def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """``env.reward_shaping(transitions)`` of one env."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ class IModelWrapper:
     Attributes that the wrapper lacks are those of what it wraps, so ``state_dict``, ``train``, ``parameters`` and so
     on reach the module through any number of wrappers.
     """
+
+    #: What this wrapper keeps from one call to the next beside its arguments, of each environment, say.
+    kept: Any = None
 
     def __init__(self, model: nn.Module | IModelWrapper) -> None:
         self._model: Any = model
@@ -55,6 +58,12 @@ class IModelWrapper:
         """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""
         if hasattr(self._model, "reset"):
             self._model.reset(data_id=data_id, **kwargs)
+
+    def chain(self) -> Iterator[IModelWrapper]:
+        """This wrapper and those inside, from the outermost one on."""
+        yield self
+        if isinstance(self._model, IModelWrapper):
+            yield from self._model.chain()
 
     def info(self, attr_name: str) -> str:
         """The class names from this wrapper down to the object that has ``attr_name``, separated by blanks.
@@ -268,7 +277,7 @@ class HiddenStateWrapper(IModelWrapper):
         self._state_num = state_num
         self._save_prev_state = save_prev_state
         self._init_fn = init_fn
-        self._state = {index: init_fn() for index in range(state_num)}
+        self.kept = {index: init_fn() for index in range(state_num)}
 
     def forward(
         self,
@@ -289,11 +298,11 @@ class HiddenStateWrapper(IModelWrapper):
             KeyError: an id has no state.
             AssertionError: the model returns another number of states.
         """
-        ids = list(self._state) if data_id is None else list(data_id)
-        unknown = [index for index in ids if index not in self._state]
+        ids = list(self.kept) if data_id is None else list(data_id)
+        unknown = [index for index in ids if index not in self.kept]
         if unknown:
             raise KeyError(f"no hidden state for data_id {unknown}, ids are 0 to {self._state_num - 1}")
-        prev_state = [self._state[index] for index in ids]
+        prev_state = [self.kept[index] for index in ids]
         output = output_dict(self._model.forward({**data, "prev_state": prev_state}, *args, **kwargs), self)
         next_state = output.pop("next_state", None)
         if next_state is not None:
@@ -307,7 +316,7 @@ class HiddenStateWrapper(IModelWrapper):
         valid = set(ids if valid_id is None else valid_id)
         for index, state in zip(ids, states):
             if index in valid:
-                self._state[index] = state
+                self.kept[index] = state
 
     def reset(self, *args: Any, state: Sequence[Any] | None = None, **kwargs: Any) -> None:
         """Set the states of ``data_id`` (of all if None) to ``state`` (to initial ones if None), and reset what is
@@ -317,10 +326,10 @@ class HiddenStateWrapper(IModelWrapper):
             AssertionError: ``state`` and ``data_id`` differ in length.
         """
         data_id = args[0] if args else kwargs.get("data_id")
-        ids = list(self._state) if data_id is None else list(data_id)
+        ids = list(self.kept) if data_id is None else list(data_id)
         states = [self._init_fn() for _ in ids] if state is None else list(state)
         _check_lengths(states, ids, "state")
-        self._state.update(zip(ids, states))
+        self.kept.update(zip(ids, states))
         if hasattr(self._model, "reset"):
             self._model.reset(*args, **kwargs)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ding.data import is_batched
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
 from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, joined_samples, target_of
@@ -44,6 +44,15 @@ class SampleSerialCollector(SerialCollector):
     def _forget(self) -> None:
         super()._forget()
         self._surplus = []
+
+    def begun_state(self) -> StateDict:
+        """See :meth:`SerialCollector.begun_state`."""
+        return {**super().begun_state(), "surplus": self._surplus}
+
+    def load_begun_state(self, state_dict: StateDict) -> None:
+        """See :meth:`SerialCollector.load_begun_state`."""
+        super().load_begun_state(state_dict)
+        self._surplus = state_dict["surplus"]
 
     def collect(
         self,

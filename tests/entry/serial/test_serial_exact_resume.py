@@ -18,6 +18,8 @@ from ding.data.safe_file import read_tree
 from ding.entry import serial_pipeline
 from ding.entry.cli import cli
 from ding.entry.serial.run_state import newest_checkpoint
+from ding.envs import DingEnvWrapper
+from ding.utils.checkpoint import read_manifest
 
 CONFIG = {
     "exp_name": "exact",
@@ -123,7 +125,11 @@ def test_other_seeds_give_other_runs() -> None:
 def test_half_and_half_is_the_whole(in_new_process) -> None:
     serial_pipeline(config("whole", run_state_freq=40), seed=3, max_train_iter=80)
     serial_pipeline(config("parts", run_state_freq=40), seed=3, max_train_iter=40)
-    assert str(newest_checkpoint("parts")).endswith("snapshot_40")
+    snapshot = newest_checkpoint("parts")
+    assert str(snapshot).endswith("snapshot_40")
+    assert read_manifest(snapshot).notes["episodes"] == "go on"
+    begun = read_tree(snapshot / "state.safetensors", "ding.run_state")["begun"]
+    assert begun["episodes"]["steps"].any(), "no env was in the middle of an episode"
     if in_new_process:
         words = [sys.executable, "-m", "ding.entry", "-m", "serial", "--load-path", "parts", "--train-iter", "80"]
         done = subprocess.run(
@@ -138,6 +144,25 @@ def test_half_and_half_is_the_whole(in_new_process) -> None:
     for result in results:
         del result["finish_time"]
     assert results[0] == results[1]
+
+
+class Unknown(DingEnvWrapper):
+    """An env of the user's: what its state is, nobody knows."""
+
+
+def test_without_a_state_of_the_envs_both_begin_new_episodes() -> None:
+    def run(cfg, max_train_iter: int) -> None:
+        envs = [{"env_id": "CartPole-v1"}] * 4
+        serial_pipeline(cfg, seed=3, max_train_iter=max_train_iter, env_setting=(Unknown, envs, envs[:2]))
+
+    run(config("whole", run_state_freq=20), 40)
+    run(config("parts", run_state_freq=20), 20)
+    noted = read_manifest(newest_checkpoint("parts")).notes["episodes"]
+    assert noted.startswith("begin anew: ")
+    assert "Unknown" in noted
+    run(resumed("parts", run_state_freq=20), 40)
+    whole, parts = (Path(name) / "ckpt" / "iteration_40.pth.tar" for name in ("whole", "parts"))
+    assert digest(whole) == digest(parts)
 
 
 def test_old_states_are_removed_and_checkpoints_stay() -> None:

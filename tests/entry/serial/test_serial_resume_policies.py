@@ -10,6 +10,7 @@ import pytest
 import ding.entry
 from ding.config import read_config
 from ding.entry.serial.run_state import newest_checkpoint
+from ding.utils.checkpoint import read_manifest
 from tests.entry.serial.test_serial_exact_resume import digest_of
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -69,6 +70,7 @@ def test_two_halves_are_the_whole(name, manager, tmp_path, monkeypatch) -> None:
     pipeline(configs(name, manager, "whole", half), seed=3, max_train_iter=2 * half)
     pipeline(configs(name, manager, "parts", half), seed=3, max_train_iter=half)
     first = newest_checkpoint("parts")
+    assert read_manifest(first).notes["episodes"] == "go on"
     command = [sys.executable, "-m", "ding.entry", "-m", mode, "--resume", "parts", "--train-iter", str(2 * half)]
     done = subprocess.run(
         [*command, "--quiet", "-s", "3"], capture_output=True, text=True, timeout=300, env={**os.environ}

@@ -175,6 +175,10 @@ class EnvFleet:
         """The current observations of these envs; ``ids`` are ``env_ids`` as int64 ``[N]``."""
         return self._store.observations(env_ids, ids)
 
+    def put_obs(self, env_id: int, obs: object) -> None:
+        """An env went on from a saved state; in shared memory its observation stands already."""
+        self._store.note_reset(env_id, not self._store.shared, obs)
+
     def ask(self, env_ids: list[int], name: str, args: tuple[Any, ...] | None) -> list[Any]:
         """Return an attribute of some envs, or with ``args`` the results of a method.
 

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.envs.env._stepping import FastStep, classic_step
+from ding.envs.env.state import env_state, set_env_state
 from ding.envs.env_manager._errors import describe, traceback_text
 from ding.envs.env_manager._workers.protocol import (
     COMPLETION,
@@ -304,4 +305,15 @@ class EnvWorker:
     def _call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> Result:
         if args is None:
             return Flag.PAYLOAD, getattr(self._envs[env_id], name, None)
+        if name in ("get_state", "set_state"):
+            return Flag.PAYLOAD, getattr(self, f"_{name}")(env_id, *args)
         return Flag.PAYLOAD, getattr(self._envs[env_id], name)(*args)
+
+    def _get_state(self, env_id: int) -> dict[str, Any]:
+        return {"env": env_state(self._envs[env_id]), "return": self._returns[env_id]}
+
+    def _set_state(self, env_id: int, state: dict[str, Any]) -> None:
+        set_env_state(self._envs[env_id], state["env"])
+        self._returns[env_id] = state["return"]
+        if self._results is not None and (problem := self._reset_obs.write(env_id, state["obs"])):
+            raise DataProblem(f"the saved observation does not fit: {problem}")

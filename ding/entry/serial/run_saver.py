@@ -1,0 +1,128 @@
+"""Writes snapshots of a run: copied in memory, and written while training goes on; see
+:mod:`ding.entry.serial.run_state` for what they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ding.data.safe_file import SafeFileError, write_tree
+from ding.entry.serial.begun import begun_state, restart_envs
+from ding.entry.serial.parts import SerialParts
+from ding.entry.serial.run_state import FILE_KIND, STATE, evaluate_anew, own_folder, random_state_of_all, state_of
+from ding.utils import get_rank, get_world_size
+from ding.utils.checkpoint import CLASSIC_SUFFIX, LEARNER, keep_newest, write_parts
+from ding.utils.file_helper import atomic_write, save_file
+
+logger = logging.getLogger("ding.entry")
+
+_KEPT_SNAPSHOTS = 2
+
+
+class RunSaver:
+    """Saves snapshots of a run, one at a time.
+
+    Args:
+        parts: The workers of the run.
+    """
+
+    def __init__(self, parts: SerialParts) -> None:
+        self._parts = parts
+        self._writer = ThreadPoolExecutor(1, "snapshot-writer")
+        self._writing: Future[None] | None = None
+        self._episodes = ""
+
+    def save(self, beside: bool = False) -> Path:
+        """Save the learner's checkpoint, and a snapshot; older snapshots are removed. Returns the snapshot's folder.
+
+        Args:
+            beside: Whether the snapshot is written in a thread, while the run goes on.
+
+        Raises:
+            DiskFullError: There is no space, now or for the snapshot before.
+        """
+        self.finish()
+        parts, learner = self._parts, self._parts.learner
+        learner.collector_envstep = parts.collector.envstep
+        classic = f"iteration_{learner.train_iter}{CLASSIC_SUFFIX}"
+        learner.save_checkpoint(classic)
+        folder = Path(parts.cfg.exp_name) / "ckpt" / f"snapshot_{learner.train_iter}"
+        begun, episodes = begun_state(parts)
+        if episodes not in (self._episodes, "go on"):
+            logger.info("the envs do not go on from a snapshot, their episodes %s", episodes)
+        self._episodes = episodes
+        state = {**_copied_state(parts), "begun": begun}
+        notes = {
+            "train_iter": learner.train_iter,
+            "env_step": int(parts.collector.envstep),
+            "world_size": get_world_size(),
+            "episodes": episodes,
+        }
+        learned = _writer_of_learner(parts, folder.with_name(classic)) if get_rank() == 0 else None
+
+        def write() -> None:
+            learner.saver.when_there_is_space(lambda: _write(folder, state, learned, notes), folder)
+            if get_rank() == 0:
+                keep_newest(folder, learner.saver.keep_last or _KEPT_SNAPSHOTS)
+
+        self._writing = self._writer.submit(write)
+        if not beside:
+            self.finish()
+        return folder
+
+    def go_on(self) -> None:
+        """Do after a snapshot what a run that is taken up from it does, so that both are equal."""
+        random_state = random_state_of_all()
+        if self._episodes != "go on":
+            restart_envs(self._parts)
+        evaluate_anew(self._parts, random_state)
+
+    def finish(self) -> None:
+        """Wait for the snapshot that is being written; raises what it failed with."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+
+def _copied_state(parts: SerialParts) -> dict[str, Any]:
+    state: dict[str, Any] = {"random": random_state_of_all(), "cfg_seed": int(parts.cfg.seed)}
+    for key in ("collector", "evaluator"):
+        state[key] = copy.deepcopy(state_of(getattr(parts, key)))
+    # A buffer gives copies.
+    state["buffer"] = state_of(parts.buffer)
+    return state | {key: copy.deepcopy(one.state_dict()) for key, one in parts.saved.items()}
+
+
+def _writer_of_learner(parts: SerialParts, classic: Path) -> Callable[[str], object]:
+    """What writes the state of the learner as it is now, in the moment of this call."""
+    if classic.is_file():
+        data = classic.read_bytes()
+
+        def write(target: str) -> None:
+            with atomic_write(target) as file:
+                file.write(data)
+
+        return write
+    # A hook of the user's saved it elsewhere.
+    learner = parts.learner
+    state = {**learner.policy.state_dict(), "last_iter": learner.train_iter, "last_step": learner.collector_envstep}
+    state = copy.deepcopy(state)
+    return lambda target: save_file(target, state)
+
+
+def _write(folder: Path, state: dict[str, Any], learned: Callable[[str], object] | None, notes: dict[str, Any]) -> None:
+    def write_state(target: str) -> None:
+        try:
+            write_tree(target, state, FILE_KIND)
+        except SafeFileError as error:
+            # An object of the user's in the buffer: the run can go on without its old data.
+            logger.warning("the replay buffer is not saved: %s", error)
+            write_tree(target, {**state, "buffer": None}, FILE_KIND)
+
+    parts = {STATE: write_state} if learned is None else {STATE: write_state, LEARNER: learned}
+    write_parts(own_folder(folder), parts, notes)

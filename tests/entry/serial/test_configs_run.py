@@ -85,10 +85,12 @@ def test_some_passes_of_atari(name):
     main.env.update(evaluator_env_num=1, n_evaluator_episode=1)
     if create.policy.type == "ppo":
         main.policy.collect.n_sample, main.policy.learn.epoch_per_collect = 640, 1
+    if "random_collect_size" in main.policy:
+        main.policy.random_collect_size = 960
     pipeline = serial_pipeline_onpolicy if create.policy.type == "ppo" else serial_pipeline
-    pipeline((main, create), seed=0, strict=True, max_env_step=640)
+    pipeline((main, create), seed=0, strict=True, max_env_step=1920)
     result = json.loads(Path("e/result.json").read_text())
-    assert result["env_step"] >= 640
+    assert result["env_step"] >= 1920
     assert result["train_iter"] >= 2
 
 

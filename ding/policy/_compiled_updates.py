@@ -30,6 +30,7 @@ from torch import nn
 from ding.model import IModelWrapper
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError
+from ding.torch_utils.graph.capture import CapturedFunction, captures_on
 from ding.torch_utils.graph.recording import Graph, NotRecordable, record
 from ding.torch_utils.optimizer_helper import RecordableOptimizer, without_denormals
 
@@ -149,6 +150,7 @@ class CompiledUpdates:
             compiled = self._start(key, batch, options)
         if compiled is None or not compiled.done.is_set():
             return None
+        compiled.prepare(_leaves(batch))
         if compiled.failure is not None:
             self._give_up(compiled.failure)
             return None
@@ -198,6 +200,7 @@ class _Compiled:
         self._leaves = leaves
         self._num_updates = num_updates
         self._run: Run = graph.module
+        self._prepared = False
         self.done = threading.Event()
         self.failure: str | None = None
 
@@ -208,7 +211,7 @@ class _Compiled:
             with torch.no_grad():
                 self._run = _compiled(self.graph, self._leaves)
         except Exception as error:  # noqa: BLE001 - whatever a compiler raises: it is reported, and learning goes on
-            self.failure = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
+            self.failure = _reason(error)
         else:
             log.info(
                 "an update is compiled (%d in a call, %.1f s, cached in %s)",
@@ -216,6 +219,16 @@ class _Compiled:
             )  # fmt: skip
         self._leaves = []
         self.done.set()
+
+    def prepare(self, leaves: Sequence[torch.Tensor]) -> None:
+        """Before the first run, in the thread that learns: capture what runs on a GPU; may set ``failure``."""
+        if not self._prepared and isinstance(self._run, CapturedFunction):
+            try:
+                with torch.no_grad():
+                    self._run.capture(self.graph.examples(leaves))
+            except Exception as error:  # noqa: BLE001 - as of the compiler
+                self.failure = _reason(error)
+        self._prepared = True
 
     def __call__(self, leaves: Sequence[torch.Tensor]) -> list[dict[str, Any]]:
         """Run the updates; returns a dict of numbers for each."""
@@ -233,34 +246,33 @@ class _Compiled:
         return results
 
 
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
+
+
 def _in_background(compile_graph: Callable[[], None]) -> None:
-    """Call ``compile_graph`` beside a thread that learns, and leave torch's generator to that one.
+    """Call ``compile_graph`` beside a thread that learns, and leave torch's generators to that one.
 
-    The compiler sets the generator back at its end, so that what was drawn meanwhile would be drawn once more.
+    The compiler sets the generators back at its end, so that what was drawn meanwhile would be drawn once more.
     """
+    own, generators = threading.get_ident(), (torch.random, torch.cuda)
+
+    def for_others(set_back: Callable[..., None]) -> Callable[..., None]:
+        return lambda *args, **kwargs: None if threading.get_ident() == own else set_back(*args, **kwargs)
+
     with _BACKGROUND:
-        own, set_back = threading.get_ident(), torch.random.set_rng_state
-
-        def set_by_others(new_state: torch.Tensor) -> None:
-            if threading.get_ident() != own:
-                set_back(new_state)
-
-        torch.random.set_rng_state = set_by_others
+        known = [module.set_rng_state for module in generators]
+        for module, set_back in zip(generators, known):
+            module.set_rng_state = for_others(set_back)  # type: ignore[attr-defined]
         try:
             compile_graph()
         finally:
-            torch.random.set_rng_state = set_back
+            for module, set_back in zip(generators, known):
+                module.set_rng_state = set_back  # type: ignore[attr-defined]
 
 
 def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
     Path(os.environ[_CACHE_VARIABLE]).mkdir(parents=True, exist_ok=True)
-    device = graph.state[0].device
-    if device.type == "cuda":
-        # Not tested: no GPU was at hand. The state keeps its place, so that a CUDA graph may change it.
-        for tensor in graph.state:
-            torch._dynamo.mark_static_address(tensor)
-        run: Run = torch.compile(graph.module, fullgraph=True, dynamic=False, mode="reduce-overhead")
-        return run
     if shutil.which(os.environ.get("CXX", "g++")) is None and shutil.which("clang++") is None:
         raise RuntimeError("there is no C++ compiler (g++ or clang++)")
     from torch._guards import TracingContext, tracing
@@ -268,27 +280,30 @@ def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    noise = [torch.empty_like(each.example, device=device) for each in graph.noise]
-    inputs: list[Any] = [*graph.changed(), torch.zeros(graph.num_numbers, device=device), *noise, *leaves]
-    # Random numbers are drawn by torch's own generator, as eagerly; calls between kernels are C++, too. Patterns would
-    # make one operation again of a product and the sum with a bias. Without an environment of shapes the compiler would
-    # keep nothing on disk.
-    options = {"fallback_random": True, "cpp_wrapper": True, "pattern_matcher": False}
+    captures = captures_on(graph.state[0].device)
+    # Random numbers are drawn by torch's own generator, as eagerly. On a CPU calls between kernels are C++, too, and
+    # patterns would make one operation again of a product and the sum with a bias.
+    options: dict[str, bool] = {"fallback_random": True}
+    if not captures:
+        options |= {"cpp_wrapper": True, "pattern_matcher": False}
+    inputs: list[Any] = graph.examples([leaf.contiguous() for leaf in leaves] if captures else leaves)
 
     def attempt() -> Run:
+        # Without an environment of shapes the compiler would keep nothing on disk.
         with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
             # A copy, since compiling changes it.
             return compile_graph(copy.deepcopy(graph.module), inputs, options=options)
 
     try:
-        return attempt()
+        run = attempt()
     except Exception as error:
         broken = _LIBRARY.search(str(error))
         if broken is None or not Path(broken[1]).is_relative_to(os.environ[_CACHE_VARIABLE]):
             raise
         # A run that was killed while the linker wrote it left a part of a library in the cache.
         Path(broken[1]).unlink(missing_ok=True)
-        return attempt()
+        run = attempt()
+    return CapturedFunction(run, len(graph.changed())) if captures else run
 
 
 def _leaves(batch: Any) -> list[torch.Tensor]:

@@ -44,3 +44,11 @@ def place_module(module: torch.nn.Module, setting: bool | str, rank: int = 0) ->
     torch.cuda.set_device(index)
     module.cuda()
     return f"cuda:{index}"
+
+
+def send(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """``tensor`` of the host on ``device``, without a wait for what a GPU has to do before."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    # Memory that may be paged out is copied while the host waits; torch keeps the pinned copy until it was read.
+    return tensor.pin_memory().to(device, non_blocking=True)

@@ -97,6 +97,8 @@ class RecordableOptimizer(Optimizer):
     _grad_norm_type: float | None
     _steps: torch.Tensor | None = None
     """The counts of steps of all parameters, side by side; for recorded steps."""
+    _counted = (-1, 0.0)
+    """The version of ``_steps`` that a recorded step made, and what it counts: to look would be to wait for a GPU."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy gets: torch's part, which leaves out the attributes of subclasses, and the settings of these."""
@@ -179,7 +181,7 @@ class RecordableOptimizer(Optimizer):
             if len(counts) > 1:
                 raise NotRecordable(f"the parameters of an optimiser made different numbers of steps: {sorted(counts)}")
             device = params[0].device if self.param_groups[0].get("fused") else torch.device("cpu")
-            self._steps = torch.full((len(params),), counts.pop(), device=device)
+            self._steps, self._counted = torch.full((len(params),), counts.pop(), device=device), (-1, 0.0)
             for name in self._moments:
                 for run in runs(params):
                     old = [self.state[param].get(name) for param in run.members]
@@ -217,9 +219,14 @@ class RecordableOptimizer(Optimizer):
 
     def _next_numbers(self) -> Sequence[float]:
         """Count a step, and return what :meth:`_record_update` needs to know of it."""
-        assert self._steps is not None  # laid out for the recording
-        self._steps += 1
-        return self._numbers_of(self._steps[0].item())
+        steps = self._steps
+        assert steps is not None  # laid out for the recording
+        version, count = self._counted
+        if version != steps._version:
+            count = steps[0].item()  # others have counted: eager steps
+        steps += 1
+        self._counted = (steps._version, count + 1)
+        return self._numbers_of(count + 1)
 
     def _numbers_of(self, step: float) -> Sequence[float]:
         """What a step of this number, from 1 on, needs beside tensors."""

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ding.data import TransitionBatch
 from ding.policy import DQNPolicy, PolicyConfigError
 from ding.torch_utils import SGD
 from ding.utils import deep_merge_dicts
+from tests.torch_utils.graph.test_torch_graph_capture import Captures
 
 ROWS = 8
 
@@ -125,6 +127,39 @@ def test_gradient_descent_is_eager_with_a_line_that_says_why(caplog):
     assert all(torch.equal(value, weights(descending)[name]) for name, value in weights(eager).items())
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+@pytest.mark.parametrize("rule", RULES)
+def test_captured_updates_give_the_numbers_of_eager_ones(rule, on_gpu):
+    on_gpu(captures := Captures())
+    eager, captured = make(False, **RULES[rule]), make(True, **RULES[rule])
+    parts = batches(6)
+    for batch in parts[:4]:
+        expected, found = eager.learn_mode.forward(batch), captured.learn_mode.forward(batch)
+        assert found == {key: pytest.approx(value, rel=1e-4, abs=1e-6) for key, value in expected.items()}
+    captured.learn_mode.load_state_dict(captured.learn_mode.state_dict())  # to other places
+    for batch in parts[4:]:
+        eager.learn_mode.forward(batch)
+        captured.learn_mode.forward(batch)
+    assert_close(eager, captured)
+    updates = captured.learn_mode.get_attribute("compiled_updates")
+    assert captures.count == updates.num_compiled <= 2
+    assert updates.num_runs == 6
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+def test_what_cannot_be_captured_is_eager_with_a_line_that_says_why(on_gpu, caplog):
+    def refuse(function: Any, inputs: Any) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    on_gpu(refuse)
+    eager, captured = make(False), make(True)
+    with caplog.at_level(logging.WARNING):
+        for batch in batches(3):
+            assert eager.learn_mode.forward(batch) == captured.learn_mode.forward(batch)
+    assert caplog.text.count("learns eagerly: RuntimeError: operation not permitted") == 1
+    assert all(torch.equal(value, weights(captured)[name]) for name, value in weights(eager).items())
+
+
 # Raised by torch when its compiler is imported.
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
 @pytest.mark.parametrize("inside", [True, False])
@@ -146,6 +181,26 @@ def test_a_library_in_the_cache_that_cannot_be_loaded_is_made_anew(tmp_path, mon
     updates = policy.learn_mode.get_attribute("compiled_updates")
     assert (half.exists(), updates.enabled, updates.num_runs) == ((False, True, 2) if inside else (True, False, 0))
     assert ("half.so: file too short" in caplog.text) is not inside
+
+
+class Asked(TorchDispatchMode):
+    """Counts how often a tensor is asked for its value, for which a host would wait for its GPU."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("rule", ["copied", "clipped by norm"])
+def test_updates_ask_no_tensor_for_its_value(rule):
+    policy, batch = make("record", **RULES[rule]), TransitionBatch.concat(batches(3))
+    policy.learn_mode.forward(batch, num_updates=3)
+    with Asked() as asked:
+        policy.learn_mode.forward(batch, num_updates=3)
+    assert policy.learn_mode.get_attribute("compiled_updates").num_runs == 2
+    assert asked.count == 0
 
 
 def test_an_update_that_asks_for_a_value_is_eager_with_a_line_that_says_why(caplog):

@@ -51,6 +51,7 @@ from ding.policy import (
     TD3Policy,
 )
 from ding.utils import deep_merge_dicts
+from tests.torch_utils.graph.test_torch_graph_capture import Captures
 
 _ENVS, _STEPS = 3, 7
 _BATCHED = ("_forward_learn", "_forward_collect", "_forward_eval", "_process_transition", "_get_train_sample")
@@ -407,6 +408,16 @@ def test_joined_updates_take_turns_as_single_ones_do():
     found = [one for _ in range(2) for one in joined.learn_mode.forward(twice, num_updates=2)]
     for one, other in zip(expected, found, strict=True):
         assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+def test_captured_updates_draw_noise_and_take_turns_as_eager_ones_do(on_gpu):
+    on_gpu(captures := Captures())
+    (eager, batch), (captured, same) = _learner("td3"), _learner("td3", compile=True)
+    for _ in range(4):
+        ((expected,), (found,)) = _learn(eager, batch), _learn(captured, same)
+        assert found == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in expected.items()}
+    assert (captures.count, captured.learn_mode.get_attribute("compiled_updates").num_runs) == (2, 4)
 
 
 @pytest.fixture(scope="module")

@@ -153,6 +153,24 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(case: str) -> None:
     assert recorded.learn_mode.get_attribute("compiled_updates").num_compiled == 1
 
 
+# Raised by torch when its compiler is imported.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+@pytest.mark.slow
+def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    eager, *compiled = (policy_of("qmix", learn={"compile": compile}) for compile in (False, True, True))
+    torch.manual_seed(1)
+    samples = samples_of(eager, collect(eager, "qmix", columns=True))
+    for _ in range(20):
+        expected, (found, again) = (
+            eager.learn_mode.forward(samples),
+            [one.learn_mode.forward(samples) for one in compiled],
+        )
+        assert found == again
+        assert found == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in expected.items()}
+    assert compiled[0].learn_mode.get_attribute("compiled_updates").num_runs >= 19
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_only_fills_up_is_not_learned(case: str) -> None:
     # One sequence of 8 steps out of an episode of 5.

@@ -9,6 +9,7 @@ from ding.data.columns import SchemaError, describe_leaf
 from ding.data.storage._schema import Field, check_paths, check_values, dig, fields_of, nested
 from ding.data.storage.base import RowStorage
 from ding.data.transition_batch import TransitionBatch
+from ding.torch_utils.device import send
 
 
 class DeviceStorage(RowStorage):
@@ -70,7 +71,7 @@ class DeviceStorage(RowStorage):
         check_values(self.fields, columns, count)
 
     def read(self, positions: np.ndarray) -> TransitionBatch:
-        index = torch.from_numpy(np.ascontiguousarray(positions, dtype=np.int64)).to(self.device)
+        index = send(torch.from_numpy(np.ascontiguousarray(positions, dtype=np.int64)), self.device)
         leaves = [(field, self._columns[field.path].index_select(0, index)) for field in self.fields]
         return TransitionBatch.unchecked(nested(leaves), len(positions))
 

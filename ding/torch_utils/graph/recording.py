@@ -20,9 +20,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import nn
 
+from ding.torch_utils.device import send
 from ding.torch_utils.graph.flat_parameters import Run, runs
 
 _aten = torch.ops.aten
@@ -94,10 +96,17 @@ class Graph(NamedTuple):
 
     def inputs(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """What the next run takes, for the tensors of a batch. Counts the updates and draws the random numbers."""
+        numbers = np.zeros(self.num_numbers, np.float32)
         values = [value for source in self.sources for value in source()]
-        values += [0.0] * (self.num_numbers - len(values))
-        numbers = torch.tensor(values, device=self.state[0].device)
-        return [*self.changed(), numbers, *(noise.draw() for noise in self.noise), *leaves]
+        numbers[: len(values)] = values
+        on_device = send(torch.from_numpy(numbers), self.state[0].device)
+        return [*self.changed(), on_device, *(noise.draw() for noise in self.noise), *leaves]
+
+    def examples(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """What a run may take for the tensors of a batch; counts and draws nothing."""
+        device = self.state[0].device
+        noise = [torch.empty_like(each.example, device=device) for each in self.noise]
+        return [*self.changed(), torch.zeros(self.num_numbers, device=device), *noise, *leaves]
 
     def changed(self) -> list[torch.Tensor]:
         """What a run changes: the state and the buffers as they are now."""
@@ -233,8 +242,9 @@ def record(
     examples = [*(run.flat.clone() for run in found), *(tensor.clone() for *_, tensor in unique.values())]
     numbers = torch.full((_NUMBERS_PER_UPDATE * len(options),), 0.5, device=leaves[0].device)
     # What the recording draws is not drawn from the run's random numbers.
+    gpus = [leaf.device.index for leaf in leaves[:1] if leaf.is_cuda]
     try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.random.fork_rng(devices=gpus), torch.no_grad():
             module = make_fx(run, {_aten.addmm.default: _addmm})(*examples, numbers, *leaves)
     except NotRecordable:
         raise
@@ -321,7 +331,8 @@ def _lift_noise(module: torch.fx.GraphModule, position: int) -> list[Noise]:
             continue
         with graph.inserting_before(first):
             noise = graph.placeholder(f"noise_{len(drawn)}")
-        drawn.append(Noise(_drawing(node), torch.empty_like(node.meta["val"], device="meta")))
+        value = node.meta["val"]
+        drawn.append(Noise(_drawing(node), torch.empty(tuple(value.shape), dtype=value.dtype, device="meta")))
         if node.target in _FILLS:
             with graph.inserting_before(node):
                 noise = graph.call_function(_aten.copy_.default, (node.args[0], noise))

@@ -165,6 +165,26 @@ def test_without_a_state_of_the_envs_both_begin_new_episodes() -> None:
     assert digest(whole) == digest(parts)
 
 
+# Raised by torch when its compiler is imported.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+@pytest.mark.parametrize("setting", ["record", pytest.param(True, marks=pytest.mark.slow)])
+def test_half_and_half_is_the_whole_with_updates_as_graphs(setting, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+
+    def joined(configs: tuple[EasyDict, EasyDict]) -> tuple[EasyDict, EasyDict]:
+        main, create = configs
+        main.policy.learn.compile = setting
+        # Without priorities both updates of a pass are one call.
+        main.policy.priority = main.policy.priority_IS_weight = False
+        return main, create
+
+    serial_pipeline(joined(config("whole", run_state_freq=20)), seed=3, max_train_iter=40)
+    serial_pipeline(joined(config("parts", run_state_freq=20)), seed=3, max_train_iter=20)
+    serial_pipeline(joined(resumed("parts", run_state_freq=20)), seed=3, max_train_iter=40)
+    whole, parts = (Path(name) / "ckpt" / "iteration_40.pth.tar" for name in ("whole", "parts"))
+    assert digest(whole) == digest(parts)
+
+
 def test_old_states_are_removed_and_checkpoints_stay() -> None:
     serial_pipeline(config("many", run_state_freq=10), seed=0, max_train_iter=50)
     snapshots = sorted(path.name for path in Path("many/ckpt").glob("snapshot_*"))

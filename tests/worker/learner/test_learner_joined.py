@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -74,13 +75,14 @@ def test_a_loss_that_is_not_finite_ends_the_run_in_a_joined_call_too(tmp_path):
     assert (tmp_path / "bad/nonfinite").is_dir()
 
 
-def test_a_copied_policy_goes_on_with_the_same_numbers_and_graphs_of_its_own():
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))])  # noqa: S301 - its own bytes
+def test_a_copied_policy_goes_on_with_the_same_numbers_and_graphs_of_its_own(copied):
     model = {"obs_shape": 3, "action_shape": 2, "encoder_hidden_size_list": [4, 4]}
     cfg = deep_merge_dicts(DQNPolicy.default_config(), {"model": model, "learn": {"compile": "record"}})
     policy = DQNPolicy(cfg, enable_field=["learn"])
     first, *rest = batches(4)
     policy.learn_mode.forward(first)
-    twin = copy.deepcopy(policy)
+    twin = copied(policy)
     for batch in rest:
         assert twin.learn_mode.forward(batch) == policy.learn_mode.forward(batch)
     assert [one.learn_mode.get_attribute("compiled_updates").num_compiled for one in (policy, twin)] == [1, 2]

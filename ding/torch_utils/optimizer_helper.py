@@ -17,6 +17,7 @@ from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore
 from ding.torch_utils._grad_guard import PCGrad as PCGrad
 from ding.torch_utils.graph.flat_parameters import runs
 from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, stand_in
+from ding.torch_utils.graph.step_count import StepCount
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.torch_utils.parameter import configure_weight_decay as configure_weight_decay
 from ding.utils.default_helper import check_choice
@@ -95,10 +96,8 @@ class RecordableOptimizer(Optimizer):
     _clip: Guard | None
     _ignore: Guard | None
     _grad_norm_type: float | None
-    _steps: torch.Tensor | None = None
-    """The counts of steps of all parameters, side by side; for recorded steps."""
-    _counted = (-1, 0.0)
-    """The version of ``_steps`` that a recorded step made, and what it counts: to look would be to wait for a GPU."""
+    _steps: StepCount | None = None
+    """Of recorded steps."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy gets: torch's part, which leaves out the attributes of subclasses, and the settings of these."""
@@ -181,7 +180,7 @@ class RecordableOptimizer(Optimizer):
             if len(counts) > 1:
                 raise NotRecordable(f"the parameters of an optimiser made different numbers of steps: {sorted(counts)}")
             device = params[0].device if self.param_groups[0].get("fused") else torch.device("cpu")
-            self._steps, self._counted = torch.full((len(params),), counts.pop(), device=device), (-1, 0.0)
+            self._steps = StepCount(len(params), counts.pop(), device)
             for name in self._moments:
                 for run in runs(params):
                     old = [self.state[param].get(name) for param in run.members]
@@ -189,14 +188,14 @@ class RecordableOptimizer(Optimizer):
                     views = run.views(torch.cat([part.detach().reshape(-1) for part in parts]))
                     for param, view in zip(run.members, views):
                         self.state[param][name] = view
-            for param, step in zip(params, self._steps):
+            for param, step in zip(params, self._steps.counts):
                 self.state[param]["step"] = step
         return [self.state[param][name] for param in params for name in self._moments]
 
     def is_laid_out(self) -> bool:
         """Whether the state is as :meth:`lay_out` made it."""
         step = self.state.get(self.param_groups[0]["params"][0], {}).get("step")
-        return self._steps is not None and step is not None and step.data_ptr() == self._steps.data_ptr()
+        return self._steps is not None and step is not None and step.data_ptr() == self._steps.counts.data_ptr()
 
     def _check_recordable(self) -> None:
         guard = self._clip
@@ -219,14 +218,8 @@ class RecordableOptimizer(Optimizer):
 
     def _next_numbers(self) -> Sequence[float]:
         """Count a step, and return what :meth:`_record_update` needs to know of it."""
-        steps = self._steps
-        assert steps is not None  # laid out for the recording
-        version, count = self._counted
-        if version != steps._version:
-            count = steps[0].item()  # others have counted: eager steps
-        steps += 1
-        self._counted = (steps._version, count + 1)
-        return self._numbers_of(count + 1)
+        assert self._steps is not None  # laid out for the recording
+        return self._numbers_of(self._steps.next())
 
     def _numbers_of(self, step: float) -> Sequence[float]:
         """What a step of this number, from 1 on, needs beside tensors."""

@@ -103,6 +103,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--envs", type=int, default=8, help="per collector")
     parser.add_argument("--warm-up", type=float, default=10.0, help="seconds from the first update to the window")
     parser.add_argument("--window", type=float, default=20.0, help="seconds")
+    parser.add_argument("--backend", help="system_config.backend; its default when not given")
     parser.add_argument("--serial", action="store_true")
     parser.add_argument("--idle", action="store_true")
     parser.add_argument("--run", action="store_true", help="be the parallel run, do not serve")
@@ -113,12 +114,14 @@ def run(args: argparse.Namespace) -> None:
     """The parallel run itself, in a process of its own."""
     from ding.entry.parallel_entry import parallel_pipeline
 
-    parallel_pipeline(configs(args.collectors, args.envs), seed=0)
+    own = {} if args.backend is None else {"backend": args.backend}
+    parallel_pipeline(configs(args.collectors, args.envs), seed=0, **own)
 
 
 def parallel_side(args: argparse.Namespace, work: dict[str, Any]) -> Side:
     """Start a run, and wait until its learner learns."""
     command = [sys.executable, __file__, "--run", "--collectors", str(args.collectors), "--envs", str(args.envs)]
+    command += [] if args.backend is None else ["--backend", args.backend]
     names = ("flow", "collect", "latency") if OWN else ("flow", "collect")
 
     def check(figures: dict[str, float]) -> None:

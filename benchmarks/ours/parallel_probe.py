@@ -62,7 +62,7 @@ def _count_pushes(log: EventLog) -> None:
 
 
 def _time_chunks(log: EventLog) -> None:
-    from ding.parallel.planes import FileDataPlane
+    from ding.parallel.planes.data_plane import StoredDataPlane
     from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
 
     seen: set[str] = set()
@@ -79,13 +79,14 @@ def _time_chunks(log: EventLog) -> None:
                 seen.add(chunk)
                 log.add("sampled", name=chunk)
 
-    _after(FileDataPlane, "put", lambda began, ref, *_: log.add("written", name=ref["chunk"], time_s=began))
+    _after(StoredDataPlane, "put", lambda began, ref, *_: log.add("written", name=ref["chunk"], time_s=began))
     _after(MetadataBuffer, "push_chunks", pushed)
     _after(MetadataBuffer, "sample_batches", sampled)
 
 
 def _time_policies(log: EventLog) -> None:
-    from ding.parallel.planes import FileWeightPlane
+    from ding.parallel.planes import FileWeightPlane, InprocWeightPlane
+    from ding.parallel.planes.ray.planes import RayWeightPlane
     from ding.worker.collector.zergling_parallel_collector import ZerglingParallelCollector
 
     def published(began: float, _: Any, plane: Any, state: Any, version: int, *__: Any) -> None:
@@ -95,7 +96,8 @@ def _time_policies(log: EventLog) -> None:
         if version is not None and not collector._eval_flag:
             log.add("loaded", version[0])
 
-    _after(FileWeightPlane, "publish", published)
+    for plane in (FileWeightPlane, InprocWeightPlane, RayWeightPlane):
+        _after(plane, "publish", published)
     _after(ZerglingParallelCollector, "_load", loaded)
 
 

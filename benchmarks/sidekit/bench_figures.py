@@ -22,8 +22,9 @@ def figures_of(events: Sequence[Event], began: float, ended: float, cpu: Mapping
         cpu: CPU seconds that each process used in the window.
 
     Returns:
-        Rates per second, ``*_per_cpu_s`` per CPU second of the processes that collect, ``*_p95_s`` and ``*_median_s``
-        in seconds, and ``cores_used`` of the whole run. Latencies are left out where nothing was timed.
+        Rates per second, ``*_per_cpu_s`` per CPU second of all processes (env steps: of those that collect),
+        ``*_p95_s`` and ``*_median_s`` in seconds, and ``cores_used`` of the whole run. Latencies are left out where
+        nothing was timed.
     """
     seconds = ended - began
     inside = [event for event in events if began <= event.time_s < ended]
@@ -32,10 +33,14 @@ def figures_of(events: Sequence[Event], began: float, ended: float, cpu: Mapping
         totals[event.kind] += event.number
     collecting = {event.pid for event in inside if event.kind in ("env_step", "eval_step")}
     steps = totals["env_step"] + totals["eval_step"]
+    cores = sum(cpu.values()) / seconds
+    transitions, iterations = totals["push"] / seconds, totals["update"] / seconds
     figures = {
-        "transitions_per_s": totals["push"] / seconds,
-        "train_iters_per_s": totals["update"] / seconds,
-        "cores_used": sum(cpu.values()) / seconds,
+        "transitions_per_s": transitions,
+        "train_iters_per_s": iterations,
+        "transitions_per_cpu_s": transitions / cores if cores else 0.0,
+        "train_iters_per_cpu_s": iterations / cores if cores else 0.0,
+        "cores_used": cores,
         **rates_of(steps, seconds, sum(cpu.get(pid, 0.0) for pid in collecting)),
     }
     named = {

@@ -9,6 +9,7 @@ SCRIPT = "ours/parallel.py"
 TWO, ONE, FOUR = "ding", "ding, one collector", "ding, four collectors"
 SERIAL, REFERENCE = "ding serial collector", "DI-engine"
 IMPALA, APPO, SAMPLE_FACTORY = "RLlib IMPALA", "RLlib APPO", "sample-factory APPO"
+FLASK_FS, INPROC, RAY = "ding flask_fs", "ding inproc", "ding ray"
 MODE = (ONE_THREAD,)
 # Five rounds of it, on all sides, are to take less than twenty minutes.
 WINDOW = ("--warm-up", 4, "--window", 8)
@@ -16,7 +17,7 @@ WINDOW = ("--warm-up", 4, "--window", 8)
 
 def measurements() -> list[Measurement]:
     """All measurements of the suite."""
-    return [_run(), _idle()]
+    return [_run(), _backends(), _idle()]
 
 
 def _run() -> Measurement:
@@ -43,6 +44,32 @@ def _run() -> Measurement:
         " form: they run IMPALA and APPO on the same env, network widths, envs and processes, and what counts as"
         " transitions are env steps that reach the algorithm; their train iterations are on batches of several"
         " hundred rows (DQN here: 32), so that only env steps and transitions compare.",
+    )
+
+
+def _backends() -> Measurement:
+    mine = tuple(own(SCRIPT, "--backend", label.split()[1], *WINDOW, label=label) for label in (RAY, FLASK_FS, INPROC))
+    theirs = tuple(
+        peer("rllib", label, "peers/rllib_parallel.py", label.split()[1].lower(), *WINDOW) for label in (IMPALA, APPO)
+    )
+    ahead = (Target(20, FLASK_FS, 0.7, subject=RAY, modes=MODE),) + tuple(
+        Target(20, other, 1.0, subject=RAY, modes=MODE) for other in (IMPALA, APPO)
+    )
+    return Measurement(
+        "parallel_backends",
+        "The same run on each backend, with two collectors, and RLlib on the same Ray",
+        (*mine, *theirs),
+        (
+            _op("flow", "into the replay buffer", "transitions/s", "transitions_per_s", *ahead),
+            _op("flow", "learner", "train iterations/s", "train_iters_per_s", *ahead),
+            _op("flow", "into the replay buffer, per core used", "transitions/CPU s", "transitions_per_cpu_s"),
+            _op("flow", "learner, per core used", "train iterations/CPU s", "train_iters_per_cpu_s"),
+            _op("flow", "CPU of all processes", "cores", "cores_used", lower=True),
+        ),
+        modes=MODE,
+        persistent=False,
+        remark="As in the measurement with DI-engine. Each side starts its own cluster; Ray's own processes count among"
+        " the CPU of a run. RLlib's train iterations are on batches of several hundred rows.",
     )
 
 

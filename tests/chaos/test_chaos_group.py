@@ -1,11 +1,12 @@
 """A learner of two processes, with an aggregator before it, in a whole run: equal parameters, kills, and the end."""
 
+import re
 import signal
 import sys
 
 import pytest
 import torch
-from chaos_parts import ChaosRun
+from chaos_parts import BACKENDS, ChaosRun
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -46,15 +47,17 @@ def is_training(run, more=3):
     return lambda: run.status("train_iter") >= begun + more
 
 
-def test_a_killed_rank_takes_its_group_with_it_and_the_run_goes_on(start, tmp_path):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_killed_rank_takes_its_group_with_it_and_the_run_goes_on(start, tmp_path, backend):
     limit = 1500
-    run = start(config=ENDLESS, limits={"max_train_iter": limit})
+    run = start(backend=backend, config=ENDLESS, limits={"max_train_iter": limit})
     run.wait_for(is_training(run), "training")
     before = {role: run.pid(role) for role in ROLES}
     run.kill_and_wait("learner0_rank1")
     run.wait_for(lambda: all(run.pid(role) not in (None, before[role]) for role in ROLES), "a new group")
     assert run.wait_end() == 0, run.output
-    assert "learner0_rank0 works with learner0_rank1 only: it is ended and started again, too" in run.output
+    # On Ray, the other rank may notice the loss before the launcher does.
+    assert re.search(r"learner0(_rank\d)? works with learner0_rank\d only: it is ended and started", run.output)
     assert run.result()["train_iter"] >= limit
     assert run.left_behind() == []
     rank0, rank1 = digests(tmp_path)
@@ -69,8 +72,9 @@ def test_a_killed_rank_takes_its_group_with_it_and_the_run_goes_on(start, tmp_pa
 
 
 @pytest.mark.slow
-def test_ranks_are_killed_again_and_again_and_the_group_trains_on_from_its_checkpoint(start, tmp_path):
-    run = start(config=ENDLESS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ranks_are_killed_again_and_again_and_the_group_trains_on_from_its_checkpoint(start, tmp_path, backend):
+    run = start(backend=backend, config=ENDLESS)
     run.wait_for(is_training(run, 30), "training")
     for kill in range(4):
         before = [len(lives) for lives in digests(tmp_path)]
@@ -107,8 +111,9 @@ def test_a_group_with_a_process_that_stands_still_or_without_an_aggregator_begin
 
 
 @pytest.mark.slow
-def test_a_run_with_two_learner_processes_solves_cartpole(start, tmp_path):
-    run = start(config={"main.env.stop_value": 195, "main.policy.learn.learner.send_policy_freq": 20,
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_run_with_two_learner_processes_solves_cartpole(start, tmp_path, backend):
+    run = start(backend=backend, config={"main.env.stop_value": 195, "main.policy.learn.learner.send_policy_freq": 20,
                         "main.policy.model.encoder_hidden_size_list": [128, 128, 64],
                         "main.policy.other.eps.decay": 10000})  # fmt: skip
     assert run.wait_end(timeout_s=600) == 0, run.output

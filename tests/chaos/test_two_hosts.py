@@ -49,8 +49,11 @@ class TwoHosts:
         return None
 
     def start(self, host, name, *options, **environment):
-        command = ["ip", "netns", "exec", self.names[host], sys.executable, "-m", "ding.entry", "-m", "dist", "-s", "0"]
-        command += ["-c", "config.py", "--token-file", "run.token", "--quiet", *options]
+        role = ["ding.entry", "-m", "dist", "-s", "0", "-c", "config.py", "--token-file", "run.token", "--quiet"]
+        return self.run(host, name, *role, *options, **environment)
+
+    def run(self, host, name, module, *options, **environment):
+        command = ["ip", "netns", "exec", self.names[host], sys.executable, "-m", module, *options]
         more = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": self.wires[host], **environment}
         with open(self.folder / f"{name}.txt", "w") as output:
             self.processes[name] = subprocess.Popen(
@@ -86,10 +89,10 @@ def hosts(tmp_path):
         two.close()
 
 
-def write_config(folder, learner_gpu_num):
+def write_config(folder, learner_gpu_num, **more):
     main, system = deepcopy(parallel_test_main_config), deepcopy(parallel_test_system_config)
     main.env.stop_value = 20
-    system.learner_gpu_num = learner_gpu_num
+    system.update(learner_gpu_num=learner_gpu_num, **more)
     (folder / "config.py").write_text(parallel_config_to_source(main, parallel_test_create_config, system))
 
 
@@ -132,3 +135,33 @@ def test_two_hosts(hosts, tmp_path, processes):
     assert result["solved"]
     assert result["duplicates"] == 0
     assert sorted(os.listdir(tmp_path / "parallel_test")) == ["ckpt", "log", "result.json", "total_config.py"]
+
+
+@pytest.mark.slow
+def test_two_hosts_in_one_cluster_of_ray(hosts, tmp_path):
+    pytest.importorskip("ray", reason="Ray is the extra 'ray'")
+    write_config(tmp_path, 0, ray={"collector": {"resources": {"b": 0.5}}})
+    # Everybody who is in these namespaces belongs to this test; as `ray start` does it where there is no token.
+    open_cluster = {"RAY_AUTH_MODE": "disabled"}
+    begin = ("ray.scripts.scripts", "start", "--num-cpus=3", f"--object-store-memory={200 * 2**20}")
+    head = ["--head", "--port=6379", "--include-dashboard=false", "--disable-usage-stats"]
+    for host, own, where in (("a", A, head), ("b", B, [f"--address={A}:6379"])):
+        options = [*where, f"--node-ip-address={own}", "--resources", json.dumps({host: 1})]
+        started = hosts.run(host, f"ray_{host}", *begin, *options, **open_cluster)
+        assert started.wait(120) == 0, hosts.output()
+    words = ["-m", "parallel", "-c", "config.py", "-s", "0", "--backend", "ray", "--address", f"{A}:6379", "--quiet"]
+    driver = hosts.run("a", "driver", "ding.entry", *words, **open_cluster)
+    collectors = [tmp_path / "parallel_test" / "log" / f"collector{number}_process.txt" for number in range(2)]
+    wait_for(lambda: all(log.exists() for log in collectors), hosts, "collectors", 120.0)
+    pids = ip("netns", "pids", hosts.names["b"]).stdout.split()
+    for log in collectors:
+        first_line = log.read_text().partition("process ")[2]
+        assert first_line.partition(",")[0] in pids
+    try:
+        driver.wait(300)
+    except subprocess.TimeoutExpired as error:
+        raise AssertionError(hosts.output()) from error
+    assert driver.returncode == 0, hosts.output()
+    result = json.loads((tmp_path / "parallel_test" / "result.json").read_text())
+    assert result["solved"]
+    assert result["duplicates"] == 0

@@ -488,10 +488,10 @@ class TestFaults:
 
         previous = signal.signal(signal.SIGALRM, handler)
         try:
-            manager = make(2, manager={"step_timeout": 0.1}, fault={"kind": "hang", "step": 2})
+            manager = make(2, manager={"step_timeout": 0.5}, fault={"kind": "hang", "step": 2})
             manager.launch()
             manager.step(act(manager))
-            with pytest.raises(EnvTimeoutError, match=r"Env 0 step took longer than step_timeout=0.1 s"):
+            with pytest.raises(EnvTimeoutError, match=r"Env 0 step took longer than step_timeout=0.5 s"):
                 manager.step(act(manager))
             assert signal.getsignal(signal.SIGALRM) is handler
             assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
@@ -499,7 +499,7 @@ class TestFaults:
             signal.signal(signal.SIGALRM, previous)
 
     def test_a_hanging_reset_is_tried_again(self, make):
-        manager = make(1, manager={"reset_timeout": 0.1}, fault={"kind": "hang", "step": 0, "times": 1})
+        manager = make(1, manager={"reset_timeout": 0.5}, fault={"kind": "hang", "step": 0, "times": 1})
         manager.launch()
         np.testing.assert_array_equal(manager.ready_obs[0], [1, 0])
         manager.close()

@@ -161,11 +161,12 @@ def test_the_stack_of_a_dead_env_is_reported(make):
 
 @pytest.mark.parametrize("cls", [SyncSubprocessEnvManager, AsyncSubprocessEnvManager])
 def test_a_hanging_step_is_reported_in_time_with_its_stack(make, cls):
-    manager = make([counting(), counting({"kind": "hang", "step": 1})], cls, step_timeout=0.3)
+    manager = make([counting(), counting({"kind": "hang", "step": 1})], cls, step_timeout=1.0)
     manager.launch()
     processes = pids(manager)
-    with pytest.raises(EnvTimeoutError, match=r"no answer to step within 0\.3 s") as caught:
-        play(manager)
+    with pytest.raises(EnvTimeoutError, match=r"no answer to step within 1\.0 s") as caught:
+        # The other one is left alone: on a busy machine it might be late, too.
+        manager.step({1: ONE})
     assert caught.value.env_id == 1
     assert "in _disturb" in caught.value.original
     assert_closed(manager, processes)
@@ -178,10 +179,10 @@ def test_a_hang_that_ends_in_time_is_none(make):
 
 
 def test_a_late_caller_does_not_make_an_env_late(make):
-    manager = make([counting()] * 2, AsyncSubprocessEnvManager, wait_num=1, step_wait_timeout=0.0, step_timeout=0.2)
+    manager = make([counting()] * 2, AsyncSubprocessEnvManager, wait_num=1, step_wait_timeout=0.0, step_timeout=1.0)
     manager.launch()
     manager.step(BOTH)
-    deadline = time.monotonic() + 0.3
+    deadline = time.monotonic() + 1.1
     while time.monotonic() < deadline:
         sum(range(1000))
     manager.reset()
@@ -274,7 +275,7 @@ def test_a_function_that_cannot_be_pickled_is_reported(make):
 @pytest.mark.parametrize("kind", ["raise", "kill", "hang"])
 def test_a_failing_step_is_recovered_with_more_retries(make, kind):
     fault = {"kind": kind, "step": 2, "episode": 0, "times": 1}
-    manager = make([counting(), counting(fault)], max_retry=2, step_timeout=0.3 if kind == "hang" else None)
+    manager = make([counting(), counting(fault)], max_retry=2, step_timeout=1.0 if kind == "hang" else None)
     manager.launch()
     manager.step(BOTH)
     step = manager.step(BOTH)[1]
@@ -340,8 +341,9 @@ def test_a_death_takes_the_envs_of_the_same_process_with_it(make):
 
 
 def test_envs_of_one_process_are_timed_one_by_one(make):
-    slow = {"kind": "hang", "step": 1, "hang_s": 0.4}
-    manager = make([counting(slow)] * 3, envs_per_worker=3, step_timeout=0.8)
+    # All together take longer than one may.
+    slow = {"kind": "hang", "step": 1, "hang_s": 0.6}
+    manager = make([counting(slow)] * 3, envs_per_worker=3, step_timeout=1.7)
     manager.launch()
     assert manager.step({0: ONE, 1: ONE, 2: ONE}).obs.tolist() == [[0, 1]] * 3
 

@@ -269,7 +269,7 @@ def test_a_signal_to_the_launcher_ends_all_in_order(own, signum):
     # At once, as a terminal and a shell do it: the same wish, and no kill.
     own.process.send_signal(signal.SIGTERM)
     own.process.send_signal(signal.SIGINT)
-    assert own.process.wait(10) in (128 + signum, 128 + signal.SIGTERM, 128 + signal.SIGINT)
+    assert own.process.wait(30) in (128 + signum, 128 + signal.SIGTERM, 128 + signal.SIGINT)
     own.wait_for_all_gone()
     own.wait_for_no_run_dir()
     assert sorted(path.name for path in own.out.glob("*.stopped")) == ["c.stopped", "w0.stopped", "w1.stopped"]
@@ -277,7 +277,7 @@ def test_a_signal_to_the_launcher_ends_all_in_order(own, signum):
 
 def test_the_children_of_a_killed_launcher_are_gone_and_so_is_the_run_folder(own):
     own.process.kill()
-    own.process.wait(10)
+    own.process.wait(30)
     own.wait_for_all_gone()
     own.wait_for_no_run_dir()
     assert len(list(own.out.glob("*.stopped"))) == 3

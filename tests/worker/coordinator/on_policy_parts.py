@@ -10,6 +10,7 @@ from ding.data import batched
 from ding.envs.testing import CountingEnv
 from ding.policy.command_mode_policy_instance import PPOCommandModePolicy
 from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
+from ding.utils.file_helper import atomic_write
 
 LENGTH = 7
 _numbers = itertools.count()
@@ -52,7 +53,9 @@ class NotedPPO(PPOCommandModePolicy):
         follows = (next_obs[:, :3] == obs[:, :3]).all(1) & (next_obs[:, 3] == obs[:, 3] + 1)
         iterations = np.full(len(obs), self._iteration)
         rows = np.column_stack([obs, versions, iterations, columns["traj_flag"], follows])
-        np.save(folder / f"{len(list(folder.iterdir())):04d}_{os.getpid()}.npy", rows.astype(np.int64))
+        # Whole, for a test that counts the files reads them at once.
+        with atomic_write(folder / f"{len(list(folder.glob('*.npy'))):04d}_{os.getpid()}.npy") as file:
+            np.save(file, rows.astype(np.int64))
         results = super()._forward_learn(data)
         self._iteration += len(results)
         return results
@@ -60,7 +63,7 @@ class NotedPPO(PPOCommandModePolicy):
 
 def learned():
     """The files of :class:`NotedPPO` in their order."""
-    return [np.load(path) for path in sorted(Path("learned").iterdir())]
+    return [np.load(path) for path in sorted(Path("learned").glob("*.npy"))]
 
 
 def check(batches, n_sample):

@@ -84,7 +84,7 @@ def digest(learner):
 def train(rank, world_size, iterations, steps=None, **policy):
     """Feed a learner its part of the batches: all of them, or ``steps``; returns it and its last report."""
     torch.manual_seed(rank)
-    learner = make_learner(world_size > 1, prefetch_batches=1, close_timeout_s=5.0)
+    learner = make_learner(world_size > 1, prefetch_batches=1, close_timeout_s=60.0)
     chunk = InprocDataPlane("x").put(samples(), {})["chunk"]
     part = SIZE // world_size
     learner.deal_with_learner_start(task(iterations, part, **policy))

@@ -20,17 +20,21 @@ def run(tmp_path):
 
     def both(how):
         script = str(Path(group_rank.__file__))
-        ranks = [
-            subprocess.Popen([sys.executable, script, how, str(rank)], cwd=tmp_path, env=environment, text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            for rank in range(2)
-        ]  # fmt: skip
+        # Files: a pipe that is full would stop one rank, and the other would wait for it.
+        logs = [(tmp_path / f"out{rank}", tmp_path / f"err{rank}") for rank in range(2)]
+        ranks = []
+        for rank, (out, err) in enumerate(logs):
+            command = [sys.executable, script, how, str(rank)]
+            with out.open("w") as stdout, err.open("w") as stderr:
+                ranks.append(subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=stdout, stderr=stderr))
         try:
-            texts = [rank.communicate(timeout=100) for rank in ranks]
+            for rank in ranks:
+                rank.wait(timeout=300)
         finally:
             for rank in ranks:
                 rank.kill()
-        return [(rank.returncode, *text) for rank, text in zip(ranks, texts)]
+                rank.wait()
+        return [(rank.returncode, out.read_text(), err.read_text()) for rank, (out, err) in zip(ranks, logs)]
 
     return both
 

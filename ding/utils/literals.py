@@ -38,8 +38,8 @@ def literal_value(node: ast.expr, code: Code, where: str = "") -> Any:
         where: The dotted path of the expression, which ``code`` gets with that of its part.
     """
     match node:
-        case ast.Constant(value=value):
-            return value
+        case ast.Constant(value=constant):
+            return constant
         case ast.Dict(keys=keys, values=values) if None not in keys:
             found = {}
             for key_node, value in zip(keys, values):

@@ -36,8 +36,8 @@ def _grid(rows: Sequence[Sequence[str]], header: bool) -> str:
     return "\n" + "\n".join(parts)
 
 
-def _cell(value: SupportsFloat | str) -> str:
-    return value if isinstance(value, str) else f"{float(value):.6f}"
+def _cell(value: object) -> str:
+    return f"{float(value):.6f}" if isinstance(value, SupportsFloat) else str(value)
 
 
 class TextLogger(logging.Logger):
@@ -64,7 +64,10 @@ class TextLogger(logging.Logger):
 
     @staticmethod
     def get_tabulate_vars_hor(variables: Mapping[str, Any]) -> str:
-        """A table that reads from left to right: a row of names over a row of values, 4 variables per block."""
+        """A table that reads from left to right: a row of names over a row of values, 4 variables per block.
+
+        What is no number stands as ``str`` has it.
+        """
         items = list(variables.items())
         rows: list[list[str]] = []
         for start in range(0, len(items), _COLUMNS_PER_BLOCK):

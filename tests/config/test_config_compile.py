@@ -67,7 +67,7 @@ def house(monkeypatch, tmp_path):
     entries = {
         "env": {"fake": FakeEnv, "plain": PlainEnv},
         "env_manager": {"base": FakeEnvManager},
-        "policy": {"fake": FakePolicy, "fake_command": FakePolicy, "two_command": TwoBuffers},
+        "policy": {"fake": FakePolicy, "fake_command": FakePolicy, "two_command": TwoBuffers, "plain": FakePolicy},
         "learner": {"base": FakeLearner},
         "serial_collector": {"sample": FakeCollector, "episode": FakeCollector},
         "serial_evaluator": {"interaction": FakeInteraction, "metric": FakeMetric},
@@ -221,6 +221,10 @@ def test_by_hand_with_classes():
     [
         ({"policy": {"type": "fke_command"}}, UnknownTypeError,
          "create_config.policy.type: no policy is registered as 'fke'. Did you mean 'fake'?"),
+        ({"policy": {"type": "plain_command"}}, UnknownTypeError,
+         "create_config.policy.type: 'plain' is registered, but not 'plain_command', which pipelines build: "
+         "register a subclass of your policy and of EpsCommandModePolicy or DummyCommandModePolicy "
+         "(ding.policy.command_mode_policy_instance) by that name; docs/howto/own_policy.md has one"),
         ({"env_manager": {"type": "basic"}}, UnknownTypeError,
          "create_config.env_manager.type: no env_manager is registered as 'basic'. Did you mean 'base'?"),
         ({"collector": {"type": "smaple"}}, UnknownTypeError,

@@ -312,6 +312,20 @@ def test_identity_not_equality() -> None:
     assert hash(batch) == hash(batch)
 
 
+def test_scripts_take_it_for_a_list() -> None:
+    """As a buffer of DI-engine asks whether it gets many transitions or one, and as torch and Python read a list."""
+    batch = make_batch(3)
+    assert isinstance(batch, list)
+    assert isinstance(batch[1:], list)
+    assert type(batch) is TransitionBatch
+    filled: list[dict] = []
+    filled.extend(batch)
+    assert len(filled) == len([*batch]) == len(np.array(batch)) == 3
+    twin, view = pickle.loads(pickle.dumps((batch, batch[1:])))  # noqa: S301 - its own
+    view[0]["reward"] = 7.0
+    assert twin[1]["reward"] == 7.0
+
+
 def test_rows_with_empty_dicts_keep_them():
     rows = [{"info": {}, "obs": torch.ones(2)} for _ in range(2)]
     batch = TransitionBatch(TransitionBatch.from_rows(rows).columns)

@@ -6,6 +6,7 @@
 ``dizoo`` configs      become modules beside the script, where a file of that name is there
 ``ditk.logging``       becomes ``logging``
 ``ding``               a name that has another name here is imported under both; one that is not there is reported
+others                 what pip installs with DI-engine and not with this package is reported where it is not there
 ====================== ==============================================================================================
 """
 
@@ -29,6 +30,11 @@ _OTHERS = {
     "mujoco_py": "the envs of gymnasium use the package mujoco",
     "d4rl": "its data sets are read from the published HDF5 files (docs/migration.md)",
 }
+# What pip installs with DI-engine and not with this package, by the names of their modules.
+_BROUGHT = (
+    "hickle trueskill requests responses tabulate yaml enum_tools urlobject pynng redis mpire einops sniffio matplotlib "
+    "wandb yapf"
+).split()
 
 
 def migrate_imports(script: Script) -> dict[str, str]:
@@ -70,8 +76,8 @@ def _import(script: Script, alias: ast.alias) -> None:
             script.replace(alias, f"{home} as {alias.asname}")
     elif package == "ding":
         _report_missing(script, alias, alias.name)
-    elif package in _OTHERS:
-        script.leave(alias, f"{alias.name}: {_OTHERS[package]}")
+    else:
+        _report_other(script, alias, alias.name)
 
 
 def _import_from(script: Script, node: ast.ImportFrom) -> None:
@@ -101,8 +107,17 @@ def _import_from(script: Script, node: ast.ImportFrom) -> None:
                 script.replace(alias, f"{new} as {alias.asname or alias.name}")
             elif alias.name != "*":
                 _report_missing(script, alias, f"{module}.{alias.name}")
-    elif package in _OTHERS:
+    else:
+        _report_other(script, node, module)
+
+
+def _report_other(script: Script, node: ast.AST, module: str) -> None:
+    """Report an import of a package that is none of ours."""
+    package = module.partition(".")[0]
+    if package in _OTHERS:
         script.leave(node, f"{module}: {_OTHERS[package]}")
+    elif package in _BROUGHT and find(package) is None:
+        script.leave(node, f"{module}: it comes with DI-engine and not with this package; `pip install` it")
 
 
 def _attribute_chains(tree: ast.AST, bound: dict[str, str]) -> Iterator[tuple[ast.Attribute, str]]:

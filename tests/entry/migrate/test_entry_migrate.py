@@ -152,6 +152,8 @@ def test_small_pieces(tmp_path, before, after) -> None:
         ("import ding\nding.policy.DQNPolcy\nimport ding.policy\n", "ding.policy has no 'DQNPolcy'"),
         ("from ding.worker import BaseLerner\n", "the nearest name is 'BaseLearner'"),
         ("import d4rl\n", "d4rl: "),
+        ("import hickle\n", "hickle: it comes with DI-engine and not with this package"),
+        ("from hickle import load\n", "hickle: it comes with DI-engine and not with this package"),
         (
             "import gym\nclass W(gym.Wrapper):\n    def reset(self):\n        return self.obs(self.env.reset())\n",
             "W.reset: a wrapper of gymnasium returns (obs, info)",

@@ -209,7 +209,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
 
     # ``isinstance(batch, list)`` is true, as scripts ask it of what a collector returns (a buffer of one's own: a list
     # is many transitions, anything else is one). ``type(batch)`` is what it is, and so it is for code in C.
-    __class__ = property(_declared_class)  # type: ignore[assignment]
+    __class__ = property(_declared_class)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickle compares the class of what it makes with ``__class__``.

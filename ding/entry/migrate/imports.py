@@ -31,10 +31,10 @@ _OTHERS = {
     "d4rl": "its data sets are read from the published HDF5 files (docs/migration.md)",
 }
 # What pip installs with DI-engine and not with this package, by the names of their modules.
-_BROUGHT = (
-    "hickle trueskill requests responses tabulate yaml enum_tools urlobject pynng redis mpire einops sniffio matplotlib "
-    "wandb yapf"
-).split()
+_BROUGHT = {
+    *("hickle", "trueskill", "requests", "responses", "tabulate", "yaml", "enum_tools", "urlobject", "pynng", "redis"),
+    *("mpire", "einops", "sniffio", "matplotlib", "wandb", "yapf"),
+}
 
 
 def migrate_imports(script: Script) -> dict[str, str]:

@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> None:
     log = EventLog(os.environ[FOLDER_VARIABLE])
     # As many logical CPUs as it wants actors: on a machine with fewer, the system shares them out.
     ray.init(
+        # Not any cluster that happens to run on this machine.
+        address="local",
         num_cpus=args.collectors + 2,
         include_dashboard=False,
         logging_level="ERROR",

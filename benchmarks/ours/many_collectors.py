@@ -3,11 +3,13 @@
 The collectors play nothing (`paced_collectors`); many of them share a process, each with a server, connections and a
 task of its own. The learner is held back (``max_samples_per_insert``), so that the cores are left to the coordinator.
 Coordinator, learner and the processes of collectors are those of ``ding -m dist``, joined over the loopback interface.
+``--planes ray``: chunks and policies are in the object store of a cluster, to which all of them are connected.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
 import signal
@@ -26,6 +28,10 @@ from bench_side import Side, serve, tree_cpu_seconds
 from ding_parts import check_import
 from parallel import EXP_NAME, configs, plain  # installs the probe in each process
 
+from ding.parallel.planes.ray.store import start_store, stop_store
+from ding.parallel.ray_cluster import new_namespace, ray_cluster, require_ray
+
+STORE_BYTES = 500 * 2**20
 CONFIG, TOKEN_VARIABLE = "many_config.py", "DING_RUN_TOKEN"
 STOP_TIMEOUT_S = 10.0
 
@@ -40,12 +46,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--window", type=float, default=10.0, help="seconds")
     parser.add_argument("--role", choices=("coordinator", "learner", "collectors"), help="be this, do not serve")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--planes", choices=("file", "ray"), default="file")
+    parser.add_argument("--cluster", help="address of the cluster of Ray that this process joins")
     parser.add_argument("--first", type=int, default=0, help="number of the first collector of this process")
     return parser.parse_args()
 
 
-def write_config(args: argparse.Namespace) -> None:
-    """The config file that all processes read."""
+def write_config(args: argparse.Namespace, name: str | None) -> None:
+    """The config file that all processes read; ``name``: of the store of the run."""
     main, create, system = configs(args.collectors, 1)
     main.policy.other.replay_buffer.max_samples_per_insert = 0.05
     # No evaluation but the first: a paced collector cannot play.
@@ -55,6 +63,10 @@ def write_config(args: argparse.Namespace) -> None:
     own = {"rows_per_chunk": args.rows, "chunk_every_s": args.chunk_every}
     main.policy.collect.collector.update(own)
     create.collector = {"type": "paced", "import_names": ["paced_collectors"]}
+    if name is not None:
+        system.update(path_data=name, path_policy=name, coordinator={"planes": "ray"})
+        for part in (create.comm_learner, create.comm_collector):
+            part.planes = "ray"
     text = "from easydict import EasyDict\n"
     for name, config in (("main", main), ("create", create), ("system", system)):
         text += f"{name}_config = EasyDict({plain(config)!r})\n"
@@ -63,13 +75,16 @@ def write_config(args: argparse.Namespace) -> None:
 
 def be_role(args: argparse.Namespace) -> None:
     """A process of the run."""
-    if args.role == "collectors":
-        be_collectors(args)
-        return
-    from ding.entry.cli import cli
+    with contextlib.ExitStack() as ends:
+        if args.cluster is not None:
+            ends.enter_context(ray_cluster(args.cluster, {}))
+        if args.role == "collectors":
+            be_collectors(args)
+            return
+        from ding.entry.cli import cli
 
-    where = ["-cdh", "127.0.0.1", "-cdp", str(args.port)]
-    cli(["-m", "dist", "-M", args.role, "-c", CONFIG, "-s", "0", *where, "--quiet"])
+        where = ["-cdh", "127.0.0.1", "-cdp", str(args.port)]
+        cli(["-m", "dist", "-M", args.role, "-c", CONFIG, "-s", "0", *where, "--quiet"])
 
 
 def be_collectors(args: argparse.Namespace) -> None:
@@ -84,7 +99,8 @@ def be_collectors(args: argparse.Namespace) -> None:
     workers = []
     for number in range(args.first, args.first + args.collectors):
         section = cfg.system[f"collector{number}"]
-        section.update(path_data=f"{EXP_NAME}/data", path_policy=f"{EXP_NAME}/policy")
+        if args.cluster is None:
+            section.update(path_data=f"{EXP_NAME}/data", path_policy=f"{EXP_NAME}/policy")
         own = worker_config(section, f"collector{number}", [], f"http://127.0.0.1:{args.port}")
         workers.append(create_comm_collector(own))
         workers[-1].start()
@@ -95,14 +111,16 @@ def be_collectors(args: argparse.Namespace) -> None:
 def build() -> Side:
     args = arguments()
     check_import()
-    write_config(args)
+    ends = contextlib.ExitStack()
+    cluster, name = joined_cluster(ends) if args.planes == "ray" else ((), None)
+    write_config(args, name)
     folder = Path("events").resolve()
     folder.mkdir()
     port, environment = free_port(), {**os.environ, FOLDER_VARIABLE: str(folder), TOKEN_VARIABLE: secrets.token_hex(32)}
     processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(name: str, role: str, **more: int) -> None:
-        words = [sys.executable, __file__, "--role", role, "--port", str(port)]
+        words = [sys.executable, __file__, "--role", role, "--port", str(port), *cluster]
         words += [word for key, value in more.items() for word in (f"--{key}", str(value))]
         processes[name] = subprocess.Popen(words, env=environment)
 
@@ -132,7 +150,16 @@ def build() -> Side:
         return figures(folder, began, ended, spent, resident_mib(pid), threads_of(pid))
 
     work = {"collectors": args.collectors, "rows_per_chunk": args.rows, "chunk_every_s": args.chunk_every}
-    return Side(once(look, "flow", "coordinator", "latency"), work, lambda: end(processes, STOP_TIMEOUT_S))
+    ends.callback(end, processes, STOP_TIMEOUT_S)
+    return Side(once(look, "flow", "coordinator", "latency"), work, ends.close)
+
+
+def joined_cluster(ends: contextlib.ExitStack) -> tuple[tuple[str, ...], str]:
+    """Start a cluster and a store; returns the words by which processes join it, and the name of the store."""
+    ends.enter_context(ray_cluster(None, {"object_store_memory": STORE_BYTES}))
+    name = new_namespace()
+    ends.callback(stop_store, start_store(name))
+    return ("--cluster", require_ray().get_runtime_context().gcs_address), name
 
 
 def figures(

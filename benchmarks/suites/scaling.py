@@ -71,8 +71,13 @@ def _rows() -> Measurement:
 
 
 def _collectors() -> Measurement:
-    sides = tuple(
-        own("ours/many_collectors.py", "--collectors", count, label=f"ding, {count} collectors") for count in COLLECTORS
+    script = "ours/many_collectors.py"
+    sides = (
+        *(own(script, "--collectors", count, label=f"ding, {count} collectors") for count in COLLECTORS),
+        *(
+            own(script, "--collectors", count, "--planes", "ray", label=f"ding on Ray, {count} collectors")
+            for count in COLLECTORS
+        ),
     )
     return Measurement(
         "scaling_collectors",
@@ -92,8 +97,8 @@ def _collectors() -> Measurement:
         varies=("collectors",),
         persistent=False,
         remark="Each collector sends a chunk of 25 CartPole transitions every half second and plays no env; four"
-        " processes share the collectors. The learner is held back. 0.1 s of the latency are a wait for more"
-        " references, so that one message holds several. `docs/scaling.md` says what follows for more collectors.",
+        " processes share the collectors. The learner is held back. On Ray, chunks are in its object store. 0.1 s of"
+        " the latency are a wait for more references, so that one message holds several. `docs/scaling.md` says what follows for more collectors.",
     )
 
 

@@ -98,7 +98,8 @@ def _collectors() -> Measurement:
         persistent=False,
         remark="Each collector sends a chunk of 25 CartPole transitions every half second and plays no env; four"
         " processes share the collectors. The learner is held back. On Ray, chunks are in its object store. 0.1 s of"
-        " the latency are a wait for more references, so that one message holds several. `docs/scaling.md` says what follows for more collectors.",
+        " the latency are a wait for more references, so that one message holds several. `docs/scaling.md` says what"
+        " follows for more collectors.",
     )
 
 

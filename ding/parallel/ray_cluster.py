@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +22,7 @@ LEAST_VERSION = (2, 60)
 """The oldest Ray that this was tested with."""
 
 _AUTH_MODE = "RAY_AUTH_MODE"
+_HEAD = "from ding.parallel.ray_head import lead; lead"
 _HEAD_END_S = 10.0
 _OF_DRIVER = frozenset(
     ("configure_logging", "job_config", "log_to_driver", "logging_config", "logging_format", "logging_level")
@@ -51,7 +53,7 @@ def ray_cluster(address: str | None, init: Mapping[str, Any]) -> Iterator[None]:
 
     Raises:
         MissingExtraError: Ray is missing or too old.
-        ConnectionError: there is no cluster at ``address``.
+        ConnectionError: there is no cluster at ``address``, or none can be started.
     """
     ray: Any = require_ray()
     if ray.is_initialized():
@@ -75,23 +77,32 @@ def _own_cluster(options: dict[str, Any]) -> Iterator[str]:
     with ours:
         with theirs:
             head = subprocess.Popen(
-                [sys.executable, "-m", "ding.parallel.ray_head", str(theirs.fileno())],
+                # Its modules are where those of this process are.
+                [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {_HEAD}({theirs.fileno()})"],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
         try:
             ours.send({"log_to_driver": False, "configure_logging": False, **options})
-            started: str | Exception = ours.recv()
-            if isinstance(started, Exception):
-                raise started
-            yield started
+            yield _answer(ours)
         finally:
             ours.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 head.wait(_HEAD_END_S)
             head.kill()
             head.wait()
+
+
+def _answer(pipe: Connection) -> str:
+    """Return the address that the head of a cluster sends, or raise what it met."""
+    try:
+        answer: str | Exception = pipe.recv()
+    except EOFError as error:
+        raise ConnectionError("the process that starts the cluster of Ray was killed") from error
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _require_token(ray: Any) -> None:

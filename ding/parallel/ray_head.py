@@ -4,14 +4,12 @@ It leads a session of its own, and blocks SIGTERM in it: what a terminal, a shel
 processes of a run at once reaches the driver, which ends the roles in order; without their cluster they could not.
 The end of its pipe is the end of the driver, however it came about.
 
-``python -m ding.parallel.ray_head DESCRIPTOR``; the pipe has the keyword arguments of ``ray.init`` for it, and gets the
-address of the cluster, or the exception.
+The pipe has the keyword arguments of ``ray.init`` for it, and gets the address of the cluster, or the exception.
 """
 
 import contextlib
 import os
 import signal
-import sys
 import threading
 from multiprocessing.connection import Connection
 from typing import Any
@@ -21,8 +19,13 @@ from ding.parallel.ray_cluster import require_ray
 _GRACE_S = 1.0
 
 
-def lead(pipe: Connection) -> None:
-    """Start a cluster, and end this session when the other end of the pipe is closed."""
+def lead(descriptor: int) -> None:
+    """Start a cluster, and end this session when the other end of a pipe is closed.
+
+    Args:
+        descriptor: of this end.
+    """
+    pipe = Connection(descriptor)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     # Ray would give its actors 15 of 19: collectors could hardly step back behind their learner.
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -45,7 +48,3 @@ def lead(pipe: Connection) -> None:
 
 def _end_session() -> None:
     os.killpg(0, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    lead(Connection(int(sys.argv[1])))

@@ -251,9 +251,8 @@ def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]
     for section, worker in (("learn", "learner"), ("collect", "collector"), ("other", "commander")):
         policy.get(section, {}).pop(worker, None)
     if "evaluator_env_num" in main.get("env", {}):
-        main.env.setdefault(
-            "n_evaluator_episode", main.env.evaluator_env_num * main.env.get("evaluator_episode_num", 1)
-        )
+        # The parallel mode counts the episodes of each env; the other key has its default in a compiled config.
+        main.env.n_evaluator_episode = main.env.evaluator_env_num * main.env.get("evaluator_episode_num", 1)
     return main, create
 
 

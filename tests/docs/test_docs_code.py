@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = [DOCS / "tutorial.md", *sorted(DOCS.glob("howto/*.md"))]
+PAGES = [DOCS / "tutorial.md", DOCS / "replay_buffers.md", *sorted(DOCS.glob("howto/*.md"))]
 # Several processes one after the other; `.ci/run` runs them.
-SLOW = ("tutorial", "resume", "export")
+SLOW = ("tutorial", "resume", "export", "parallel")
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.M | re.S)
 _DEPRECATED = "ignore:`torch.jit"
 FLAGS = {

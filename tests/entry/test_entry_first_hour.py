@@ -88,6 +88,7 @@ def test_the_policy_of_a_parallel_run_is_evaluated_in_one_process() -> None:
     configs = read_config_with_system(ROOT / "configs/cartpole/parallel/cartpole_dqn_config.py")
     main, create, _ = configs
     main.policy.model.encoder_hidden_size_list = [4]
+    main.env.n_evaluator_episode = 4  # as the compiled config of a run has it, below its number of envs
     serial, made = read_config("c.py")
     serial.policy.model.update(encoder_hidden_size_list=[4])
     serial.exp_name = "parallel"

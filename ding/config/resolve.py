@@ -128,14 +128,13 @@ def _import_home(registry: str) -> None:
 def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
     shown, suffix = name, "_command"
     if registry == "policy" and name.endswith(suffix):
-        if name.removesuffix(suffix) in registries[registry]:
-            return (
-                f"{where}.type: {name.removesuffix(suffix)!r} is registered, but not {name!r}, which pipelines build: "
-                "register a subclass of your policy and of EpsCommandModePolicy or DummyCommandModePolicy "
-                "(ding.policy.command_mode_policy_instance) by that name; docs/howto/own_policy.md has one"
-            )
         # The pipelines append the suffix; the user wrote the plain name.
         shown = name.removesuffix(suffix)
+        if shown in registries[registry]:
+            return (
+                f"{where}.type: {shown!r} is registered, but not {name!r}, which pipelines build: register a subclass "
+                "of both it and EpsCommandModePolicy or DummyCommandModePolicy by that name (docs/howto/own_policy.md)"
+            )
         known = [item.removesuffix(suffix) for item in known if item.endswith(suffix)]
     if registry == "env":
         known = [*known, *importlib.import_module(_ZOO).MODULES]

@@ -204,16 +204,13 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
 
     # ------------------------------------------------------------------ sequence
 
-    def _declared_class(self) -> type:
-        return list
-
     # ``isinstance(batch, list)`` is true, as scripts ask it of what a collector returns (a buffer of one's own: a list
     # is many transitions, anything else is one). ``type(batch)`` is what it is, and so it is for code in C.
-    __class__ = property(_declared_class)
+    __class__ = property(lambda self: list)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickle compares the class of what it makes with ``__class__``.
-        return _restored, (type(self), {name: getattr(self, name) for name in TransitionBatch.__slots__})
+        return object.__new__, (type(self),), (None, {name: getattr(self, name) for name in TransitionBatch.__slots__})
 
     def __len__(self) -> int:
         return self._length
@@ -306,14 +303,6 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         if self._table.rows is not None:
             return f"TransitionBatch({self._length} materialised rows)"
         return f"TransitionBatch({self._length} rows, fields {list(self._table.columns)})"
-
-
-def _restored(cls: type[TransitionBatch], state: dict[str, Any]) -> TransitionBatch:
-    """A batch with these attributes."""
-    batch = cls.__new__(cls)
-    for name, value in state.items():
-        setattr(batch, name, value)
-    return batch
 
 
 def _as_positions(item: object, length: int) -> np.ndarray:

@@ -102,9 +102,7 @@ class Absent:
         self._name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        if instance is None:
-            return self
-        raise AttributeError(f"{type(instance).__name__} has no {self._name}: {self._instead}")
+        raise AttributeError(f"{owner.__name__} has no {self._name}: {self._instead}")
 
 
 def class_by_type(registry: Registry, cfg: Mapping[str, Any]) -> type:

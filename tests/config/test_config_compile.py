@@ -223,8 +223,8 @@ def test_by_hand_with_classes():
          "create_config.policy.type: no policy is registered as 'fke'. Did you mean 'fake'?"),
         ({"policy": {"type": "plain_command"}}, UnknownTypeError,
          "create_config.policy.type: 'plain' is registered, but not 'plain_command', which pipelines build: "
-         "register a subclass of your policy and of EpsCommandModePolicy or DummyCommandModePolicy "
-         "(ding.policy.command_mode_policy_instance) by that name; docs/howto/own_policy.md has one"),
+         "register a subclass of both it and EpsCommandModePolicy or DummyCommandModePolicy by that name "
+         "(docs/howto/own_policy.md)"),
         ({"env_manager": {"type": "basic"}}, UnknownTypeError,
          "create_config.env_manager.type: no env_manager is registered as 'basic'. Did you mean 'base'?"),
         ({"collector": {"type": "smaple"}}, UnknownTypeError,

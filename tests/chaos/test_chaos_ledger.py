@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import sys
 
@@ -17,6 +16,7 @@ from chaos_parts import ChaosRun
 
 from ding.config import ConfigValueError
 from ding.entry.commands.scale import scale_run
+from ding.parallel.launch import RunDir
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 
@@ -48,7 +48,7 @@ def start(tmp_path):
     for run in runs:
         run.close()
     for folder in leftovers:
-        shutil.rmtree(folder)
+        folder.remove()
 
 
 def held_rows(run):
@@ -58,7 +58,8 @@ def held_rows(run):
 def stopped_dead(run, tmp_path):
     """Kill everything at one moment, and look at what is there."""
     journal = run.wait_for(lambda: journal_of(run.pid("coordinator")), "journal of the coordinator")
-    run.leftovers.append(journal.parent)
+    # Another run on this machine would sweep a folder in which no process is left.
+    run.leftovers.append(RunDir.join(journal.parent))
     # That a worker is dead is noticed after some seconds.
     run.wait_for(lambda: not unswept(journal, tmp_path / "data"), "end of what the dead left")
     (access,) = tmp_path.rglob("access.json")

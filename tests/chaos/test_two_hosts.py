@@ -130,11 +130,18 @@ def test_two_hosts(hosts, tmp_path, processes):
     for process in others:
         process.terminate()
     assert [process.wait(30) for process in others] == [143] * len(others), hosts.output()
-    assert [ip("netns", "pids", name).stdout for name in hosts.names.values()] == ["", ""]
+    # What they had started ends with them.
+    wait_for(lambda: not any(ip("netns", "pids", name).stdout for name in hosts.names.values()), hosts, "last end")
     result = json.loads((tmp_path / "parallel_test" / "result.json").read_text())
     assert result["solved"]
     assert result["duplicates"] == 0
-    assert sorted(os.listdir(tmp_path / "parallel_test")) == ["ckpt", "log", "result.json", "total_config.py"]
+    assert sorted(os.listdir(tmp_path / "parallel_test")) == [
+        "ckpt",
+        "log",
+        "result.json",
+        "status.json",
+        "total_config.py",
+    ]
 
 
 @pytest.mark.slow

@@ -80,3 +80,18 @@ def test_two_halves_are_the_whole(name, manager, tmp_path, monkeypatch) -> None:
     assert parts != first
     assert parts.name == whole.name
     assert digest_of(whole) == digest_of(parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [("ppo", 0), *(pytest.param(name, seed, marks=pytest.mark.slow) for name in POLICIES for seed in range(1, 6))],
+)
+def test_the_same_seed_gives_the_same_run_with_each_policy(name, seed, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, mode, half, _ = POLICIES[name]
+    pipeline = getattr(ding.entry, mode.replace("serial", "serial_pipeline"))
+    for folder in ("a", "b"):
+        pipeline(configs(name, "base", folder, half // 4), seed=seed, max_train_iter=half // 4)
+    first, second = (newest_checkpoint(folder) for folder in ("a", "b"))
+    assert first.name == second.name
+    assert digest_of(first) == digest_of(second)

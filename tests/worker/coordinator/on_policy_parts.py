@@ -4,6 +4,7 @@ import itertools
 import os
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 
 from ding.data import batched
@@ -23,6 +24,7 @@ class NumberedEnv(CountingEnv):
     def __init__(self, cfg=None):
         super().__init__({"episode_length": LENGTH})
         self._id = np.array([os.getpid(), next(_numbers)])
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (4,), np.float32)
 
     def reset(self, **kwargs):
         return self._numbered(super().reset(**kwargs))

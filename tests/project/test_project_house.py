@@ -80,7 +80,13 @@ LATER = tuple(
         *("policy/bc", "model/template/bc", "world_model/"),
         *("policy/_demonstration_loss", "policy/dqfd", "policy/r2d3"),
         # Checkpoints that can be relied on.
-        *("utils/_file_digest", "utils/checkpoint", "worker/learner/saving", "entry/serial/run_saver"),
+        *(
+            "utils/_file_digest",
+            "utils/checkpoint",
+            "worker/learner/saving",
+            "entry/serial/run_saver",
+            "entry/serial/snapshot_folders",
+        ),
         *("torch_utils/weight_checks", "worker/learner/finite_check", "config/checks/rate_limit"),
         *("entry/parallel/snapshots", "parallel/planes/seal"),
         # Runs that are saved in the middle of their episodes.

@@ -12,6 +12,7 @@ from ding.data._tree_codec import encode_tree
 from ding.data.roles import StateDict
 from ding.entry.serial.parts import SerialParts
 from ding.envs.env.state import EnvStateError
+from ding.envs.env_manager import EnvManagerError
 from ding.utils import get_rank
 
 logger = logging.getLogger("ding.entry")
@@ -27,8 +28,9 @@ def begun_state(parts: SerialParts) -> tuple[StateDict | None, str]:
     try:
         state = collector.begun_state()
         encode_tree(state, [])
-    except (EnvStateError, NotImplementedError, TypeError) as error:
-        return None, f"begin anew: {error}"
+    except (EnvStateError, EnvManagerError, NotImplementedError, TypeError) as error:
+        # The first line: that of an env in another process has its traceback behind it.
+        return None, f"begin anew: {str(error).partition(chr(10))[0]}"
     return copy.deepcopy(state), "go on"
 
 
@@ -38,7 +40,7 @@ def take_up_begun(parts: SerialParts, state: StateDict | None) -> None:
         collector: Any = parts.collector
         try:
             collector.load_begun_state(state)
-        except (EnvStateError, KeyError, NotImplementedError, TypeError, ValueError) as error:
+        except (EnvStateError, EnvManagerError, KeyError, NotImplementedError, TypeError, ValueError) as error:
             logger.warning("the saved episodes are not taken up, new ones begin: %s", error)
         else:
             return

@@ -14,7 +14,8 @@ from typing import Any
 from ding.data.safe_file import SafeFileError, write_tree
 from ding.entry.serial.begun import begun_state, restart_envs
 from ding.entry.serial.parts import SerialParts
-from ding.entry.serial.run_state import FILE_KIND, STATE, evaluate_anew, own_folder, random_state_of_all, state_of
+from ding.entry.serial.run_state import FILE_KIND, STATE, evaluate_anew, random_state_of_all, state_of
+from ding.entry.serial.snapshot_folders import own_folder
 from ding.utils import get_rank, get_world_size
 from ding.utils.checkpoint import CLASSIC_SUFFIX, LEARNER, keep_newest, write_parts
 from ding.utils.file_helper import atomic_write, save_file

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,11 @@ import torch
 from ding.data.safe_file import SafeFileError, read_tree
 from ding.entry.serial.begun import take_up_begun
 from ding.entry.serial.parts import SerialParts
-from ding.utils import get_rank
+from ding.entry.serial.snapshot_folders import good_snapshots, own_folder
 from ding.utils.checkpoint import (
     CLASSIC_SUFFIX,
     LEARNER,
-    Manifest,
     checked_manifest,
-    good_numbered,
     read_manifest,
 )
 from ding.utils.file_helper import FileRefusedError
@@ -54,7 +51,7 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
     try:
         state = read_tree(checked_manifest(own_folder(folder)).path(STATE), FILE_KIND)
     except (FileRefusedError, SafeFileError) as error:
-        good = next(_good_snapshots(folder.parent), None)
+        good = next(good_snapshots(folder.parent), None)
         offer = "there is no good one" if good is None else f"the newest good one is {good}"
         raise FileRefusedError(f"the saved state {folder} is refused: {error}; {offer}") from error
     except FileNotFoundError:
@@ -78,18 +75,7 @@ def evaluate_anew(parts: SerialParts, random_state: dict[str, Any]) -> None:
 
 def newest_checkpoint(exp_dir: str | Path) -> Path | None:
     """The newest good snapshot of an experiment; those that are damaged are logged and passed over."""
-    return next(_good_snapshots(Path(exp_dir) / "ckpt"), None)
-
-
-def _good_snapshots(folder: Path) -> Iterator[Path]:
-    return (manifest.folder for manifest in good_numbered(folder, "snapshot", _checked_of_all_ranks))
-
-
-def _checked_of_all_ranks(snapshot: Path) -> Manifest:
-    manifest = checked_manifest(snapshot)
-    for rank in range(1, int(manifest.notes.get("world_size", 1))):
-        checked_manifest(_folder_of_rank(snapshot, rank))
-    return manifest
+    return next(good_snapshots(Path(exp_dir) / "ckpt"), None)
 
 
 def _snapshot_of(checkpoint: Path) -> Path | None:
@@ -103,14 +89,6 @@ def _snapshot_of(checkpoint: Path) -> Path | None:
     except FileNotFoundError:
         return None
     return snapshot if same else None
-
-
-def own_folder(snapshot: Path) -> Path:
-    return _folder_of_rank(snapshot, get_rank())
-
-
-def _folder_of_rank(snapshot: Path, rank: int) -> Path:
-    return snapshot / f"rank{rank}" if rank else snapshot
 
 
 def state_of(worker: object) -> Any:

@@ -53,6 +53,7 @@ class HasEnvStates(Protocol):
 
         Raises:
             EnvStateError: an env has no state that can be saved, or does not wait for an action.
+            EnvManagerError: the same, of an env in another process.
         """
 
     def set_state(self, states: Sequence[Any]) -> None:
@@ -60,6 +61,7 @@ class HasEnvStates(Protocol):
 
         Raises:
             EnvStateError: the states are those of other envs; reset the manager then.
+            EnvManagerError: the same, of an env in another process.
         """
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ding.data import EnvBatch, TimestepBatch
-from ding.envs.env.state import EnvStateError, check_all_wait
+from ding.envs.env.state import check_all_wait
 from ding.envs.env_manager._abstract import AbstractEnvManager
 from ding.envs.env_manager._errors import EnvManagerError
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
@@ -221,21 +221,16 @@ class _SubprocessEnvManager(AbstractEnvManager):
         """See :meth:`ding.envs.env.state.HasEnvStates.get_state`."""
         check_all_wait(self.env_num, self.ready_obs_id)
         obs = self.ready_obs
-        return [{**self._state_call(env_id, "get_state"), "obs": obs[env_id]} for env_id in range(self.env_num)]
+        replies = self._ask(range(self.env_num), "get_state", ())
+        return [{**reply, "obs": obs[env_id]} for env_id, reply in enumerate(replies)]
 
     def set_state(self, states: Sequence[Any]) -> None:
         """See :meth:`ding.envs.env.state.HasEnvStates.set_state`."""
         self.reset()
         check_all_wait(self.env_num, self.ready_obs_id, states)
         for env_id, state in enumerate(states):
-            self._state_call(env_id, "set_state", state)
+            self._ask([env_id], "set_state", (state,))
             self._fleet.put_obs(env_id, state["obs"])
-
-    def _state_call(self, env_id: int, name: str, *args: Any) -> Any:
-        try:
-            return self._ask([env_id], name, args)[0]
-        except EnvManagerError as error:
-            raise EnvStateError(str(error).partition("\n")[0]) from error
 
     def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Let an env shape the rewards of its transitions."""

@@ -1,6 +1,8 @@
 """PPO on HalfCheetah-v5, with the numbers of DI-engine's config for HalfCheetah-v3 (extra `mujoco`).
 
-Result: RESULT
+Result: a return of -28 on seed 0 after 201,600 env steps (323 where actions are drawn), in 54 CPU seconds;
+stable-baselines3's PPO with the same numbers was at 772 after 192,000. With its network (two layers of 64 units for
+each of actor and critic, tanh) this one was at 284 after 160,000.
 """
 
 from easydict import EasyDict

@@ -58,7 +58,7 @@ def link(runs):
             yield re.search(r"http\S+", board.stdout.readline())[0]
             # Not SIGINT, which the jobs of some shells ignore.
             board.send_signal(signal.SIGTERM)
-            assert "The board has ended." in board.communicate(timeout=30)[0]
+            assert "The board has ended." in board.communicate(timeout=120)[0]
             assert board.returncode == 0
         finally:
             board.kill()

@@ -29,7 +29,8 @@ EXTRAS = {
     "atari": ["ale-py>=0.10", "opencv-python-headless>=4.9"],
     "box2d": ["gymnasium[box2d]>=1.0"],
     "mujoco": ["gymnasium[mujoco]>=1.0"],
-    "envpool": ["envpool>=1.0"],
+    # It has no wheel for Python 3.10.
+    "envpool": ["envpool>=1.0; python_version >= '3.11'"],
     "minigrid": ["minigrid>=3.0"],
     "pettingzoo": ["pettingzoo>=1.24", "mpe2>=1.0"],
     "hdf5": ["h5py>=3.10"],

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 from ding.config import read_config
+from ding.entry.serial.reward_mode import reward_mode
 from ding.policy import get_policy_cls
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -36,7 +37,6 @@ MODES = {
     "cartpole_sqil": "serial_sqil",
     "pendulum_sqil_sac": "serial_sqil",
 }
-REWARD_MODEL_MODES = {kind: f"serial_{kind}" for kind in ("gail", "guided_cost", "trex")} | {"drex": "serial_trex"}
 # The experts that configs learn from: each lies in ``<its name>_seed0``.
 EXPERTS = {
     "cartpole_bc": "cartpole_dqn",
@@ -75,7 +75,7 @@ def mode_of(name: str) -> str:
     policy = get_policy_cls(create.policy)
     on_policy = policy.default_config().get("on_policy", False)
     if kind := create.get("reward_model", main.get("reward_model", {})).get("type"):
-        return REWARD_MODEL_MODES.get(kind, "serial_reward_model" + ("_onpolicy" if on_policy else ""))
+        return reward_mode(kind, on_policy)
     if create.policy.type == "bc":
         return "serial_bc"
     if create.policy.type == "dt" or "data_path" in main.policy.get("collect", {}):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +13,12 @@ from typing import Any
 import torch
 from easydict import EasyDict
 
-from ding.config import ConfigValueError, UnknownKeyError, compile_config, read_config
+from ding.config import ConfigValueError, compile_config, read_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.config.sections import dig
 from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
+from ding.entry.serial.reward_mode import check_unread_reward_model
 from ding.entry.serial.wandb_callback import WandbCallback
 from ding.entry.view.callbacks import Callbacks, RunCallback
 from ding.entry.view.experiment import next_steps
@@ -29,16 +29,6 @@ from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
 from ding.utils import get_rank
-
-logger = logging.getLogger("ding.entry")
-
-# Modes of reward models that learn from demonstrations, by their type.
-_REWARD_MODEL_MODES = {
-    "gail": "serial_gail",
-    "guided_cost": "serial_guided_cost",
-    "trex": "serial_trex",
-    "drex": "serial_trex",
-}
 
 InputConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
 
@@ -110,29 +100,10 @@ def run_pipeline(
                     f"policy.type {cfg.policy.type.removesuffix('_command')!r} is on-policy: run it with "
                     "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
                 )
-        with unused_dir_removed(cfg.exp_name):
-            _check_unread_reward_model(cfg, strict)
         with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
             data = data_path(parts, run.signals.interruptible)
             run.train(parts, data, max_train_iter, max_env_step)
             return parts.policy
-
-
-def _check_unread_reward_model(cfg: EasyDict, strict: bool) -> None:
-    """Warn that the pipeline trains on the env's rewards although the config has a reward model.
-
-    Raises:
-        UnknownKeyError: The same, when ``strict``.
-    """
-    if not cfg.get("reward_model"):
-        return
-    mode = _REWARD_MODEL_MODES.get(cfg.reward_model.get("type", ""), "serial_reward_model")
-    if cfg.policy.on_policy and mode in ("serial_reward_model", "serial_trex"):
-        mode += "_onpolicy"
-    text = f"reward_model: this pipeline trains on the rewards of the env; ding -m {mode} trains on those of the model"
-    if strict:
-        raise UnknownKeyError(f"config key {text}", [text])
-    logger.warning("config key %s", text)
 
 
 @dataclass
@@ -191,6 +162,7 @@ def opened_run(
     strict: bool,
     callbacks: Sequence[RunCallback],
     keep_folder: bool = False,
+    estimates_rewards: bool = False,
 ) -> Iterator[Run]:
     """Compile the config, make the experiment folder, show the run and note signals until the block ends.
 
@@ -198,6 +170,7 @@ def opened_run(
 
     Args:
         keep_folder: Whether to use the experiment folder that is there, for what lies in it.
+        estimates_rewards: Whether the pipeline trains on the rewards of the config's reward model.
     """
     main, create = load_input(input_cfg)
     if "comm_learner" in create:
@@ -220,6 +193,9 @@ def opened_run(
             save_path="resumed_config.py" if resumes else "total_config.py",
             strict=strict,
         )
+        if not estimates_rewards:
+            with unused_dir_removed(cfg.exp_name):
+                check_unread_reward_model(cfg, strict)
         with failures_logged(cfg.exp_name):
             yield Run(cfg, view, signals, callbacks)
 

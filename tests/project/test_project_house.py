@@ -90,7 +90,8 @@ LATER = tuple(
         *("torch_utils/weight_checks", "worker/learner/finite_check", "config/checks/rate_limit"),
         *("entry/parallel/snapshots", "parallel/planes/seal"),
         # Runs that are saved in the middle of their episodes.
-        *("envs/env/state", "rollout/begun", "entry/serial/begun", "policy/collect_memory"),
+        *("envs/env/state", "rollout/ongoing", "entry/serial/ongoing", "policy/collect_memory"),
+        "entry/serial/reward_mode",
         # Beyond one machine.
         *(
             "parallel/ray_cluster",

@@ -111,7 +111,10 @@ def serial_pipeline_guided_cost(
     Args:
         expert_model: The expert's network; the policy's default when not given.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run, contextlib.ExitStack() as ends:
+    with (
+        opened_run(input_cfg, seed, env_setting, view, strict, callbacks, estimates_rewards=True) as run,
+        contextlib.ExitStack() as ends,
+    ):
         cfg = run.cfg
         with unused_dir_removed(cfg.exp_name):
             state = read_state(cfg.policy.collect.get("model_path"), "policy.collect.model_path")

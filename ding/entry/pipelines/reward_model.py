@@ -220,7 +220,7 @@ def serial_pipeline_ngu(
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
     models' states are in ``reward_model/ckpt/``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks, estimates_rewards=True) as run:
         cfg = run.cfg
         with serial_parts(cfg, env_setting, model) as parts:
             rnd = _reward_model(cfg, "rnd_reward_model", RndNGURewardModel, parts)

@@ -146,7 +146,7 @@ def run_with_reward_model(
         before: Called with the compiled config before anything is built; may write into its ``reward_model``.
         ranked: Whether the model reads the whole config, and learns from what lies in the experiment folder, once.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks, keep_folder=ranked) as run:
+    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks, ranked, estimates_rewards=True) as run:
         cfg = run.cfg
         if bool(cfg.policy.on_policy) is not on_policy:
             right = "serial_pipeline_reward_model_" + ("offpolicy" if on_policy else "onpolicy")

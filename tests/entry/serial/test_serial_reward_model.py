@@ -17,6 +17,7 @@ from ding.entry import (
     serial_pipeline_guided_cost,
     serial_pipeline_ngu,
     serial_pipeline_onpolicy,
+    serial_pipeline_plr,
     serial_pipeline_preference_based_irl,
     serial_pipeline_reward_model_offpolicy,
     serial_pipeline_reward_model_onpolicy,
@@ -61,6 +62,7 @@ def test_some_passes(name):
         ("dqn_rnd", serial_pipeline, "serial_reward_model"),
         ("ppo_icm", serial_pipeline_onpolicy, "serial_reward_model_onpolicy"),
         ("dqn_gail", serial_pipeline, "serial_gail"),
+        ("dqn_trex", serial_pipeline, "serial_trex"),
     ],
 )
 def test_a_pipeline_without_the_model_says_which_has_it(name, pipeline, mode, caplog):
@@ -69,6 +71,21 @@ def test_a_pipeline_without_the_model_says_which_has_it(name, pipeline, mode, ca
     assert not Path("e").exists()
     pipeline(config(name), max_env_step=8)
     assert f"ding -m {mode} trains" in caplog.text
+
+
+def test_the_two_models_of_ngu_have_a_pipeline_of_their_own():
+    main, create = read_config(FOLDER / "cartpole_ngu_config.py")
+    main.exp_name = "e"
+    with pytest.raises(UnknownKeyError, match=r"rnd_reward_model: .* -m serial_ngu trains on those of the model"):
+        serial_pipeline((main, create), strict=True)
+
+
+def test_an_on_policy_pipeline_of_another_kind_says_it_too():
+    main, create = config("dqn_trex")
+    create.policy = {"type": "ppo"}
+    main.policy = {"model": {"obs_shape": 4, "action_shape": 2}, "collect": {"n_sample": 80}}
+    with pytest.raises(UnknownKeyError, match="ding -m serial_trex_onpolicy trains on those of the model"):
+        serial_pipeline_plr((main, create), strict=True)
 
 
 def test_a_policy_of_a_replay_buffer_also_learns_from_what_was_just_collected(caplog):

@@ -1,0 +1,37 @@
+"""Which mode of the command line trains on the rewards of a config's reward model."""
+
+import logging
+
+from easydict import EasyDict
+
+from ding.config import UnknownKeyError
+
+logger = logging.getLogger("ding.entry")
+
+# Of models that learn from demonstrations, by their type; all others learn beside the policy.
+_MODES = {"gail": "serial_gail", "guided_cost": "serial_guided_cost", "trex": "serial_trex", "drex": "serial_trex"}
+# These have an on-policy twin.
+_BOTH = ("serial_reward_model", "serial_trex")
+
+
+def reward_mode(kind: str, on_policy: bool) -> str:
+    """What `ding -m` calls the pipeline for a reward model of this type."""
+    mode = _MODES.get(kind, "serial_reward_model")
+    return f"{mode}_onpolicy" if on_policy and mode in _BOTH else mode
+
+
+def check_unread_reward_model(cfg: EasyDict, strict: bool) -> None:
+    """Warn that a pipeline trains on the rewards of the env although the config has a reward model.
+
+    Raises:
+        UnknownKeyError: The same, when ``strict``.
+    """
+    section = next((key for key in ("reward_model", "rnd_reward_model") if cfg.get(key)), None)
+    if section is None:
+        return
+    ngu = section == "rnd_reward_model"
+    mode = "serial_ngu" if ngu else reward_mode(cfg[section].get("type", ""), bool(cfg.policy.on_policy))
+    text = f"{section}: this pipeline trains on the rewards of the env; ding -m {mode} trains on those of the model"
+    if strict:
+        raise UnknownKeyError(f"config key {text}", [text])
+    logger.warning("config key %s", text)

@@ -9,7 +9,6 @@ from typing import Any
 
 from ding.data.roles import CollectMode, EvalMode
 from ding.model import IModelWrapper
-from ding.model.wrapper._sample import ActionNoiseWrapper
 from ding.policy.base_policy import Policy
 from ding.policy.errors import PolicyAttributeError
 from ding.torch_utils.data_helper import to_device
@@ -22,7 +21,7 @@ def collect_memory(mode: CollectMode | EvalMode) -> dict[str, Any]:
         PolicyAttributeError: it does not say what that is (a ``NotImplementedError``).
     """
     return {
-        "model": [getattr(*_kept(wrapper)) for wrapper in _wrappers(mode)],
+        "model": [wrapper.kept for wrapper in _wrappers(mode)],
         **{name: mode.get_attribute(name) for name in _remembered(mode)},
     }
 
@@ -31,7 +30,7 @@ def set_collect_memory(mode: CollectMode | EvalMode, memory: dict[str, Any]) -> 
     """Go on from what :func:`collect_memory` of a policy of the same kind returned."""
     device = mode.get_attribute("device")
     for wrapper, kept in zip(_wrappers(mode), memory["model"], strict=True):
-        setattr(*_kept(wrapper), to_device(kept, device))
+        wrapper.kept = to_device(kept, device)
     for name in _remembered(mode):
         mode.set_attribute(name, memory[name])
 
@@ -39,11 +38,6 @@ def set_collect_memory(mode: CollectMode | EvalMode, memory: dict[str, Any]) -> 
 def _wrappers(mode: CollectMode | EvalMode) -> list[IModelWrapper]:
     model = mode.get_attribute("collect_model")
     return list(model.chain()) if isinstance(model, IModelWrapper) else []
-
-
-def _kept(wrapper: IModelWrapper) -> tuple[object, str]:
-    """Where a wrapper has what it keeps."""
-    return (wrapper.noise_generator, "state") if isinstance(wrapper, ActionNoiseWrapper) else (wrapper, "kept")
 
 
 def _remembered(mode: CollectMode | EvalMode) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ding.data.safe_file import SafeFileError, write_tree
-from ding.entry.serial.begun import begun_state, restart_envs
+from ding.entry.serial.ongoing import ongoing_state, restart_envs
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_state import FILE_KIND, STATE, evaluate_anew, random_state_of_all, state_of
 from ding.entry.serial.snapshot_folders import own_folder
@@ -53,11 +53,11 @@ class RunSaver:
         classic = f"iteration_{learner.train_iter}{CLASSIC_SUFFIX}"
         learner.save_checkpoint(classic)
         folder = Path(parts.cfg.exp_name) / "ckpt" / f"snapshot_{learner.train_iter}"
-        begun, episodes = begun_state(parts)
+        ongoing, episodes = ongoing_state(parts)
         if episodes not in (self._episodes, "go on"):
             logger.info("the envs do not go on from a snapshot, their episodes %s", episodes)
         self._episodes = episodes
-        state = {**_copied_state(parts), "begun": begun}
+        state = {**_copied_state(parts), "ongoing": ongoing}
         notes = {
             "train_iter": learner.train_iter,
             "env_step": int(parts.collector.envstep),

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ding.data.safe_file import SafeFileError, read_tree
-from ding.entry.serial.begun import take_up_begun
+from ding.entry.serial.ongoing import load_ongoing
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.snapshot_folders import good_snapshots, own_folder
 from ding.utils.checkpoint import (
@@ -61,8 +61,8 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
             getattr(parts, key).load_state_dict(state[key])
     for key, one in parts.saved.items():
         one.load_state_dict(state[key])
-    # Snapshots of before have nothing that had begun.
-    take_up_begun(parts, state.get("begun"))
+    # Older snapshots have no ongoing episodes.
+    load_ongoing(parts, state.get("ongoing"))
     evaluate_anew(parts, state["random"])
     return True
 

@@ -8,6 +8,7 @@ from ding.utils.checkpoint import Manifest, checked_manifest, good_numbered
 
 
 def good_snapshots(folder: Path) -> Iterator[Path]:
+    """Yield the undamaged snapshots in ``ckpt/``, the newest first; those that are damaged are logged."""
     return (manifest.folder for manifest in good_numbered(folder, "snapshot", _checked_of_all_ranks))
 
 
@@ -19,6 +20,7 @@ def _checked_of_all_ranks(snapshot: Path) -> Manifest:
 
 
 def own_folder(snapshot: Path) -> Path:
+    """The folder of this process in a snapshot; that of the first one is the snapshot itself."""
     return _folder_of_rank(snapshot, get_rank())
 
 

@@ -333,6 +333,15 @@ class ActionNoiseWrapper(IModelWrapper):
             return [self.add_noise(item) for item in action]
         return self.add_noise(action)
 
+    @property
+    def kept(self) -> Any:
+        """The state of the noise."""
+        return self.noise_generator.state
+
+    @kept.setter
+    def kept(self, state: Any) -> None:
+        self.noise_generator.state = state
+
     def add_noise(self, action: torch.Tensor) -> torch.Tensor:
         """``action`` ``[B, N]`` with noise, clamped as configured; a new tensor."""
         noise = _within(self.noise_range, self.noise_generator(action.shape, action.device))

@@ -11,7 +11,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.data import TransitionBatch
 from ding.data.roles import CollectMode, EnvManager, Samples, StateDict, Writer
-from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, begun
+from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, ongoing
 from ding.torch_utils.data_helper import to_tensor_transitions
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable, one_time_warning
 from ding.worker._component import EnvWorker, build_by_type, class_by_type, required_key
@@ -156,7 +156,7 @@ class SerialCollector(EnvWorker, ISerialCollector):
         begun. Counters stay.
 
         A run that is saved and a run that goes on from it do this at the same point, which makes them equal where
-        there is no :meth:`begun_state`.
+        there is no :meth:`ongoing_state`.
         """
         env = self._ready().stepper.env
         env.seed(seed, dynamic_seed=dynamic_seed)
@@ -165,22 +165,22 @@ class SerialCollector(EnvWorker, ISerialCollector):
             policy.reset()
         self._forget()
 
-    def begun_state(self) -> StateDict:
-        """What has begun: the states of the envs and of the policies, segments and episodes.
+    def ongoing_state(self) -> StateDict:
+        """The ongoing episodes: states of the envs and of the policies, segments, and what was counted so far.
 
         Raises:
             EnvStateError: an env has no state that can be saved.
             NotImplementedError: a policy does not say what it remembers.
         """
-        return begun.begun_state(self._ready())
+        return ongoing.ongoing_state(self._ready())
 
-    def load_begun_state(self, state_dict: StateDict) -> None:
-        """Go on with what had begun.
+    def load_ongoing_state(self, state_dict: StateDict) -> None:
+        """Go on with the episodes of an :meth:`ongoing_state`.
 
         Raises:
             EnvStateError: the envs are other ones; restart them then.
         """
-        begun.load_begun_state(self._ready(), state_dict)
+        ongoing.load_ongoing_state(self._ready(), state_dict)
 
     def state_dict(self) -> StateDict:
         """The counters and the episodes that wait to be logged. Trajectories and env states are not part of it."""

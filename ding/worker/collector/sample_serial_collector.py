@@ -45,13 +45,13 @@ class SampleSerialCollector(SerialCollector):
         super()._forget()
         self._surplus = []
 
-    def begun_state(self) -> StateDict:
-        """See :meth:`SerialCollector.begun_state`."""
-        return {**super().begun_state(), "surplus": self._surplus}
+    def ongoing_state(self) -> StateDict:
+        """See :meth:`SerialCollector.ongoing_state`."""
+        return {**super().ongoing_state(), "surplus": self._surplus}
 
-    def load_begun_state(self, state_dict: StateDict) -> None:
-        """See :meth:`SerialCollector.load_begun_state`."""
-        super().load_begun_state(state_dict)
+    def load_ongoing_state(self, state_dict: StateDict) -> None:
+        """See :meth:`SerialCollector.load_ongoing_state`."""
+        super().load_ongoing_state(state_dict)
         self._surplus = state_dict["surplus"]
 
     def collect(

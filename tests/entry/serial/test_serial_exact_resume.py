@@ -128,8 +128,8 @@ def test_half_and_half_is_the_whole(in_new_process) -> None:
     snapshot = newest_checkpoint("parts")
     assert str(snapshot).endswith("snapshot_40")
     assert read_manifest(snapshot).notes["episodes"] == "go on"
-    begun = read_tree(snapshot / "state.safetensors", "ding.run_state")["begun"]
-    assert begun["episodes"]["steps"].any(), "no env was in the middle of an episode"
+    ongoing = read_tree(snapshot / "state.safetensors", "ding.run_state")["ongoing"]
+    assert ongoing["episodes"]["steps"].any(), "no env was in the middle of an episode"
     if in_new_process:
         words = [sys.executable, "-m", "ding.entry", "-m", "serial", "--load-path", "parts", "--train-iter", "80"]
         done = subprocess.run(

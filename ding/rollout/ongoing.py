@@ -1,6 +1,6 @@
-"""What a rollout has begun, to be saved in the middle of episodes and taken up by a rollout of the same kind.
+"""The ongoing episodes of a rollout, to be saved, and taken up by a rollout of the same kind.
 
-It consists of the states of the envs (:mod:`ding.envs.env.state`), what the policies remember of them, the growing
+They consist of the states of the envs (:mod:`ding.envs.env.state`), what the policies remember of them, the growing
 segments and the running episodes; the seconds of the latter are no part of it.
 """
 
@@ -12,8 +12,8 @@ from ding.policy.collect_memory import collect_memory, set_collect_memory
 from ding.rollout.rollout import Rollout
 
 
-def begun_state(rollout: Rollout) -> StateDict:
-    """What has begun; it shares memory with the rollout.
+def ongoing_state(rollout: Rollout) -> StateDict:
+    """The ongoing episodes; they share memory with the rollout.
 
     Raises:
         EnvStateError: the env manager or an env has no state that can be saved, or steps or finished segments wait.
@@ -34,8 +34,8 @@ def begun_state(rollout: Rollout) -> StateDict:
     }
 
 
-def load_begun_state(rollout: Rollout, state: StateDict) -> None:
-    """Go on with what had begun.
+def load_ongoing_state(rollout: Rollout, state: StateDict) -> None:
+    """Go on with the episodes of an :func:`ongoing_state`.
 
     Raises:
         EnvStateError: the envs are other ones.

@@ -1,4 +1,4 @@
-"""What a serial run has begun when it is saved, the episodes of its envs and their segments, as part of a snapshot."""
+"""The ongoing episodes of a serial run, with their envs and segments, as part of a snapshot."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ding.utils import get_rank
 logger = logging.getLogger("ding.entry")
 
 
-def begun_state(parts: SerialParts) -> tuple[StateDict | None, str]:
-    """A copy of what the collector has begun, or ``None`` where an env, a policy or the collector has no state that a
-    safe file can hold; and what a snapshot notes of it.
+def ongoing_state(parts: SerialParts) -> tuple[StateDict | None, str]:
+    """A copy of the collector's ongoing episodes, or ``None`` where an env, a policy or the collector has no state
+    that a safe file can hold; and what a snapshot notes of it.
     """
     collector: Any = parts.collector
-    if not hasattr(collector, "begun_state"):
-        return None, f"begin anew: {type(collector).__name__} has no begun_state"
+    if not hasattr(collector, "ongoing_state"):
+        return None, f"begin anew: {type(collector).__name__} has no ongoing_state"
     try:
-        state = collector.begun_state()
+        state = collector.ongoing_state()
         encode_tree(state, [])
     except (EnvStateError, EnvManagerError, NotImplementedError, TypeError) as error:
         # The first line: that of an env in another process has its traceback behind it.
@@ -34,12 +34,12 @@ def begun_state(parts: SerialParts) -> tuple[StateDict | None, str]:
     return copy.deepcopy(state), "go on"
 
 
-def take_up_begun(parts: SerialParts, state: StateDict | None) -> None:
-    """Go on with what had begun; where nothing is saved, or it is that of other envs, in new episodes."""
+def load_ongoing(parts: SerialParts, state: StateDict | None) -> None:
+    """Go on with the saved episodes; where none are saved, or they are those of other envs, begin new ones."""
     if state is not None:
         collector: Any = parts.collector
         try:
-            collector.load_begun_state(state)
+            collector.load_ongoing_state(state)
         except (EnvStateError, EnvManagerError, KeyError, NotImplementedError, TypeError, ValueError) as error:
             logger.warning("the saved episodes are not taken up, new ones begin: %s", error)
         else:

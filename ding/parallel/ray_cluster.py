@@ -21,6 +21,9 @@ logger = logging.getLogger("ding.entry")
 LEAST_VERSION = (2, 60)
 """The oldest Ray that this was tested with."""
 
+SMALL_BYTES = 256 * 1024
+"""Frames up to this size travel within a message, which costs half of what an object of the cluster does."""
+
 _AUTH_MODE = "RAY_AUTH_MODE"
 _HEAD = "from ding.parallel.ray_head import lead; lead"
 _HEAD_END_S = 10.0

@@ -14,9 +14,11 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ding.parallel.ray_cluster import require_ray
+from ding.parallel.ray_cluster import SMALL_BYTES, require_ray
 
 _GRACE_S = 1.0
+# Bytes of a value beside the frame in it.
+_SURROUNDINGS = 16 * 1024
 
 
 def lead(descriptor: int) -> None:
@@ -29,6 +31,8 @@ def lead(descriptor: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     # Ray would give its actors 15 of 19: collectors could hardly step back behind their learner.
     os.environ.setdefault("RAY_worker_niceness", "0")
+    # What is in a message of the store needs no object, of which Ray makes one beyond 100 KiB.
+    os.environ.setdefault("RAY_max_direct_call_object_size", str(SMALL_BYTES + _SURROUNDINGS))
     ray: Any = None
     try:
         options: dict[str, Any] = pipe.recv()

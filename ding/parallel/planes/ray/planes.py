@@ -1,9 +1,11 @@
 """Both planes of the backend ``ray``."""
 
 import threading
+import time
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,11 @@ import torch
 from ding.parallel.planes.data_plane import StoredDataPlane, check_id
 from ding.parallel.planes.errors import ChunkMissing
 from ding.parallel.planes.frames import Frame, check_head, pack, unpack
-from ding.parallel.planes.looking import Looking
 from ding.parallel.planes.protocols import Weights, check_version
-from ding.parallel.planes.ray.store import StoreClient
+from ding.parallel.planes.ray.store import StoreClient, Version
 
-_LOOK_INTERVAL_S = 0.05
+# How long one call of the store waits for a version; so long it has that of a reader that is gone.
+_LONG_POLL_S = 10.0
 
 # torch warns once in a process of a tensor over memory that is read-only, as that of the object store is.
 with warnings.catch_warnings():
@@ -83,7 +85,7 @@ class _Objects:
 
 
 class RayWeightPlane:
-    """A :class:`~ding.parallel.planes.WeightPlane` of which the store holds the newest version.
+    """A :class:`~ding.parallel.planes.WeightPlane` of which the store holds the newest version; readers wait there.
 
     Args:
         client: of the store.
@@ -96,8 +98,8 @@ class RayWeightPlane:
     def __init__(self, client: StoreClient, policy_id: str) -> None:
         self._client = client
         self._policy_id = check_id(policy_id, "a policy id")
-        self._publishing = threading.Lock()
-        self._looking = Looking(_LOOK_INTERVAL_S)
+        self._publishing, self._closing = threading.Lock(), threading.Lock()
+        self._closed: Future[None] = Future()
 
     def publish(self, state: "Mapping[str, Any]", version: int, meta: "Mapping[str, Any] | None" = None) -> None:
         """See :meth:`WeightPlane.publish <ding.parallel.planes.WeightPlane.publish>`."""
@@ -105,34 +107,41 @@ class RayWeightPlane:
         frame = pack(dict(state), "weights", meta)
         with self._publishing:
             self._client.call("publish", self._policy_id, version, zlib.crc32(frame), np.frombuffer(frame, np.uint8))
-        self._looking.hint()
 
     def fetch(self, newer_than: int = -1, timeout_s: float = 0.0) -> "Weights | None":
         """See :meth:`WeightPlane.fetch <ding.parallel.planes.WeightPlane.fetch>`."""
-        return self._looking.until_found(lambda: self._read_newest(newer_than), timeout_s)
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            left_s = 0.0 if self._closed.done() else max(0.0, deadline_s - time.monotonic())
+            found = self._fetch(newer_than, min(left_s, _LONG_POLL_S))
+            if found is not None or not left_s:
+                return found
 
     def newest(self) -> "int | None":
         """See :meth:`WeightPlane.newest <ding.parallel.planes.WeightPlane.newest>`."""
-        found = self._client.call("newest", self._policy_id)
-        return None if found is None else int(found[0])
+        newest: int | None = self._client.call("newest", self._policy_id)
+        return newest
 
     def hint(self) -> None:
-        """See :meth:`WeightPlane.hint <ding.parallel.planes.WeightPlane.hint>`."""
-        self._looking.hint()
+        """See :meth:`WeightPlane.hint <ding.parallel.planes.WeightPlane.hint>`; here publishing wakes the waiters."""
 
     def close(self) -> None:
         """See :meth:`WeightPlane.close <ding.parallel.planes.WeightPlane.close>`."""
-        self._looking.close()
+        with self._closing:
+            if not self._closed.done():
+                self._closed.set_result(None)
 
-    def _read_newest(self, newer_than: int) -> "Weights | None":
-        found = self._client.call("newest", self._policy_id)
-        if found is None or found[0] == newer_than:
+    def _fetch(self, newer_than: int, wait_s: float) -> "Weights | None":
+        args = (self._policy_id, newer_than, wait_s)
+        found: Version | None = (
+            self._client.call_until(self._closed, "fetch", *args) if wait_s else self._client.call("fetch", *args)
+        )
+        if found is None:
             return None
-        version, crc, objects = found
         try:
             # A receiver owns its tensors.
-            frame = bytes(self._client.frame(objects, f"version {version} of {self._policy_id}"))
+            frame = bytes(self._client.frame(found.held, f"version {found.number} of {self._policy_id}"))
         except ChunkMissing:
             # The store was lost meanwhile, and the next version comes to another one.
             return None
-        return Weights(version, *unpack(frame, "weights", crc))
+        return Weights(found.number, *unpack(frame, "weights", found.crc))

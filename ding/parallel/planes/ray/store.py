@@ -1,52 +1,81 @@
 """The actor that holds the frames of a run, and how planes talk to it."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ding.parallel.planes.errors import ChunkMissing, StorageError, StorageFull
 from ding.parallel.planes.frames import header_bytes
-from ding.parallel.ray_cluster import require_ray
+from ding.parallel.ray_cluster import SMALL_BYTES, require_ray
 
 STORE = "store"
 """The name of the store among the actors of a run."""
 
 _CALL_S = 60.0
-_MANY = 1000
+# Calls at once; each reader of a policy that waits is one.
+_MANY = 10_000
+
+Held: TypeAlias = "np.ndarray | list[Any]"
+"""A frame, uint8 ``[n]``, when it is small; else its reference, in a list, so that Ray passes on the reference and not
+the frame."""
 
 
 class _Chunk(NamedTuple):
-    objects: list[Any]
-    """The reference of the frame. In a list, so that Ray passes on the reference and not the frame."""
+    held: Held
     head: bytes
     nbytes: int
 
 
-class _Version(NamedTuple):
+class Version(NamedTuple):
+    """A version of a policy in the store."""
+
     number: int
     crc: int
-    objects: list[Any]
+    held: Held
+
+
+class _Board:
+    """The newest version of a policy, and the event of the next one."""
+
+    def __init__(self) -> None:
+        self.newest: Version | None = None
+        self.next = asyncio.Event()
+
+    def publish(self, version: Version) -> None:
+        self.newest = version
+        self.next.set()
+        self.next = asyncio.Event()
+
+    def newer_than(self, number: int) -> Version | None:
+        return None if self.newest is None or self.newest.number == number else self.newest
 
 
 class FrameStore:
-    """The frames of a run. An actor with methods that do not wait, one at a time."""
+    """The frames of a run. An asynchronous actor, in which readers of policies wait for the next version."""
 
     def __init__(self) -> None:
         self._ray: Any = require_ray()
         self._chunks: dict[str, _Chunk] = {}
-        self._newest: dict[str, _Version] = {}
+        self._boards: defaultdict[str, _Board] = defaultdict(_Board)
 
     async def write(self, chunk: str, frame: np.ndarray) -> None:
-        """Keep a frame, uint8 ``[n]``, as an object of this process."""
+        """Keep a frame, uint8 ``[n]``; a large one as an object of this process."""
         head = frame[: 8 + header_bytes(frame.data, len(frame))].tobytes()
-        self._chunks[chunk] = _Chunk([self._ray.put(frame)], head, len(frame))
+        self._chunks[chunk] = _Chunk(self._hold(frame), head, len(frame))
 
-    async def read(self, chunk: str) -> "list[Any] | None":
-        """Return the reference of a frame, in a list; None when it is not here."""
+    async def read(self, chunk: str) -> Held | None:
+        """Return a frame, or its reference; None when it is not here."""
         found = self._chunks.get(chunk)
-        return None if found is None else found.objects
+        return None if found is None else found.held
 
-    async def head(self, chunk: str) -> "tuple[bytes, int] | None":
+    async def head(self, chunk: str) -> tuple[bytes, int] | None:
         """Return the head of a frame and the number of all its bytes; None when it is not here."""
         found = self._chunks.get(chunk)
         return None if found is None else (found.head, found.nbytes)
@@ -63,13 +92,25 @@ class FrameStore:
         """Return the number of bytes of all chunks."""
         return sum(chunk.nbytes for chunk in self._chunks.values())
 
-    async def publish(self, policy_id: str, version: int, crc: int, frame: np.ndarray) -> None:
+    async def publish(self, policy_id: str, number: int, crc: int, frame: np.ndarray) -> None:
         """Make a frame the newest version of a policy."""
-        self._newest[policy_id] = _Version(version, crc, [self._ray.put(frame)])
+        self._boards[policy_id].publish(Version(number, crc, self._hold(frame)))
 
-    async def newest(self, policy_id: str) -> "tuple[int, int, list[Any]] | None":
-        """Return number, checksum and reference of the newest version of a policy; None before the first."""
-        return self._newest.get(policy_id)
+    async def newest(self, policy_id: str) -> int | None:
+        """Return the number of the newest version of a policy; None before the first."""
+        newest = self._boards[policy_id].newest
+        return None if newest is None else newest.number
+
+    async def fetch(self, policy_id: str, newer_than: int, wait_s: float) -> Version | None:
+        """Return the newest version of a policy unless it has this number; waits up to ``wait_s`` for one."""
+        board = self._boards[policy_id]
+        if board.newer_than(newer_than) is None and wait_s:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(board.next.wait(), wait_s)
+        return board.newer_than(newer_than)
+
+    def _hold(self, frame: np.ndarray) -> Held:
+        return frame if len(frame) <= SMALL_BYTES else [self._ray.put(frame)]
 
 
 def start_store(namespace: str, **options: Any) -> Any:
@@ -79,7 +120,9 @@ def start_store(namespace: str, **options: Any) -> Any:
         namespace: the name of the run.
         options: of the actor, such as ``scheduling_strategy``.
     """
-    own = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": _MANY, **options}
+    own = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": _MANY}
+    # Notes on each of so many short calls would cost more than the calls bring to a dashboard.
+    own |= {"enable_task_events": False, **options}
     actor = require_ray().remote(FrameStore).options(name=STORE, namespace=namespace, **own)
     store = actor.remote()
     require_ray().get(store.nbytes.remote(), timeout=_CALL_S)
@@ -116,22 +159,38 @@ class StoreClient:
             StorageFull: the object store has no space.
             StorageError: there is no answer.
         """
-        try:
+        with self._errors():
             return self._ray.get(getattr(self._store, method).remote(*args), timeout=_CALL_S)
+
+    def call_until(self, cancelled: Future[None], method: str, *args: object) -> Any:
+        """Call a method that waits; None once ``cancelled`` is done. Raises as :meth:`call`."""
+        with self._errors():
+            answer: Future[Any] = getattr(self._store, method).remote(*args).future()
+            done, _ = wait((answer, cancelled), _CALL_S, FIRST_COMPLETED)
+            if not done:
+                raise StorageError(f"{self._place} does not answer in {_CALL_S:.0f} s")
+            return answer.result() if answer in done else None
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
         except (self._ray.exceptions.ObjectStoreFullError, self._ray.exceptions.OutOfDiskError) as error:
             raise StorageFull(f"{self._place} has no space left: release chunks ({error})") from error
         except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
             raise StorageError(f"{self._place} does not answer: {error}") from error
 
-    def frame(self, objects: "list[Any] | None", what: str) -> memoryview:
-        """Return a frame as it lies in shared memory.
+    def frame(self, held: Held | None, what: str) -> memoryview:
+        """Return a frame as it lies in memory, which may be shared.
 
         Raises:
             ChunkMissing: it is not there, or no more.
         """
-        if objects is None:
+        if held is None:
             raise ChunkMissing(f"there is no {what}")
+        if not isinstance(held, list):
+            return held.data
         try:
-            return memoryview(self._ray.get(objects[0], timeout=_CALL_S))
+            return memoryview(self._ray.get(held[0], timeout=_CALL_S))
         except (self._ray.exceptions.ObjectLostError, self._ray.exceptions.GetTimeoutError) as error:
             raise ChunkMissing(f"{what} was lost: {error}") from error

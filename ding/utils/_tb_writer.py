@@ -5,6 +5,8 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from ding.utils._patient_file import event_folder
+
 
 class ScalarWriter(Protocol):
     """What draws curves."""
@@ -48,8 +50,9 @@ class LazyWriter:
             if self._writer is None:
                 from tensorboardX import SummaryWriter
 
-                self._writer = SummaryWriter(self.logdir, **self._kwargs)
-                self.logdir = self._writer.logdir
+                folder = self.logdir
+                self._writer = SummaryWriter(folder and event_folder(folder), **self._kwargs)
+                self.logdir = folder or self._writer.logdir
                 # Also runs at interpreter exit, so that the last values reach the disk.
                 self._finalizer = weakref.finalize(self, self._writer.close)
             return self._writer

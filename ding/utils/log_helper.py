@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, SupportsFloat, TypeVar
 
+from ding.utils._patient_file import LogFileHandler
 from ding.utils._tb_writer import LazyWriter
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class TextLogger(logging.Logger):
         super().__init__(name, level)
         self.path = path
         self.parent = logging.getLogger("ding")
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = LogFileHandler(path)
         handler.setFormatter(logging.Formatter(_FORMAT))
         self.addHandler(handler)
         self._close_file = weakref.finalize(self, handler.close)

@@ -122,14 +122,14 @@ def test_two_hosts(hosts, tmp_path, processes):
         options = ["-M", "collector", "--module-name", f"collector{number}", *there, "-clh", B]
         hosts.start("b", f"collector{number}", *options)
     try:
-        coordinator.wait(300)
+        coordinator.wait(600)
     except subprocess.TimeoutExpired as error:
         raise AssertionError(hosts.output()) from error
     assert coordinator.returncode == 0, hosts.output()
     others = [process for process in hosts.processes.values() if process is not coordinator]
     for process in others:
         process.terminate()
-    assert [process.wait(30) for process in others] == [143] * len(others), hosts.output()
+    assert [process.wait(120) for process in others] == [143] * len(others), hosts.output()
     # What they had started ends with them.
     wait_for(lambda: not any(ip("netns", "pids", name).stdout for name in hosts.names.values()), hosts, "last end")
     result = json.loads((tmp_path / "parallel_test" / "result.json").read_text())

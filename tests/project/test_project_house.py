@@ -82,6 +82,7 @@ LATER = tuple(
         # Checkpoints that can be relied on.
         *(
             "utils/_file_digest",
+            "utils/_patient_file",
             "utils/checkpoint",
             "worker/learner/saving",
             "entry/serial/run_saver",

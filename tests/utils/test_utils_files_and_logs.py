@@ -285,6 +285,32 @@ def test_scalars_of_one_step(tmp_path, lazy):
     assert _written(tmp_path) == [(7, {"a/x": 1.0}), (7, {"a/y": 2.5}), (7, {"a/z": 0.5}), (9, {"c": 2.0})]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the size of files")
+def test_logs_and_curves_outlast_a_time_without_space(tmp_path):
+    """No file may grow for a while, as on a full disk: nothing blocks, nothing is lost, one warning for each file."""
+    code = """
+import resource
+from ding.utils import build_logger
+
+size, most = resource.RLIMIT_FSIZE, resource.getrlimit(resource.RLIMIT_FSIZE)
+logger, writer = build_logger("run", "x")
+for limit, steps in ((most, [0]), ((1, most[1]), range(1, 600)), (most, [600])):
+    if limit != most:
+        writer.flush()
+    resource.setrlimit(size, limit)
+    for step in steps:
+        logger.info("step %d", step)
+        writer.add_scalar("curve", step, step)
+writer.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert [line.count("waits in memory") for line in done.stderr.splitlines()] == [1, 1], done.stderr
+    lines = (tmp_path / "run" / "x_logger.txt").read_text().splitlines()
+    assert [line.rpartition("] ")[2] for line in lines] == [f"step {step}" for step in range(601)]
+    assert _written(tmp_path / "run" / "x_tb_logger") == [(step, {"curve": float(step)}) for step in range(601)]
+
+
 def test_tensorboardx_is_not_imported_early(tmp_path):
     code = (
         "import sys\nfrom ding.utils import build_logger, DistributedWriter\n"

@@ -1,5 +1,6 @@
 """How a run does, as a file in its experiment folder: what `ding board` shows of a run that lasts."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -72,4 +73,6 @@ class StatusFile:
             "rates": dataclasses.asdict(rates),
             **dataclasses.asdict(status),
         }
-        write_text(Path(status.exp_name) / STATUS_FILE, json.dumps(finite(content)))
+        # No run ends because there is no space for a file that is written again soon.
+        with contextlib.suppress(OSError):
+            write_text(Path(status.exp_name) / STATUS_FILE, json.dumps(finite(content)))

@@ -1,6 +1,7 @@
 """The weight plane in a folder: a file per version, and a pointer to the newest."""
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -44,7 +45,7 @@ class FileWeightPlane:
 
     Raises:
         BadId: ``policy_id`` is no plain name.
-        StorageError: the folder cannot be made.
+        StorageError: the folder cannot be made. Of a read-only one, only :meth:`publish` raises it.
     """
 
     def __init__(
@@ -68,7 +69,9 @@ class FileWeightPlane:
             os.makedirs(self._folder, exist_ok=True)
             files.remove_stale(self._folder)
         except OSError as error:
-            raise storage_error(error, self._folder) from error
+            # A reader needs no right to write: where the collectors are, the policies may be mounted read-only.
+            if error.errno != errno.EROFS:
+                raise storage_error(error, self._folder) from error
 
     @property
     def folder(self) -> str:
@@ -88,6 +91,7 @@ class FileWeightPlane:
             seal_bytes = len(sealed) - len(frame)
             pointer = {"version": version, "file": name, "bytes": len(sealed), "crc": crc, "seal_bytes": seal_bytes}
             try:
+                os.makedirs(self._folder, exist_ok=True)
                 files.write_whole(self._folder, name, sealed)
                 files.write_whole(self._folder, _POINTER, json.dumps(pointer).encode())
                 self._remove_old(name)

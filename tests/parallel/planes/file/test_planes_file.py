@@ -37,6 +37,21 @@ def files_in(folder) -> list[str]:
     return sorted(os.listdir(folder))
 
 
+@pytest.fixture
+def read_only_view(tmp_path):
+    """The folder ``policies``, as it is where it was mounted read-only."""
+    folder, view = tmp_path / "policies", tmp_path / "view"
+    folder.mkdir()
+    view.mkdir()
+    if subprocess.run(["mount", "--bind", str(folder), str(view)], capture_output=True).returncode:
+        pytest.skip("mounting a folder is not permitted here")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(view)], check=True, capture_output=True)
+        yield view
+    finally:
+        subprocess.run(["umount", str(view)], check=True)
+
+
 class TestFormat:
     def test_any_reader_of_safetensors_finds_the_arrays(self, tmp_path):
         plane = FileDataPlane(tmp_path)
@@ -336,6 +351,17 @@ class TestWeightFiles:
                 plane.publish({"w": torch.ones(3)}, 2)
         assert plane.fetch().version == 1
         assert not [name for name in files_in(tmp_path / "p") if name.endswith(".tmp")]
+
+    def test_a_reader_needs_no_right_to_write(self, tmp_path, read_only_view):
+        """Where collectors have the policies read-only, weights are the learner's alone, whatever a collector knows."""
+        reader = FileWeightPlane(read_only_view, "p")
+        assert reader.fetch() is None
+        learner = FileWeightPlane(tmp_path / "policies", "p")
+        learner.publish({"w": torch.ones(3)}, 1)
+        assert reader.fetch().version == 1
+        with pytest.raises(StorageDenied, match="Read-only"):
+            reader.publish({"w": torch.zeros(3)}, 2)
+        assert learner.fetch().version == 1
 
     def test_at_least_one_version_is_kept(self, tmp_path):
         with pytest.raises(ValueError, match="keep_versions"):

@@ -352,6 +352,19 @@ class TestPolicies:
         columns = bench.data.get(bench.refs[-1]).columns
         assert columns["action"].flatten().unique().tolist() == [4]
 
+    @pytest.mark.parametrize("weight", [float("nan"), float("-inf")])
+    def test_a_version_that_is_not_finite_is_not_taken(self, make_bench, caplog, weight):
+        bench = make_bench()
+        bench.publish(weight, version=1)
+        bench.start()
+        deadline = time.monotonic() + 60
+        while f"version 1 of {bench.policy} is not taken" not in caplog.text and time.monotonic() < deadline:
+            assert bench.call("collector_data_task", max_wait_s=0.05)["refs"] == []
+        bench.publish(weight=2.0, version=2)
+        bench.take_all()
+        assert "its weight weight is NaN or infinite" in caplog.text
+        assert {ref["policy_iter"] for ref in bench.refs} == {2}
+
     def test_weights_alone_are_a_model(self, make_bench):
         bench = make_bench()
         bench.weights.publish({"weight": torch.full((2,), 6.0)}, 2)

@@ -82,7 +82,8 @@ class LogFileHandler(logging.FileHandler):
         super().__init__(path, encoding="utf-8")
 
     def _open(self) -> Any:
-        return codecs.getwriter("utf-8")(PatientFile(self.baseFilename))
+        # It is written, flushed and closed, and nothing else.
+        return codecs.getwriter("utf-8")(PatientFile(self.baseFilename))  # type: ignore[arg-type]
 
 
 class _EventFiles:

@@ -31,7 +31,7 @@ BACKENDS = {
     "inproc": Backend("inproc", "inproc", "inproc"),
     "ray": Backend("flask_fs", "ray"),
 }
-RAY_ROLES = ("coordinator", "learner", "collector", "store")
+RAY_ROLES = ("coordinator", "learner", "collector", "store", "shard")
 RAY_KEYS = ("address", "init", *RAY_ROLES)
 
 

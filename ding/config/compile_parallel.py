@@ -12,6 +12,7 @@ from ding.config.backends import choose_backend
 from ding.config.checks.keys import check_keys, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_on_policy, check_system
 from ding.config.checks.rate_limit import check_rate_limit
+from ding.config.checks.shards import check_shards
 from ding.config.checks.values import check_buffer_fits, check_seed, check_values
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
@@ -147,6 +148,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     policy.other.commander = _commander(user, create)
     policy.other.replay_buffer = sections.compile_buffer_config(policy, user, None)
     policy.other.replay_buffer.setdefault(*MAX_SAMPLES_PER_INSERT)
+    policy.other.replay_buffer.setdefault("shards", 1)
     if policy.other.replay_buffer.get("multi_buffer", False):
         raise ConfigValueError(
             f"create_config.policy.type {create.policy.type.removesuffix('_command')!r} learns from several replay "
@@ -163,6 +165,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     if not result.policy.on_policy:
         check_buffer_fits(result.policy)
     check_rate_limit(result.policy, pushes_n_sample=False)
+    check_shards(result.policy)
     return result
 
 

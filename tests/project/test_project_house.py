@@ -106,6 +106,9 @@ LATER = tuple(
         # Tokens and quotas of single workers.
         *("utils/credentials", "interaction/base/guard", "worker/coordinator/buffers/admission"),
         "entry/parallel/ray_gauges",
+        # Replay buffers in shards.
+        *("worker/coordinator/shards/", "worker/coordinator/buffers/limits", "entry/parallel/shards"),
+        "config/checks/shards",
         # On-policy learning in the parallel mode.
         *("worker/coordinator/buffers/on_policy", "worker/collector/_grants"),
         # Cooperating agents.

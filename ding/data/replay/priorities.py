@@ -164,15 +164,20 @@ class Priorities:
         picked = np.minimum(ends.searchsorted(points * (ends[-1] / parts), "right"), len(ends) - 1)
         return among.take(picked), weights.take(picked)
 
+    def next_betas(self, samples: int) -> list[float]:
+        """The exponents of the importance weights of the next samples; beta is a step closer to 1 after each."""
+        betas = []
+        for _ in range(samples):
+            betas.append(self.beta)
+            self.beta = min(1.0, self.beta + self._beta_step)
+        return betas
+
     def importance(self, weights: np.ndarray, samples: int = 1) -> np.ndarray:
         """``(N * P(i)) ** -beta`` of rows with these weights, divided by the largest such value: float64 ``[N]``.
 
         Beta is a step closer to 1 after each of the ``samples`` of one size that the rows are.
         """
-        betas = []
-        for _ in range(samples):
-            betas.append(self.beta)
-            self.beta = min(1.0, self.beta + self._beta_step)
+        betas = self.next_betas(samples)
         # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
         if self._ones is not None:
             return weights  # all 1, and so are the results

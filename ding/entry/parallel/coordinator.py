@@ -8,6 +8,7 @@ from typing import Any
 
 from ding.entry.parallel.reports import with_run_figures
 from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, SnapshotTaker
+from ding.entry.parallel.shards import connector
 from ding.entry.parallel.watchdog import Watchdog
 from ding.entry.parallel.workers import COORDINATOR, bind_mistakes, prepare, wait_for_port
 from ding.interaction import TlsConfig
@@ -57,7 +58,7 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
 
     tls = TlsConfig(**cfg.system.tls) if cfg.system.get("tls") else None
     hub = MasterHub({**own, "status": status, "tls": tls, "scale": scale})
-    coordinator = Coordinator(cfg, hub=hub)
+    coordinator = Coordinator(cfg, hub=hub, shards=connector(context))
     freq = int(cfg.main.policy.learn.get("run_state_freq") or 0)
     taker = SnapshotTaker(
         cfg.main.exp_name,

@@ -11,6 +11,7 @@ from easydict import EasyDict
 
 from ding.entry.parallel.coordinator import coordinate
 from ding.entry.parallel.learner_group import aggregate, aggregator_config, make_ranks
+from ding.entry.parallel.shards import shard_roles
 from ding.entry.parallel.workers import COORDINATOR, collect_beside_others, learn
 from ding.parallel.launch import Role
 from ding.utils.credentials import WorkerName
@@ -20,7 +21,7 @@ PRELOAD = ("gymnasium", "torch", "ding.envs", "ding.policy", "ding.worker")
 
 
 def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
-    """Return the roles of a run: the coordinator, then the workers.
+    """Return the roles of a run: the coordinator, the shards of its buffers, then the workers.
 
     A learner of several processes is an aggregator, under the learner's name, and its ranks.
 
@@ -29,7 +30,9 @@ def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
         limits: ``train_iter`` and ``env_step`` at which the run ends.
     """
     payload = {"cfg": cfg, "limits": dict(limits)}
-    roles = [Role(COORDINATOR, coordinate, payload, ends_run=True, stop_phase=0)]
+    shards = shard_roles(cfg, payload)
+    roles = [Role(COORDINATOR, coordinate, {**payload, "shard_roles": len(shards)}, ends_run=True, stop_phase=0)]
+    roles += shards
     for name in cfg.system.coordinator.learner:
         worker = WorkerName("learner", name)
         if not cfg.system[name].get("multi_gpu", False):

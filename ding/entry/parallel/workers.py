@@ -38,7 +38,7 @@ COLLECTOR_NICENESS = 10
 # How long a process waits for the port of the one before it, which may still be about to end.
 _PORT_PATIENCE_S = 20.0
 _PORT_PAUSE_S = 0.1
-_LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 0.5
 # So many answers to the coordinator show that a worker works: one that breaks at its first step gives two or three.
 _PROOF_TASKS = 10
 
@@ -181,7 +181,7 @@ def serve(worker: CommWorker, context: RoleContext, over: threading.Event) -> bo
     seen_s, proven, reached = time.monotonic(), False, False
     # Never without a timeout: handlers of signals run in this thread only, and a signal that came to another one, or
     # just before the wait, does not end the wait.
-    while not over.wait(_LOOK_EVERY_S):
+    while not over.wait(LOOK_EVERY_S):
         if not proven and worker.slave.statistics().tasks_completed >= _PROOF_TASKS:
             proven = True
             context.progress()

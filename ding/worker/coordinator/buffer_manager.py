@@ -14,6 +14,7 @@ from ding.parallel.planes import BadId, DataPlane, StorageError, writer_of
 from ding.worker.coordinator.buffers.admission import WorkerQuota, compare_with_chunks
 from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer, checked_ref
 from ding.worker.coordinator.buffers.on_policy_buffer import Grant, OnPolicyBuffer
+from ding.worker.coordinator.shards.sharded_buffer import Connect, ShardedBuffer
 from ding.worker.coordinator.tasks.journal import BUFFER_COUNTS, ChunkRow, Journal, JournalState
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.records import Holder
@@ -21,6 +22,7 @@ from ding.worker.coordinator.tasks.records import Holder
 log = logging.getLogger(__name__)
 
 _BATCHES_PER_LIFE = 1 << 40
+Buffer = MetadataBuffer | OnPolicyBuffer | ShardedBuffer
 
 
 class BufferManager:
@@ -35,6 +37,7 @@ class BufferManager:
         data_plane: ``release(refs)`` deletes files; ``None``: they are left alone.
         exp_name: folder of the experiment.
         quota: how much the buffers hold of one worker; no bound by default.
+        shards: gets the shards of buffers that have some; None: they are objects of this process.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class BufferManager:
         data_plane: DataPlane | None,
         exp_name: str,
         quota: WorkerQuota | None = None,
+        shards: Connect | None = None,
     ) -> None:
-        self.buffers: dict[str, MetadataBuffer | OnPolicyBuffer] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self._shards = shards
         self._journal = journal
         self._ledger = ledger
         self._plane = data_plane
@@ -73,19 +78,25 @@ class BufferManager:
                 self._journal.save_buffer(buffer_id, plain)
                 self._make(buffer_id, plain)
 
-    def _make(self, buffer_id: str, cfg: Mapping[str, Any]) -> MetadataBuffer | OnPolicyBuffer:
+    def _make(self, buffer_id: str, cfg: Mapping[str, Any]) -> Buffer:
         # Learners outlive a coordinator and take only batches that are newer than those they had.
         first_batch = self._life * _BATCHES_PER_LIFE + 1
-        buffer: MetadataBuffer | OnPolicyBuffer
+        buffer: Buffer
         if cfg.get("type") == "on_policy":
             buffer = OnPolicyBuffer(self._release, first_batch, self._count_stale, self.data_arrived)
+        elif int(cfg.get("shards") or 1) > 1:
+            own = buffer_id, self._exp_name, first_batch
+            buffer = ShardedBuffer(cfg, *own, self._release, self._count, self._shards)
         else:
             buffer = MetadataBuffer(cfg, self._release, exp_name=self._exp_name, first_batch=first_batch)
         self.buffers[buffer_id] = buffer
         return buffer
 
     def _count_stale(self, rows: int) -> None:
-        self._counts["stale_rows"] += rows
+        self._count("stale_rows", rows)
+
+    def _count(self, name: str, number: int) -> None:
+        self._counts[name] += number
 
     def shut(self, buffer_id: str) -> None:
         """Close a buffer; its chunks are deleted."""
@@ -105,7 +116,7 @@ class BufferManager:
         """Write down the priorities, and what was counted."""
         self._journal.save_values({BUFFER_COUNTS: dict(self._counts)})
         for buffer_id, buffer in list(self.buffers.items()):
-            if isinstance(buffer, MetadataBuffer):
+            if not isinstance(buffer, OnPolicyBuffer):
                 self._journal.save_priorities(buffer_id, *buffer.priorities())
 
     def close(self) -> None:
@@ -127,7 +138,7 @@ class BufferManager:
             chunks = [chunk for chunk in state.chunks if chunk.buffer_id == buffer_id]
             buffer.restore_chunks([(chunk.first_id, {**chunk.ref, "number": chunk.number}) for chunk in chunks])
             self._enter(buffer, [chunk.ref for chunk in chunks])
-            if buffer_id in state.priorities and isinstance(buffer, MetadataBuffer):
+            if buffer_id in state.priorities and not isinstance(buffer, OnPolicyBuffer):
                 buffer.restore_priorities(*state.priorities[buffer_id])
 
     # ------------------------------------------------------------------ in
@@ -187,7 +198,7 @@ class BufferManager:
                 self.data_arrived()
             return seen
 
-    def _enter(self, buffer: MetadataBuffer | OnPolicyBuffer, refs: Sequence[Mapping[str, Any]]) -> None:
+    def _enter(self, buffer: Buffer, refs: Sequence[Mapping[str, Any]]) -> None:
         """A buffer has these chunks of workers now; what is too much of a worker goes."""
         for surplus in self._quota.enter(refs):
             self._counts["surplus_rows"] += buffer.drop_chunk(surplus)
@@ -356,7 +367,7 @@ class BufferManager:
         """What the buffers hold, and what was counted since the start of the run."""
         return {
             "held": {
-                buffer_id: {"rows": buffer.count(), "chunks": buffer.chunk_count}
+                buffer_id: {"rows": buffer.count(), "chunks": buffer.chunk_count, **_by_shard(buffer)}
                 for buffer_id, buffer in list(self.buffers.items())
             },
             "worker_bytes": self._quota.held(),
@@ -364,7 +375,11 @@ class BufferManager:
         }
 
 
-def _batches(buffer: MetadataBuffer | OnPolicyBuffer, demand: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
+def _by_shard(buffer: Buffer) -> dict[str, Any]:
+    return {"shards": buffer.rows_by_shard()} if isinstance(buffer, ShardedBuffer) else {}
+
+
+def _batches(buffer: Buffer, demand: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
     batches: list[dict[str, Any]] = []
     for size, same in itertools.groupby(demand, lambda one: int(one["batch_size"])):
         iters = [int(one["cur_learner_iter"]) for one in same]

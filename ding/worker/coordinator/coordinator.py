@@ -13,6 +13,7 @@ from ding.worker.coordinator.buffers.admission import WorkerQuota
 from ding.worker.coordinator.comm_coordinator import CommCoordinator
 from ding.worker.coordinator.errors import JournalError, TaskGaveUp
 from ding.worker.coordinator.protocols import WorkerHub
+from ding.worker.coordinator.shards.sharded_buffer import Connect
 from ding.worker.coordinator.tasks.command import Command
 from ding.worker.coordinator.tasks.dispatcher import Dispatcher
 from ding.worker.coordinator.tasks.dispatcher import TaskState as TaskState
@@ -35,6 +36,7 @@ class Coordinator(Configurable):
         cfg: compiled parallel config: ``main`` and ``system.coordinator``.
         commander, hub, data_plane, journal: for tests and other backends; by default made from the config.
         clock: seconds, never going backwards.
+        shards: gets the shards of a replay buffer; None: they are objects of this process.
 
     What must survive lies in the journal ``system.coordinator.journal`` (``''``: nothing survives). A coordinator that
     is made with the journal of an earlier one goes on with its tasks and data.
@@ -78,6 +80,7 @@ class Coordinator(Configurable):
         data_plane: DataPlane | None = None,
         journal: Journal | None = None,
         clock: Callable[[], float] = time.monotonic,
+        shards: Connect | None = None,
     ) -> None:
         self._cfg = cfg
         self._coordinator_cfg = {**self.default_config(), **cfg["system"]["coordinator"]}
@@ -100,7 +103,7 @@ class Coordinator(Configurable):
         if data_plane is None and own["path_data"]:
             data_plane = open_planes(own["planes"], own["path_data"], "").data()
         quota = WorkerQuota.of_config(own["max_worker_bytes"], own["path_data"])
-        self._buffers = BufferManager(self._journal, self._ledger, data_plane, self._exp_name, quota)
+        self._buffers = BufferManager(self._journal, self._ledger, data_plane, self._exp_name, quota, shards)
         self._interaction = CommCoordinator(own, self, self._logger, self._ledger, hub)
         self._dispatcher = Dispatcher(
             self._command, self._ledger, self._buffers, self._interaction, self.info, self.error, self.broken

@@ -248,7 +248,7 @@ class AdvancedReplayBuffer(RingBuffer):
         engine, priorities = self.engine, self.priorities
         with engine.lock:
             if self._max_staleness < math.inf:
-                self._remove_stale(cur_learner_iter)
+                self.remove_stale(cur_learner_iter)
             reason = self._why_not(size)
             if reason:
                 engine.refuse(size, reason)
@@ -266,7 +266,7 @@ class AdvancedReplayBuffer(RingBuffer):
             if self._max_use < math.inf:
                 used_up = np.unique(slots[self.table.use_count[slots] >= self._max_use])
                 if len(used_up):
-                    self._remove(used_up, used_up=True)
+                    self.remove_slots(used_up, used_up=True)
             return sampled
 
     def sample_many(self, size: int, iters: Sequence[int]) -> "TransitionBatch | None":
@@ -356,16 +356,17 @@ class AdvancedReplayBuffer(RingBuffer):
                 if step != -1:
                     write_scalars(writer, f"{name}_{axis}/", values, step)
 
-    def _remove_stale(self, cur_iter: int) -> None:
+    def remove_stale(self, cur_iter: int) -> None:
         """Remove from the oldest element on, up to the first one that is fresh enough."""
         ring, table = self.engine.ring, self.table
         if ring.count == 0 or table.staleness(np.array([ring.head]), cur_iter)[0] < self._max_staleness:
             return
         held = ring.held()
         fresh = table.staleness(held, cur_iter) < self._max_staleness
-        self._remove(held[: int(fresh.argmax())] if fresh.any() else held)
+        self.remove_slots(held[: int(fresh.argmax())] if fresh.any() else held)
 
-    def _remove(self, slots: np.ndarray, used_up: bool = False) -> None:
+    def remove_slots(self, slots: np.ndarray, used_up: bool = False) -> None:
+        """Remove the elements in these (distinct) slots, see :meth:`ReplayEngine.remove`."""
         self.engine.remove(slots, used_up)
         self.table.remove(slots)
         self.priorities.remove(slots)
@@ -384,7 +385,7 @@ class AdvancedReplayBuffer(RingBuffer):
             else:
                 found = np.array([row.get(field) == value for row in rows], dtype=np.bool_)
             if found.any():
-                self._remove(held[found])
+                self.remove_slots(held[found])
         return int(found.sum())
 
     # ------------------------------------------------------------------ update, clear

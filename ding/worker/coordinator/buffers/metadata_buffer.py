@@ -4,9 +4,7 @@ The buffer draws rows of chunks; the learner reads them. A *chunk* is a file of 
 *row* is one of them. Collectors send references to chunks; a ``ChunkTable`` counts which are still needed.
 """
 
-import math
 import numbers
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,11 +14,11 @@ import numpy as np
 from ding.data import TransitionBatch
 from ding.data.roles import Writer
 from ding.parallel.planes import check_id
+from ding.worker.coordinator.buffers.limits import SampleBudget, admitted
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 
 #: Config keys that a buffer of samples has and this one has no use for.
 _DATA_KEYS = ("deepcopy", "enable_track_used_data", "storage", "type")
-_SAVED_UP_ROWS = 1000
 # What a batch calls the columns that a sample has.
 _SAMPLED = {
     "buffer_idx": "replay_buffer_idx",
@@ -84,6 +82,12 @@ class ChunkTable:
             self._rows[number] -= count
             if self._rows[number] == 0 and not self._held.get(number):
                 self._unused.append(number)
+
+    def drop_all(self) -> int:
+        """No row of any chunk is held any more; returns how many there were."""
+        counts = list(self._rows.values())
+        self.drop_rows(np.repeat(list(self._rows), counts))
+        return sum(counts)
 
     def hold(self, numbers: np.ndarray, batches: int = 1) -> tuple[list[int], list[str]]:
         """Batches with rows of these (distinct) chunks are on their way: their running numbers, and the ids.
@@ -151,14 +155,10 @@ class MetadataBuffer:
         instance_name: str = "buffer",
         first_batch: int = 1,
     ) -> None:
-        known = AdvancedReplayBuffer.config
-        own = {key: value for key, value in cfg.items() if key not in _DATA_KEYS and key in known}
-        if cfg.get("type") == "naive":
-            own["alpha"] = 0.0
-        own["storage"] = {"mixed_rows": True}
+        own = index_config(cfg)
         if own.get("rate_limit"):
             own["rate_limit"] = {**own["rate_limit"], "timeout_s": 0.0}  # the coordinator waits, not the buffer
-        self._budget = _SampleBudget(cfg.get("max_samples_per_insert"))
+        self._budget = SampleBudget(cfg.get("max_samples_per_insert"))
         self._chunks = ChunkTable(release or _ignore, first_batch)
         self.rows = AdvancedReplayBuffer(own, tb_logger, exp_name, instance_name, self._left)
         self._lock = self.rows.engine.lock
@@ -205,13 +205,7 @@ class MetadataBuffer:
 
         That holds as long as one thread at a time admits and pushes: samples only make room.
         """
-        limits = [limit for limit in (self.rows.controller, self.rows.rate_limiter) if limit is not None]
-        total = 0
-        for number, ref in enumerate(refs):
-            total += int(ref["rows"])
-            if not all(limit.can_push(total)[0] for limit in limits):
-                return number
-        return len(refs)
+        return admitted(refs, self.rows.controller, self.rows.rate_limiter)
 
     @property
     def next_unique_id(self) -> int:
@@ -333,19 +327,11 @@ class MetadataBuffer:
 
     def priorities(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Unique ids, priorities and use counts of the held rows."""
-        with self._lock:
-            held, table = self.rows.engine.ring.held(), self.rows.table
-            return table.unique_id.take(held), self.rows.priorities.values.take(held), table.use_count.take(held)
+        return index_priorities(self.rows)
 
     def restore_priorities(self, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray) -> None:
         """Take over :meth:`priorities` of an earlier buffer, for the rows that are still there."""
-        with self._lock:
-            held, table, own = self.rows.engine.ring.held(), self.rows.table, self.rows.priorities
-            _, mine, theirs = np.intersect1d(table.unique_id.take(held), ids, assume_unique=True, return_indices=True)
-            if len(mine):
-                own.put(held[mine], priorities[theirs])
-                own.largest = max(own.largest, float(priorities[theirs].max()))
-                table.use_count[held[mine]] = uses[theirs]
+        restore_index_priorities(self.rows, ids, priorities, uses)
 
     def holds(self, chunk: str) -> bool:
         """Whether a chunk is not released."""
@@ -358,32 +344,31 @@ class MetadataBuffer:
         return len(self._chunks)
 
 
-class _SampleBudget:
-    """How many samples may be drawn before rows come again.
+def index_config(cfg: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the config of a buffer concerns its index of rows: the config of an advanced buffer."""
+    known = AdvancedReplayBuffer.config
+    own = {key: value for key, value in cfg.items() if key not in _DATA_KEYS and key in known}
+    return {**own, **({"alpha": 0.0} if cfg.get("type") == "naive" else {}), "storage": {"mixed_rows": True}}
 
-    Each inserted row allows ``per_insert`` samples. What is saved up lasts no longer than the samples of
-    `_SAVED_UP_ROWS` rows, so that a learner whose collectors are gone stops soon. Not thread-safe.
 
-    Args:
-        per_insert: ``None`` for no bound.
-    """
+def index_priorities(index: AdvancedReplayBuffer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unique ids, priorities and use counts of the held rows."""
+    with index.engine.lock:
+        held, table = index.engine.ring.held(), index.table
+        return table.unique_id.take(held), index.priorities.values.take(held), table.use_count.take(held)
 
-    def __init__(self, per_insert: float | None) -> None:
-        if per_insert is not None and not per_insert > 0:
-            raise ValueError(f"replay_buffer.max_samples_per_insert must be None or positive, found {per_insert!r}")
-        self._per_insert = math.inf if per_insert is None else float(per_insert)
-        self._left = 0.0
 
-    def inserted(self, rows: int) -> None:
-        self._left = min(self._left + rows * self._per_insert, max(rows, _SAVED_UP_ROWS) * self._per_insert)
-
-    def sampled(self, rows: int) -> None:
-        self._left -= rows
-
-    @property
-    def left(self) -> int:
-        """Number of samples that may be drawn now."""
-        return int(min(self._left, sys.maxsize))
+def restore_index_priorities(
+    index: AdvancedReplayBuffer, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray
+) -> None:
+    """Take over :func:`index_priorities` of an earlier index, for the rows that are still there."""
+    with index.engine.lock:
+        held, table, own = index.engine.ring.held(), index.table, index.priorities
+        _, mine, theirs = np.intersect1d(table.unique_id.take(held), ids, assume_unique=True, return_indices=True)
+        if len(mine):
+            own.put(held[mine], priorities[theirs])
+            own.largest = max(own.largest, float(priorities[theirs].max()))
+            table.use_count[held[mine]] = uses[theirs]
 
 
 def _ignore(refs: list[dict[str, Any]]) -> None:

@@ -1,0 +1,105 @@
+"""How much may be pushed to a buffer of a coordinator now, and how much may be sampled."""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ding.data.replay.limits import SampleRatioLimiter, ThruputController, limiter_of
+
+_SAVED_UP_ROWS = 1000
+
+
+class SampleBudget:
+    """How many samples may be drawn before rows come again.
+
+    Each inserted row allows ``per_insert`` samples. What is saved up lasts no longer than the samples of
+    `_SAVED_UP_ROWS` rows, so that a learner whose collectors are gone stops soon. Not thread-safe.
+
+    Args:
+        per_insert: ``None`` for no bound.
+    """
+
+    def __init__(self, per_insert: float | None) -> None:
+        if per_insert is not None and not per_insert > 0:
+            raise ValueError(f"replay_buffer.max_samples_per_insert must be None or positive, found {per_insert!r}")
+        self._per_insert = math.inf if per_insert is None else float(per_insert)
+        self._left = 0.0
+
+    def inserted(self, rows: int) -> None:
+        self._left = min(self._left + rows * self._per_insert, max(rows, _SAVED_UP_ROWS) * self._per_insert)
+
+    def sampled(self, rows: int) -> None:
+        self._left -= rows
+
+    @property
+    def left(self) -> int:
+        """Number of samples that may be drawn now."""
+        return int(min(self._left, sys.maxsize))
+
+
+def admitted(
+    refs: Sequence[Mapping[str, Any]], controller: ThruputController | None, limiter: SampleRatioLimiter | None
+) -> int:
+    """How many of these chunks, from the first on, the throughput limits allow now."""
+    limits = [limit for limit in (controller, limiter) if limit is not None]
+    total = 0
+    for number, ref in enumerate(refs):
+        total += int(ref["rows"])
+        if not all(limit.can_push(total)[0] for limit in limits):
+            return number
+    return len(refs)
+
+
+class JointLimits:
+    """The throughput limits of a buffer whose rows are in several places. Not thread-safe.
+
+    Args:
+        cfg: config of an advanced buffer, and ``max_samples_per_insert``.
+        size: number of rows that all places can hold.
+    """
+
+    def __init__(self, cfg: Mapping[str, Any], size: int) -> None:
+        control = cfg["thruput_controller"]
+        limit = control["push_sample_rate_limit"]
+        unlimited = limit["max"] == math.inf and limit["min"] == 0
+        self._controller = None if unlimited else ThruputController(control)
+        self._min_ratio = float(control["sample_min_limit_ratio"])
+        self._limiter, _ = limiter_of(cfg, size)
+        self._budget = SampleBudget(cfg.get("max_samples_per_insert"))
+
+    def admit(self, refs: Sequence[Mapping[str, Any]]) -> int:
+        """How many of these chunks, from the first on, may be pushed now."""
+        return admitted(refs, self._controller, self._limiter)
+
+    def pushed(self, refs: Sequence[Mapping[str, Any]]) -> None:
+        """Count chunks that were admitted and pushed."""
+        for ref in refs:
+            if self._limiter is not None:
+                self._limiter.acquire_push(ref["rows"])
+            if self._controller is not None:
+                self._controller.add(pushed=ref["rows"])
+        self.restored(refs)
+
+    def restored(self, refs: Sequence[Mapping[str, Any]]) -> None:
+        """Count chunks that an earlier buffer had: they allow samples, and no limit holds them back."""
+        self._budget.inserted(sum(ref["rows"] for ref in refs))
+
+    def batches(self, size: int, wanted: int, held: int) -> int:
+        """How many of ``wanted`` batches of ``size`` rows may be drawn now from ``held`` rows."""
+        if held == 0 or held / size < self._min_ratio:
+            return 0
+        wanted = min(wanted, self._budget.left // size)
+        limits = [limit for limit in (self._controller, self._limiter) if limit is not None]
+        while wanted > 0 and not all(limit.can_sample(wanted * size)[0] for limit in limits):
+            wanted -= 1
+        return max(0, wanted)
+
+    def sampled(self, size: int, batches: int) -> None:
+        """Count batches that were drawn."""
+        for _ in range(batches):
+            if self._limiter is not None:
+                self._limiter.acquire_sample(size)
+        if self._controller is not None:
+            self._controller.add(sampled=size * batches)
+        self._budget.sampled(size * batches)

@@ -1,0 +1,221 @@
+"""A shard in a process of its own: messages over the control plane, JSON with the token of the run.
+
+One request is one message, and its answer comes with it. The buffer numbers its messages, and the shard keeps its last
+answer, so that a request that got no answer can be sent again. Each shard of a buffer has a *life*: `RemoteShard` begins
+one, and messages of an earlier one (of a coordinator that is no more, or of a buffer that took the process for lost) are
+refused.
+"""
+
+import contextlib
+import logging
+import secrets
+import threading
+from typing import Any
+
+from msgspec import Struct
+
+from ding.interaction import InteractionError, TlsConfig
+from ding.interaction.base.addresses import split_http_address
+from ding.interaction.base.endpoint import Answer as HttpAnswer
+from ding.interaction.base.endpoint import Call, ResponsibleException
+from ding.interaction.base.guard import TokenGuard
+from ding.interaction.base.http import resolve_transport
+from ding.interaction.base.service import HttpService
+from ding.interaction.base.token import resolve_run_token
+from ding.interaction.base.transport import Client, Transport
+from ding.interaction.config import DEFAULT_SLAVE_PORT
+from ding.interaction.exception.response import SlaveErrorCode, get_slave_exception_by_error
+from ding.interaction.messages import Identifier
+from ding.utils.credentials import WorkerName
+from ding.worker.coordinator.shards.messages import (
+    Answer,
+    Message,
+    ShardLost,
+    answer_of_json,
+    answer_to_json,
+    message_of_json,
+    message_to_json,
+)
+from ding.worker.coordinator.shards.shard import Shard, ShardSpec
+
+log = logging.getLogger(__name__)
+
+ROLE = "shard"
+"""The role of a process that holds shards, for tokens."""
+
+_RETRY_PAUSE_S = 0.05
+_CLOSE_TIMEOUT_S = 1.0
+
+
+class Begin(Struct, forbid_unknown_fields=True):
+    """``POST /shard/begin``: make an empty shard of a buffer; one of an earlier life is dropped."""
+
+    life: Identifier
+    spec: ShardSpec
+
+
+class Ask(Struct, forbid_unknown_fields=True):
+    """``POST /shard/ask``: the message of this running number."""
+
+    buffer: Identifier
+    life: Identifier
+    number: int
+    name: str
+    fields: dict[str, Any]
+
+
+class End(Struct, forbid_unknown_fields=True):
+    """``POST /shard/end``: the buffer was closed."""
+
+    buffer: Identifier
+    life: Identifier
+
+
+class _Life:
+    def __init__(self, name: str, shard: Shard) -> None:
+        self.name = name
+        self.shard = shard
+        self.number = 0
+        self.last: dict[str, Any] = {}
+
+
+class ShardServer(HttpService):
+    """Holds one shard of each buffer of a run, for a coordinator.
+
+    Args:
+        host: address to listen on, at any free port.
+        run_token, transport, tls: see `HttpService`.
+    """
+
+    def __init__(
+        self,
+        host: str | None = None,
+        *,
+        run_token: str | None = None,
+        transport: Transport | str | None = None,
+        tls: TlsConfig | None = None,
+    ) -> None:
+        super().__init__(host, 0, DEFAULT_SLAVE_PORT, SlaveErrorCode, run_token=run_token, transport=transport, tls=tls)
+        self._lives: dict[str, _Life] = {}
+        self._lock = threading.Lock()
+        #: Number of messages that were done.
+        self.asked = 0
+        self._endpoint.add("POST", "/shard/begin", self._handle_begin)
+        self._endpoint.add("POST", "/shard/ask", self._handle_ask, large=True)
+        self._endpoint.add("POST", "/shard/end", self._handle_end)
+
+    def _stop(self) -> None:
+        with self._lock:
+            for life in self._lives.values():
+                life.shard.close()
+            self._lives.clear()
+
+    def _handle_begin(self, call: Call) -> HttpAnswer:
+        self._checks.alive()
+        body = call.body(Begin)
+        with self._lock:
+            former = self._lives.pop(body.spec.buffer_id, None)
+            if former is not None:
+                former.shard.close()
+            self._lives[body.spec.buffer_id] = _Life(body.life, Shard(body.spec))
+        return HttpAnswer()
+
+    def _handle_ask(self, call: Call) -> HttpAnswer:
+        self._checks.alive()
+        body = call.body(Ask)
+        with self._lock:
+            life = self._found(body.buffer, body.life)
+            if body.number == life.number:
+                return HttpAnswer(data=life.last)
+            if body.number != life.number + 1:
+                raise _refusal(f"message {body.number} after message {life.number}")
+            try:
+                life.last = answer_to_json(life.shard.ask(message_of_json(body.name, body.fields)))
+            except ValueError as error:
+                raise _refusal(str(error)) from error
+            life.number = body.number
+            self.asked += 1
+            return HttpAnswer(data=life.last)
+
+    def _handle_end(self, call: Call) -> HttpAnswer:
+        body = call.body(End)
+        with self._lock:
+            self._found(body.buffer, body.life).shard.close()
+            del self._lives[body.buffer]
+        return HttpAnswer()
+
+    def _found(self, buffer: str, name: str) -> _Life:
+        life = self._lives.get(buffer)
+        if life is None or life.name != name:
+            raise _refusal(f"the shard of {buffer!r} has another life")
+        return life
+
+
+def _refusal(text: str) -> ResponsibleException:
+    return ResponsibleException(SlaveErrorCode.TASK_REFUSED, text, status_code=409)
+
+
+class RemoteShard:
+    """The way to a new, empty shard in another process.
+
+    Args:
+        spec: of the shard.
+        name, address: of that process; ``http://host:port``.
+        patience_s: seconds to wait for an answer.
+        run_token, tls, transport: see `HttpService`; the token is that of the run, of which that of the process is made.
+
+    Raises:
+        ShardLost: there is no answer.
+    """
+
+    remote = True
+
+    def __init__(
+        self,
+        spec: ShardSpec,
+        name: str,
+        address: str,
+        patience_s: float,
+        *,
+        run_token: str | None = None,
+        tls: TlsConfig | None = None,
+        transport: Transport | str | None = None,
+    ) -> None:
+        guard = TokenGuard(resolve_run_token(run_token))
+        if guard.keys is not None:
+            # The process knows its own token alone.
+            guard.keys.enrol(WorkerName(ROLE, name))
+        wire = resolve_transport(transport, tls).open(*split_http_address(address))
+        headers = guard.headers(name)
+        self._client = Client(wire, headers, get_slave_exception_by_error, 1, _RETRY_PAUSE_S)
+        self._name = name
+        self._patience_s = patience_s / 2
+        self._own = {"buffer": spec.buffer_id, "life": secrets.token_hex(8)}
+        self._number = 0
+        try:
+            self._post("begin", Begin(self._own["life"], spec), self._patience_s)
+        except ShardLost:
+            self._client.close()
+            raise
+
+    def ask(self, message: Message) -> Answer:
+        """See `ShardLink.ask`."""
+        self._number += 1
+        body = {**self._own, "number": self._number, **message_to_json(message)}
+        data = self._post("ask", body, self._patience_s)
+        try:
+            return answer_of_json(data)
+        except (AttributeError, ValueError) as error:
+            raise ShardLost(f"{self._name} gave no answer that can be read: {error}") from error
+
+    def close(self) -> None:
+        """See `ShardLink.close`."""
+        with contextlib.suppress(ShardLost):
+            self._post("end", self._own, _CLOSE_TIMEOUT_S, retries=0)
+        self._client.close()
+
+    def _post(self, what: str, body: object, timeout_s: float, retries: int | None = None) -> Any:
+        try:
+            return self._client.request("POST", f"/shard/{what}", body, retries=retries, timeout_s=timeout_s).data
+        except (InteractionError, ValueError) as error:
+            raise ShardLost(f"{self._name}: {error}") from error

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.entry.parallel.reports import with_run_figures
-from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, SnapshotTaker
 from ding.entry.parallel.shards import connector
+from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, SnapshotTaker
 from ding.entry.parallel.watchdog import Watchdog
 from ding.entry.parallel.workers import COORDINATOR, bind_mistakes, prepare, wait_for_port
 from ding.interaction import TlsConfig

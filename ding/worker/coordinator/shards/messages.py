@@ -54,7 +54,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Update:
-    """Set the priorities (float64 ``[N]``) of rows, by int64 ``[N]`` unique ids and slots; passes over those that left."""
+    """Set the priorities (float64 ``[N]``) of rows by int64 ``[N]`` unique ids and slots, except of those that left."""
 
     ids: np.ndarray
     slots: np.ndarray

@@ -1,9 +1,8 @@
 """A shard in a process of its own: messages over the control plane, JSON with the token of the run.
 
 One request is one message, and its answer comes with it. The buffer numbers its messages, and the shard keeps its last
-answer, so that a request that got no answer can be sent again. Each shard of a buffer has a *life*: `RemoteShard` begins
-one, and messages of an earlier one (of a coordinator that is no more, or of a buffer that took the process for lost) are
-refused.
+answer, so that a request that got no answer can be sent again. A shard has a *life*, which `RemoteShard` begins: it
+refuses messages of an earlier one (of a coordinator that is no more, or of a buffer that took the process for lost).
 """
 
 import contextlib
@@ -162,7 +161,7 @@ class RemoteShard:
         spec: of the shard.
         name, address: of that process; ``http://host:port``.
         patience_s: seconds to wait for an answer.
-        run_token, tls, transport: see `HttpService`; the token is that of the run, of which that of the process is made.
+        run_token, tls, transport: see `HttpService`; of the token, that of the process is made.
 
     Raises:
         ShardLost: there is no answer.

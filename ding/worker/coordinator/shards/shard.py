@@ -17,7 +17,6 @@ from ding.worker.coordinator.shards.messages import (
     Message,
     Push,
     Report,
-    Restore,
     Update,
 )
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer

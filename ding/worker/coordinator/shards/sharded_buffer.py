@@ -4,10 +4,10 @@ The buffer knows which chunks there are and counts which are needed; a shard kno
 priorities. It draws as one buffer with the same rows: the sum of the weights of all rows is cut into as many equal
 parts as a batch has rows, and one point is drawn in each; the shards say which rows these points are.
 
-*What is lost with a shard* are its rows: they leave the buffer, and their chunks are deleted once no learner reads them.
-They are counted (``lost_rows``, ``lost_shards``), as are new priorities for them (``dropped_updates``). Batches that are
-on their way to a learner are whole: their data is in the planes. A new shard is empty; it gets all new rows until it
-has as many as the others. While there is no shard at all nothing is admitted, so that collectors keep what they have.
+*What is lost with a shard* are its rows: they leave the buffer, and their chunks are deleted once no learner reads
+them. They are counted (``lost_rows``, ``lost_shards``), as are new priorities for them (``dropped_updates``). Batches
+that are on their way to a learner are whole: their data is in the planes. A new shard is empty; it gets all new rows
+until it has as many as the others. While there is no shard nothing is admitted: collectors keep what they have.
 """
 
 import math
@@ -66,7 +66,10 @@ class ShardedBuffer:
         retry_s: float | None = _RETRY_S,
     ) -> None:
         whole = {**AdvancedReplayBuffer.config, **cfg}
-        whole["thruput_controller"] = {**AdvancedReplayBuffer.config["thruput_controller"], **whole["thruput_controller"]}
+        whole["thruput_controller"] = {
+            **AdvancedReplayBuffer.config["thruput_controller"],
+            **whole["thruput_controller"],
+        }
         shards = positive_int(cfg["shards"], "shards")
         self._size = -(-positive_int(whole["replay_buffer_size"], "replay_buffer_size") // shards)
         self._limits = JointLimits(whole, self._size * shards)

@@ -68,7 +68,8 @@ def test_contents_counts_and_reports_are_those_of_one_buffer(shards):
     assert one.replay_buffer_size == many.replay_buffer_size == 12
     for mine, theirs in zip(one.priorities(), many.priorities()):
         assert sorted(mine.tolist()) == sorted(theirs.tolist())
-    assert many.holds("c8") and not many.holds("c0")
+    assert many.holds("c8")
+    assert not many.holds("c0")
     assert one.drop_chunk("c7") == many.drop_chunk("c7") == 2
     assert many.count() == one.count() == 10
     many.close()
@@ -100,7 +101,8 @@ def test_weights_are_those_of_one_buffer_after_updates(shards):
             found.update(zip(batch["unique_id"].tolist(), zip(batch["priority"].tolist(), batch["IS"].tolist())))
         weights.append(found)
     both = weights[0].keys() & weights[1].keys()
-    assert len(both) >= 24 and max(both) >= 24
+    assert len(both) >= 24
+    assert max(both) >= 24
     for uid in both:
         np.testing.assert_allclose(weights[0][uid], weights[1][uid], rtol=1e-9)
 
@@ -109,9 +111,8 @@ def test_rows_are_drawn_in_proportion_to_their_priorities():
     """Chi-square with a fixed seed: 12 rows in shards of 2, 6 and 4, drawn 6,000 times."""
     np.random.seed(11)
     many = make(replay_buffer_size=60, alpha=1.0)
-    many.push_chunks([
-        ref("a", 2, priority=[1.0, 5.0]), ref("b", 6, priority=[1.0, 1.0, 2.0, 4.0, 1.0, 1.0]), ref("c", 4, priority=2.0)
-    ])  # fmt: skip
+    many.push_chunks([ref("a", 2, priority=[1.0, 5.0]), ref("b", 6, priority=[1.0, 1.0, 2.0, 4.0, 1.0, 1.0])])
+    many.push_chunks([ref("c", 4, priority=2.0)])
     assert many.rows_by_shard() == [2, 6, 4]
     counts = Counter()
     # Batches of one row: the points of larger ones are spread more evenly than by chance.
@@ -168,7 +169,8 @@ def test_limits_are_those_of_all_shards_together(shards):
     assert len(budget.sample_batches(2, [0] * 10)) == 6
     scarce = make(connect=shards, replay_buffer_size=30, thruput_controller={"sample_min_limit_ratio": 2})
     scarce.push_chunks([ref("a", 2), ref("b", 1)])
-    assert scarce.sample_batches(2, [0]) == [] and len(scarce.sample_batches(1, [0])) == 1
+    assert scarce.sample_batches(2, [0]) == []
+    assert len(scarce.sample_batches(1, [0])) == 1
 
 
 def test_a_chunk_stays_while_a_batch_is_on_its_way(shards):
@@ -177,7 +179,8 @@ def test_a_chunk_stays_while_a_batch_is_on_its_way(shards):
     many.push_chunks([ref(name, 2) for name in "abc"])
     first, second = many.sample_batches(6, [0, 0])
     many.push_chunks([ref(name, 2) for name in "def"])
-    assert released == [] and many.chunk_count == 6
+    assert released == []
+    assert many.chunk_count == 6
     many.batch_loaded(first["batch"])
     assert released == []
     many.batch_loaded(second["batch"])
@@ -197,7 +200,8 @@ def test_a_lost_shard_is_counted_and_filled_again(shards, caplog):
     # What is drawn is drawn anew, from the others.
     (again,) = many.sample_batches(16, [0])
     assert {chunk for chunk, _ in drawn(again)} == {"c0", "c2", "c3", "c5"}
-    assert many.rows_by_shard() == [8, None, 8] and many.count() == 16
+    assert many.rows_by_shard() == [8, None, 8]
+    assert many.count() == 16
     assert counts == {"lost_shards": 1, "lost_rows": 8}
     assert caplog.text.count("shard 1 of a replay buffer is lost with 8 rows") == 1
     # The learner still reads the batch from before.
@@ -222,7 +226,8 @@ def test_a_lost_shard_is_counted_and_filled_again(shards, caplog):
         "replay_unique_id": batch["unique_id"], "replay_buffer_idx": batch["buffer_idx"], "priority": np.full(12, 9.0)
     })  # fmt: skip
     assert counts["dropped_updates"] == 8
-    assert many.priorities()[1].max() < 10 and many.next_unique_id == 44
+    assert many.priorities()[1].max() < 10
+    assert many.next_unique_id == 44
 
 
 def test_without_a_shard_nothing_is_admitted_and_nothing_drawn(shards):
@@ -233,7 +238,8 @@ def test_without_a_shard_nothing_is_admitted_and_nothing_drawn(shards):
         shards.lose(number, down=True)
     assert many.sample_batches(2, [0]) == []
     assert many.admit([ref("d", 4)]) == 0
-    assert counts == {"lost_shards": 3, "lost_rows": 12} and many.count() == 0
+    assert counts == {"lost_shards": 3, "lost_rows": 12}
+    assert many.count() == 0
     shards.down.clear()
     many.revive()
     assert many.admit([ref("d", 4)]) == 1
@@ -257,7 +263,8 @@ def test_it_goes_on_where_an_earlier_buffer_ended(shards):
     many.restore_priorities(ids, ids / 10 + 0.1, ids)
     found = {uid: (value, use) for uid, value, use in zip(*(part.tolist() for part in many.priorities()))}
     assert found == {uid: (uid / 10 + 0.1, uid) for uid in range(20)}
-    assert many.next_unique_id == 20 and sorted(many.rows_by_shard()) == [4, 8, 8]
+    assert many.next_unique_id == 20
+    assert sorted(many.rows_by_shard()) == [4, 8, 8]
 
 
 def test_the_classic_form_is_refused():

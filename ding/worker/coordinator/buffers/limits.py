@@ -38,17 +38,15 @@ class SampleBudget:
         return int(min(self._left, sys.maxsize))
 
 
-def admitted(
-    refs: Sequence[Mapping[str, Any]], controller: ThruputController | None, limiter: SampleRatioLimiter | None
-) -> int:
-    """How many of these chunks, from the first on, the throughput limits allow now."""
+def admitted(rows: Sequence[int], controller: ThruputController | None, limiter: SampleRatioLimiter | None) -> int:
+    """How many chunks of so many rows, from the first on, the throughput limits allow now."""
     limits = [limit for limit in (controller, limiter) if limit is not None]
     total = 0
-    for number, ref in enumerate(refs):
-        total += int(ref["rows"])
+    for number, count in enumerate(rows):
+        total += count
         if not all(limit.can_push(total)[0] for limit in limits):
             return number
-    return len(refs)
+    return len(rows)
 
 
 class JointLimits:
@@ -68,22 +66,22 @@ class JointLimits:
         self._limiter, _ = limiter_of(cfg, size)
         self._budget = SampleBudget(cfg.get("max_samples_per_insert"))
 
-    def admit(self, refs: Sequence[Mapping[str, Any]]) -> int:
-        """How many of these chunks, from the first on, may be pushed now."""
-        return admitted(refs, self._controller, self._limiter)
+    def admit(self, rows: Sequence[int]) -> int:
+        """How many chunks of so many rows, from the first on, may be pushed now."""
+        return admitted(rows, self._controller, self._limiter)
 
-    def pushed(self, refs: Sequence[Mapping[str, Any]]) -> None:
-        """Count chunks that were admitted and pushed."""
-        for ref in refs:
+    def pushed(self, rows: Sequence[int]) -> None:
+        """Count chunks of so many rows that were admitted and pushed."""
+        for count in rows:
             if self._limiter is not None:
-                self._limiter.acquire_push(ref["rows"])
+                self._limiter.acquire_push(count)
             if self._controller is not None:
-                self._controller.add(pushed=ref["rows"])
-        self.restored(refs)
+                self._controller.add(pushed=count)
+        self.restored(sum(rows))
 
-    def restored(self, refs: Sequence[Mapping[str, Any]]) -> None:
-        """Count chunks that an earlier buffer had: they allow samples, and no limit holds them back."""
-        self._budget.inserted(sum(ref["rows"] for ref in refs))
+    def restored(self, rows: int) -> None:
+        """Count rows that an earlier buffer had: they allow samples, and no limit holds them back."""
+        self._budget.inserted(rows)
 
     def batches(self, size: int, wanted: int, held: int) -> int:
         """How many of ``wanted`` batches of ``size`` rows may be drawn now from ``held`` rows."""

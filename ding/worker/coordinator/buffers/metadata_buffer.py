@@ -205,7 +205,7 @@ class MetadataBuffer:
 
         That holds as long as one thread at a time admits and pushes: samples only make room.
         """
-        return admitted(refs, self.rows.controller, self.rows.rate_limiter)
+        return admitted([int(ref["rows"]) for ref in refs], self.rows.controller, self.rows.rate_limiter)
 
     @property
     def next_unique_id(self) -> int:

@@ -100,7 +100,7 @@ class ShardedBuffer:
     def admit(self, refs: Sequence[Mapping[str, Any]]) -> int:
         """How many of these chunks, from the first on, may be pushed now; see `MetadataBuffer.admit`."""
         with self._lock:
-            return self._limits.admit(refs) if self._places.present else 0
+            return self._limits.admit([int(ref["rows"]) for ref in refs]) if self._places.present else 0
 
     def push_chunks(self, refs: Sequence[Mapping[str, Any]], cur_collector_envstep: int = -1) -> int:
         """Take all rows of chunks; see `MetadataBuffer.push_chunks`. What was admitted is not refused.
@@ -109,7 +109,7 @@ class ShardedBuffer:
         """
         checked = [checked_ref(ref) for ref in refs]
         with self._lock:
-            self._limits.pushed(checked)
+            self._limits.pushed([ref["rows"] for ref in checked])
             entries = []
             for ref in checked:
                 entries.append((self.next_unique_id, ref))
@@ -122,7 +122,7 @@ class ShardedBuffer:
         self._places.wait_for_all(_RESTORE_PATIENCE_S)
         entries = [(first_id, checked_ref(ref)) for first_id, ref in refs]
         with self._lock:
-            self._limits.restored([ref for _, ref in entries])
+            self._limits.restored(sum(ref["rows"] for _, ref in entries))
             for first_id, ref in entries:
                 self.next_unique_id = max(self.next_unique_id, first_id + ref["rows"])
             self._push(entries)

@@ -112,8 +112,11 @@ def create_dataset(cfg: Config, **kwargs: Any) -> Dataset[Any]:
 
     Raises:
         KeyError: the type is not registered.
+        DatasetError: there is no type.
     """
     collect = cfg["policy"]["collect"]
+    if "data_type" not in collect:
+        raise DatasetError(f"policy.collect.data_type is missing: one of {', '.join(sorted(DATASET_REGISTRY))}")
     import_module([*(cfg.get("import_names") or []), *(collect.get("import_names") or [])])
     return DATASET_REGISTRY.build(collect["data_type"], cfg=cfg, **kwargs)
 

@@ -7,6 +7,7 @@ from easydict import EasyDict
 
 from ding.utils.data import (
     AsyncDataLoader,
+    DatasetError,
     LoaderError,
     NaiveRLDataset,
     create_dataset,
@@ -168,5 +169,7 @@ def test_data_set_errors(tmp_path):
     cfg = EasyDict(policy={"collect": {"data_type": "naiv", "data_path": "x"}})
     with pytest.raises(KeyError, match="Did you mean 'naive'"):
         create_dataset(cfg)
+    with pytest.raises(DatasetError, match=r"policy\.collect\.data_type is missing: one of .*hdf5"):
+        create_dataset(EasyDict(policy={"collect": {"data_path": "x"}}))
     with pytest.raises(KeyError, match="data_type"):
         offline_data_save_type([], str(tmp_path / "x"), "csv")

@@ -21,6 +21,7 @@ from ding.utils.default_helper import map_nested
 # Of the weights that decay where states are encoded, and the betas of AdamW there.
 _DECAYING = (torch.nn.Linear, torch.nn.Conv2d)
 _IMAGE_BETAS = (0.9, 0.95)
+_NO_COLLECT = "dt learns from a data set (serial_pipeline_offline, ding -m serial_offline) and does not collect"
 Network = Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
 
 
@@ -223,16 +224,16 @@ class DTPolicy(Policy):
         return {"model": self._model.state_dict()}
 
     def _init_collect(self) -> None:
-        return
+        self._unroll_len = 1  # a collector asks for it before its first step, which raises
 
     def _forward_collect(self, data: Any, **kwargs: Any) -> Any:
-        raise PolicyUsageError("dt learns from data sets; it collects nothing")
+        raise PolicyUsageError(_NO_COLLECT)
 
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
-        raise PolicyUsageError("dt learns from data sets; it collects nothing")
+        raise PolicyUsageError(_NO_COLLECT)
 
     def _get_train_sample(self, transitions: Any) -> Any:
-        raise PolicyUsageError("dt learns from data sets; it collects nothing")
+        raise PolicyUsageError(_NO_COLLECT)
 
 
 class _Episode:

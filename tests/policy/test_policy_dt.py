@@ -126,6 +126,8 @@ def test_what_is_missing_is_named():
         make(rtg_target=None)
     with pytest.raises(PolicyUsageError, match="reward_in_obs"):
         make().eval_mode.forward(EnvBatch(np.arange(1), np.zeros((1, 4), np.float32)))
+    with pytest.raises(PolicyUsageError, match="serial_pipeline_offline"):
+        make().collect_mode.forward(observed([0], 0, 1.0))
     with pytest.raises(ValueError, match="discrete actions only"):
         DecisionTransformer(4, 2, 1, 8, 3, 1, 0.1, state_encoder=torch.nn.Identity(), continuous=True)
 

@@ -43,14 +43,15 @@ class PatientFile:
             self._ended = self._ended or len(self._waiting) + len(data) > _MOST_WAITING_BYTES
             if not self._ended:
                 self._waiting += data
-            if len(self._waiting) >= _BLOCK_BYTES:
-                self._write_waiting()
+            refusal = self._write_waiting() if len(self._waiting) >= _BLOCK_BYTES else None
+        self._report(refusal)
         return len(data)
 
     def flush(self) -> None:
         """Write what waits, as far as that is possible."""
         with self._lock:
-            self._write_waiting()
+            refusal = self._write_waiting()
+        self._report(refusal)
 
     def close(self) -> None:
         """Write what waits and close the file; what it does not take now is lost. May be called again."""
@@ -59,16 +60,21 @@ class PatientFile:
                 self._write_waiting()
                 self._file.close()
 
-    def _write_waiting(self) -> None:
+    def _write_waiting(self) -> OSError | None:
+        """Write what waits; returns why it cannot be written, unless that is known."""
         try:
             while self._waiting:
                 del self._waiting[: self._file.write(self._waiting)]
         except OSError as error:
-            if not self._refused:
-                logger.warning("%s cannot be written, what belongs there waits in memory: %s", self._path, error)
-            self._refused = True
-        else:
-            self._refused = False
+            known, self._refused = self._refused, True
+            return None if known else error
+        self._refused = False
+        return None
+
+    def _report(self, refusal: OSError | None) -> None:
+        # Without the lock: the line may be meant for this file.
+        if refusal is not None:
+            logger.warning("%s cannot be written, what belongs there waits in memory: %s", self._path, refusal)
 
 
 class LogFileHandler(logging.FileHandler):

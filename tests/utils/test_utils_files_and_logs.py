@@ -311,6 +311,26 @@ writer.close()
     assert _written(tmp_path / "run" / "x_tb_logger") == [(step, {"curve": float(step)}) for step in range(601)]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the size of files")
+def test_what_is_said_of_a_file_without_space_may_go_to_that_file(tmp_path):
+    code = """
+import logging, resource
+from ding.utils import build_logger
+
+size, most = resource.RLIMIT_FSIZE, resource.getrlimit(resource.RLIMIT_FSIZE)
+logger, _ = build_logger("run", "x", need_tb=False)
+logging.getLogger("ding").addHandler(logger.handlers[0])
+resource.setrlimit(size, (1, most[1]))
+logger.info("refused")
+resource.setrlimit(size, most)
+logger.info("later")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "run" / "x_logger.txt").read_text()
+    assert text.index("refused") < text.index("waits in memory") < text.index("] later")
+
+
 def test_tensorboardx_is_not_imported_early(tmp_path):
     code = (
         "import sys\nfrom ding.utils import build_logger, DistributedWriter\n"

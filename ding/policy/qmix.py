@@ -33,7 +33,8 @@ class QMIXPolicy(JointQPolicy):
             Floats: ``cur_lr, total_loss, grad_norm``, and per agent ``total_q, target_reward_total_q, target_total_q``.
         """
         batch = self._time_first(data)
-        self._model.train()
+        if not self._model.training:
+            self._model.train()
         return with_rates(self._run_updates(batch), {"cur_lr": self._optimizer.param_groups[0]["lr"]})
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:

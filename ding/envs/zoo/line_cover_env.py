@@ -13,6 +13,7 @@ from ding.utils import ENV_REGISTRY
 
 _STAY, _LEFT, _RIGHT = range(3)
 _MOVES = np.array([0, -1, 1])
+_ONE_HOT_MOVE = np.eye(3, dtype=np.float32)
 
 
 @ENV_REGISTRY.register("line_cover")
@@ -51,6 +52,8 @@ class LineCoverEnv(BaseEnv):
                 "env: line_cover needs 1 <= n_agent <= n_cell and max_cycles >= 1, found "
                 f"n_agent={self._agents}, n_cell={self._cells}, max_cycles={self._max_cycles}"
             )
+        self._one_hot_cell = np.eye(self._cells, dtype=np.float32)
+        self._one_hot_agent = np.eye(self._agents, dtype=np.float32)
         self._rng = np.random.default_rng()
         self._position = self._landmarks = np.arange(self._agents)
         self._last_action: np.ndarray | None = None
@@ -81,14 +84,14 @@ class LineCoverEnv(BaseEnv):
             ValueError: not one action out of 0, 1, 2 per agent, or a move beyond the ends of the line.
         """
         moves = np.asarray(action)
-        if moves.shape != (self._agents,) or not np.isin(moves, (_STAY, _LEFT, _RIGHT)).all():
+        if moves.shape != (self._agents,) or not ((moves == _STAY) | (moves == _LEFT) | (moves == _RIGHT)).all():
             raise ValueError(f"the action is one of 0, 1, 2 for each of {self._agents} agents, found {action!r}")
         position = self._position + _MOVES[moves]
         if position.min() < 0 or position.max() >= self._cells:
             raise ValueError(f"action {moves.tolist()} at cells {self._position.tolist()} leaves the line")
         self._position, self._last_action = position, moves
         self._num_steps += 1
-        reward = float(np.isin(self._landmarks, position).mean())
+        reward = float((self._landmarks[:, None] == position).any(1).mean())
         self._return += reward
         truncated = self._num_steps >= self._max_cycles
         info = {"TimeLimit.truncated": True, "eval_episode_return": self._return} if truncated else {}
@@ -109,26 +112,27 @@ class LineCoverEnv(BaseEnv):
 
     def _obs(self) -> dict[str, np.ndarray]:
         agents, cells = self._agents, self._cells
-        own = np.eye(cells)[self._position]
-        landmarks = np.eye(cells)[self._landmarks].sum(0)
+        own = self._one_hot_cell[self._position]
+        landmarks = self._one_hot_cell[self._landmarks].sum(0)
         others = own.sum(0) - own
-        last = np.zeros((agents, 3)) if self._last_action is None else np.eye(3)[self._last_action]
-        alone = np.concatenate([own, np.tile(landmarks, (agents, 1))], axis=1)
-        tail = np.concatenate([last, np.eye(agents)], axis=1)
+        none = np.zeros((agents, 3), np.float32)
+        last = none if self._last_action is None else _ONE_HOT_MOVE[self._last_action]
+        alone = np.concatenate([own, landmarks[None].repeat(agents, 0)], axis=1)
+        tail = np.concatenate([last, self._one_hot_agent], axis=1)
         everything = np.concatenate([own.ravel(), landmarks])
         seen = np.concatenate([alone, others, tail], axis=1)
-        specific = np.concatenate([seen, np.tile(everything, (agents, 1))], axis=1)
-        mask = np.ones((agents, 3))
+        if self._specific:
+            everything = np.concatenate([seen, everything[None].repeat(agents, 0)], axis=1)
+        mask = np.ones((agents, 3), np.float32)
         mask[self._position == 0, _LEFT] = 0
         mask[self._position == cells - 1, _RIGHT] = 0
-        obs = {
+        return {
             "agent_state": seen,
             "agent_alone_state": alone,
             "agent_alone_padding_state": np.concatenate([alone, np.zeros_like(others), tail], axis=1),
-            "global_state": specific if self._specific else everything,
+            "global_state": everything,
             "action_mask": mask,
         }
-        return {key: value.astype(np.float32) for key, value in obs.items()}
 
     def random_action(self) -> np.ndarray:
         """A random allowed move of each agent, int64 ``(A,)``."""

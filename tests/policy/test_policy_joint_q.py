@@ -18,6 +18,7 @@ from ding.policy import (
     QTRANPolicy,
     WQMIXPolicy,
 )
+from ding.policy.coma import mixed_logit
 from ding.utils import deep_merge_dicts
 
 ENVS, STEPS, CELLS = 3, 5, 4
@@ -240,3 +241,27 @@ def test_a_state_of_the_original_api_has_no_target_network_of_wqmix() -> None:
 def test_sequences_of_one_step_are_refused() -> None:
     with pytest.raises(PolicyConfigError, match="unroll_len=1"):
         policy_of("qmix", collect={"unroll_len": 1})
+
+
+def test_coma_learns_the_policy_that_acted_with_its_random_actions() -> None:
+    policy, other = policy_of("coma"), policy_of("coma")
+    rows = [dict(row) for row in samples_of(policy, collect(policy, "coma", True))]
+    assert [torch.as_tensor(row["eps"]).flatten().tolist() for row in rows] == [[0.5] * 3] * len(rows)
+    mixed = policy.learn_mode.forward(TransitionBatch.from_rows(rows))
+    without = [{key: value for key, value in row.items() if key != "eps"} for row in rows]
+    plain = other.learn_mode.forward(TransitionBatch.from_rows(without))
+    # Random actions make the policy more even; what the critic learns is the same.
+    assert mixed["entropy_loss"] > plain["entropy_loss"]
+    assert mixed["value_loss"] == plain["value_loss"]
+
+
+def test_a_mixed_policy_is_uniform_over_allowed_actions_with_chance_eps() -> None:
+    mask = torch.tensor([1.0, 1.0, 0.0])
+    plain = torch.tensor([[0.0, -20.0, 3.0]]).masked_fill(mask == 0, -9999999.0).repeat(3, 1).requires_grad_()
+    found = mixed_logit(plain, torch.tensor([[0.0], [0.4], [1.0]]), mask)
+    expected = torch.tensor([[1.0, 0.0, 0.0], [0.8, 0.2, 0.0], [0.5, 0.5, 0.0]])
+    torch.testing.assert_close(found.softmax(-1), expected, rtol=1e-5, atol=1e-6)
+    (slope,) = torch.autograd.grad(found[:, 1].sum(), plain)
+    # What only chance chooses teaches the network nothing, and all gradients are numbers.
+    torch.testing.assert_close(slope[:, 1], torch.tensor([1.0, 0.0, 0.0]), rtol=1e-5, atol=1e-6)
+    assert not slope[1:].abs().max() > 1e-6

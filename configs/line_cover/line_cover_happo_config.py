@@ -1,6 +1,6 @@
 """HAPPO of two agents, each with its own networks, on a cooperative game.
 
-The best mean return is 7.36, that of random moves 2.44.
+The best mean return is 7.36, that of random moves 2.44. Result: the stop value on seeds 0, 1 and 2, see docs/results.md.
 """
 
 from easydict import EasyDict
@@ -34,7 +34,7 @@ line_cover_happo_config = dict(
             epoch_per_collect=4,
             batch_size=256,
             learning_rate=0.001,
-            entropy_weight=0.01,
+            entropy_weight=0.05,
         ),
         collect=dict(
             n_sample=512,

@@ -1,6 +1,7 @@
 """HAPPO of two agents, each with its own networks, on a cooperative game.
 
-The best mean return is 7.36, that of random moves 2.44. Result: the stop value on seeds 0, 1 and 2, see docs/results.md.
+The best mean return is 7.36, that of random moves 2.44. Result: the stop value on seeds 0, 1 and 2 after 29,696,
+17,408 and 62,464 env steps.
 """
 
 from easydict import EasyDict

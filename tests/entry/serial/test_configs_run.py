@@ -97,11 +97,10 @@ def test_some_passes_of_atari(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    # COMA comes to about 5 of 7, see its config.
     [
         *NAMES,
         *OTHERS,
-        *(name for name in COOPERATIVE if name != "line_cover_coma"),
+        *COOPERATIVE,
         *BOX2D,
         "minigrid_ppo",
         "mountaincar_ppo",

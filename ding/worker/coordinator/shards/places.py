@@ -20,12 +20,14 @@ class Place:
         link: the shard; None while there is none.
         last: its last answer, without columns.
         chunks: those of which it has rows, or had some when they were drawn for a batch that is on its way.
+        missing: why there is none, as it was logged.
     """
 
     def __init__(self, chunks: ChunkTable) -> None:
         self.link: ShardLink | None = None
         self.last = Answer()
         self.chunks = chunks
+        self.missing = ""
 
 
 class Places:
@@ -56,6 +58,7 @@ class Places:
         self._threads: ThreadPoolExecutor | None = None
         self._reviving = threading.Lock()
         self._reviver: threading.Thread | None = None
+        self._joined = threading.Condition(self.lock)
         self._closing = threading.Event()
         self.revive()
 
@@ -128,11 +131,14 @@ class Places:
                 try:
                     link = self._connect(number)
                 except ShardLost as error:
-                    log.debug("shard %d: %s", number, error)
+                    if str(error) != place.missing:
+                        place.missing = str(error)
+                        log.info("there is no shard %d of a replay buffer: %s", number, error)
                     self._revive_soon()
                     continue
                 with self.lock:
-                    place.link = link
+                    place.link, place.missing = link, ""
+                    self._joined.notify_all()
                 log.info("shard %d of a replay buffer is there, and empty", number)
 
     def _revive_soon(self) -> None:
@@ -153,11 +159,10 @@ class Places:
                     return
 
     def wait_for_all(self, timeout_s: float) -> None:
-        """Wait until each place has a shard, or up to ``timeout_s`` seconds."""
-        pause_s = self._retry_s or 0.0
-        tries = int(timeout_s / pause_s) if pause_s else 0
-        while len(self.present) < len(self.all) and tries > 0 and not self._closing.wait(pause_s):
-            tries -= 1
+        """Wait until each place has a shard, or up to ``timeout_s`` seconds; not where `revive` is called by others."""
+        with self._joined:
+            if self._retry_s is not None:
+                self._joined.wait_for(lambda: len(self.present) == len(self.all), timeout_s)
 
     def close(self) -> None:
         """End all shards; their rows are dropped."""

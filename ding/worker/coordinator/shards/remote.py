@@ -191,6 +191,7 @@ class RemoteShard:
         self._patience_s = patience_s / 2
         self._own = {"buffer": spec.buffer_id, "life": secrets.token_hex(8)}
         self._number = 0
+        self._lost = False
         try:
             self._post("begin", Begin(self._own["life"], spec), self._patience_s)
         except ShardLost:
@@ -208,13 +209,15 @@ class RemoteShard:
             raise ShardLost(f"{self._name} gave no answer that can be read: {error}") from error
 
     def close(self) -> None:
-        """See `ShardLink.close`."""
-        with contextlib.suppress(ShardLost):
-            self._post("end", self._own, _CLOSE_TIMEOUT_S, retries=0)
+        """See `ShardLink.close`. A process that was lost is not waited for: its next life ends this one."""
+        if not self._lost:
+            with contextlib.suppress(ShardLost):
+                self._post("end", self._own, _CLOSE_TIMEOUT_S, retries=0)
         self._client.close()
 
     def _post(self, what: str, body: object, timeout_s: float, retries: int | None = None) -> Any:
         try:
             return self._client.request("POST", f"/shard/{what}", body, retries=retries, timeout_s=timeout_s).data
         except (InteractionError, ValueError) as error:
+            self._lost = True
             raise ShardLost(f"{self._name}: {error}") from error

@@ -81,7 +81,6 @@ class ShardedBuffer:
         self._count = count
         self._turn = 0
         self._largest = 1.0
-        self._closed = False
         #: Running number of the next row that is pushed.
         self.next_unique_id = 0
 

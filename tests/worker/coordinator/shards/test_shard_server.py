@@ -8,7 +8,7 @@ import pytest
 from shard_toys import TOKEN, ServedShards
 
 from ding.interaction.errors import UnreachableError
-from ding.utils.credentials import worker_token
+from ding.utils.credentials import wire_token, worker_token
 from ding.worker.coordinator.shards.messages import Draw, Drop, Push, Report, ShardLost, message_of_json
 from ding.worker.coordinator.shards.remote import RemoteShard, ShardServer
 from ding.worker.coordinator.shards.shard import ShardSpec
@@ -61,6 +61,18 @@ def test_other_tokens_do_not_open_it(shards):
     for token, name in (("another-token-0123456789", "shard0"), (TOKEN, "shard1")):
         with pytest.raises(ShardLost, match="token"):
             RemoteShard(spec(), name, address, 5.0, run_token=token, transport=shards.network)
+
+
+def test_no_route_is_open_to_other_workers(shards):
+    shards(spec())
+    wire = shards.network.open("127.0.0.1", shards.servers[0].port)
+    own, other = (wire_token(worker_token(TOKEN, *who)) for who in (("shard", "shard0"), ("collector", "shard0")))
+    for method, path in shards.servers[0].routes:
+        for sent, status in ((None, 401), (other, 403), (wire_token(TOKEN), 403)):
+            headers = {} if sent is None else {"Authorization": f"Bearer {sent}"}
+            assert wire.send(method, path, {}, headers, 5.0).status_code == status, path
+    # Its own token opens it; the body is no message.
+    assert wire.send("POST", "/shard/ask", {}, {"Authorization": f"Bearer {own}"}, 5.0).status_code == 400
 
 
 def test_a_message_that_is_sent_again_is_done_once(shards):

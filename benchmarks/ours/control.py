@@ -15,7 +15,7 @@ from bench_work import (
     CONTROL_HIDDEN,
     control_work,
 )
-from ding_parts import OWN, Parts, Task, buffer_entry, pendulum_entry
+from ding_parts import OWN, Parts, Task, buffer_entry, joined_updates, pendulum_entry
 from easydict import EasyDict
 
 # Steps of all optimisers per update: critics, actor (every second time in TD3), temperature.
@@ -84,6 +84,8 @@ def build() -> Side:
     parts = Parts(args, CONTROL_ENVS, learner=True, task=task(args))
     collector, buffer, learner = parts.collector, parts.buffer, parts.learner
     steps = count_optimizer_steps()
+    joined = joined_updates(learner, CONTROL_ENVS) if args.compile else 1
+    kwargs = {"num_updates": joined} if joined > 1 else None
 
     def updates() -> float:
         return OPTIMIZER_STEPS[args.algorithm] * learner.train_iter if args.compile else steps()
@@ -97,10 +99,10 @@ def build() -> Side:
 
     def train() -> None:
         collect()
-        for _ in range(CONTROL_ENVS):
-            learner.train(buffer.sample(CONTROL_BATCH_SIZE, learner.train_iter), collector.envstep)
+        for _ in range(CONTROL_ENVS // joined):
+            learner.train(buffer.sample(CONTROL_BATCH_SIZE * joined, learner.train_iter), collector.envstep, kwargs)
 
-    for _ in range(2 * CONTROL_BATCH_SIZE // CONTROL_ENVS):
+    for _ in range(max(2, joined) * CONTROL_BATCH_SIZE // CONTROL_ENVS):
         collect()
     ops = {"train": Op(train, lambda: {"env_steps": kept[0], "updates": updates()})}
     return Side(ops, control_work(args.algorithm), parts.close, warm_calls=5)

@@ -41,8 +41,10 @@ _SETTINGS = (False, True, "auto", "record")
 _AUTO_AFTER_S = 20.0
 # A policy whose batches change their form all the time is not worth compiling.
 _MAX_GRAPHS = 8
-# Each takes its time to compile.
 _MAX_UPDATES_PER_CALL = 10
+# Updates with more products of a weight and a sample are no parts of one graph: calls cost little beside them, and each
+# part takes its time to compile.
+_MAX_JOINED_PRODUCTS = 1 << 23
 # Held by the thread that compiles in the background.
 _BACKGROUND = threading.Lock()
 _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
@@ -57,7 +59,7 @@ class UpdatingPolicy(Protocol):
     """What :class:`CompiledUpdates` needs of a policy."""
 
     def _get_attribute(self, name: str) -> Any:
-        """``cfg``, ``enable_field``, ``multi_gpu``."""
+        """``cfg``, ``enable_field``, ``multi_gpu``, ``model``."""
 
     def _forward_learn(self, data: Any) -> Any:
         """One call of learning."""
@@ -88,6 +90,7 @@ class CompiledUpdates:
         self._graphs: dict[Any, _Compiled] = {}
         self._eager_s = 0.0
         self._asked = False
+        self._num_weights = 0
         #: How many graphs were made, and how often one of them ran.
         self.num_compiled = self.num_runs = 0
         #: Whether updates may still become graphs.
@@ -115,10 +118,24 @@ class CompiledUpdates:
     def run(self, batch: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """An update for each of ``options``, each on its share of the rows of ``batch``; returns numbers by name."""
         self._asked = True
-        compiled = self._find(batch, options) if self.enabled else None
-        if compiled is not None:
-            self.num_runs += 1
-            return compiled(_leaves(batch))
+        if not self.enabled:
+            return self._run_eager(batch, options)
+        rows = _leaves(batch)[0].shape[0] // len(options)
+        together = len(options) if rows * self._count_weights() <= _MAX_JOINED_PRODUCTS else 1
+        parts = split_rows(batch, len(options) // together)
+        form, found = _form(parts[0]), dict[Any, _Compiled | None]()
+        results = []
+        for index, part in enumerate(parts):
+            some = options[index * together : (index + 1) * together]
+            key = (form, tuple(tuple(option.items()) for option in some))
+            if key not in found:
+                found[key] = self._find(key, part, some) if self.enabled else None
+            compiled = found[key]
+            self.num_runs += compiled is not None
+            results += self._run_eager(part, some) if compiled is None else compiled(_leaves(part))
+        return results
+
+    def _run_eager(self, batch: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         start = time.perf_counter()
         parts = zip(split_rows(batch, len(options)), options)
         results = [self._policy._update(part, **arguments) for part, arguments in parts]
@@ -138,9 +155,15 @@ class CompiledUpdates:
 
         return learn if self.enabled else forward
 
-    def _find(self, batch: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> "_Compiled | None":
+    def _count_weights(self) -> int:
+        if not self._num_weights:
+            self._num_weights = sum(weight.numel() for weight in self._policy._get_attribute("model").parameters())
+        return self._num_weights
+
+    def _find(
+        self, key: Any, batch: Mapping[str, Any], options: Sequence[Mapping[str, Any]]
+    ) -> "_Compiled | None":
         """The graph for such batches if it is ready; else it is made, or begun to be made."""
-        key = (_form(batch), tuple(tuple(option.items()) for option in options))
         compiled = self._graphs.get(key)
         if compiled is not None and not compiled.graph.holds():
             compiled = None

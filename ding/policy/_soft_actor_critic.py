@@ -126,6 +126,9 @@ class SoftActorCriticPolicy(Policy):
         }
         return with_rates(self._run_updates(batch, num_updates), rates)
 
+    def _may_join_updates(self) -> bool:
+        return not self._priority
+
     def _report(self, losses: dict[str, torch.Tensor], numbers: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         losses["total_loss"] = torch.stack([loss.detach() for loss in losses.values()]).sum()
         return {"alpha": self._temperature.value, **numbers, **losses}

@@ -361,7 +361,7 @@ class Policy(ABC):
         return self._compiled_updates.run(batch, options or [{}] * num_updates)
 
     def _may_join_updates(self) -> bool:
-        """Whether an update changes nothing that the next batch depends on, and is so small that calls cost time."""
+        """Whether an update changes nothing that the batch of the next one depends on."""
         return False
 
     def _get_updates_per_call(self) -> int:

@@ -123,6 +123,9 @@ class DDPGPolicy(Policy):
         turns = [{"with_actor": turn % freq == 0} for turn in range(first, first + num_updates)]
         return with_rates(self._run_updates(batch, num_updates, turns), rates)
 
+    def _may_join_updates(self) -> bool:
+        return not self._priority
+
     def _update(self, batch: Mapping[str, Any], *, with_actor: bool = True, **options: Any) -> dict[str, torch.Tensor]:
         """One update of the critics, and ``with_actor`` one of the actor."""
         if self._cfg.reward_batch_norm:

@@ -12,6 +12,7 @@ from ding.data import EnvBatch, TransitionBatch
 from ding.data.roles import ByEnv, Samples, StateDict
 from ding.model import IModelWrapper, create_model
 from ding.policy import _modes
+from ding.policy._compiled_acting import compile_acting
 from ding.policy._compiled_updates import CompiledUpdates
 from ding.policy._create import create_policy, get_policy_cls, use_threads
 from ding.policy._distributed import broadcast_module
@@ -65,7 +66,9 @@ class Policy(ABC):
     learn_state: dict[str, str] = {"model": "_learn_model", "optimizer": "_optimizer"}
 
     #: Keys that are read where they are given, and that :attr:`config` does not have: section -> names.
-    optional_keys: ClassVar[dict[str, str]] = {"learn": "weight_decay grad_clip_type grad_clip_value"}
+    optional_keys: ClassVar[dict[str, str]] = {
+        "learn": "weight_decay grad_clip_type grad_clip_value", "collect": "compile", "eval": "compile",
+    }  # fmt: skip
 
     config: ClassVar[dict[str, Any]] = {
         # (bool) Whether only data of the newest policy may be trained on.
@@ -138,6 +141,7 @@ class Policy(ABC):
                 skip_nonfinite([getattr(self, attribute, None) for attribute in self.learn_state.values()])
             if field == "learn" and self._multi_gpu:
                 broadcast_module(self._model)  # some algorithms initialise the network here
+        compile_acting(self)
 
     def _checked_fields(self, enable_field: Iterable[str] | None) -> list[str]:
         if enable_field is None:

@@ -68,7 +68,7 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(rule):
         expected, found = eager.learn_mode.forward(batch), recorded.learn_mode.forward(batch)
         assert found == {key: pytest.approx(value, rel=1e-4, abs=1e-6) for key, value in expected.items()}
     assert_close(eager, recorded)
-    assert recorded.learn_mode.get_attribute("compiled_updates").num_compiled == 1
+    assert recorded.learn_mode.get_attribute("compiled_updates").graphs.num_compiled == 1
 
 
 def test_several_updates_in_a_call_are_those_of_several_calls():
@@ -102,7 +102,7 @@ def test_there_is_a_graph_for_each_form_of_a_batch_and_no_more():
     policy = make("record")
     for batch in [*batches(2), *batches(2, rows=5), *batches(2)]:
         policy.learn_mode.forward(batch)
-    assert policy.learn_mode.get_attribute("compiled_updates").num_compiled == 2
+    assert policy.learn_mode.get_attribute("compiled_updates").graphs.num_compiled == 2
 
 
 def test_a_policy_that_loads_states_again_and_again_keeps_its_graph():
@@ -110,7 +110,7 @@ def test_a_policy_that_loads_states_again_and_again_keeps_its_graph():
     for batch in batches(12):
         policy.learn_mode.load_state_dict(state)
         policy.learn_mode.forward(batch)
-    assert policy.learn_mode.get_attribute("compiled_updates").enabled
+    assert policy.learn_mode.get_attribute("compiled_updates").graphs.enabled
 
 
 def test_gradient_descent_is_eager_with_a_line_that_says_why(caplog):
@@ -141,7 +141,7 @@ def test_captured_updates_give_the_numbers_of_eager_ones(rule, on_gpu):
         eager.learn_mode.forward(batch)
         captured.learn_mode.forward(batch)
     assert_close(eager, captured)
-    updates = captured.learn_mode.get_attribute("compiled_updates")
+    updates = captured.learn_mode.get_attribute("compiled_updates").graphs
     assert captures.count == updates.num_compiled <= 2
     assert updates.num_runs == 6
 
@@ -178,7 +178,7 @@ def test_a_library_in_the_cache_that_cannot_be_loaded_is_made_anew(tmp_path, mon
     policy = make(True)
     for batch in batches(2):
         policy.learn_mode.forward(batch)
-    updates = policy.learn_mode.get_attribute("compiled_updates")
+    updates = policy.learn_mode.get_attribute("compiled_updates").graphs
     assert (half.exists(), updates.enabled, updates.num_runs) == ((False, True, 2) if inside else (True, False, 0))
     assert ("half.so: file too short" in caplog.text) is not inside
 
@@ -199,7 +199,7 @@ def test_updates_ask_no_tensor_for_its_value(rule):
     policy.learn_mode.forward(batch, num_updates=3)
     with Asked() as asked:
         policy.learn_mode.forward(batch, num_updates=3)
-    assert policy.learn_mode.get_attribute("compiled_updates").num_runs == 2
+    assert policy.learn_mode.get_attribute("compiled_updates").graphs.num_runs == 2
     assert asked.count == 0
 
 
@@ -256,7 +256,7 @@ def test_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again
         assert again.learn_mode.forward(batch) == found
     assert_close(eager, compiled)
     assert all(torch.equal(value, weights(again)[name]) for name, value in weights(compiled).items())
-    assert compiled.learn_mode.get_attribute("compiled_updates").num_compiled == 1
+    assert compiled.learn_mode.get_attribute("compiled_updates").graphs.num_compiled == 1
 
 
 # Raised by torch when its compiler is imported.
@@ -264,10 +264,10 @@ def test_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again
 @pytest.mark.slow
 def test_auto_learns_eagerly_until_a_graph_is_ready(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("ding.policy._compiled_updates._AUTO_AFTER_S", 0.0)
+    monkeypatch.setattr("ding.policy._compiled_graphs._AUTO_AFTER_S", 0.0)
     eager, auto = make(False), make("auto")
     (batch,) = batches(1)
-    updates = auto.learn_mode.get_attribute("compiled_updates")
+    updates = auto.learn_mode.get_attribute("compiled_updates").graphs
     count, drawn = 0, set()
     while not updates.num_runs:
         assert updates.enabled

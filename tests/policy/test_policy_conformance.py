@@ -391,7 +391,7 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(case):
         assert len(expected) == len(found)
         for one, other in zip(expected, found):
             assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
-    forms = recorded.learn_mode.get_attribute("compiled_updates").num_compiled
+    forms = recorded.learn_mode.get_attribute("compiled_updates").graphs.num_compiled
     assert forms == (2 if case in {"td3", "td3-bc"} else 1)
     for key, state in eager.learn_mode.state_dict().items():
         if "model" in key:
@@ -417,7 +417,7 @@ def test_captured_updates_draw_noise_and_take_turns_as_eager_ones_do(on_gpu):
     for _ in range(4):
         ((expected,), (found,)) = _learn(eager, batch), _learn(captured, same)
         assert found == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in expected.items()}
-    assert (captures.count, captured.learn_mode.get_attribute("compiled_updates").num_runs) == (2, 4)
+    assert (captures.count, captured.learn_mode.get_attribute("compiled_updates").graphs.num_runs) == (2, 4)
 
 
 @pytest.fixture(scope="module")
@@ -442,4 +442,4 @@ def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_ag
         assert found == again
         for one, other in zip(expected, found, strict=True):
             assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
-    assert compiled[0][0].learn_mode.get_attribute("compiled_updates").num_runs >= 19
+    assert compiled[0][0].learn_mode.get_attribute("compiled_updates").graphs.num_runs >= 19

@@ -151,7 +151,7 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(case: str) -> None:
         assert found.keys() == expected.keys()
         for key, value in expected.items():
             np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-5, err_msg=key)
-    assert recorded.learn_mode.get_attribute("compiled_updates").num_compiled == 1
+    assert recorded.learn_mode.get_attribute("compiled_updates").graphs.num_compiled == 1
 
 
 # Raised by torch when its compiler is imported.
@@ -169,7 +169,7 @@ def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_ag
         )
         assert found == again
         assert found == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in expected.items()}
-    assert compiled[0].learn_mode.get_attribute("compiled_updates").num_runs >= 19
+    assert compiled[0].learn_mode.get_attribute("compiled_updates").graphs.num_runs >= 19
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -72,8 +72,8 @@ LATER = tuple(
         *("policy/_optimization", "torch_utils/device", "torch_utils/lr_scheduler"),
         # The pipelines beside `serial_pipeline`.
         "entry/pipelines/",
-        # Compiled updates.
-        *("policy/_compiled_updates", "torch_utils/graph"),
+        # Compiled updates and acting.
+        *("policy/_compiled", "torch_utils/graph"),
         "worker/replay_buffer/multi_buffer",
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),
@@ -197,7 +197,7 @@ LAZY_MODULES = {
     ("ding/worker/learner/saving.py", "ding.policy"): "start-up time: only a checkpoint that does not fit needs it",
     ("ding/entry/distributed/replicas.py", "ding.worker"): "start-up time: only runs under an operator need it",
     ("ding/torch_utils/graph/recording.py", "torch"): "start-up time: few runs compile their updates",
-    ("ding/policy/_compiled_updates.py", "torch"): "start-up time: few runs compile their updates",
+    ("ding/policy/_compiled_graphs.py", "torch"): "start-up time: few runs compile their updates",
     ("ding/interaction/base/http.py", "ding.interaction.base.server"): "start-up time: brings cheroot and flask",
 }
 # Packages that come with another one that is declared.

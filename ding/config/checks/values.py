@@ -59,7 +59,8 @@ RANGES: dict[str, Range] = {
 }
 """What the keys mean in every config; a key that a config leaves out, or sets to None, is not looked at."""
 
-SWITCH_WORDS = {"policy.cuda": ("auto",), "policy.learn.compile": ("auto", "record")}
+_COMPILE_WORDS = {f"policy.{mode}.compile": ("auto", "record") for mode in ("learn", "collect", "eval")}
+SWITCH_WORDS = {"policy.cuda": ("auto",), **_COMPILE_WORDS}
 """Words that a switch may also be."""
 
 _SEEDS = Range(0, 2**32 - 1, whole=True)

@@ -58,7 +58,7 @@ def test_hooks_have_their_rhythm_in_updates_not_in_calls(tmp_path):
         single.train(part)
     for start in range(0, len(parts), JOINED):
         joined.train(TransitionBatch.concat(parts[start : start + JOINED]), policy_kwargs={"num_updates": JOINED})
-    assert joined.policy.get_attribute("compiled_updates").num_runs == 4
+    assert joined.policy.get_attribute("compiled_updates").graphs.num_runs == 4
     assert joined.train_iter == single.train_iter == len(parts)
     assert saved(tmp_path, "joined") == saved(tmp_path, "single") != []
     logged = [[(tag, step) for tag, _, step in learner.tb_logger.calls] for learner in (single, joined)]
@@ -85,4 +85,4 @@ def test_a_copied_policy_goes_on_with_the_same_numbers_and_graphs_of_its_own(cop
     twin = copied(policy)
     for batch in rest:
         assert twin.learn_mode.forward(batch) == policy.learn_mode.forward(batch)
-    assert [one.learn_mode.get_attribute("compiled_updates").num_compiled for one in (policy, twin)] == [1, 2]
+    assert [one.learn_mode.get_attribute("compiled_updates").graphs.num_compiled for one in (policy, twin)] == [1, 2]

@@ -1,0 +1,260 @@
+"""Graphs of what a policy does with its networks, recorded and compiled: what learning
+(:mod:`ding.policy._compiled_updates`) and acting (:mod:`ding.policy._compiled_acting`) have in common.
+
+There is a graph for each form of what comes in. Where it is compiled in the background, its place is taken by eager
+calls until it is ready. What cannot be recorded or compiled runs eagerly, with one line that says why.
+"""
+
+import copy
+import logging
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ding.policy.errors import PolicyConfigError
+from ding.torch_utils.graph.capture import CapturedFunction, captures_on
+from ding.torch_utils.graph.recording import Graph, NotRecordable
+from ding.torch_utils.optimizer_helper import without_denormals
+
+log = logging.getLogger(__name__)
+
+_SETTINGS = (False, True, "auto", "record")
+# A run that has worked eagerly for so long will probably do so for as long again, and compiling takes about so long.
+_AUTO_AFTER_S = 20.0
+# A policy whose batches change their form all the time is not worth compiling.
+_MAX_GRAPHS = 8
+# Held by the thread that compiles in the background.
+_BACKGROUND = threading.Lock()
+_CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+_CACHE_HOME = Path("~/.cache/ding/compiled")
+# What the loader says of a library that it cannot read.
+_LIBRARY = re.compile(r"(/\S+\.so): ")
+
+Run = Callable[..., Any]
+
+
+class CompiledGraphs:
+    """The graphs of a policy for one purpose.
+
+    Args:
+        key: of the setting in the config, for messages.
+        setting: its value.
+        name: of what runs eagerly without graphs, for the line that says why.
+
+    Raises:
+        PolicyConfigError: an unknown setting.
+    """
+
+    def __init__(self, key: str, setting: Any, name: str) -> None:
+        if setting not in _SETTINGS:
+            raise PolicyConfigError(f"{key} must be one of {_SETTINGS}, found {setting!r}")
+        self._key, self._setting, self._name = key, setting, name
+        self._graphs: dict[Any, CompiledGraph] = {}
+        #: Seconds that were spent eagerly so far; ``'auto'`` waits for some.
+        self.eager_s = 0.0
+        #: How many graphs were made, and how often one of them ran.
+        self.num_compiled = self.num_runs = 0
+        #: Whether there may be graphs.
+        self.enabled = bool(setting)
+        if setting:
+            # Before anything imports the compiler, which then chooses a folder below /tmp.
+            os.environ.setdefault(_CACHE_VARIABLE, str(_CACHE_HOME.expanduser()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of a policy makes its own graphs."""
+        return {**vars(self), "_graphs": {}}
+
+    def find(self, key: Any, record: Callable[[], Graph], leaves: Sequence[torch.Tensor]) -> "CompiledGraph | None":
+        """The graph for ``key`` if it is ready; else it is recorded, and compiled at once or in the background.
+
+        Args:
+            record: makes it; may raise ``NotRecordable``.
+            leaves: the tensors of an example of what it takes.
+        """
+        compiled = self._graphs.get(key)
+        if compiled is not None and not compiled.graph.holds():
+            compiled = None
+        if compiled is None:
+            if self._setting == "auto" and self.eager_s < _AUTO_AFTER_S:
+                return None
+            compiled = self._start(key, record, leaves)
+        if compiled is None or not compiled.done.is_set():
+            return None
+        compiled.prepare(leaves)
+        if compiled.failure is not None:
+            self.give_up(compiled.failure)
+            return None
+        return compiled
+
+    def _start(self, key: Any, record: Callable[[], Graph], leaves: Sequence[torch.Tensor]) -> "CompiledGraph | None":
+        if key not in self._graphs and len(self._graphs) >= _MAX_GRAPHS:
+            self.give_up(f"its batches had more than {_MAX_GRAPHS} forms")
+            return None
+        try:
+            compiled = CompiledGraph(record(), list(leaves), self._name)
+        except NotRecordable as reason:
+            self.give_up(str(reason))
+            return None
+        self._graphs[key] = compiled
+        self.num_compiled += 1
+        if self._setting == "auto":
+            threading.Thread(target=_in_background, args=(compiled.compile,), name="compile", daemon=True).start()
+        elif self._setting == "record":
+            compiled.done.set()
+        else:
+            compiled.compile()
+        return compiled
+
+    def give_up(self, reason: str) -> None:
+        """Have no graphs from now on, and log why."""
+        self.enabled = False
+        self._graphs.clear()
+        log.warning("%s: %s eagerly: %s", self._key, self._name, reason)
+
+
+class CompiledGraph:
+    """A graph, and what runs it."""
+
+    def __init__(self, graph: Graph, leaves: list[torch.Tensor], name: str) -> None:
+        self.graph = graph
+        self._leaves = leaves
+        self._name = name
+        self._run: Run = graph.module
+        self._prepared = False
+        self.done = threading.Event()
+        self.failure: str | None = None
+
+    def compile(self) -> None:
+        """Compile the graph; sets ``done``, and ``failure`` if that failed."""
+        start = time.perf_counter()
+        try:
+            with torch.no_grad():
+                self._run = _compiled(self.graph, self._leaves)
+        except Exception as error:  # noqa: BLE001 - whatever a compiler raises: it is reported, and learning goes on
+            self.failure = _reason(error)
+        else:
+            log.info(
+                "%s by a compiled graph (of %d, %.1f s, cached in %s)",
+                self._name, len(self.graph.layout), time.perf_counter() - start, os.environ[_CACHE_VARIABLE],
+            )  # fmt: skip
+        self._leaves = []
+        self.done.set()
+
+    def prepare(self, leaves: Sequence[torch.Tensor]) -> None:
+        """Before the first run, in the thread that learns: capture what runs on a GPU; may set ``failure``."""
+        if not self._prepared and isinstance(self._run, CapturedFunction):
+            try:
+                with torch.no_grad():
+                    self._run.capture(self.graph.examples(leaves))
+            except Exception as error:  # noqa: BLE001 - as of the compiler
+                self.failure = _reason(error)
+        self._prepared = True
+
+    def __call__(self, leaves: Sequence[torch.Tensor]) -> Any:
+        """Run it where denormal numbers may come up; returns its results."""
+        with torch.no_grad(), without_denormals():
+            return self.run(leaves)
+
+    def run(self, leaves: Sequence[torch.Tensor]) -> Any:
+        """Run it without gradients; returns its results, float32 ``[n]`` or a sequence of tensors."""
+        return self._run(*self.graph.inputs(leaves))
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
+
+
+def _in_background(compile_graph: Callable[[], None]) -> None:
+    """Call ``compile_graph`` beside a thread that learns or acts, and leave torch's generators to that one.
+
+    The compiler sets the generators back at its end, so that what was drawn meanwhile would be drawn once more.
+    """
+    own, generators = threading.get_ident(), (torch.random, torch.cuda)
+
+    def for_others(set_back: Callable[..., None]) -> Callable[..., None]:
+        return lambda *args, **kwargs: None if threading.get_ident() == own else set_back(*args, **kwargs)
+
+    with _BACKGROUND:
+        known = [module.set_rng_state for module in generators]
+        for module, set_back in zip(generators, known):
+            module.set_rng_state = for_others(set_back)  # type: ignore[attr-defined]
+        try:
+            compile_graph()
+        finally:
+            for module, set_back in zip(generators, known):
+                module.set_rng_state = set_back  # type: ignore[attr-defined]
+
+
+def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
+    Path(os.environ[_CACHE_VARIABLE]).mkdir(parents=True, exist_ok=True)
+    if shutil.which(os.environ.get("CXX", "g++")) is None and shutil.which("clang++") is None:
+        raise RuntimeError("there is no C++ compiler (g++ or clang++)")
+    from torch._guards import TracingContext, tracing
+    from torch._inductor import compile as compile_graph
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    captures = captures_on(graph.state[0].device)
+    # Random numbers are drawn by torch's own generator, as eagerly. On a CPU calls between kernels are C++, too, and
+    # patterns would make one operation again of a product and the sum with a bias.
+    options: dict[str, bool] = {"fallback_random": True}
+    if not captures:
+        options |= {"cpp_wrapper": True, "pattern_matcher": False}
+    inputs: list[Any] = graph.examples([leaf.contiguous() for leaf in leaves] if captures else leaves)
+
+    def attempt() -> Run:
+        # Without an environment of shapes the compiler would keep nothing on disk.
+        with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+            # A copy, since compiling changes it.
+            return compile_graph(copy.deepcopy(graph.module), inputs, options=options)
+
+    try:
+        run = attempt()
+    except Exception as error:
+        broken = _LIBRARY.search(str(error))
+        if broken is None or not Path(broken[1]).is_relative_to(os.environ[_CACHE_VARIABLE]):
+            raise
+        # A run that was killed while the linker wrote it left a part of a library in the cache.
+        Path(broken[1]).unlink(missing_ok=True)
+        run = attempt()
+    return CapturedFunction(run, len(graph.changed())) if captures else run
+
+
+def leaves_of(batch: Any) -> list[torch.Tensor]:
+    """The tensors of a nested batch."""
+    if isinstance(batch, torch.Tensor):
+        return [batch]
+    if isinstance(batch, Mapping):
+        return [leaf for value in batch.values() for leaf in leaves_of(value)]
+    if isinstance(batch, (list, tuple)):
+        return [leaf for value in batch for leaf in leaves_of(value)]
+    return []
+
+
+def rebuilt(batch: Any, leaves: list[torch.Tensor]) -> Any:
+    """``batch`` with ``leaves`` in the places of its tensors; they are taken from the list."""
+    if isinstance(batch, torch.Tensor):
+        return leaves.pop(0)
+    if isinstance(batch, Mapping):
+        return {key: rebuilt(value, leaves) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return type(batch)([rebuilt(value, leaves) for value in batch])
+    return batch
+
+
+def form_of(batch: Any) -> Any:
+    """What two batches have in common that one graph serves: names, shapes and types, and all that is no tensor."""
+    if isinstance(batch, torch.Tensor):
+        return batch.shape, batch.dtype, batch.stride()
+    if isinstance(batch, Mapping):
+        return tuple((key, form_of(value)) for key, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        return tuple(form_of(value) for value in batch)
+    return batch

@@ -152,7 +152,7 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
     is_flag=False,
     flag_value="True",
     type=click.Choice(["True", "auto"], case_sensitive=False),
-    help="Compile the updates of the policy, at once or (auto) in the background: policy.learn.compile.",
+    help="Compile updates and acting of the policy, at once or (auto) in the background: policy.learn.compile.",
 )
 @click.option("--exp-name", metavar="DIR", help="The experiment folder, instead of the config's exp_name.")
 @click.option(

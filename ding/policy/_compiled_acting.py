@@ -6,8 +6,8 @@ Where fewer environments are ready, the rows behind theirs are left as they were
 loop; no row of a network that acts depends on another one. Wrappers choose actions and draw random numbers outside of
 the graph, in the order in which they do without it. Weights are read where the network has them.
 
-Small networks of plain layers go on over arrays (:meth:`IModelWrapper.array_forward`) and those with convolutions by
-torch, which both are faster.
+Small networks of plain layers go on over arrays (:meth:`IModelWrapper.array_forward`), and those with convolutions or
+few operations by torch: both are faster.
 """
 
 import time
@@ -23,6 +23,9 @@ from ding.torch_utils.graph.recording import Graph, NotRecordable, current_recor
 
 _MODES = ("collect", "eval")
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+# A call of a graph costs about as much as so many operations of torch: see docs/compile.md.
+_FEWEST_OPERATIONS = 16
+_VIEWS = frozenset(["slice", "view", "detach", "t", "expand", "squeeze", "unsqueeze", "empty"])
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -127,7 +130,8 @@ class _Form:
         if any(module._forward_hooks or module._forward_pre_hooks for module in modules):
             raise NotRecordable("its network has hooks")
 
-        def forward(obs: torch.Tensor) -> dict[str, torch.Tensor]:
+        def forward(batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+            obs: torch.Tensor = batch["obs"]
             output = self._network(obs, **self._kwargs)
             results = leaves_of(output)
             if any(one.dtype is not torch.float32 or one.shape[:1] != obs.shape[:1] for one in results):
@@ -141,9 +145,12 @@ class _Form:
             own = (one.clone() if _storage(one) == _storage(obs) else one for one in results)
             return {str(index): one for index, one in enumerate(own)}
 
-        graph = record(forward, [self._network], [], [self.obs], lambda leaves: leaves, [{}], flat=False)
+        graph = record(forward, [self._network], [], [self.obs], lambda leaves: [{"obs": leaves[0]}], [{}], flat=False)
         if graph.noise:
             raise NotRecordable("its network draws random numbers")
+        count = sum(node.op == "call_function" and _name(node) not in _VIEWS for node in graph.module.graph.nodes)
+        if count < _FEWEST_OPERATIONS:
+            raise NotRecordable(f"torch is as fast with the {count} operations of its network")
         return graph
 
     def output(self, compiled: CompiledGraph, count: int) -> Any:
@@ -152,6 +159,10 @@ class _Form:
         if count < len(self.obs):
             tensors = [tensor[:count] for tensor in tensors]
         return dict(zip(self._names, tensors)) if self._names else rebuilt(self._empty, list(tensors))
+
+
+def _name(node: torch.fx.Node) -> str:
+    return str(node.target).split(".")[1]
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -66,9 +66,7 @@ class Policy(ABC):
     learn_state: dict[str, str] = {"model": "_learn_model", "optimizer": "_optimizer"}
 
     #: Keys that are read where they are given, and that :attr:`config` does not have: section -> names.
-    optional_keys: ClassVar[dict[str, str]] = {
-        "learn": "weight_decay grad_clip_type grad_clip_value", "collect": "compile", "eval": "compile",
-    }  # fmt: skip
+    optional_keys: ClassVar[dict[str, str]] = {"learn": "weight_decay grad_clip_type grad_clip_value"}
 
     config: ClassVar[dict[str, Any]] = {
         # (bool) Whether only data of the newest policy may be trained on.
@@ -411,10 +409,8 @@ class Policy(ABC):
         try:
             return getattr(self, "_" + name)
         except AttributeError:
-            known = [key.removeprefix("_") for key in vars(self)]
-            raise PolicyAttributeError(
-                f"{type(self).__name__} has no attribute {name!r}." + did_you_mean(name, known)
-            ) from None
+            hint = did_you_mean(name, [key.removeprefix("_") for key in vars(self)])
+            raise PolicyAttributeError(f"{type(self).__name__} has no attribute {name!r}.{hint}") from None
 
     def _set_attribute(self, name: str, value: object) -> None:
         """Set ``_<name>``."""

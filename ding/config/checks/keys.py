@@ -51,12 +51,14 @@ _OPTIONAL_TEXT: dict[str, str] = {
     "policy.learn.learner": "type import_names load_path learner_num send_policy_freq",
     "policy.learn.learner.dataloader": "chunk_size",
     "policy.learn.learner.hook": "log_reduce_after_iter",
-    "policy.collect": "n_sample n_episode unroll_len collector data_type data_path save_path model_path cfg_type",
+    "policy.collect": (
+        "n_sample n_episode unroll_len collector data_type data_path save_path model_path compile cfg_type"
+    ),
     "policy.collect.collector": (
         "type import_names deepcopy_obs transform_obs collect_print_freq get_train_sample reward_shaping "
         "collector_num compressor update_policy_second cfg_type"
     ),
-    "policy.eval": "evaluator cfg_type",
+    "policy.eval": "evaluator compile cfg_type",
     "policy.eval.evaluator": "type import_names n_episode stop_value multi_gpu",
     "policy.other": "replay_buffer commander league her cfg_type",
     "policy.other.replay_buffer": (

@@ -16,7 +16,13 @@ from ding.model.template.qac import ContinuousQAC
 from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 from ding.torch_utils.graph.flat_parameters import flatten_parameters, paired_runs
-from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, original, stand_in
+from ding.torch_utils.graph.recording import (
+    NotRecordable,
+    current_recording,
+    host_numbers,
+    original,
+    paired_stand_ins,
+)
 
 _OPTIONS = {"assign": "freq", "momentum": "theta"}
 
@@ -211,7 +217,8 @@ class TargetNetworkWrapper(IModelWrapper):
             raise NotRecordable("a target network has other parameters than the network that it follows")
         parameters = [[original(tensor) for tensor in held[0].values()] for held in (own, other)]
         for run, followed in paired_runs(*parameters):
-            stand_in(run).lerp_(stand_in(followed), share)
+            for part, other_part in paired_stand_ins(run, followed):
+                part.lerp_(other_part, share)
         for name, buffer in own[1].items():
             buffer.copy_(torch.where(share > 0, other[1][name], buffer))
 

@@ -18,6 +18,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -56,6 +57,8 @@ _Place = tuple[dict[str, Any], str, torch.Tensor]
 
 class Recorded(Protocol):
     """An optimiser whose steps can be part of a graph."""
+
+    param_groups: list[dict[str, Any]]
 
     def lay_out(self) -> Iterable[torch.Tensor]:
         """Put its tensors that a step changes side by side, and return them."""
@@ -153,13 +156,24 @@ class _Recording:
 
     def view(self, first: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
         """The part of a stand-in that corresponds to what begins where ``first`` does."""
-        (place, start), count = _place(first), math.prod(shape)
+        part, *others = self.parts(first, math.prod(shape))
+        if others:
+            raise NotRecordable(f"a tensor of shape {tuple(shape)} lies in several parts of the learn state")
+        return part.view(shape)
+
+    def parts(self, first: torch.Tensor, count: int) -> list[torch.Tensor]:
+        """The parts of stand-ins, flat, that correspond to the ``count`` numbers from the first one of ``first`` on."""
+        (place, start), parts = _place(first), list[torch.Tensor]()
+        end = start + count
         for (storage, begin, size), flat in zip(self._places, self._stand_ins):
-            if storage == place and begin <= start and start + count <= begin + size and flat.dtype is first.dtype:
+            if storage == place and begin <= start < begin + size and start < end and flat.dtype is first.dtype:
+                stop = min(end, begin + size)
                 # A slice of all would be one more copy in a graph of several updates.
-                part = flat if count == size else flat[start - begin : start - begin + count]
-                return part.view(shape)
-        raise NotRecordable(f"a tensor of shape {tuple(shape)} is changed that is no part of the learn state")
+                parts.append(flat if stop - start == size else flat[start - begin : stop - begin])
+                start = stop
+        if start < end:
+            raise NotRecordable(f"a tensor of {count} numbers is changed that is no part of the learn state")
+        return parts
 
     def numbers(self, source: Source, count: int) -> list[torch.Tensor]:
         first = self.num_numbers
@@ -193,6 +207,16 @@ def stand_in(tensor: torch.Tensor | Run) -> torch.Tensor:
     return recording.view(tensor.members[0], (tensor.numel,)) if isinstance(tensor, Run) else recording.stand_in(tensor)
 
 
+def paired_stand_ins(run: Run, other: Run) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What stands for two runs of tensors of the same shapes, in flat parts as large as they come."""
+    recording = current_recording.get()
+    assert recording is not None
+    own, others = (recording.parts(each.members[0], each.numel) for each in (run, other))
+    if [part.numel() for part in own] != [part.numel() for part in others]:
+        own, others = ([recording.view(one, (one.numel(),)) for one in each.members] for each in (run, other))
+    return list(zip(own, others, strict=True))
+
+
 def original(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor of a network that a stand-in stands for; any other tensor itself."""
     recording = current_recording.get()
@@ -223,7 +247,7 @@ def record(
 
     (places, buffers), optimizers = _places(modules), list(optimizers)
     moments = [moment for optimizer in optimizers for moment in optimizer.lay_out()]
-    found = _runs([*(tensor for *_, tensor in places), *moments])
+    found = _cut(_runs([*(tensor for *_, tensor in places), *moments]), optimizers)
     unique = {id(place[2]): place for place in buffers}
     recording: _Recording
     layout: list[list[tuple[str, torch.Size]]] = []
@@ -306,6 +330,37 @@ def _runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
         return runs({id(tensor): tensor for tensor in tensors}.values())
     except ValueError as error:
         raise NotRecordable(str(error)) from error
+
+
+def _cut(found: Iterable[Run], optimizers: Iterable[Recorded]) -> list[Run]:
+    """Cut runs where the parameters of another optimiser begin. A step then changes all of an input of the graph: of
+    what is changed in part the compiler makes a copy, 3 % of an update of SAC at batch 256. A run of the same shapes,
+    as that of a target network, is cut in the same places. Nothing is cut where optimisers share parameters.
+    """
+    owned = [
+        (id(param), number)
+        for number, optimizer in enumerate(optimizers)
+        for group in optimizer.param_groups
+        for param in group["params"]
+    ]
+    owners, runs_found = dict(owned), list(found)
+    if len(owners) < len(owned):
+        return runs_found
+    cuts: dict[Any, list[int]] = {}
+    for run in runs_found:
+        labels = [owners.get(id(member)) for member in run.members]
+        places = [index for index in range(1, len(labels)) if labels[index] != labels[index - 1]]
+        if places:
+            cuts[_shapes(run)] = places
+    return [
+        Run(run.members[start:stop])
+        for run in runs_found
+        for start, stop in pairwise([0, *cuts.get(_shapes(run), []), len(run.members)])
+    ]
+
+
+def _shapes(run: Run) -> tuple[torch.Size, ...]:
+    return tuple(member.shape for member in run.members)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from ding.policy import C51Policy, DQNPolicy, PPOPolicy, QRDQNPolicy, R2D2Policy
 from ding.utils import deep_merge_dicts
 
 ENVS = 5
-VALUES = {"obs_shape": 4, "action_shape": 3, "encoder_hidden_size_list": [8, 8]}
+VALUES = {"obs_shape": 4, "action_shape": 3, "encoder_hidden_size_list": [8, 8, 8]}
 DEEP = {**VALUES, "encoder_hidden_size_list": [8, 8, 8, 8]}
 ACTOR = {"obs_shape": 4, "action_shape": 2, "actor_head_hidden_size": 8, "critic_head_hidden_size": 8}
 CASES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     ),
     "sac": (
         SACPolicy,
-        {"model": {**ACTOR, "actor_head_layer_num": 2}},
+        {"model": {**ACTOR, "actor_head_layer_num": 3}},
         {},
     ),
 }  # fmt: skip
@@ -116,7 +116,7 @@ def test_each_mode_has_its_setting():
     ("reason", "cls", "model", "obs"),
     [
         ("convolutions are faster so", DQNPolicy, {"obs_shape": [1, 84, 84]}, np.zeros((2, 1, 84, 84), np.float32)),
-        ("torch is as fast with the 14 operations", SACPolicy, ACTOR, torch.zeros(2, 4)),
+        ("torch is as fast with the 12 operations", SACPolicy, ACTOR, torch.zeros(2, 4)),
         ("no single tensor", R2D2Policy, {"obs_shape": 4}, np.zeros((2, 4), np.float32)),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_group_with_a_process_that_stands_still_or_without_an_aggregator_begin
     run.wait_for(lambda: all(run.pid(role) not in (None, before[role]) for role in ROLES), "a new group")
     run.wait_for(is_training(run), "training after the aggregator was killed")
     run.process.send_signal(signal.SIGTERM)
-    assert run.wait_end(30) == 128 + signal.SIGTERM, run.output
+    assert run.wait_end() == 128 + signal.SIGTERM, run.output
     assert "did not end by itself" not in run.output
     assert run.left_behind() == []
     (checkpoint,) = (tmp_path / "parallel_test" / "ckpt").glob("resume_*.pth.tar")

@@ -74,7 +74,7 @@ def stopped_dead(run, tmp_path):
 def stopped_in_order(run, tmp_path):
     """What the snapshot at the end holds is what the coordinator had taken; nobody holds anything then."""
     os.kill(run.process.pid, signal.SIGTERM)
-    assert run.wait_end(60) == 128 + signal.SIGTERM, run.output
+    assert run.wait_end() == 128 + signal.SIGTERM, run.output
     assert run.left_behind() == []
     (snapshot,) = tmp_path.glob("*/ckpt/snapshot_*")
     return audit(snapshot / "coordinator.sqlite", snapshot.parent / "chunks", EPISODES, token=None), set()

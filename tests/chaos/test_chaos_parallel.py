@@ -96,7 +96,7 @@ def test_a_signal_to_the_launcher_leaves_a_checkpoint_and_nothing_else(start, tm
     assert status["processes"]["learner0"]["state"] == "running"
     assert (tmp_path / "parallel_test" / "access.json").stat().st_mode & 0o777 == 0o600
     send(run.process.pid, signum)
-    assert run.wait_end(12) == 128 + signum, run.output
+    assert run.wait_end() == 128 + signum, run.output
     assert run.left_behind() == []
     checkpoints = list(tmp_path.glob("*/ckpt/resume_*.pth.tar"))
     assert len(checkpoints) == 1
@@ -192,7 +192,7 @@ def test_the_fork_server_and_its_helper_are_killed_five_times(start):
     run = start()
     run.wait_for(is_training(run), "training")
     for _ in range(5):
-        before = {role: run.pid(role) for role in ("coordinator", "learner0", "collector0", "collector1")}
+        before = run.wait_for(lambda: pids_of(run), "process of each role")
         for helper in helpers_of(run):
             os.kill(helper, signal.SIGKILL)
         for role, pid in before.items():
@@ -201,8 +201,14 @@ def test_the_fork_server_and_its_helper_are_killed_five_times(start):
         run.wait_for(is_training(run), "training")
     assert run.status("tasks")["failed"] == 0
     os.kill(run.process.pid, signal.SIGTERM)
-    assert run.wait_end(12) == 143, run.output
+    assert run.wait_end() == 143, run.output
     assert run.left_behind() == []
+
+
+def pids_of(run):
+    """The process of each role, or None when one of them has none."""
+    found = {role: process["pid"] for role, process in run.snapshot()["processes"].items()}
+    return found if all(found.values()) else None
 
 
 def helpers_of(run):
@@ -294,7 +300,7 @@ def test_twenty_kills_of_collectors(start):
     run.wait_for(lambda: (run.status("best_return") or 0) >= 195, "a return of 195", 300)
     assert run.status("tasks")["failed"] == 0
     os.kill(run.process.pid, signal.SIGTERM)
-    assert run.wait_end(12) == 143, run.output
+    assert run.wait_end() == 143, run.output
     assert run.left_behind() == []
 
 

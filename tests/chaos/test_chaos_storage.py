@@ -83,20 +83,43 @@ def small_disk(tmp_path):
         tick.wait(0.05)
 
 
+def fill(folder):
+    """Leave no room in a file system, also where some was freed since."""
+    with open(folder / "filler", "ab", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+
+
 def test_a_full_file_system_holds_the_collectors_back_and_they_go_on_when_there_is_room(small_disk, tmp_path):
     config = {**CONFIG, "create.comm_collector.max_data_bytes": 1 << 30, "system.path_data": str(small_disk / "data")}
     started = ChaosRun(tmp_path, config=config)
     with contextlib.closing(started) as run:
         goes_on(run, "at first")
-        filler = small_disk / "filler"
-        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
-            while file.write(bytes(4096)):
-                pass
+        fill(small_disk)
         collectors_wait(run, tmp_path)
-        filler.unlink()
+        (small_disk / "filler").unlink()
         goes_on(run, "when there is room again")
         assert run.status("tasks")["failed"] == 0
         assert not list((small_disk / "data").glob("quarantine/*"))
+
+
+@pytest.mark.slow
+def test_a_run_whose_folder_is_on_a_full_disk_waits_and_goes_on(small_disk, tmp_path):
+    """Its checkpoints wait for room, its logs, curves and status do without, and nobody fails."""
+    config = {
+        **CONFIG,
+        "system.path_data": str(tmp_path / "data"),
+        "main.exp_name": str(small_disk / "run"),
+        "main.policy.learn.run_state_freq": 100,
+        "main.policy.learn.learner.on_disk_full": "wait",
+    }
+    with contextlib.closing(ChaosRun(tmp_path, config=config)) as run:
+        goes_on(run, "at first")
+        run.wait_for(lambda: fill(small_disk) or "training waits until there is some" in run.output, "full disk")
+        (small_disk / "filler").unlink()
+        goes_on(run, "when there is room again")
+        assert run.status("tasks")["failed"] == 0
+        assert "Traceback" not in run.output
 
 
 class Vandal(threading.Thread):

@@ -39,6 +39,7 @@ from ding.utils.checkpoint import (
     write_parts,
 )
 from ding.utils.file_helper import FileRefusedError, write_text
+from ding.worker.coordinator.errors import JournalError
 from ding.worker.coordinator.tasks.journal import BUFFER_COUNTS, JournalState, copy_journal, forget_workers
 
 logger = logging.getLogger("ding.entry")
@@ -95,7 +96,7 @@ class SnapshotTaker:
         try:
             with self._files_held():
                 self._take()
-        except OSError as error:
+        except (OSError, JournalError) as error:
             logger.warning("no snapshot is taken, the one before is whole: %s", error)
 
 
@@ -103,7 +104,7 @@ def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPla
     """Write a snapshot of a run; older ones but one are removed. Returns its folder, or None without a learner.
 
     Raises:
-        OSError: it cannot be written; those before are whole.
+        OSError, JournalError: it cannot be written; those before are whole.
     """
     learners = _checkpoints_of_learners(exp_name)
     journal = Path(run_dir) / JOURNAL
@@ -125,8 +126,9 @@ def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPla
         parts = {JOURNAL: partial(shutil.copyfile, working), _CHUNKS: partial(_write_json, value=chunks)}
         write_parts(folder, {**parts, **{name: partial(link_file, path) for name, path in learners}}, notes)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            working.unlink()
+        # With what SQLite has beside it while it writes.
+        for path in root.glob(f"{working.name}*"):
+            path.unlink(missing_ok=True)
     keep_newest(folder, _KEPT_SNAPSHOTS)
     _remove_unused_chunks(root)
     return folder

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +17,14 @@ from ding.config import ConfigValueError, compile_config_parallel, read_config_w
 from ding.data import TransitionBatch
 from ding.entry import parallel_pipeline
 from ding.entry.parallel.reports import with_run_figures
-from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
+from ding.entry.parallel.snapshots import (
+    JOURNAL,
+    KeptPlanes,
+    SnapshotTaker,
+    newest_snapshot,
+    restore_snapshot,
+    save_snapshot,
+)
 from ding.league import create_league
 from ding.parallel.planes import open_planes
 from ding.parallel.planes.file.weight_plane import FileWeightPlane
@@ -165,6 +173,28 @@ def test_a_chunk_that_is_gone_costs_its_rows_alone(run) -> None:
     again = restored()
     assert (again.rows(), again.buffers.buffers["b"].count()) == (16, 8)
     again.close()
+
+
+@pytest.mark.parametrize("most_bytes", [0, 8192])
+def test_without_space_nothing_is_left_of_a_snapshot_and_the_next_one_is_taken(run, caplog, most_bytes) -> None:
+    """No file may grow beyond a size, as on a full disk; the journal is the first, and then the largest."""
+    run.save()
+    taker = SnapshotTaker("exp", run.run_dir, run.kept, 10, run.buffers.files_held)
+    taker.look(30)
+    run.learn(40)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+    try:
+        taker.look(40)
+        taker.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "no snapshot is taken, the one before is whole" in caplog.text
+    assert {path.name for path in Path("exp/ckpt").glob("snapshot*")} == {"snapshot_30"}
+    run.learn(50)
+    taker.look(50)
+    taker.close()
+    assert newest_snapshot("exp").notes["train_iter"] == 50
 
 
 def test_chunks_stay_while_they_are_copied(planes_kind, new_root) -> None:

@@ -74,5 +74,7 @@ def test_memory_threads_files_and_folder_stay_as_they_are(run, tmp_path):
         # Threads and connections come and go with tasks; what leaks makes every later moment higher.
         grown = [float(np.median(one[warm & ~second]) - np.median(one[second])) for one in (threads, files)]
         found[role] = (round(slope, 3), *grown)
+    # The figures of `docs/reliability.md`: pytest shows them with -rP.
+    print({**found, "folder": (round(folder[second].max(), 2), round(folder[warm].max(), 2))})
     assert all(slope < 1 and max(grown) <= 1 for slope, *grown in found.values()), found
     assert folder[warm].max() < 1.5 * folder[second].max() + 1

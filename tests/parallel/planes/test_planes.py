@@ -83,6 +83,12 @@ class TestData:
         ref = plane.put(batch_of(0, 2))
         assert same(plane.get(ref["chunk"]).columns, batch_of(0, 2).columns)
 
+    def test_large_and_small_batches_come_back(self, plane):
+        """Where a small frame travels within a message, a large one is an object of its own."""
+        for rows in (8, 20_000):
+            batch = batch_of(rows, rows)
+            assert same(plane.get(plane.put(batch)).columns, batch.columns)
+
     def test_meta_comes_back(self, plane):
         meta = {"task_id": "t", "spans": [[0, 1, 2, 3]], "policy_iter": 7}
         ref = plane.put(batch_of(0, 2), meta)
@@ -204,6 +210,11 @@ class TestWeights:
         version, state, meta = weights.fetch()
         assert (version, meta) == (4, {"learner": "l0"})
         assert same(state, self.STATE)
+
+    def test_large_and_small_versions(self, weights):
+        for version, size in enumerate((8, 200_000)):
+            weights.publish({"w": torch.arange(size)}, version)
+            assert same(weights.fetch(newer_than=version - 1).state, {"w": torch.arange(size)})
 
     def test_only_what_is_new(self, weights):
         weights.publish(self.STATE, 4)

@@ -43,7 +43,7 @@ def compile_acting(policy: ActingPolicy) -> None:
     """Have the networks that collect and evaluate run by graphs where the config asks for it."""
     cfg = policy._get_attribute("cfg")
     for mode in _MODES:
-        section = cfg.get(mode, {})
+        section = cfg.get(mode) or {}
         setting = section.get("compile")
         if setting is None:
             setting = cfg.get("learn", {}).get("compile", False)

@@ -16,6 +16,7 @@ SUITES = (
     "scaling",
     "parallel",
     "algorithms",
+    "compiled",
     "vs_reference",
 )
 # vs_reference picks from the others; running it beside them would measure the same twice.

@@ -6,7 +6,7 @@ from benchmarks._plan import MODES, Measurement, OpSpec, Target, own, peer
 from benchmarks._process import Contestant
 
 TITLE = "Other algorithms"
-ISSUE, ISSUE_COOPERATIVE, COMPILE_ISSUE = 14, 15, 18
+ISSUE, ISSUE_COOPERATIVE = 14, 15
 UPDATES = 3
 # Train iterations of the pipelines; 8 of PPO's belong to 256 env steps, 5 of R2D2's to 32 sequences of 42, 20 of QMIX's
 # to 32 episodes of 8.
@@ -18,21 +18,21 @@ def measurements() -> list[Measurement]:
     return [ppo(), a2c(), c51(), qrdqn(), ppo_pipeline(), r2d2_pipeline(), qmix_pipeline()]
 
 
-def ppo() -> Measurement:
-    """PPO, one collection and all its updates in turn."""
-    op = OpSpec(
+def ppo_op(targets: tuple[Target, ...]) -> OpSpec:
+    """What all sides of a measurement of PPO do."""
+    return OpSpec(
         "train",
         "128 steps of 8 envs, 4 epochs, minibatches of 256",
         "env_steps",
         seconds=1.0,
         proportion=("updates", "env_steps", 16 / 1024),
-        targets=(
-            Target(ISSUE, "stable-baselines3", 1.5),
-            Target(ISSUE, "by hand", 0.7),
-            Target(COMPILE_ISSUE, "sbx", 2.0, subject="ding compiled"),
-            Target(COMPILE_ISSUE, "stable-baselines3", 1.7, subject="ding compiled"),
-        ),
+        targets=targets,
     )
+
+
+def ppo() -> Measurement:
+    """PPO, one collection and all its updates in turn."""
+    op = ppo_op((Target(ISSUE, "stable-baselines3", 1.5), Target(ISSUE, "by hand", 0.7)))
     script = "ours/algorithms.py"
     return Measurement(
         "ppo_common",
@@ -40,11 +40,8 @@ def ppo() -> Measurement:
         (
             own(script, "--algorithm", "ppo"),
             own(script, "--algorithm", "ppo", "--manager", "gym_vector", label="ding gym_vector"),
-            own(script, "--algorithm", "ppo", "--compile", label="ding compiled"),
             peer("sb3", "stable-baselines3", "peers/sb3_on_policy.py", "--algorithm", "ppo"),
             peer("sb3", "by hand", "peers/hand_ppo.py"),
-            peer("sb3", "by hand, torch.compile", "peers/hand_ppo.py", "--compile"),
-            peer("sbx", "sbx", "peers/sbx_agents.py", "--algorithm", "ppo"),
         ),
         (op,),
         modes=MODES[:1],

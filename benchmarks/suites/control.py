@@ -8,8 +8,6 @@ TITLE = "Continuous control"
 PIPELINE_STEPS = 4000
 # Steps of all optimisers per update: critics, actor (every second time in TD3), temperature.
 OPTIMIZER_STEPS = {"sac": 3.0, "td3": 1.5, "ddpg": 2.0}
-# What sbx has too.
-COMPILED = ("sac", "td3")
 PEERS = ("CleanRL style", "stable-baselines3", "tianshou")
 
 
@@ -45,32 +43,31 @@ def pipeline() -> Measurement:
     )
 
 
-def control(algorithm: str) -> Measurement:
-    """One update per env step, which the learner bounds."""
-    args = ("--algorithm", algorithm)
-    op = OpSpec(
+def control_op(algorithm: str, targets: tuple[Target, ...]) -> OpSpec:
+    """What all sides of a measurement of an algorithm do."""
+    return OpSpec(
         "train",
         "8 updates per 8 env steps",
         "env_steps",
         seconds=1.5,
         proportion=("updates", "env_steps", OPTIMIZER_STEPS[algorithm]),
-        targets=(
-            *(Target(15, label, 1.0, modes=MODES[:1]) for label in PEERS),
-            *([Target(18, "sbx", 1.0, subject="ding compiled", modes=MODES[:1])] if algorithm in COMPILED else []),
-        ),
+        targets=targets,
     )
+
+
+def control(algorithm: str) -> Measurement:
+    """One update per env step, which the learner bounds."""
+    args = ("--algorithm", algorithm)
+    op = control_op(algorithm, tuple(Target(15, label, 1.0, modes=MODES[:1]) for label in PEERS))
     return Measurement(
         f"control_{algorithm}",
         f"{algorithm.upper()}, 8 Pendulum envs, two layers of 256, batch 256, an update per env step",
         (
             own("ours/control.py", *args),
-            own("ours/control.py", *args, "--compile", label="ding compiled"),
             peer("ding_ref", "DI-engine", "ours/control.py", *args, "--buffer", "deque"),
             peer("sb3", "CleanRL style", "peers/cleanrl_control.py", *args),
-            peer("sb3", "CleanRL style, torch.compile", "peers/cleanrl_control.py", *args, "--compile"),
             peer("sb3", "stable-baselines3", "peers/sb3_control.py", *args),
             peer("tianshou", "tianshou", "peers/tianshou_control.py", *args),
-            *([peer("sbx", "sbx", "peers/sbx_agents.py", *args)] if algorithm in COMPILED else []),
         ),
         (op,),
         modes=MODES[:1],

@@ -7,8 +7,6 @@ from benchmarks._plan import MODES, Measurement, OpSpec, Target, own, peer
 TITLE = "End to end"
 PIPELINE_STEPS = 3000
 UPDATE_RATES = (3, 10, 50)
-# Updates per 80 env steps: how much faster than sbx compiled updates shall be.
-COMPILED_TARGETS = {3: 1.25, 10: 1.0}
 
 
 def measurements() -> list[Measurement]:
@@ -88,14 +86,9 @@ def task_pipeline() -> Measurement:
     )
 
 
-def dqn(updates: int) -> Measurement:
-    """DQN on the peers' common work."""
-    args = ("--updates", updates)
-    peers = ("CleanRL style", "stable-baselines3", "tianshou", "torchrl")
-    targets = tuple(Target(2, label, 1.0) for label in peers) if updates == 3 else ()
-    if updates in COMPILED_TARGETS:
-        targets += (Target(18, "sbx", COMPILED_TARGETS[updates], subject="ding compiled", modes=MODES[:1]),)
-    op = OpSpec(
+def dqn_op(updates: int, targets: tuple[Target, ...]) -> OpSpec:
+    """What all sides of a measurement of DQN do."""
+    return OpSpec(
         "train",
         f"{updates} updates per 80 env steps",
         "env_steps",
@@ -103,6 +96,13 @@ def dqn(updates: int) -> Measurement:
         proportion=("updates", "env_steps", updates / 80),
         targets=targets,
     )
+
+
+def dqn(updates: int) -> Measurement:
+    """DQN on the peers' common work."""
+    args = ("--updates", updates)
+    peers = ("CleanRL style", "stable-baselines3", "tianshou", "torchrl")
+    op = dqn_op(updates, tuple(Target(2, label, 1.0) for label in peers) if updates == 3 else ())
     return Measurement(
         f"dqn_{updates}",
         f"DQN, 8 CartPole envs, MLP 128-128-64, batch 64, {updates} updates per 80 env steps",
@@ -110,12 +110,9 @@ def dqn(updates: int) -> Measurement:
             own("ours/dqn.py", *args, "--buffer", "naive"),
             own("ours/dqn.py", *args, "--buffer", "naive", "--manager", "gym_vector", label="ding gym_vector"),
             own("ours/dqn.py", *args, label="ding advanced buffer"),
-            own("ours/dqn.py", *args, "--buffer", "naive", "--compile", label="ding compiled"),
             peer("ding_ref", "DI-engine", "ours/dqn.py", *args, "--buffer", "deque"),
             peer("sb3", "CleanRL style", "peers/cleanrl_dqn.py", *args),
-            peer("sb3", "CleanRL style, torch.compile", "peers/cleanrl_dqn.py", *args, "--compile"),
             peer("sb3", "stable-baselines3", "peers/sb3_dqn.py", *args),
-            peer("sbx", "sbx", "peers/sbx_agents.py", "--algorithm", "dqn", *args),
             peer("tianshou", "tianshou", "peers/tianshou_dqn.py", *args),
             peer("torchrl", "torchrl", "peers/torchrl_dqn.py", *args),
         ),

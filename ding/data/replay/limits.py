@@ -290,6 +290,21 @@ def limiter_of(cfg: Mapping[str, Any], size: int) -> "tuple[SampleRatioLimiter |
     return SampleRatioLimiter(**options), timeout_s
 
 
+def check_max_use(max_use: float, limiter: SampleRatioLimiter | None) -> None:
+    """Raises ``BufferConfigError`` where the limiter would wait for samples that nobody can draw."""
+    if limiter is not None and max_use < limiter.samples_per_insert:
+        raise BufferConfigError(
+            f"max_use={max_use:g} is below rate_limit.samples_per_insert={limiter.samples_per_insert:g}: "
+            "the limiter would wait for samples that nobody can draw"
+        )
+
+
+def controller_of(control: Mapping[str, Any]) -> "ThruputController | None":
+    """The controller of a config ``thruput_controller``; None where that limits nothing."""
+    limit = control["push_sample_rate_limit"]
+    return None if limit["max"] == math.inf and limit["min"] == 0 else ThruputController(control)
+
+
 class ThruputController:
     """Refuses pushes or samples that would take the ratio of recent pushes to recent samples out of its limits.
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ding.data import TransitionBatch
 from ding.data.replay.checks import STORAGE_CONFIG, number_within, places, positive_int, sample_size
-from ding.data.replay.errors import BufferArgumentError, BufferConfigError
+from ding.data.replay.errors import BufferArgumentError
 from ding.data.replay.index import EMPTY, Ring, SlotTable, read_update, split_rows, unique_ids
-from ding.data.replay.limits import LIMIT_CONFIG, ThruputController
+from ding.data.replay.limits import LIMIT_CONFIG, check_max_use, controller_of
 from ding.data.replay.priorities import EPS, Priorities
 from ding.data.replay.reports import SampleAttributes, sample_summary
 from ding.data.roles import StateDict, Writer
@@ -116,11 +116,7 @@ class AdvancedReplayBuffer(RingBuffer):
         self.alpha = number_within(merged, "alpha", 0.0, 1.0)
         beta = number_within(merged, "beta", 0.0, 1.0)
         self._max_use = number_within(merged, "max_use", 1.0, math.inf)
-        if limiter is not None and self._max_use < limiter.samples_per_insert:
-            raise BufferConfigError(
-                f"max_use={self._max_use:g} is below rate_limit.samples_per_insert={limiter.samples_per_insert:g}: "
-                "the limiter would wait for samples that nobody can draw"
-            )
+        check_max_use(self._max_use, limiter)
         self._max_staleness = number_within(merged, "max_staleness", 0.0, math.inf)
         anneal_step = number_within(merged, "anneal_step", 0.0, math.inf)
         self.priorities = Priorities(size, self.alpha, beta, anneal_step)
@@ -128,9 +124,7 @@ class AdvancedReplayBuffer(RingBuffer):
         self._dropped_updates = 0
         control = merged["thruput_controller"]
         self._min_ratio = number_within(control, "sample_min_limit_ratio", 1.0, math.inf)
-        limit = control["push_sample_rate_limit"]
-        unlimited = limit["max"] == math.inf and limit["min"] == 0
-        self.controller = None if unlimited else ThruputController(control)
+        self.controller = controller_of(control)
         attr = merged["monitor"]["sampled_data_attr"]
         # Use, priority and staleness of what the last samples gave.
         self._sampled: deque[SampleAttributes] = deque(maxlen=positive_int(attr["average_range"], "average_range"))

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ding.data.replay.limits import SampleRatioLimiter, ThruputController, limiter_of
+from ding.data.replay.limits import SampleRatioLimiter, ThruputController, check_max_use, controller_of, limiter_of
 
 _SAVED_UP_ROWS = 1000
 
@@ -59,11 +59,10 @@ class JointLimits:
 
     def __init__(self, cfg: Mapping[str, Any], size: int) -> None:
         control = cfg["thruput_controller"]
-        limit = control["push_sample_rate_limit"]
-        unlimited = limit["max"] == math.inf and limit["min"] == 0
-        self._controller = None if unlimited else ThruputController(control)
+        self._controller = controller_of(control)
         self._min_ratio = float(control["sample_min_limit_ratio"])
         self._limiter, _ = limiter_of(cfg, size)
+        check_max_use(float(cfg["max_use"]), self._limiter)
         self._budget = SampleBudget(cfg.get("max_samples_per_insert"))
 
     def admit(self, rows: Sequence[int]) -> int:

@@ -4,11 +4,11 @@ A *shard* knows rows and their priorities, but no chunk: it has the numbers unde
 each answer it sends the figures that the buffer needs to draw, so that nobody has to ask for them.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 
 from ding.parallel.messages import pack_array, unpack_array
 
@@ -17,8 +17,7 @@ class ShardLost(Exception):
     """A shard does not answer: what it held is lost."""
 
 
-@dataclass(frozen=True)
-class Push:
+class Push(Struct, frozen=True, tag=True):
     """Take all rows of C chunks.
 
     Attributes:
@@ -36,8 +35,7 @@ class Push:
     largest: float
 
 
-@dataclass(frozen=True)
-class Draw:
+class Draw(Struct, frozen=True, tag=True):
     """Draw rows of B batches, each once more used; those that were used often enough leave.
 
     The answer has the columns ``chunk, row, unique_id, slot, priority, weight, staleness, use``.
@@ -52,8 +50,7 @@ class Draw:
     iters: np.ndarray
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(Struct, frozen=True, tag=True):
     """Set the priorities (float64 ``[N]``) of rows by int64 ``[N]`` unique ids and slots, except of those that left."""
 
     ids: np.ndarray
@@ -61,27 +58,23 @@ class Update:
     priority: np.ndarray
 
 
-@dataclass(frozen=True)
-class Expire:
+class Expire(Struct, frozen=True, tag=True):
     """Remove the rows that are too old for this train iteration."""
 
     cur_iter: int
 
 
-@dataclass(frozen=True)
-class Drop:
+class Drop(Struct, frozen=True, tag=True):
     """Remove the rows of the chunk of this number."""
 
     chunk: int
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True, tag=True):
     """Answer with the columns ``ids, priorities, uses`` of all rows."""
 
 
-@dataclass(frozen=True)
-class Restore:
+class Restore(Struct, frozen=True, tag=True):
     """Take over what an earlier shard reported of rows that are here."""
 
     ids: np.ndarray
@@ -92,8 +85,7 @@ class Restore:
 Message = Push | Draw | Update | Expire | Drop | Report | Restore
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a shard holds, and what a message asks for.
 
     Attributes:
@@ -112,8 +104,8 @@ class Answer:
     smallest: float = float("inf")
     largest: float = 1.0
     dropped: int = 0
-    left: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    left: np.ndarray = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    columns: dict[str, np.ndarray] = msgspec.field(default_factory=dict)
 
 
 class ShardLink(Protocol):
@@ -136,61 +128,21 @@ class ShardLink(Protocol):
         """The shard is not needed any more. Never raises."""
 
 
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Push, Draw, Update, Expire, Drop, Report, Restore)}
+def to_json(value: Message | Answer) -> Any:
+    """As what JSON has, each array by `pack_array`."""
+    return msgspec.to_builtins(value, enc_hook=pack_array)
 
 
-def message_to_json(message: Message) -> dict[str, Any]:
-    """``{'name', 'fields'}``."""
-    return {"name": type(message).__name__, "fields": _packed(message)}
-
-
-def message_of_json(name: str, values: Mapping[str, Any]) -> Message:
-    """The message of :func:`message_to_json`.
-
-    Raises:
-        ValueError: it has not the form of one.
-    """
-    if name not in _KINDS:
-        raise ValueError(f"there is no message {name[:40]!r} to a shard")
-    message: Message = _unpacked(_KINDS[name], values)
+def message_of_json(value: object) -> Message:
+    """The message of :func:`to_json`; raises ``ValueError``: it has not the form of one."""
+    message: Message = msgspec.convert(value, Message, dec_hook=_array)
     return message
 
 
-def answer_to_json(answer: Answer) -> dict[str, Any]:
-    """The fields of an answer."""
-    return _packed(answer)
+def answer_of_json(value: object) -> Answer:
+    """The answer of :func:`to_json`; raises ``ValueError``: it has not the form of one."""
+    return msgspec.convert(value, Answer, dec_hook=_array)
 
 
-def answer_of_json(values: Mapping[str, Any]) -> Answer:
-    """The answer of :func:`answer_to_json`.
-
-    Raises:
-        ValueError: it has not the form of one.
-    """
-    answer: Answer = _unpacked(Answer, values)
-    return answer
-
-
-def _packed(value: Message | Answer) -> dict[str, Any]:
-    return {name: _plain(part) for name, part in vars(value).items()}
-
-
-def _plain(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {name: _plain(one) for name, one in part.items()}
-    return pack_array(part) if isinstance(part, np.ndarray) else part
-
-
-def _unpacked(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    parts: dict[str, Any] = {}
-    for one in fields(kind):
-        value = values.get(one.name)
-        if one.type is np.ndarray:
-            parts[one.name] = unpack_array(value)
-        elif one.name == "columns" and isinstance(value, Mapping):
-            parts[one.name] = {name: unpack_array(column) for name, column in value.items()}
-        elif one.type in (int, float) and isinstance(value, (int, float)):
-            parts[one.name] = one.type(value)
-        else:
-            raise ValueError(f"{kind.__name__}.{one.name} of a shard must be {one.type}, found {str(value)[:40]!r}")
-    return kind(**parts)
+def _array(kind: type[Any], value: object) -> np.ndarray:
+    return unpack_array(value)

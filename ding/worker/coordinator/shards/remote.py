@@ -31,9 +31,8 @@ from ding.worker.coordinator.shards.messages import (
     Message,
     ShardLost,
     answer_of_json,
-    answer_to_json,
     message_of_json,
-    message_to_json,
+    to_json,
 )
 from ding.worker.coordinator.shards.shard import Shard, ShardSpec
 
@@ -59,8 +58,7 @@ class Ask(Struct, forbid_unknown_fields=True):
     buffer: Identifier
     life: Identifier
     number: int
-    name: str
-    fields: dict[str, Any]
+    message: dict[str, Any]
 
 
 class End(Struct, forbid_unknown_fields=True):
@@ -129,7 +127,7 @@ class ShardServer(HttpService):
             if body.number != life.number + 1:
                 raise _refusal(f"message {body.number} after message {life.number}")
             try:
-                life.last = answer_to_json(life.shard.ask(message_of_json(body.name, body.fields)))
+                life.last = to_json(life.shard.ask(message_of_json(body.message)))
             except ValueError as error:
                 raise _refusal(str(error)) from error
             life.number = body.number
@@ -201,11 +199,11 @@ class RemoteShard:
     def ask(self, message: Message) -> Answer:
         """See `ShardLink.ask`."""
         self._number += 1
-        body = {**self._own, "number": self._number, **message_to_json(message)}
+        body = {**self._own, "number": self._number, "message": to_json(message)}
         data = self._post("ask", body, self._patience_s)
         try:
             return answer_of_json(data)
-        except (AttributeError, ValueError) as error:
+        except ValueError as error:
             raise ShardLost(f"{self._name} gave no answer that can be read: {error}") from error
 
     def close(self) -> None:

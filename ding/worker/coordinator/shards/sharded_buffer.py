@@ -19,6 +19,7 @@ import numpy as np
 from ding.data.replay.checks import positive_int
 from ding.data.replay.index import read_update
 from ding.data.replay.priorities import Draws, Priorities
+from ding.utils import deep_merge_dicts
 from ding.worker.coordinator.buffers.limits import JointLimits
 from ding.worker.coordinator.buffers.metadata_buffer import ChunkTable, checked_ref, collect_iter_of
 from ding.worker.coordinator.shards.messages import Answer, Draw, Drop, Expire, Push, Report, Restore, ShardLink, Update
@@ -65,11 +66,7 @@ class ShardedBuffer:
         connect: Connect | None = None,
         retry_s: float | None = _RETRY_S,
     ) -> None:
-        whole = {**AdvancedReplayBuffer.config, **cfg}
-        whole["thruput_controller"] = {
-            **AdvancedReplayBuffer.config["thruput_controller"],
-            **whole["thruput_controller"],
-        }
+        whole = deep_merge_dicts(AdvancedReplayBuffer.config, dict(cfg))
         shards = positive_int(cfg["shards"], "shards")
         self._size = -(-positive_int(whole["replay_buffer_size"], "replay_buffer_size") // shards)
         self._limits = JointLimits(whole, self._size * shards)

@@ -117,15 +117,15 @@ def test_a_shard_that_is_not_there_is_lost_at_once(shards):
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "text"),
+    ("message", "text"),
     [
-        ("Open", {}, "no message 'Open'"),
-        ("Drop", {}, "Drop.chunk"),
-        ("Drop", {"chunk": "x"}, "Drop.chunk"),
-        ("Update", {"ids": [1], "slots": [1], "priority": {"dtype": "<f8", "b64": "%"}}, "damaged"),
-        ("Restore", {"ids": [1], "priorities": None, "uses": [1]}, "array of a message"),
+        ({"type": "Open"}, "'Open'"),
+        ({"type": "Drop"}, "`chunk`"),
+        ({"type": "Drop", "chunk": "x"}, r"`\$\.chunk`"),
+        ({"type": "Update", "ids": [1], "slots": [1], "priority": {"dtype": "<f8", "b64": "%"}}, "damaged"),
+        ({"type": "Restore", "ids": [1], "priorities": None, "uses": [1]}, "array of a message"),
     ],
 )
-def test_what_is_no_message_is_refused(name, values, text):
+def test_what_is_no_message_is_refused(message, text):
     with pytest.raises(ValueError, match=text):
-        message_of_json(name, values)
+        message_of_json(message)

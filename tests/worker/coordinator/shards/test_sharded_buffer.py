@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shard_toys import ServedShards, Shards, drawn, make, ref
 
+from ding.data.replay.errors import BufferConfigError
 from ding.parallel.messages import pack_batches, unpack_batches
 from ding.worker.coordinator.buffers.metadata_buffer import MetadataBuffer
 
@@ -164,6 +165,9 @@ def test_limits_are_those_of_all_shards_together(shards):
         buffer.push_chunks([ref("c", 2)])
         assert len(buffer.sample_batches(4, [0, 0, 0])) == 2
         assert buffer.admit([ref(f"d{number}", 2) for number in range(9)]) == 4
+    for new in (MetadataBuffer, lambda own: make(connect=shards, **own)):
+        with pytest.raises(BufferConfigError, match="max_use=1 is below"):
+            new({**cfg, "max_use": 1})
     budget = make(connect=shards, replay_buffer_size=30, max_samples_per_insert=3)
     budget.push_chunks([ref("a", 2), ref("b", 2)])
     assert len(budget.sample_batches(2, [0] * 10)) == 6

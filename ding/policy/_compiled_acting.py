@@ -85,8 +85,8 @@ class CompiledModelWrapper(BaseModelWrapper):
         if eager or current_recording.get() is not None:
             return super().forward(*args, **kwargs)
         obs = args[0] if len(args) == 1 else None
-        if type(obs) is not torch.Tensor:
-            self.graphs.give_up("what its network takes is no single tensor")
+        if type(obs) is not torch.Tensor or not all(isinstance(value, _PLAIN) for value in kwargs.values()):
+            self.graphs.give_up("what its network takes is not a single tensor and plain values")
             return super().forward(*args, **kwargs)
         start = time.perf_counter()
         count = len(obs)

@@ -117,7 +117,7 @@ def test_each_mode_has_its_setting():
     [
         ("convolutions are faster so", DQNPolicy, {"obs_shape": [1, 84, 84]}, np.zeros((2, 1, 84, 84), np.float32)),
         ("torch is as fast with the 12 operations", SACPolicy, ACTOR, torch.zeros(2, 4)),
-        ("no single tensor", R2D2Policy, {"obs_shape": 4}, np.zeros((2, 4), np.float32)),
+        ("not a single tensor", R2D2Policy, {"obs_shape": 4}, np.zeros((2, 4), np.float32)),
     ],
 )
 def test_other_networks_act_eagerly_with_a_line_that_says_why(reason, cls, model, obs, caplog):
@@ -129,6 +129,17 @@ def test_other_networks_act_eagerly_with_a_line_that_says_why(reason, cls, model
         for _ in range(2):
             policy.eval_mode.forward(EnvBatch(np.arange(2), obs))
     assert caplog.text.count("policy.eval.compile") == caplog.text.count(reason) == 1
+
+
+def test_a_network_that_is_called_with_more_than_plain_values_acts_eagerly(caplog):
+    policy = make("c51", "record")
+    act(policy, "eval", 2, {})
+    *_, inner = policy.eval_mode.get_attribute("eval_model").chain()
+    # The network does not know the argument either; that it was asked shows that nothing else failed.
+    with torch.no_grad(), caplog.at_level(logging.WARNING), pytest.raises(TypeError, match="scale"):
+        inner.forward(torch.zeros(2, 4), scale=[1.0])
+    assert "not a single tensor and plain values" in caplog.text
+    assert not graphs(policy, "eval").enabled
 
 
 # Raised by torch when its compiler is imported.

@@ -1,8 +1,8 @@
 """How a run does, as a file in its experiment folder: what `ding board` shows of a run that lasts."""
 
-import contextlib
 import dataclasses
 import json
+import logging
 import os
 import socket
 import time
@@ -14,6 +14,8 @@ from ding.entry.view.status import RateMeter, RunStatus, finite
 from ding.entry.view.views import RunView
 from ding.utils import get_rank
 from ding.utils.file_helper import write_text
+
+logger = logging.getLogger("ding.entry")
 
 
 class StatusFile:
@@ -35,6 +37,7 @@ class StatusFile:
         self._meter = RateMeter()
         self._status: RunStatus | None = None
         self._next_s = 0.0
+        self._refused = False
 
     def start(self, status: RunStatus) -> None:
         self._view.start(status)
@@ -73,6 +76,13 @@ class StatusFile:
             "rates": dataclasses.asdict(rates),
             **dataclasses.asdict(status),
         }
-        # No run ends because there is no space for a file that is written again soon.
-        with contextlib.suppress(OSError):
-            write_text(Path(status.exp_name) / STATUS_FILE, json.dumps(finite(content)))
+        path = Path(status.exp_name) / STATUS_FILE
+        try:
+            write_text(path, json.dumps(finite(content)))
+        except OSError as error:
+            # No run ends because there is no space for a file that is written again soon.
+            if not self._refused:
+                logger.warning("%s is not written as long as that fails: %s", path, error)
+            self._refused = True
+        else:
+            self._refused = False

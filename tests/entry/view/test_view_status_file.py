@@ -48,6 +48,18 @@ def test_it_is_written_at_both_ends_and_now_and_then_between(tmp_path):
     assert heard.calls == ["start", *["update"] * 5, "stopping", ("finish", "stopped; nothing is lost", False)]
 
 
+def test_a_run_goes_on_without_the_file_and_says_so_once(tmp_path, caplog):
+    heard, name = Heard(), str(tmp_path / "gone" / "run")
+    view = StatusFile(heard, interval_s=0.0, clock=lambda: 0.0)
+    view.start(RunStatus(name))
+    view.update(RunStatus(name, env_step=8))
+    (tmp_path / "gone" / "run").mkdir(parents=True)
+    view.finish("ended", ok=True)
+    assert [record.getMessage().count("status.json is not written") for record in caplog.records] == [1]
+    assert json.loads((tmp_path / "gone" / "run" / "status.json").read_text())["state"] == "ended"
+    assert heard.calls == ["start", "update", ("finish", "ended", True)]
+
+
 def test_processes_and_numbers_that_json_does_not_have(tmp_path):
     view = StatusFile(Heard())
     processes = {"learner0": ProcessStatus("running", pid=7)}

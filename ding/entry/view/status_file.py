@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import logging
 import os
 import socket
 import time
@@ -12,10 +11,8 @@ from pathlib import Path
 from ding.entry.view.runs import STATUS_FILE
 from ding.entry.view.status import RateMeter, RunStatus, finite
 from ding.entry.view.views import RunView
-from ding.utils import get_rank
+from ding.utils import get_rank, one_time_warning
 from ding.utils.file_helper import write_text
-
-logger = logging.getLogger("ding.entry")
 
 
 class StatusFile:
@@ -37,7 +34,6 @@ class StatusFile:
         self._meter = RateMeter()
         self._status: RunStatus | None = None
         self._next_s = 0.0
-        self._refused = False
 
     def start(self, status: RunStatus) -> None:
         self._view.start(status)
@@ -76,13 +72,8 @@ class StatusFile:
             "rates": dataclasses.asdict(rates),
             **dataclasses.asdict(status),
         }
-        path = Path(status.exp_name) / STATUS_FILE
         try:
-            write_text(path, json.dumps(finite(content)))
+            write_text(Path(status.exp_name) / STATUS_FILE, json.dumps(finite(content)))
         except OSError as error:
             # No run ends because there is no space for a file that is written again soon.
-            if not self._refused:
-                logger.warning("%s is not written as long as that fails: %s", path, error)
-            self._refused = True
-        else:
-            self._refused = False
+            one_time_warning(f"{STATUS_FILE} of {status.exp_name} is not written: {error.strerror}")

@@ -55,7 +55,7 @@ def test_a_run_goes_on_without_the_file_and_says_so_once(tmp_path, caplog):
     view.update(RunStatus(name, env_step=8))
     (tmp_path / "gone" / "run").mkdir(parents=True)
     view.finish("ended", ok=True)
-    assert [record.getMessage().count("status.json is not written") for record in caplog.records] == [1]
+    assert [record.getMessage().count("is not written") for record in caplog.records] == [1]
     assert json.loads((tmp_path / "gone" / "run" / "status.json").read_text())["state"] == "ended"
     assert heard.calls == ["start", "update", ("finish", "ended", True)]
 

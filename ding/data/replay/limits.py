@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ding.data.replay.checks import number_within
 from ding.data.replay.errors import (
     BufferArgumentError,
     BufferClosedError,
@@ -287,16 +288,13 @@ def limiter_of(cfg: Mapping[str, Any], size: int) -> "tuple[SampleRatioLimiter |
             f"rate_limit.min_size_to_sample={options['min_size_to_sample']} is more than replay_buffer_size={size}"
         )
     check_timeout(timeout_s)
-    return SampleRatioLimiter(**options), timeout_s
-
-
-def check_max_use(max_use: float, limiter: SampleRatioLimiter | None) -> None:
-    """Raises ``BufferConfigError`` where the limiter would wait for samples that nobody can draw."""
-    if limiter is not None and max_use < limiter.samples_per_insert:
+    per_insert = options["samples_per_insert"]
+    if "max_use" in cfg and number_within(cfg, "max_use", 1.0, math.inf) < per_insert:
         raise BufferConfigError(
-            f"max_use={max_use:g} is below rate_limit.samples_per_insert={limiter.samples_per_insert:g}: "
+            f"max_use={cfg['max_use']:g} is below rate_limit.samples_per_insert={per_insert:g}: "
             "the limiter would wait for samples that nobody can draw"
         )
+    return SampleRatioLimiter(**options), timeout_s
 
 
 def controller_of(control: Mapping[str, Any]) -> "ThruputController | None":

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ding.parallel.messages import GROUP_ROWS
@@ -83,7 +84,7 @@ class BufferManager:
         first_batch = self._life * _BATCHES_PER_LIFE + 1
         buffer: Buffer
         if cfg.get("type") == "on_policy":
-            buffer = OnPolicyBuffer(self._release, first_batch, self._count_stale, self.data_arrived)
+            buffer = OnPolicyBuffer(self._release, first_batch, partial(self._count, "stale_rows"), self.data_arrived)
         elif int(cfg.get("shards") or 1) > 1:
             own = buffer_id, self._exp_name, first_batch
             buffer = ShardedBuffer(cfg, *own, self._release, self._count, self._shards)
@@ -91,9 +92,6 @@ class BufferManager:
             buffer = MetadataBuffer(cfg, self._release, exp_name=self._exp_name, first_batch=first_batch)
         self.buffers[buffer_id] = buffer
         return buffer
-
-    def _count_stale(self, rows: int) -> None:
-        self._count("stale_rows", rows)
 
     def _count(self, name: str, number: int) -> None:
         self._counts[name] += number

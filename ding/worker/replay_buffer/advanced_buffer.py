@@ -12,7 +12,7 @@ from ding.data import TransitionBatch
 from ding.data.replay.checks import STORAGE_CONFIG, number_within, places, positive_int, sample_size
 from ding.data.replay.errors import BufferArgumentError
 from ding.data.replay.index import EMPTY, Ring, SlotTable, read_update, split_rows, unique_ids
-from ding.data.replay.limits import LIMIT_CONFIG, check_max_use, controller_of
+from ding.data.replay.limits import LIMIT_CONFIG, controller_of
 from ding.data.replay.priorities import EPS, Priorities
 from ding.data.replay.reports import SampleAttributes, sample_summary
 from ding.data.roles import StateDict, Writer
@@ -112,11 +112,10 @@ class AdvancedReplayBuffer(RingBuffer):
         left: Callable[[Any], None] | None = None,
     ) -> None:
         super().__init__(cfg, tb_logger, exp_name, instance_name, left)
-        merged, limiter, size = self._cfg, self.engine.limiter, self.engine.size
+        merged, size = self._cfg, self.engine.size
         self.alpha = number_within(merged, "alpha", 0.0, 1.0)
         beta = number_within(merged, "beta", 0.0, 1.0)
         self._max_use = number_within(merged, "max_use", 1.0, math.inf)
-        check_max_use(self._max_use, limiter)
         self._max_staleness = number_within(merged, "max_staleness", 0.0, math.inf)
         anneal_step = number_within(merged, "anneal_step", 0.0, math.inf)
         self.priorities = Priorities(size, self.alpha, beta, anneal_step)

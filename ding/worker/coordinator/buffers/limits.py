@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ding.data.replay.limits import SampleRatioLimiter, ThruputController, check_max_use, controller_of, limiter_of
+from ding.data.replay.limits import SampleRatioLimiter, ThruputController, controller_of, limiter_of
 
 _SAVED_UP_ROWS = 1000
 
@@ -62,7 +62,6 @@ class JointLimits:
         self._controller = controller_of(control)
         self._min_ratio = float(control["sample_min_limit_ratio"])
         self._limiter, _ = limiter_of(cfg, size)
-        check_max_use(float(cfg["max_use"]), self._limiter)
         self._budget = SampleBudget(cfg.get("max_samples_per_insert"))
 
     def admit(self, rows: Sequence[int]) -> int:

@@ -25,6 +25,8 @@ gym_hybrid_ddpg_config = dict(
             action_shape=dict(action_type_shape=3, action_args_shape=2),
             action_space="hybrid",
             twin_critic=True,
+            # Acceleration and rotation belong to types 0 and 1; braking has none.
+            action_mask=[[1, 0], [0, 1], [0, 0]],
         ),
         learn=dict(
             update_per_collect=10,

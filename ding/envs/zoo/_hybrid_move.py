@@ -1,7 +1,8 @@
 """Driving to a target with hybrid actions: which pedal, and how far.
 
 The task and its constants are those of the games ``Moving-v0`` and ``Sliding-v0`` of the package gym-hybrid, which runs
-on no current Python.
+on no current Python. A sliding agent adds its velocities as vectors, where the formula of that package mixes speeds and
+angles.
 """
 
 from typing import Any
@@ -25,8 +26,9 @@ class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
     distance to it, whether it is below 0.1, and the part of the steps that is used.
 
     The reward is by how much the distance has shrunk, less 0.001; standing still in the circle pays 1 more and ends the
-    episode. Leaving the field, and using up the 200 steps, gives -1 instead and ends it too (as the observation holds
-    the part of the steps that is used, that is no truncation).
+    episode. Leaving the field, and a step beyond the 200, gives -1 instead and ends it too (as the observation holds
+    the part of the steps that is used, that is no truncation). The agent begins anywhere on the field, the target so
+    that its circle is inside.
 
     Args:
         slides: whether turning leaves the direction of the movement as it is, so that only acceleration changes it.
@@ -53,7 +55,8 @@ class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
         """Place agent and target."""
         super().reset(seed=seed)
         room = self.field - self.radius
-        self._position, self._target = self.np_random.uniform(-room, room, (2, 2))
+        self._target = self.np_random.uniform(-room, room, 2)
+        self._position = self.np_random.uniform(-self.field, self.field, 2)
         self._heading = float(self.np_random.uniform(0.0, 2 * np.pi))
         self._velocity = np.zeros(2)
         self._num_steps = 0
@@ -68,7 +71,7 @@ class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
         self._num_steps += 1
         reward = before - self._distance() - self.penalty
         won = self._distance() < self.radius and not self._velocity.any()
-        lost = not won and (bool((np.abs(self._position) > self.field).any()) or self._num_steps >= self.max_steps)
+        lost = not won and (bool((np.abs(self._position) > self.field).any()) or self._num_steps > self.max_steps)
         return self._obs(), -1.0 if lost else reward + won, won or lost, False, {}
 
     def _use(self, pedal: int, parameters: np.ndarray) -> None:

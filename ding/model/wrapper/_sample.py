@@ -1,5 +1,4 @@
-"""Wrappers that choose actions: discrete ones, continuous ones, and hybrids of a discrete type with continuous
-arguments. Nothing here changes what the model or the observation gave.
+"""Wrappers that choose discrete and continuous actions. Nothing here changes what the model or the observation gave.
 
 Shapes: B rows, N actions; ``...`` may hold further axes such as agents. A mask is 0 where an action is forbidden.
 """
@@ -155,12 +154,7 @@ class EpsGreedySampleWrapper(IModelWrapper):
             raise KeyError(f"{type(self).__name__}.forward needs the keyword 'eps', got {sorted(kwargs)}")
         eps: Eps = kwargs.pop("eps")
         exploit = self._exploit(kwargs)
-        output = output_dict(self._model.forward(*args, **kwargs), self)
-        if isinstance(eps, Mapping):
-            logits, masks, _ = split_heads(output)
-            return self._output(output, _choose_per_row(logits[0], masks[0], eps, exploit))
-        choose = _choose_together if self._reference_numerics else _choose
-        return self._output(output, per_head(output, partial(choose, eps=eps, exploit=exploit)))
+        return self._chosen(output_dict(self._model.forward(*args, **kwargs), self), eps, exploit)
 
     def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
         """The same over arrays: the same actions from the same state of torch's generator."""
@@ -178,8 +172,16 @@ class EpsGreedySampleWrapper(IModelWrapper):
         """What to do when not exploring; takes its own arguments out of ``kwargs``."""
         return greedy_action
 
-    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
-        output["action"] = action
+    def _chosen(self, output: dict[str, Any], eps: Eps, exploit: Exploit) -> dict[str, Any]:
+        """The output of the model with the actions."""
+        if isinstance(eps, Mapping):
+            logits, masks, _ = split_heads(output)
+            explore = explores(logits[0], eps)
+            output["action"] = choose(logits[0], masks[0], explore, exploit).movedim(0, -1)
+        elif self._reference_numerics:
+            output["action"] = per_head(output, partial(_choose_together, eps=eps, exploit=exploit))
+        else:
+            output["action"] = per_head(output, lambda logit, mask: choose(logit, mask, explores(logit, eps), exploit))
         return output
 
 
@@ -194,8 +196,20 @@ class EpsGreedyMultinomialSampleWrapper(EpsGreedySampleWrapper):
         return partial(softmax_action, alpha=kwargs.pop("alpha", None))
 
 
-def _choose(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:
-    explore = torch.rand(logit.shape[:-1], device=logit.device) < eps
+def explores(logit: torch.Tensor, eps: Eps) -> torch.Tensor:
+    """Which rows explore: bool ``[B, ...]``, drawn for each entry; ``[B, 1, ...]`` by chances per row."""
+    if not isinstance(eps, Mapping):
+        return torch.rand(logit.shape[:-1], device=logit.device) < eps
+    rows = logit.shape[0]
+    missing = [row for row in range(rows) if row not in eps]
+    if missing:
+        raise KeyError(f"'eps' has no entry for row(s) {missing} of a batch of {rows}")
+    chances = torch.tensor([eps[row] for row in range(rows)], device=logit.device)
+    explore = torch.rand(rows, device=logit.device) < chances
+    return explore.reshape(rows, *[1] * (logit.dim() - 2))
+
+
+def choose(logit: torch.Tensor, mask: torch.Tensor | None, explore: torch.Tensor, exploit: Exploit) -> torch.Tensor:
     return torch.where(explore, random_action(logit, mask), exploit(logit, mask))
 
 
@@ -203,19 +217,6 @@ def _choose_together(logit: torch.Tensor, mask: torch.Tensor | None, eps: float,
     if torch.rand(()).item() > eps:
         return exploit(logit, mask)
     return random_action(logit, mask)
-
-
-def _choose_per_row(
-    logit: torch.Tensor, mask: torch.Tensor | None, eps: Mapping[int, float], exploit: Exploit
-) -> torch.Tensor:
-    rows = logit.shape[0]
-    missing = [row for row in range(rows) if row not in eps]
-    if missing:
-        raise KeyError(f"'eps' has no entry for row(s) {missing} of a batch of {rows}")
-    chances = torch.tensor([eps[row] for row in range(rows)], device=logit.device)
-    explore = torch.rand(rows, device=logit.device) < chances
-    explore = explore.reshape(rows, *[1] * (logit.dim() - 2))
-    return torch.where(explore, random_action(logit, mask), exploit(logit, mask)).movedim(0, -1)
 
 
 class CombinationArgmaxSampleWrapper(IModelWrapper):
@@ -350,64 +351,3 @@ class ActionNoiseWrapper(IModelWrapper):
 
 def _within(limits: Range | None, values: torch.Tensor) -> torch.Tensor:
     return values if limits is None else values.clamp(limits["min"], limits["max"])
-
-
-def _hybrid_output(output: dict[str, Any], action_type: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
-    if "action_args" not in output:
-        raise KeyError(f"a hybrid action needs 'action_args' in the output of the model, got {sorted(output)}")
-    action = {"action_type": action_type, "action_args": output["action_args"]}
-    return {"action": action, "logit": output["logit"]}
-
-
-class HybridArgmaxSampleWrapper(IModelWrapper):
-    """``hybrid_argmax_sample``: the output is ``logit`` and ``action``, a dict of the best ``action_type`` and the
-    ``action_args``.
-
-    An output without ``logit`` is passed through.
-    """
-
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Run the model and choose."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
-        return _hybrid_output(output, per_head(output, greedy_action)) if "logit" in output else output
-
-
-class HybridEpsGreedySampleWrapper(EpsGreedySampleWrapper):
-    """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output of ``hybrid_argmax_sample``."""
-
-    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
-        return _hybrid_output(output, action)
-
-
-class HybridEpsGreedyMultinomialSampleWrapper(EpsGreedyMultinomialSampleWrapper):
-    """``hybrid_eps_greedy_multinomial_sample``: ``eps_greedy_multinomial_sample`` for ``action_type``."""
-
-    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
-        return _hybrid_output(output, action)
-
-
-class HybridReparamMultinomialSampleWrapper(IModelWrapper):
-    """``hybrid_reparam_multinomial_sample``: adds ``action``: a draw of ``softmax(logit['action_type'])`` and a normal
-    sample with ``logit['action_args']`` (``mu``, ``sigma``)."""
-
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Run the model and draw; the sample has no gradient."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
-        logit = output["logit"]
-        action_type = softmax_action(logit["action_type"], output.get("action_mask"))
-        output["action"] = {"action_type": action_type, "action_args": normal_sample(logit["action_args"])}
-        return output
-
-
-class HybridDeterministicArgmaxSampleWrapper(IModelWrapper):
-    """``hybrid_deterministic_argmax_sample``: adds ``action``: the best ``action_type`` and the mean of the
-    arguments.
-    """
-
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Run the model and choose."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
-        logit = output["logit"]
-        action_type = greedy_action(logit["action_type"], output.get("action_mask"))
-        output["action"] = {"action_type": action_type, "action_args": logit["action_args"]["mu"]}
-        return output

@@ -13,6 +13,13 @@ from ding.model.wrapper._base import (
     TargetNetworkWrapper,
     TeacherNetwork,
 )
+from ding.model.wrapper._hybrid import (
+    HybridArgmaxSampleWrapper,
+    HybridDeterministicArgmaxSampleWrapper,
+    HybridEpsGreedyMultinomialSampleWrapper,
+    HybridEpsGreedySampleWrapper,
+    HybridReparamMultinomialSampleWrapper,
+)
 from ding.model.wrapper._sample import (
     ActionNoiseWrapper,
     ArgmaxSampleWrapper,
@@ -21,11 +28,6 @@ from ding.model.wrapper._sample import (
     DeterministicSampleWrapper,
     EpsGreedyMultinomialSampleWrapper,
     EpsGreedySampleWrapper,
-    HybridArgmaxSampleWrapper,
-    HybridDeterministicArgmaxSampleWrapper,
-    HybridEpsGreedyMultinomialSampleWrapper,
-    HybridEpsGreedySampleWrapper,
-    HybridReparamMultinomialSampleWrapper,
     MultinomialSampleWrapper,
     ReparamSampleWrapper,
 )

@@ -227,9 +227,19 @@ def test_hybrid_reward_and_ends():
     assert timestep.reward == -1
     assert np.abs(timestep.obs[:2]).max() > 1
     env.reset()
-    returns = [float(env.step(act(2)).reward[0]) for _ in range(200)]
-    assert returns[-1] == -1
-    np.testing.assert_allclose(returns[:-1], -0.001, atol=1e-6)
+    # The step after the 200 loses, as in the original game.
+    timesteps = [env.step(act(2)) for _ in range(201)]
+    assert [timestep.done for timestep in timesteps] == [False] * 200 + [True]
+    assert timesteps[-1].reward == -1
+    np.testing.assert_allclose([timestep.reward[0] for timestep in timesteps[:-1]], -0.001, atol=1e-6)
+
+
+def test_hybrid_starts():
+    env, _ = hybrid()
+    starts = np.array([env.reset() for _ in range(300)])
+    # The agent anywhere on the field, the target with its whole circle.
+    np.testing.assert_allclose(np.abs(starts[:, :2]).max(0), 1.0, atol=0.02)
+    np.testing.assert_allclose(np.abs(starts[:, 5:7]).max(0), 0.9, atol=0.02)
 
 
 def test_hybrid_target_is_won_by_stopping_in_it():

@@ -113,7 +113,8 @@ class StoredDataPlane:
 
     def release(self, refs: "Iterable[AnyRef]") -> int:
         """See :meth:`DataPlane.release <ding.parallel.planes.DataPlane.release>`."""
-        released = self._store.delete([parse_ref(ref)[0] for ref in refs])
+        chunks = [parse_ref(ref)[0] for ref in refs]
+        released = self._store.delete(chunks) if chunks else 0
         self._count(released_chunks=released)
         return released
 

@@ -5,7 +5,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ class RayPlanes:
     def __init__(self, path_data: str, path_policy: str) -> None:
         self._namespace = path_data or path_policy
         self._client = StoreClient(self._namespace)
+        self._polls = _Polls(self._client)
 
     def data(self, writer: "str | None" = None, max_bytes: "int | None" = None) -> StoredDataPlane:
         """See :meth:`Planes.data <ding.parallel.planes.Planes.data>`."""
@@ -49,7 +50,7 @@ class RayPlanes:
 
     def weights(self, policy_id: str) -> "RayWeightPlane":
         """See :meth:`Planes.weights <ding.parallel.planes.Planes.weights>`."""
-        return RayWeightPlane(self._client, policy_id)
+        return RayWeightPlane(self._client, policy_id, self._polls)
 
 
 class _Objects:
@@ -84,19 +85,50 @@ class _Objects:
         return int(self._client.call("nbytes"))
 
 
+class _Polls:
+    """The calls that wait in the store for the next version of a policy, one for each policy.
+
+    A call that its reader does not wait for any longer goes on, and serves the next reader who has the same version:
+    readers come and go with the tasks of a collector, or look about themselves each second.
+    """
+
+    def __init__(self, client: StoreClient) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        # Of each policy, the version that its reader had, and the answer to be.
+        self._pending: dict[str, tuple[int, Future[Version | None]]] = {}
+
+    def next_version(self, policy_id: str, newer_than: int) -> "Future[Version | None]":
+        """Return the version that will follow ``newer_than``; None when none comes for a while."""
+        with self._lock:
+            had, answer = self._pending.get(policy_id, (None, None))
+            if answer is not None and had == newer_than:
+                return answer
+            answer = self._client.begin("fetch", policy_id, newer_than, _LONG_POLL_S)
+            self._pending[policy_id] = newer_than, answer
+        answer.add_done_callback(lambda done: self._forget(policy_id, done))
+        return answer
+
+    def _forget(self, policy_id: str, answer: "Future[Version | None]") -> None:
+        with self._lock:
+            if self._pending.get(policy_id, (None, None))[1] is answer:
+                del self._pending[policy_id]
+
+
 class RayWeightPlane:
     """A :class:`~ding.parallel.planes.WeightPlane` of which the store holds the newest version; readers wait there.
 
     Args:
         client: of the store.
         policy_id: a plain name.
+        polls: of this process.
 
     Raises:
         BadId: ``policy_id`` is no plain name.
     """
 
-    def __init__(self, client: StoreClient, policy_id: str) -> None:
-        self._client = client
+    def __init__(self, client: StoreClient, policy_id: str, polls: _Polls) -> None:
+        self._client, self._polls = client, polls
         self._policy_id = check_id(policy_id, "a policy id")
         self._publishing, self._closing = threading.Lock(), threading.Lock()
         self._closed: Future[None] = Future()
@@ -111,10 +143,13 @@ class RayWeightPlane:
     def fetch(self, newer_than: int = -1, timeout_s: float = 0.0) -> "Weights | None":
         """See :meth:`WeightPlane.fetch <ding.parallel.planes.WeightPlane.fetch>`."""
         deadline_s = time.monotonic() + timeout_s
+        if timeout_s <= 0.0 or self._closed.done():
+            return self._weights(self._client.call("fetch", self._policy_id, newer_than, 0.0))
         while True:
-            left_s = 0.0 if self._closed.done() else max(0.0, deadline_s - time.monotonic())
-            found = self._fetch(newer_than, min(left_s, _LONG_POLL_S))
-            if found is not None or not left_s:
+            answer = self._polls.next_version(self._policy_id, newer_than)
+            done, _ = wait((answer, self._closed), max(0.0, deadline_s - time.monotonic()), FIRST_COMPLETED)
+            found = self._weights(self._client.result(answer)) if answer in done else None
+            if found is not None or answer not in done:
                 return found
 
     def newest(self) -> "int | None":
@@ -131,11 +166,7 @@ class RayWeightPlane:
             if not self._closed.done():
                 self._closed.set_result(None)
 
-    def _fetch(self, newer_than: int, wait_s: float) -> "Weights | None":
-        args = (self._policy_id, newer_than, wait_s)
-        found: Version | None = (
-            self._client.call_until(self._closed, "fetch", *args) if wait_s else self._client.call("fetch", *args)
-        )
+    def _weights(self, found: "Version | None") -> "Weights | None":
         if found is None:
             return None
         try:

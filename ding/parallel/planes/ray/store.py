@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -162,14 +162,15 @@ class StoreClient:
         with self._errors():
             return self._ray.get(getattr(self._store, method).remote(*args), timeout=_CALL_S)
 
-    def call_until(self, cancelled: Future[None], method: str, *args: object) -> Any:
-        """Call a method that waits; None once ``cancelled`` is done. Raises as :meth:`call`."""
+    def begin(self, method: str, *args: object) -> Future[Any]:
+        """Call a method and return its answer to be, from which :meth:`result` takes it."""
+        answer: Future[Any] = getattr(self._store, method).remote(*args).future()
+        return answer
+
+    def result(self, answer: Future[Any]) -> Any:
+        """Return an answer that is there. Raises as :meth:`call`."""
         with self._errors():
-            answer: Future[Any] = getattr(self._store, method).remote(*args).future()
-            done, _ = wait((answer, cancelled), _CALL_S, FIRST_COMPLETED)
-            if not done:
-                raise StorageError(f"{self._place} does not answer in {_CALL_S:.0f} s")
-            return answer.result() if answer in done else None
+            return answer.result(0.0)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from ding.utils import import_module
 from ding.worker._comm_slave import SLAVE_CONFIG, CollectorSlave, make_slave, start_slave
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector
 from ding.worker.collector.comm._policy_source import PolicySource
+from ding.worker.collector.comm._sending import Sending
 from ding.worker.collector.comm.base_comm_collector import BaseCommCollector
 from ding.worker.collector.comm.outbox import Outbox
 
@@ -120,6 +121,7 @@ class PlaneCollector(BaseCommCollector):
                 task.collector = self._create_collector(task_info)
             except BaseException:
                 self._task = None
+                task.close()
                 raise
             task.start()
 
@@ -217,24 +219,28 @@ class PlaneCollector(BaseCommCollector):
 
     def send_stepdata(  # type: ignore[override]
         self, path: str, stepdata: "TransitionBatch | Sequence[Mapping[str, Any]]"
-    ) -> "ChunkRef | None":
+    ) -> None:
         """Store a chunk under a name that :meth:`send_metadata` will refer to.
 
-        Waits while there is no space or no right to write. ``None`` when there is no task, or when it ends meanwhile.
+        The collector goes on while the chunk is stored, so it must not change it any more; it waits here when the
+        chunk before is not stored, as while there is no space or no right to write. Nothing is stored when there is no
+        task, or when it ends meanwhile.
 
         Raises:
-            StorageError: the chunk could not be stored for ``storage_patience_s`` seconds.
+            StorageError: a chunk before could not be stored for ``storage_patience_s`` seconds.
         """
         task = self._task
-        if task is None:
-            return None
-        batch = stepdata if isinstance(stepdata, TransitionBatch) else TransitionBatch.from_rows(map(dict, stepdata))
+        if task is not None:
+            is_batch = isinstance(stepdata, TransitionBatch)
+            batch = stepdata if is_batch else TransitionBatch.from_rows(map(dict, stepdata))
+            task.sending.order(lambda: self._store(task, path, batch))
+
+    def _store(self, task: "_RunningTask", path: str, batch: TransitionBatch) -> None:
         ref = self._put(task, batch)
         if ref is not None:
             task.stored[path] = ref
             if len(task.stored) > _MAX_NAMES:
                 del task.stored[next(iter(task.stored))]
-        return ref
 
     def _put(self, task: "_RunningTask", batch: TransitionBatch) -> "ChunkRef | None":
         delay_s, waited_s = _FIRST_RETRY_S, 0.0
@@ -261,12 +267,14 @@ class PlaneCollector(BaseCommCollector):
             delay_s = min(2 * delay_s, _LAST_RETRY_S)
 
     def send_metadata(self, metadata: dict[str, Any]) -> None:
-        """Tell of a stored chunk, or of the progress; waits while too many chunks are not acknowledged.
+        """Tell of a stored chunk, or of the progress, after all that was sent before; waits while too many chunks are
+        not acknowledged.
 
         Nothing is sent when there is no task.
 
         Raises:
             AssertionError: the dict has neither the keys of a chunk nor those of the progress.
+            StorageError: as :meth:`send_stepdata`.
         """
         is_data, is_info = _has(metadata, _DATA_KEYS), _has(metadata, _INFO_KEYS)
         if not is_data and not is_info:
@@ -274,7 +282,13 @@ class PlaneCollector(BaseCommCollector):
                 f"metadata needs the keys {list(_DATA_KEYS)} or {list(_INFO_KEYS)}, found {sorted(map(str, metadata))}"
             )
         task = self._task
-        if task is None:
+        if task is not None:
+            told = dict(metadata)
+            task.sending.order(lambda: self._tell(task, told, is_data))
+
+    def _tell(self, task: "_RunningTask", metadata: dict[str, Any], is_data: bool) -> None:
+        if not is_data:
+            task.outbox.put_info(metadata)
             return
         who = {
             "task_id": task.task_id,
@@ -282,9 +296,6 @@ class PlaneCollector(BaseCommCollector):
             "worker": self._cfg.get("name") or self._collector_uid,
             "incarnation": self.incarnation,
         }
-        if not is_data:
-            task.outbox.put_info(dict(metadata))
-            return
         ref = task.stored.get(metadata["data_id"])
         if ref is not None:
             task.outbox.put({**metadata, **who, **ref})
@@ -326,6 +337,7 @@ class _RunningTask:
         self.collector: BaseParallelCollector | None = None
         self.closing = threading.Event()
         self.stored: dict[str, ChunkRef] = {}
+        self.sending = Sending(f"send-{self.task_id}", outbox.fail)
         self._thread = threading.Thread(target=self._run, name=f"collector-{self.task_id}", daemon=True)
 
     def start(self) -> None:
@@ -334,7 +346,10 @@ class _RunningTask:
     def _run(self) -> None:
         try:
             assert self.collector is not None
-            self.collector.start()
+            try:
+                self.collector.start()
+            finally:
+                self.sending.settle()
         except BaseException as error:
             logger.error("the collector of task %s failed", self.task_id, exc_info=error)
             self.outbox.fail(error)
@@ -354,6 +369,7 @@ class _RunningTask:
         return ended
 
     def close(self) -> None:
+        self.sending.close()
         if self.collector is not None:
             self.collector.close()
 

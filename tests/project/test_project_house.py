@@ -125,6 +125,8 @@ LATER = tuple(
         "policy/_gradient_buckets",
         # Beyond one machine: collectors that join and leave.
         *("entry/parallel/scaling", "interaction/scale", "config/per_collector", "parallel/launch/leaving"),
+        # Beyond one machine: collectors that go on while a chunk is stored.
+        "worker/collector/comm/_sending",
         # A command twin of each algorithm.
         "policy/command_mode_policy_instance",
         # Reward models.

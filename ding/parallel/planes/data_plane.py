@@ -113,8 +113,7 @@ class StoredDataPlane:
 
     def release(self, refs: "Iterable[AnyRef]") -> int:
         """See :meth:`DataPlane.release <ding.parallel.planes.DataPlane.release>`."""
-        chunks = [parse_ref(ref)[0] for ref in refs]
-        released = self._store.delete(chunks) if chunks else 0
+        released = self._store.delete([parse_ref(ref)[0] for ref in refs])
         self._count(released_chunks=released)
         return released
 

@@ -332,26 +332,16 @@ class BufferManager:
         with self._deleting:
             could = not self._doomed
             self._doomed.extend(refs)
-            if self._doomed and not self._files_held:
+            while self._doomed and not self._files_held:
                 try:
-                    deleted = self._released(self._plane)
-                    self._doomed.clear()
+                    deleted += self._plane.release([self._doomed[0]])
+                except BadId as error:
+                    log.warning("a chunk that a worker told of cannot be one: %s", error)
                 except StorageError as error:
                     if could:
                         log.warning("chunks cannot be deleted for now: %s", error)
-        return deleted
-
-    def _released(self, plane: DataPlane) -> int:
-        """Delete all that is doomed, at once, or one by one where an id among them is none."""
-        deleted = 0
-        try:
-            return plane.release(self._doomed)
-        except BadId:
-            for ref in self._doomed:
-                try:
-                    deleted += plane.release([ref])
-                except BadId as error:
-                    log.warning("a chunk that a worker told of cannot be one: %s", error)
+                    break
+                self._doomed.popleft()
         return deleted
 
     @contextlib.contextmanager

@@ -194,6 +194,15 @@ def test_a_chunk_is_taken_once_under_whatever_number(stored):
     assert stored.rows == 1
 
 
+def test_what_cannot_be_a_chunk_keeps_no_other_from_being_deleted(stored, caplog):
+    refs = [stored.put(), stored.put()]
+    unknown = [refs[0]["chunk"], "../no-chunk", refs[1]["chunk"]]
+    assert stored.own.manager.discard(unknown) == 2
+    assert stored.plane.chunks() == []
+    assert "a chunk that a worker told of cannot be one" in caplog.text
+    assert stored.own.manager.discard([stored.put()["chunk"]]) == 1
+
+
 def test_what_a_fenced_worker_sends_is_deleted_and_what_it_had_sent_stays(stored):
     taken, late, unsent = stored.put(), stored.put(), stored.put()
     assert stored.take(taken) == 1

@@ -73,7 +73,7 @@ class _Objects:
         return check_head(head[8:], nbytes, "chunk"), nbytes
 
     def delete(self, chunks: Sequence[str]) -> int:
-        return int(self._client.call("delete", list(chunks)))
+        return int(self._client.call("delete", list(chunks))) if chunks else 0
 
     def quarantine(self, chunk: str) -> bool:
         return bool(self.delete([chunk]))
@@ -146,8 +146,9 @@ class RayWeightPlane:
         if timeout_s <= 0.0 or self._closed.done():
             return self._weights(self._client.call("fetch", self._policy_id, newer_than, 0.0))
         while True:
-            answer = self._polls.next_version(self._policy_id, newer_than)
-            done, _ = wait((answer, self._closed), max(0.0, deadline_s - time.monotonic()), FIRST_COMPLETED)
+            answer: Future[Any] = self._polls.next_version(self._policy_id, newer_than)
+            ends: list[Future[Any]] = [answer, self._closed]
+            done, _ = wait(ends, max(0.0, deadline_s - time.monotonic()), FIRST_COMPLETED)
             found = self._weights(self._client.result(answer)) if answer in done else None
             if found is not None or answer not in done:
                 return found

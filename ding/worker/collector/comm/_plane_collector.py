@@ -4,6 +4,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from easydict import EasyDict
@@ -39,10 +40,9 @@ PLANE_CONFIG: dict[str, Any] = {
     # Seconds to wait for a collector to end when its task is closed.
     "close_timeout_s": 10.0,
 }
+StepData = TransitionBatch | Sequence[Mapping[str, Any]]
 _FIRST_RETRY_S = 0.05
 _LAST_RETRY_S = 0.25
-# Names of stored chunks that are remembered; a chunk is announced right after it was stored.
-_MAX_NAMES = 1024
 _DATA_KEYS = ("data_id", "policy_iter")
 _INFO_KEYS = ("collector_done", "cur_episode", "cur_sample", "cur_step")
 
@@ -217,30 +217,11 @@ class PlaneCollector(BaseCommCollector):
             return None
         return task.policies.get(path, newer_than, timeout_s)
 
-    def send_stepdata(  # type: ignore[override]
-        self, path: str, stepdata: "TransitionBatch | Sequence[Mapping[str, Any]]"
-    ) -> None:
-        """Store a chunk under a name that :meth:`send_metadata` will refer to.
-
-        The collector goes on while the chunk is stored, so it must not change it any more; it waits here when the
-        chunk before is not stored, as while there is no space or no right to write. Nothing is stored when there is no
-        task, or when it ends meanwhile.
-
-        Raises:
-            StorageError: a chunk before could not be stored for ``storage_patience_s`` seconds.
-        """
+    def send_stepdata(self, path: str, stepdata: StepData) -> None:  # type: ignore[override]
+        """Keep a chunk, which must not change any more, under a name until :meth:`send_metadata` tells of it."""
         task = self._task
         if task is not None:
-            is_batch = isinstance(stepdata, TransitionBatch)
-            batch = stepdata if is_batch else TransitionBatch.from_rows(map(dict, stepdata))
-            task.sending.order(lambda: self._store(task, path, batch))
-
-    def _store(self, task: "_RunningTask", path: str, batch: TransitionBatch) -> None:
-        ref = self._put(task, batch)
-        if ref is not None:
-            task.stored[path] = ref
-            if len(task.stored) > _MAX_NAMES:
-                del task.stored[next(iter(task.stored))]
+            task.unsent[path] = stepdata
 
     def _put(self, task: "_RunningTask", batch: TransitionBatch) -> "ChunkRef | None":
         delay_s, waited_s = _FIRST_RETRY_S, 0.0
@@ -267,14 +248,14 @@ class PlaneCollector(BaseCommCollector):
             delay_s = min(2 * delay_s, _LAST_RETRY_S)
 
     def send_metadata(self, metadata: dict[str, Any]) -> None:
-        """Tell of a stored chunk, or of the progress, after all that was sent before; waits while too many chunks are
-        not acknowledged.
+        """Store a chunk and tell of it, or tell of the progress.
 
-        Nothing is sent when there is no task.
+        The collector goes on meanwhile. It waits here while the chunk before is not stored and told of, as when there
+        is no space or no right to write, or too many are not acknowledged. Nothing is sent when there is no task.
 
         Raises:
             AssertionError: the dict has neither the keys of a chunk nor those of the progress.
-            StorageError: as :meth:`send_stepdata`.
+            StorageError: a chunk before could not be stored for ``storage_patience_s`` seconds.
         """
         is_data, is_info = _has(metadata, _DATA_KEYS), _has(metadata, _INFO_KEYS)
         if not is_data and not is_info:
@@ -282,22 +263,21 @@ class PlaneCollector(BaseCommCollector):
                 f"metadata needs the keys {list(_DATA_KEYS)} or {list(_INFO_KEYS)}, found {sorted(map(str, metadata))}"
             )
         task = self._task
-        if task is not None:
-            told = dict(metadata)
-            task.sending.order(lambda: self._tell(task, told, is_data))
+        if task is not None and not is_data:
+            task.sending.order(partial(task.outbox.put_info, dict(metadata)))
+        elif task is not None and metadata["data_id"] in task.unsent:
+            task.sending.order(partial(self._send, task, task.unsent.pop(metadata["data_id"]), dict(metadata)))
 
-    def _tell(self, task: "_RunningTask", metadata: dict[str, Any], is_data: bool) -> None:
-        if not is_data:
-            task.outbox.put_info(metadata)
-            return
-        who = {
-            "task_id": task.task_id,
-            "buffer_id": task.buffer_id,
-            "worker": self._cfg.get("name") or self._collector_uid,
-            "incarnation": self.incarnation,
-        }
-        ref = task.stored.get(metadata["data_id"])
+    def _send(self, task: "_RunningTask", stepdata: StepData, metadata: dict[str, Any]) -> None:
+        batch = stepdata if isinstance(stepdata, TransitionBatch) else TransitionBatch.from_rows(map(dict, stepdata))
+        ref = self._put(task, batch)
         if ref is not None:
+            who = {
+                "task_id": task.task_id,
+                "buffer_id": task.buffer_id,
+                "worker": self._cfg.get("name") or self._collector_uid,
+                "incarnation": self.incarnation,
+            }
             task.outbox.put({**metadata, **who, **ref})
 
     # ------------------------------------------------------------------ life
@@ -336,7 +316,7 @@ class _RunningTask:
         self.policies = policies
         self.collector: BaseParallelCollector | None = None
         self.closing = threading.Event()
-        self.stored: dict[str, ChunkRef] = {}
+        self.unsent: dict[str, StepData] = {}
         self.sending = Sending(f"send-{self.task_id}", outbox.fail)
         self._thread = threading.Thread(target=self._run, name=f"collector-{self.task_id}", daemon=True)
 

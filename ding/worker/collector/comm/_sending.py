@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 Job = Callable[[], None]
 
-# Beside the one that is being done: a chunk is two jobs, storing it and telling of it.
+# Beside the one that is being done.
 _MOST_WAITING = 1
+_JOIN_S = 5.0
 
 
 class Sending:
@@ -27,7 +28,8 @@ class Sending:
         self._busy = self._closed = False
         self._error: BaseException | None = None
         # A daemon: a store that does not answer keeps no process from its end.
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     def order(self, job: Job) -> None:
         """Have a job done; waits while there are enough.
@@ -50,10 +52,11 @@ class Sending:
                 raise self._error
 
     def close(self) -> None:
-        """End the thread, after what was ordered."""
+        """End the thread after what was ordered, and wait a few seconds for that."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
         while (job := self._next()) is not None:

@@ -317,6 +317,31 @@ class TestTasks:
         assert finished["refs"] == []
         assert bench.data.chunks() == []
 
+    def test_a_collector_goes_on_while_a_chunk_is_stored(self, make_bench, monkeypatch):
+        bench = make_bench()
+        bench.start()  # it waits for its policy
+        gate, put = threading.Event(), bench.collector.data_plane.put
+
+        def slow_put(*args):
+            assert gate.wait(10.0)
+            return put(*args)
+
+        monkeypatch.setattr(bench.collector.data_plane, "put", slow_put)
+        done = {"collector_done": True, "cur_episode": 1, "cur_sample": 2, "cur_step": 2}
+        batch = TransitionBatch({"x": np.arange(2)})
+        bench.collector.send_stepdata("d", batch)
+        bench.collector.send_metadata({"data_id": "d", "policy_iter": 0})
+        later = threading.Thread(target=bench.collector.send_metadata, args=[done])
+        later.start()
+        # Neither the chunk nor what was said after it is told before the chunk is there.
+        assert bench.collector.deal_with_collector_data(max_wait_s=0.0) == {
+            "seq": 0, "refs": [], "info": None, "blocked": None
+        }  # fmt: skip
+        gate.set()
+        later.join(10.0)
+        (ref,) = bench.take_all()["refs"] or bench.refs
+        assert bench.data.get(ref).columns["x"].tolist() == [0, 1]
+
     def test_a_task_may_not_import_what_this_process_does_not_know(self, bench, tmp_path, monkeypatch):
         (tmp_path / "comm_evil.py").write_text("raise SystemExit('imported')")
         monkeypatch.syspath_prepend(str(tmp_path))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ding.parallel.launch.role import Message, Role, RoleContext
-from ding.parallel.launch.signals import RunInterrupted, first_asks, handling
+from ding.parallel.launch.signals import RunInterrupted, exit_quickly, first_asks, handling
 from ding.utils.credentials import RUN_TOKEN_VARIABLE
 
 logger = logging.getLogger("ding.entry")
@@ -47,6 +47,7 @@ def run_here(
 
     def ask(signum: int) -> None:
         received.append(signum)
+        exit_quickly()
         context.stop.set_soon(signal.Signals(signum).name)
 
     before = os.environ.get(RUN_TOKEN_VARIABLE)

@@ -275,6 +275,23 @@ def test_a_signal_to_the_launcher_ends_all_in_order(own, signum):
     assert sorted(path.name for path in own.out.glob("*.stopped")) == ["c.stopped", "w0.stopped", "w1.stopped"]
 
 
+SIGNALLED = """
+import atexit, gc, os, signal
+from ding.parallel.launch.signals import SignalInbox
+atexit.register(lambda: print(gc.get_freeze_count() > 0))
+with SignalInbox():
+    if {signalled}:
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+def test_a_launcher_that_got_a_signal_exits_without_a_last_search_for_garbage(signalled):
+    code = SIGNALLED.format(signalled=signalled)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"{signalled}\n"
+
+
 def test_the_children_of_a_killed_launcher_are_gone_and_so_is_the_run_folder(own):
     own.process.kill()
     own.process.wait(30)

@@ -145,6 +145,14 @@ def test_a_hundred_thousand_transitions_in_a_bad_network(start, tmp_path):
     check(start(FAULTS), tmp_path, 100_000, 1500, FAULTS)
 
 
+@pytest.mark.slow
+def test_every_message_arrives_twice_and_the_second_time_late(start, tmp_path):
+    """R5b: each request of each role, up to a second later and after others that were sent meanwhile."""
+    run = start({"double": 1.0})
+    check(run, tmp_path, 20_000, 600, ["double"])
+    print(f"{run.faults()['double']} messages, each twice")
+
+
 def checkpoint_iter(folder):
     (path,) = folder.glob("*/ckpt/resume_*.pth.tar")
     return torch.load(path, weights_only=True)["last_iter"]

@@ -12,7 +12,7 @@ from ding.model.template._agent_q import agent_values
 from ding.model.template._drqn import DRQN
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES
 from ding.model.template.vac import check_mode
-from ding.utils import MODEL_REGISTRY
+from ding.utils import MODEL_REGISTRY, squeeze
 
 
 class COMAActorNetwork(nn.Module):
@@ -88,7 +88,7 @@ class COMA(nn.Module):
     Arguments:
         agent_num: A, number of agents.
         obs_shape: ``{'agent_state': O, 'global_state': G}``.
-        action_shape: number of actions of each agent.
+        action_shape: number of actions of each agent, also as ``[number]``.
         actor_hidden_size_list: widths of the actor's encoder; the last one is that of the critic too.
     """
 
@@ -98,20 +98,18 @@ class COMA(nn.Module):
         self,
         agent_num: int,
         obs_shape: Mapping[str, Any],
-        action_shape: int,
+        action_shape: int | Sequence[int],
         actor_hidden_size_list: Sequence[int],
     ) -> None:
         super().__init__()
-        agent_size, global_size = (_size(obs_shape[key]) for key in ("agent_state", "global_state"))
-        inputs = global_size + agent_size - action_shape + 2 * agent_num * action_shape
-        self.actor = COMAActorNetwork(obs_shape["agent_state"], action_shape, actor_hidden_size_list)
-        self.critic = COMACriticNetwork(inputs, action_shape, actor_hidden_size_list[-1])
+        agent_size, global_size, actions = map(
+            squeeze, (obs_shape["agent_state"], obs_shape["global_state"], action_shape)
+        )
+        inputs = global_size + agent_size - actions + 2 * agent_num * actions
+        self.actor = COMAActorNetwork(agent_size, actions, actor_hidden_size_list)
+        self.critic = COMACriticNetwork(inputs, actions, actor_hidden_size_list[-1])
 
     def forward(self, inputs: Mapping[str, Any], mode: str) -> dict[str, Any]:
         """``compute_actor``: see :class:`COMAActorNetwork`; ``compute_critic``: see :class:`COMACriticNetwork`."""
         check_mode(mode, self.mode)
         return self.actor(inputs) if mode == "compute_actor" else self.critic(inputs)
-
-
-def _size(shape: Any) -> int:
-    return shape if isinstance(shape, int) else shape[0]

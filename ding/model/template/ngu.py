@@ -12,7 +12,7 @@ from torch import nn
 from ding.model.common._shapes import ObsShape
 from ding.model.template._drqn import DRQN
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES
-from ding.utils import MODEL_REGISTRY
+from ding.utils import MODEL_REGISTRY, squeeze
 
 
 @MODEL_REGISTRY.register("ngu")
@@ -29,7 +29,7 @@ class NGU(DRQN):
     def __init__(
         self,
         obs_shape: ObsShape,
-        action_shape: int,
+        action_shape: int | Sequence[int],
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
         collector_env_num: int = 1,
         dueling: bool = True,
@@ -49,9 +49,9 @@ class NGU(DRQN):
             lstm_type,
             activation,
             norm_type,
-            extra_width=action_shape + 1 + collector_env_num,
+            extra_width=squeeze(action_shape) + 1 + collector_env_num,
         )
-        self.action_shape, self.collector_env_num = action_shape, collector_env_num
+        self.action_shape, self.collector_env_num = squeeze(action_shape), collector_env_num
 
     def _extra(self, inputs: Mapping[str, Any], axes: tuple[int, ...]) -> torch.Tensor:
         """From ``prev_action`` (-1: there was none), ``prev_reward_extrinsic`` and ``beta``, one number each per row.

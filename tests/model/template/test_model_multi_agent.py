@@ -61,8 +61,9 @@ LOGIT = [-0.116226, 0.00789007, -9999999, -0.115454, 0.00751709, 0.130488, -0.11
         ),
         (MADQN(2, 4, 3, [16, 16], global_obs_shape=6), 24, 4646),
         (COMA(2, {"agent_state": 9, "global_state": 6}, 3, [16, 8]), 25, 1447),
+        (COMA(2, {"agent_state": [9], "global_state": [6]}, [3], [16, 8]), 25, 1447),
     ],
-    ids=["qmix", "wqmix", "qtran", "collaq", "collaq-attention", "madqn", "coma"],
+    ids=["qmix", "wqmix", "qtran", "collaq", "collaq-attention", "madqn", "coma", "coma-lists"],
 )  # fmt: skip
 def test_parameters_are_those_of_the_reference(model: torch.nn.Module, keys: int, parameters: int) -> None:
     assert len(model.state_dict()) == keys

@@ -14,9 +14,9 @@ def wave(shape: tuple[int, ...], phase: float) -> torch.Tensor:
     return torch.sin(0.7 * steps + phase).float().reshape(shape)
 
 
-@pytest.fixture
-def model() -> NGU:
-    made = NGU(4, 2, [16, 8], collector_env_num=2)
+@pytest.fixture(params=[2, [2]])
+def model(request) -> NGU:
+    made = NGU(4, request.param, [16, 8], collector_env_num=2)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.copy_(torch.linspace(-0.1, 0.1, parameter.numel()).reshape(parameter.shape))

@@ -11,11 +11,12 @@ name of one worker, and opens the calls of that worker only (`ding.interaction`)
 A worker token may be the beginning of others: those of the ranks of a learner of several processes.
 """
 
+import contextlib
 import functools
 import hmac
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 RUN_TOKEN_VARIABLE = "DING_RUN_TOKEN"
@@ -37,6 +38,18 @@ class WorkerName(NamedTuple):
 def own_token() -> str | None:
     """Return the token of this process, by its environment."""
     return os.environ.get(RUN_TOKEN_VARIABLE) or None
+
+
+@contextlib.contextmanager
+def own_token_restored() -> Iterator[None]:
+    """Whatever token this process gets in the block, afterwards it has the one that it had."""
+    before = os.environ.get(RUN_TOKEN_VARIABLE)
+    try:
+        yield
+    finally:
+        os.environ.pop(RUN_TOKEN_VARIABLE, None)
+        if before is not None:
+            os.environ[RUN_TOKEN_VARIABLE] = before
 
 
 def worker_token(token: str, role: str, name: str) -> str:

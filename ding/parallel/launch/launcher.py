@@ -41,6 +41,8 @@ LAUNCHER = "launcher"
 
 STOP_S = 9.0
 PHASE_S = 5.0
+"""Seconds after which the next phase begins in any case."""
+
 _LOOK_EVERY_S = 0.5
 
 
@@ -65,7 +67,6 @@ class Launcher:
         stop_s: Seconds that the roles have for an orderly end, all together.
         boot_stop_s: The same while none has reported progress, so that nothing is to be saved; None: as ``stop_s``.
         fail_s: The same after a role failed; None: as ``stop_s``.
-        phase_s: Seconds after which the next phase begins in any case.
         show_level: Log lines of the roles of at least this level are shown here, too.
         peers: What is known of roles that others started.
         preload: Modules that all roles need: imported once, see `fork_server`.
@@ -83,7 +84,6 @@ class Launcher:
         stop_s: float = STOP_S,
         boot_stop_s: float | None = None,
         fail_s: float | None = None,
-        phase_s: float = PHASE_S,
         show_level: int = logging.WARNING,
         clock: Callable[[], float] = time.monotonic,
         peers: Mapping[str, Any] | None = None,
@@ -104,7 +104,6 @@ class Launcher:
         self._stop_s = stop_s
         self._boot_stop_s = stop_s if boot_stop_s is None else boot_stop_s
         self._fail_s = stop_s if fail_s is None else fail_s
-        self._phase_s = phase_s
         self._clock = clock
         for role in roles:
             self.add(role)
@@ -192,7 +191,7 @@ class Launcher:
     def _timeout_s(self) -> float | None:
         """Until something is due by itself; None when nothing is."""
         if self._stop_began_s is not None:
-            due = [self._stop_began_s + self._phase_s, self._stop_began_s + self._stop_s]
+            due = [self._stop_began_s + PHASE_S, self._stop_began_s + self._stop_s]
             due = [end for end in due if end > self._clock()] or [self._clock() + _LOOK_EVERY_S]
         else:
             due = [process.next_start_s for process in self.roles.values() if process.state == "waiting"]
@@ -304,7 +303,7 @@ class Launcher:
             for process in members:
                 if process.state in ("running", "waiting"):
                     process.ask_to_stop()
-            if passed_s < self._phase_s and any(process.alive for process in members):
+            if passed_s < PHASE_S and any(process.alive for process in members):
                 return
 
     def _kill_all(self) -> None:

@@ -19,9 +19,6 @@ class Leaving:
         self._patience_s = patience_s
         self._until_s: dict[str, float] = {}
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._until_s
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._until_s)
 

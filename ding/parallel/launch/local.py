@@ -8,7 +8,7 @@ from typing import Any
 
 from ding.parallel.launch.role import Message, Role, RoleContext
 from ding.parallel.launch.signals import RunInterrupted, exit_quickly, first_asks, handling
-from ding.utils.credentials import RUN_TOKEN_VARIABLE
+from ding.utils.credentials import RUN_TOKEN_VARIABLE, own_token_restored
 
 logger = logging.getLogger("ding.entry")
 
@@ -50,15 +50,9 @@ def run_here(
         exit_quickly()
         context.stop.set_soon(signal.Signals(signum).name)
 
-    before = os.environ.get(RUN_TOKEN_VARIABLE)
-    os.environ[RUN_TOKEN_VARIABLE] = token
-    try:
-        with handling(first_asks(ask)):
-            result = role.target(context)
-    finally:
-        os.environ.pop(RUN_TOKEN_VARIABLE)
-        if before is not None:
-            os.environ[RUN_TOKEN_VARIABLE] = before
+    with own_token_restored(), handling(first_asks(ask)):
+        os.environ[RUN_TOKEN_VARIABLE] = token
+        result = role.target(context)
     if result is None and received:
         raise RunInterrupted(received[0])
     return result

@@ -22,9 +22,8 @@ MEMORY_ROOT = Path("/dev/shm")
 MIN_FREE_BYTES = 2 * 2**30
 
 
-def memory_root(min_free_bytes: int = MIN_FREE_BYTES, root: Path | None = None) -> Path | None:
+def memory_root(min_free_bytes: int = MIN_FREE_BYTES, root: Path = MEMORY_ROOT) -> Path | None:
     """Return a folder that lies in memory and has ``min_free_bytes`` free, or None."""
-    root = MEMORY_ROOT if root is None else root
     try:
         space = os.statvfs(root)
     except OSError:

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from ding.parallel.launch.child import ChildSpec, RolePipe, outcome_of
 from ding.parallel.launch.role import RoleContext
 from ding.parallel.launch.spawner import AlwaysReady
-from ding.utils.credentials import RUN_TOKEN_VARIABLE
+from ding.utils.credentials import RUN_TOKEN_VARIABLE, own_token_restored
 
 logger = logging.getLogger("ding.entry")
 
@@ -29,13 +29,8 @@ class ThreadSpawner:
     @contextlib.contextmanager
     def opened(self, run_dir: str, preload: Sequence[str]) -> Iterator[AlwaysReady]:
         """See `Spawner.opened`."""
-        before = os.environ.get(RUN_TOKEN_VARIABLE)
-        try:
+        with own_token_restored():
             yield AlwaysReady()
-        finally:
-            os.environ.pop(RUN_TOKEN_VARIABLE, None)
-            if before is not None:
-                os.environ[RUN_TOKEN_VARIABLE] = before
 
     def start(self, spec: ChildSpec, pipe: Connection) -> RoleThread:
         """See `Spawner.start`."""

@@ -201,7 +201,7 @@ def test_kills_from_outside_are_not_failures_of_the_role(run_dir, tmp_path):
 
 def test_a_role_that_does_not_stop_is_killed(run_dir, tmp_path):
     roles = [Role("end", toys.finishes, [], ends_run=True), Role("deaf", toys.deaf)]
-    launcher = launcher_of(roles, run_dir, tmp_path, stop_s=0.3, phase_s=0.1)
+    launcher = launcher_of(roles, run_dir, tmp_path, stop_s=0.3)
     launcher.run()
     assert launcher.snapshots()["deaf"].state == "ended"
 

@@ -154,16 +154,17 @@ class AbstractEnvManager(Configurable, ABC):
         if hasattr(self.action_space, "seed"):
             self.action_space.seed(first)
 
-    def enable_save_replay(self, replay_path: "list[str] | str") -> None:
-        """Record the episodes from the next launch or reset on: one folder for all envs, or one per env.
+    def enable_save_replay(self, replay_path: "list[str] | str | None") -> None:
+        """Record the episodes from the next launch or reset on: one folder for all envs, one per env, None: do not.
 
         Raises:
             ValueError: a list of another length than there are envs.
         """
-        paths = [replay_path] * self.env_num if isinstance(replay_path, str) else list(replay_path)
-        if len(paths) != self.env_num:
+        paths = [replay_path] * self.env_num if isinstance(replay_path, str) else list(replay_path or ())
+        if replay_path is not None and len(paths) != self.env_num:
             raise ValueError(f"{len(paths)} replay paths for {self.env_num} envs; give one per env")
-        self._replay_paths = dict(enumerate(paths))
+        self._replay_paths.clear()  # processes of envs read this very dict
+        self._replay_paths.update(enumerate(paths))
 
     def _retried_reset(self, env_id: int, reset: Callable[[int], Obs]) -> Obs:
         """``reset(attempt)`` for 1, 2, ... until one attempt succeeds; after the last one the manager closes.

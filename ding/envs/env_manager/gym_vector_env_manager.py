@@ -370,7 +370,7 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     # the rest
 
-    def enable_save_replay(self, replay_path: "list[str] | str") -> None:
+    def enable_save_replay(self, replay_path: "list[str] | str | None") -> None:
         """Not possible: a vector env does not render its envs one by one. Use the manager ``base`` for replays."""
         raise NotImplementedError("env manager 'gym_vector' cannot save replays; evaluate with the manager 'base'")
 

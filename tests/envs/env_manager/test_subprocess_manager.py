@@ -1,6 +1,7 @@
 """The subprocess managers do what the base manager does, in other processes."""
 
 import math
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -336,3 +337,28 @@ def test_factory_knows_all_three():
     ):
         manager = create_env_manager({"type": name, "episode_num": 3}, [counting()])
         assert type(manager) is cls
+
+
+class RecordingEnv(CountingEnv):
+    """Makes the folder into which it is asked to record."""
+
+    def enable_save_replay(self, replay_path):
+        Path(replay_path).mkdir()
+
+
+@pytest.mark.parametrize("cls", [BaseEnvManager, SyncSubprocessEnvManager, AsyncSubprocessEnvManager])
+@pytest.mark.parametrize("launched", [False, True])
+def test_episodes_are_recorded_from_the_next_launch_or_reset_on(make, tmp_path, cls, launched):
+    folders = [str(tmp_path / name) for name in "ab"]
+    manager = make(cls, [lambda: RecordingEnv({})] * 2)
+    if launched:
+        manager.launch()
+    manager.enable_save_replay(folders)
+    manager.enable_save_replay(None)
+    (manager.reset if launched else manager.launch)()
+    assert list(tmp_path.iterdir()) == []
+    manager.enable_save_replay(folders)
+    manager.reset()
+    assert sorted(map(str, tmp_path.iterdir())) == folders
+    with pytest.raises(ValueError, match="1 replay paths for 2 envs"):
+        manager.enable_save_replay(folders[:1])

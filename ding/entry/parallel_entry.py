@@ -235,9 +235,9 @@ def _launch(
     try:
         outcome = launcher.run()
     finally:
-        for pattern in ("ckpt*/", "ckpt*/*/"):
-            for path in Path(exp_name).glob(pattern):
-                remove_torn_files(path)
+        folder = Path(exp_name)
+        for path in (folder, *folder.glob("ckpt*/"), *folder.glob("ckpt*/*/")):
+            remove_torn_files(path)
         last = _last_snapshot(exp_name, run_dir, kept)
     return outcome, last
 

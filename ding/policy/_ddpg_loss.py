@@ -6,8 +6,11 @@ from typing import Any
 import torch
 
 from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, each, least
-from ding.rl_utils.inverting_gradients import invert_gradients
+from ding.rl_utils.inverting_gradients import invert_gradients, keep_within
 from ding.utils.default_helper import map_nested
+
+# Of the logits of types: the worst of three then has a chance of e^-6.
+_LOGIT_BOUND = 3.0
 
 
 def ddpg_critic_loss(
@@ -49,15 +52,15 @@ def hybrid_actor_loss(network: ActorCritic, obs: Any, logit: torch.Tensor, actio
     """What types and arguments of a hybrid actor minimise, by the first critic: 0-d.
 
     For the chances of the types it is minus the mean of the types' values under them; for the arguments it is minus the
-    mean over all types alike, so that those of a type that is hardly ever taken learn, too. Their gradients are
-    inverted.
+    mean over all types alike, so that those of a type that is hardly ever taken learn, too. The gradients of both are
+    inverted: an argument comes back from a bound, and no type's chance falls to where it cannot be learned anew.
 
     Args:
         network: the critic.
         logit: of the types, ``[B, K]``.
         action_args: ``[B, M]``.
     """
-    chances, args = logit.softmax(-1), invert_gradients(action_args)
+    chances, args = keep_within(logit, _LOGIT_BOUND).softmax(-1), invert_gradients(action_args)
     # One pass for all types: each row K times, one after the other.
     rows, types = chances.shape
     repeated = map_nested(lambda x: x.repeat_interleave(types, 0), {"obs": obs, "logit": logit, "args": args})

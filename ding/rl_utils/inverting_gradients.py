@@ -16,6 +16,17 @@ def invert_gradients(args: torch.Tensor) -> torch.Tensor:
     return inverted
 
 
+def keep_within(values: torch.Tensor, bound: float) -> torch.Tensor:
+    """The same values ``[B, K]``, which a network puts out as they are, with gradients that keep them in ``[-bound,
+    bound]``: each times the part of the range that is left in the direction of the step, and against it outside.
+    """
+    kept = values.view_as(values)
+    if kept.requires_grad:
+        limited = values.detach()
+        kept.register_hook(lambda grad: grad * torch.where(grad < 0, bound - limited, bound + limited) / (2 * bound))
+    return kept
+
+
 def _inverted(grad: torch.Tensor, args: torch.Tensor) -> torch.Tensor:
     """What tanh, whose derivative is ``(1 + args) (1 - args)``, turns into ``grad`` times half of one of them."""
     # A step goes against the gradient. At a bound itself, where rounding has left nothing to divide by, it is 0.

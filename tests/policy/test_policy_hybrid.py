@@ -7,7 +7,7 @@ from ding.data import TransitionBatch
 from ding.policy import DDPGPolicy
 from ding.policy._ddpg_loss import hybrid_actor_loss
 from ding.policy.pdqn import pdqn_argument_loss
-from ding.rl_utils.inverting_gradients import invert_gradients
+from ding.rl_utils.inverting_gradients import invert_gradients, keep_within
 from ding.utils import deep_merge_dicts
 
 # One state, one step. A type is worth so much, less the squared distance of its own argument to the best one.
@@ -75,14 +75,34 @@ def test_arguments_of_pdqn_come_back_from_their_bounds(inverting):
         assert (found > 0.99).all()
 
 
+def test_gradients_that_keep_values_within_a_bound():
+    logit = torch.tensor([[0.0, 2.0, 3.0, 4.0, -3.0]], requires_grad=True)
+    grad = torch.tensor([[1.0, -1.0, -1.0, -1.0, -1.0]])
+    keep_within(logit, 3.0).backward(grad)
+    # Up by what is left below 3, and back from beyond it.
+    torch.testing.assert_close(logit.grad, torch.tensor([[1 / 2, -1 / 6, 0.0, 1 / 6, -1.0]]))
+
+
 def test_types_climb_the_values_of_what_can_be_taken():
     network = ExactValues([0.0, 0.0])
     output = network(torch.ones(4, 2), "compute_actor")
     hybrid_actor_loss(network, torch.ones(4, 2), output["logit"], output["action_args"]).backward()
-    # The gradient of -sum_k p_k Q_k at equal chances, and that of -mean_k Q_k, halved at an argument of 0.
+    # The gradient of -sum_k p_k Q_k at equal chances, and that of -mean_k Q_k, halved in the middle of their ranges.
     values = worths(torch.zeros(1, 2))[0]
-    torch.testing.assert_close(network.logit.grad, -(values - values.mean()) / 3)
+    torch.testing.assert_close(network.logit.grad, -(values - values.mean()) / 3 / 2)
     torch.testing.assert_close(network.raw.grad, -2 * BEST / 3 / 2)
+
+
+def test_no_chance_of_a_type_vanishes():
+    network = ExactValues([0.6, -0.5])
+    optimizer = torch.optim.Adam([network.logit], 0.1)
+    for _ in range(500):
+        optimizer.zero_grad()
+        output = network(torch.ones(4, 2), "compute_actor")
+        hybrid_actor_loss(network, torch.ones(4, 2), output["logit"], output["action_args"]).backward()
+        optimizer.step()
+    assert network.logit.argmax() == 1
+    assert network.logit.abs().max() < 3.2
 
 
 @pytest.mark.parametrize("reference_numerics", [False, True])

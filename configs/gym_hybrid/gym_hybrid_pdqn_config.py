@@ -1,6 +1,7 @@
 """P-DQN with a pass per type (MP-DQN) on the built-in Moving-v0.
 
-Result: the stop value on seed 0 after 201,760 env steps, before what `docs/results.md` says of hybrid actions was mended.
+Result: the stop value on seed 0 after 201,760 env steps, before what `docs/results.md` says of hybrid
+actions was mended.
 """
 
 from easydict import EasyDict

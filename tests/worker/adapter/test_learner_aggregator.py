@@ -1,9 +1,14 @@
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from easydict import EasyDict
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "coordinator"))
+from parallel_fakes import wait_until
 
 from ding.interaction import InprocTransport, Master, Slave, TaskFail
 from ding.interaction.master import TaskStatus
@@ -159,10 +164,7 @@ def test_it_enrols_when_all_its_learners_have(enrolling):
     add("learner0_rank9")
     starting.join(20)
     assert not starting.is_alive()
-    for _ in range(1000):
-        if seen:
-            break
-        threading.Event().wait(0.01)
+    wait_until(lambda: seen)
     assert seen[0] == ("learner0", "learner", {"gpu": 2})
     assert aggregator.learners == ["learner0_rank9", "learner0_rank10"]
 
@@ -186,6 +188,8 @@ def test_a_learner_that_does_not_come_back_fails_the_task_and_is_told(enrolling,
     aggregator.start()
     assert aggregator.deal_with_get_data({"name": "learner_get_data_task"})["batch_size"] == 64
     learners["learner0_rank1"].close()
+    # A message that the loss crosses fails too, with another reason.
+    wait_until(lambda: aggregator.learners == ["learner0_rank0"])
     with pytest.raises(TaskFail, match="1 of 2 learners are connected: learner0_rank0"):
         aggregator.deal_with_get_data({"name": "learner_get_data_task"})
     assert told == ["1 of 2 learners are connected: learner0_rank0"]
@@ -240,11 +244,7 @@ def test_in_a_pod_the_learners_are_those_of_the_operator(monkeypatch):
         assert operator.paths[0] == "/v1alpha1/replicas?namespace=ns&aggregator=job-aggregator"
         # One more look has passed when the operator takes a learner back.
         operator.learners.pop()
-        for _ in range(1000):
-            if aggregator.deal_with_get_resource() == {"gpu": 1}:
-                break
-            threading.Event().wait(0.01)
-        assert aggregator.deal_with_get_resource() == {"gpu": 1}
+        wait_until(lambda: aggregator.deal_with_get_resource() == {"gpu": 1})
         assert operator.seen == []
     finally:
         aggregator.close()

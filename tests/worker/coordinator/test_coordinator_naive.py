@@ -1,11 +1,14 @@
 """One learner task from end to end, over the in-process control plane and the naive doubles."""
 
-import threading
-import time
+import sys
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 from easydict import EasyDict
+
+sys.path.insert(0, str(Path(__file__).parent))
+from parallel_fakes import wait_until
 
 from ding.config import compile_config_parallel
 from ding.config.utils import (
@@ -51,15 +54,6 @@ def config(network, **coordinator):
             }
         },
     )
-
-
-def wait_until(condition, timeout_s=60.0):
-    """Wait on the clock, for tests only: the coordinator tells nobody that a counter changed."""
-    deadline = time.monotonic() + timeout_s
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, "what the test waits for did not happen"
-        pause.wait(0.01)
 
 
 def addresses(slaves):

@@ -162,7 +162,8 @@ class ArrayForm:
         if "forward" in state:
             raise NotPlain
         self._hooks += [state[name] for name in _HOOKS]
-        for entries in (state["_modules"], state["_parameters"]):
+        # What stands in a dict that is empty now would not be part of the forward pass.
+        for entries in filter(None, (state["_modules"], state["_parameters"])):
             self._places.append(entries)
             self._found += entries.values()
 

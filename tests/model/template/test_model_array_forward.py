@@ -134,15 +134,16 @@ def test_wrappers_choose_the_same_actions(eps: float) -> None:
         np.testing.assert_array_equal(
             greedy.array_forward(obs)["action"], greedy.forward(torch.from_numpy(obs))["action"]
         )
-        torch.manual_seed(3)
+        np.random.seed(3)
         arrays = exploring.array_forward(obs, eps=eps)
-        torch.manual_seed(3)
+        np.random.seed(3)
         np.testing.assert_array_equal(arrays["action"], exploring.forward(torch.from_numpy(obs), eps=eps)["action"])
 
 
 def test_wrappers_without_an_array_form_draw_nothing() -> None:
     model = network()
     state = torch.get_rng_state()
+    np.random.seed(5)
     wrapped = model_wrap(model, "eps_greedy_sample")
     assert wrapped.array_forward(OBS, eps={0: 0.1}) is None
     assert wrapped.array_forward(OBS.astype(np.float64), eps=0.1) is None
@@ -150,6 +151,7 @@ def test_wrappers_without_an_array_form_draw_nothing() -> None:
     assert model_wrap(model, "eps_greedy_sample", reference_numerics=True).array_forward(OBS, eps=0.1) is None
     assert model_wrap(wrapped, "hidden_state", state_num=1).array_forward(OBS, eps=0.1) is None
     assert torch.equal(state, torch.get_rng_state())
+    assert np.random.random_sample() == np.random.RandomState(5).random_sample()
 
 
 @pytest.mark.parametrize(("share_encoder", "critic_width"), [(True, 8), (False, 12)])

@@ -9,7 +9,7 @@ import torch
 
 from ding.data import EnvBatch
 from ding.policy import C51Policy, DQNPolicy, PPOPolicy, QRDQNPolicy, R2D2Policy, SACPolicy
-from ding.utils import deep_merge_dicts
+from ding.utils import deep_merge_dicts, set_pkg_seed
 
 ENVS = 5
 VALUES = {"obs_shape": 4, "action_shape": 3, "encoder_hidden_size_list": [8, 8, 8]}
@@ -34,7 +34,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 
 def make(case: str, compiled: Any, **more: Any) -> Any:
     cls, cfg, _ = CASES[case]
-    torch.manual_seed(0)
+    set_pkg_seed(0, use_cuda=False)
     sections = {"learn": {"compile": compiled}, "collect": {"unroll_len": 1}}
     cfg = deep_merge_dicts(deep_merge_dicts(cls.default_config(), sections), cfg)
     return cls(deep_merge_dicts(cfg, more), enable_field=["collect", "eval"])
@@ -45,7 +45,7 @@ def act(policy: Any, mode: str, count: int, kwargs: dict[str, Any], seed: int = 
     rng = np.random.default_rng(seed)
     # Tensors, so that no network runs over arrays.
     obs = torch.from_numpy(rng.normal(size=(ENVS, 4)).astype(np.float32))[:count]
-    torch.manual_seed(seed)
+    set_pkg_seed(seed, use_cuda=False)
     forward = getattr(policy, f"{mode}_mode").forward
     return forward(EnvBatch(np.arange(count), obs), **(kwargs if mode == "collect" else {})).columns
 

@@ -50,7 +50,7 @@ from ding.policy import (
     TD3BCPolicy,
     TD3Policy,
 )
-from ding.utils import deep_merge_dicts
+from ding.utils import deep_merge_dicts, set_pkg_seed
 from tests.torch_utils.graph.test_torch_graph_capture import Captures
 
 _ENVS, _STEPS = 3, 7
@@ -161,7 +161,7 @@ def _unmarked(cls: type) -> type:
 
 
 def _make(cls: type, overrides: dict) -> Any:
-    torch.manual_seed(0)
+    set_pkg_seed(0, use_cuda=False)
     shapes = {"obs_shape": 4} if cls.__name__.endswith("BDQPolicy") else {"obs_shape": 4, "action_shape": 2}
     cfg = deep_merge_dicts(cls.default_config(), {"model": shapes})
     return cls(deep_merge_dicts(cfg, overrides))
@@ -206,7 +206,7 @@ def _finished(pieces: list, cls: type) -> list:
 
 
 def _learn(policy: Any, samples: Any) -> list[dict]:
-    torch.manual_seed(2)
+    set_pkg_seed(2, use_cuda=False)
     np.random.seed(2)
     if isinstance(policy, PPGOffPolicy):
         samples = {"policy": samples, "value": samples}
@@ -285,9 +285,9 @@ def test_columns_and_rows_agree(case):
         assert is_batched(getattr(batched, name)), name
         assert not is_batched(getattr(classic, name)), name
 
-    torch.manual_seed(1)
+    set_pkg_seed(1, use_cuda=False)
     columns = _collect_columns(batched, kwargs)
-    torch.manual_seed(1)
+    set_pkg_seed(1, use_cuda=False)
     rows = _collect_rows(classic, kwargs)
     for piece, expected in zip(columns, rows):
         for left, right in zip(TransitionBatch(piece.columns), expected, strict=True):
@@ -324,7 +324,7 @@ def _learner(case: str, **learn: Any) -> tuple[Any, TransitionBatch]:
     """A policy and a batch of it."""
     cls, overrides, kwargs = CASES[case]
     policy = _make(cls, deep_merge_dicts(overrides, {"learn": learn}))
-    torch.manual_seed(1)
+    set_pkg_seed(1, use_cuda=False)
     pieces = _finished(_collect_columns(policy, kwargs), cls)
     return policy, TransitionBatch.concat([policy.collect_mode.get_train_sample(piece) for piece in pieces])
 
@@ -401,9 +401,9 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(case):
 
 def test_joined_updates_take_turns_as_single_ones_do():
     (single, batch), (joined, same) = _learner("td3"), _learner("td3", compile="record")
-    torch.manual_seed(2)
+    set_pkg_seed(2, use_cuda=False)
     expected = [single.learn_mode.forward(batch) for _ in range(4)]
-    torch.manual_seed(2)
+    set_pkg_seed(2, use_cuda=False)
     twice = TransitionBatch.concat([same, same])
     found = [one for _ in range(2) for one in joined.learn_mode.forward(twice, num_updates=2)]
     for one, other in zip(expected, found, strict=True):

@@ -12,7 +12,7 @@ from ding.data import BaseEnvTimestep, EnvBatch, TransitionBatch
 from ding.policy import DQNCommandModePolicy, DQNPolicy, PolicyConfigError, create_policy, get_policy_cls
 from ding.policy.common_utils import default_preprocess_learn
 from ding.rl_utils import q_nstep_td_data, q_nstep_td_error
-from ding.utils import deep_merge_dicts
+from ding.utils import deep_merge_dicts, set_pkg_seed
 
 
 def make_policy(fields: Any = None, model: Any = None, model_cfg: Any = None, **overrides: Any) -> DQNPolicy:
@@ -369,7 +369,7 @@ def test_forward_of_both_forms():
 
 
 def test_epsilon_is_drawn_per_environment():
-    torch.manual_seed(0)
+    set_pkg_seed(0, use_cuda=False)
     policy = make_policy()
     batch = EnvBatch(np.arange(4000), np.ones((4000, 4), np.float32))
     greedy = int(policy.eval_mode.forward(batch)[0]["action"])
@@ -379,7 +379,7 @@ def test_epsilon_is_drawn_per_environment():
 
 
 def test_reference_numerics_draws_epsilon_once_for_all():
-    torch.manual_seed(0)
+    set_pkg_seed(0, use_cuda=False)
     policy = make_policy(reference_numerics=True)
     batch = EnvBatch(np.arange(64), np.ones((64, 4), np.float32))
     greedy = int(policy.eval_mode.forward(batch)[0]["action"])
@@ -530,7 +530,7 @@ def test_a_final_observation_may_allow_no_action():
 
 
 def test_noisy_net():
-    torch.manual_seed(0)
+    set_pkg_seed(0, use_cuda=False)
     policy = _noisy_policy()
     obs = {0: wave((4,), 0.2)}
     logits = []
@@ -595,7 +595,7 @@ def _assert_equal_states(left: dict, right: dict) -> None:
 def test_a_seed_gives_the_same_parameters_bit_for_bit():
     states = []
     for _ in range(2):
-        torch.manual_seed(3)
+        set_pkg_seed(3, use_cuda=False)
         policy = make_policy(learn={"target_update_freq": 7})
         _train(policy, 0, 50)
         states.append(policy.learn_mode.state_dict())
@@ -604,7 +604,7 @@ def test_a_seed_gives_the_same_parameters_bit_for_bit():
 
 @pytest.mark.parametrize("learn", [{"target_update_freq": 7}, {"target_theta": 0.02}], ids=["assign", "momentum"])
 def test_a_loaded_state_goes_on_bit_for_bit(learn, tmp_path):
-    torch.manual_seed(3)
+    set_pkg_seed(3, use_cuda=False)
     policy = make_policy(learn=learn)
     _train(policy, 0, 10)
     assert set(policy.learn_mode.state_dict()) == {"model", "target_model", "optimizer"}
@@ -686,7 +686,7 @@ def test_several_discrete_actions_at_once():
 
 def test_gradients_are_clipped_as_the_config_says():
     def step(**learn: Any) -> float:
-        torch.manual_seed(0)
+        set_pkg_seed(0, use_cuda=False)
         policy = make_policy(learn={"batch_size": 4, **learn})
         before = [p.detach().clone() for p in net(policy).parameters()]
         policy.learn_mode.get_attribute("optimizer").param_groups[0]["eps"] = 1.0

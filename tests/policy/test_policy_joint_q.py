@@ -19,7 +19,7 @@ from ding.policy import (
     WQMIXPolicy,
 )
 from ding.policy.coma import mixed_logit
-from ding.utils import deep_merge_dicts
+from ding.utils import deep_merge_dicts, set_pkg_seed
 
 ENVS, STEPS, CELLS = 3, 5, 4
 SEEN, GLOBAL = 3 * CELLS + 5, 3 * CELLS
@@ -46,7 +46,7 @@ CASES: dict[str, Any] = {
 
 def policy_of(case: str, **overrides: Any) -> Any:
     cls, model, more = CASES[case]
-    torch.manual_seed(0)
+    set_pkg_seed(0, use_cuda=False)
     given = {"model": model, "collect": {"env_num": ENVS, "unroll_len": 3}, "eval": {"env_num": ENVS}}
     cfg = deep_merge_dicts(cls.default_config(), deep_merge_dicts(given, more))
     return cls(deep_merge_dicts(cfg, overrides))
@@ -71,7 +71,7 @@ def stacked(rows: list[dict[str, np.ndarray]]) -> dict[str, torch.Tensor]:
 
 def collect(policy: Any, case: str, columns: bool) -> list[Any]:
     """One episode of each env, as columns or as rows, with the same actions from the same seed."""
-    torch.manual_seed(1)
+    set_pkg_seed(1, use_cuda=False)
     mode, envs, ids = policy.collect_mode, games(case), np.arange(ENVS)
     obs = [env.reset() for env in envs]
     episodes: list[list[Any]] = [[] for _ in envs]
@@ -144,7 +144,7 @@ def test_a_learn_state_goes_on_where_it_was(case: str) -> None:
 @pytest.mark.parametrize("case", ["qmix", "wqmix"])
 def test_recorded_updates_give_the_numbers_of_eager_ones(case: str) -> None:
     eager, recorded = policy_of(case), policy_of(case, learn={"compile": "record"})
-    torch.manual_seed(1)
+    set_pkg_seed(1, use_cuda=False)
     samples = samples_of(eager, collect(eager, case, columns=True))
     for _ in range(3):
         expected, found = eager.learn_mode.forward(samples), recorded.learn_mode.forward(samples)
@@ -160,7 +160,7 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(case: str) -> None:
 def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     eager, *compiled = (policy_of("qmix", learn={"compile": compile}) for compile in (False, True, True))
-    torch.manual_seed(1)
+    set_pkg_seed(1, use_cuda=False)
     samples = samples_of(eager, collect(eager, "qmix", columns=True))
     for _ in range(20):
         expected, (found, again) = (

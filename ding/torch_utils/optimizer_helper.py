@@ -5,8 +5,7 @@ State dicts are those of the torch classes, in both directions.
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -17,16 +16,16 @@ from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore
 from ding.torch_utils._grad_guard import PCGrad as PCGrad
 from ding.torch_utils.graph.flat_parameters import runs
 from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, stand_in
-from ding.torch_utils.graph.step_count import StepCount
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.torch_utils.parameter import configure_weight_decay as configure_weight_decay
+from ding.torch_utils.steps.denormals import without_denormals
+from ding.torch_utils.steps.direct_step import is_observed, step_adam
+from ding.torch_utils.steps.step_count import StepCount
 from ding.utils.default_helper import check_choice
 
 _OPTIM_TYPES = ("adam", "adamw")
 _SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_fused", "schedule", "skips_nonfinite")
 _TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
-# Flushed to zero, it equals zero.
-_DENORMAL = 5e-324
 _Loss = TypeVar("_Loss")
 
 
@@ -115,6 +114,12 @@ class RecordableOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], _Loss] | None = None) -> _Loss | None:  # type: ignore[override]
         """Clip or ignore, then update. ``closure`` is evaluated first, so that its gradients are treated too."""
+        return self._step_observed(closure) if is_observed(self) else self._step(closure)
+
+    # torch would put around it what observes a step, in those steps, too, that nothing observes.
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def _step(self, closure: Callable[[], _Loss] | None = None) -> _Loss | None:
         if current_recording.get() is not None:
             raise NotRecordable("an update steps its optimiser itself, not by Policy._optimize")
         loss = None
@@ -129,8 +134,13 @@ class RecordableOptimizer(Optimizer):
             if self._clip is not None:
                 clip_gradients(self, self._clip, self._moment)
             with without_denormals():
-                (self._decoupled_step if self._decoupled else self._torch_step)()
+                (self._decoupled_step if self._decoupled else self._plain_step)()
         return loss
+
+    _step_observed = Optimizer.profile_hook_step(_step)
+
+    def _plain_step(self) -> None:
+        self._torch_step()
 
     # As a part of a recorded update, see :mod:`ding.torch_utils.graph.recording`.
 
@@ -239,7 +249,7 @@ class RecordableOptimizer(Optimizer):
                         param.mul_(1 - group["lr"] * decay)
                 # The decay is done: torch must not add it to the gradient as well.
                 group["weight_decay"] = 0
-            self._torch_step()
+            self._plain_step()
         finally:
             for group, decay in zip(self.param_groups, decays):
                 group["weight_decay"] = decay
@@ -303,6 +313,10 @@ class Adam(RecordableOptimizer, torch.optim.Adam):
         super().__init__(
             groups, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, fused=self._fused
         )
+
+    def _plain_step(self) -> None:
+        if not step_adam(self):
+            self._torch_step()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the state of any ``torch.optim.Adam``; this optimizer keeps its own choice of kernel."""
@@ -423,24 +437,6 @@ def record_step(optimizer: Optimizer, loss: torch.Tensor, max_grad_norm: float |
     if not isinstance(optimizer, RecordableOptimizer):
         raise NotRecordable(f"steps of {type(optimizer).__name__}; those of ding.torch_utils can be recorded")
     return optimizer.record_step(loss, max_grad_norm)
-
-
-@contextmanager
-def without_denormals() -> Iterator[None]:
-    """Denormal numbers count as zero inside.
-
-    The moments of a unit that gets no gradient fade into such numbers, with which a CPU computes many times slower: a
-    step of the DQN of CartPole takes 200 us instead of 80 after some thousand steps.
-    """
-    # `torch.compile` cannot trace the switch.
-    keep = torch.compiler.is_compiling() or _DENORMAL * 1.0 == 0.0
-    if not keep:
-        torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        if not keep:
-            torch.set_flush_denormal(False)
 
 
 def _groups(params: Iterable[Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""How optimisers make their steps: counted, in one call of a kernel, and without denormal numbers."""

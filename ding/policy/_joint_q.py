@@ -102,7 +102,7 @@ class JointQPolicy(RecurrentQPolicy):
         """B sequences of T steps, as :meth:`_get_train_sample` makes them (or with a list for each field), as tensors:
         ``obs`` and ``next_obs`` ``[T, B, ...]``, ``action`` ``[T, B, A]``, ``reward`` ``[T, B]`` (``[n, T, B]`` of n
         steps), ``done``, ``null`` and ``weight`` ``[T, B]`` (and ``eps``, if transitions have it), and the
-        ``prev_state`` before the first step.
+        ``prev_state`` before the first step; ``continuous``: whether each step begins where the one before it ended.
 
         ``weight`` is 0 for what only fills up, and 1 on average over the rest where there are no importance weights.
         """
@@ -122,6 +122,7 @@ class JointQPolicy(RecurrentQPolicy):
         real = 1 - batch["null"]
         weight = real / real.mean().clamp(min=1 / real.numel())
         batch["weight"] = weight if batch["weight"] is None else weight * batch["weight"].reshape(1, rows)
+        batch["continuous"] = not self._reference_numerics and _is_continuous(batch)
         return batch
 
     def _limited_step(
@@ -181,6 +182,15 @@ def _stacked_state(state: Any) -> Any:
     return stack_rows([one for part in state for one in (part if isinstance(part, (list, tuple)) else (part,))])
 
 
+def _is_continuous(batch: Mapping[str, Any]) -> bool:
+    # To look at the tensors of a GPU would be to wait for it.
+    if not batch["done"].is_cpu:
+        return False
+    real = batch["null"][1:] == 0
+    pairs = [(batch["obs"][key][1:], value[:-1]) for key, value in batch["next_obs"].items()]
+    return all(torch.equal(one, other) or torch.equal(one[real], other[real]) for one, other in pairs)
+
+
 def next_values(
     network: JointNetwork,
     batch: Mapping[str, Any],
@@ -208,3 +218,29 @@ def taken_values(network: JointNetwork, batch: Mapping[str, Any], **kwargs: Any)
     """The output of ``network`` for ``obs`` and the actions that were taken there."""
     data = {"obs": batch["obs"], "prev_state": batch["prev_state"], "action": batch["action"]}
     return network(data, single_step=False, **kwargs)
+
+
+def learner_values(
+    network: JointNetwork, batch: Mapping[str, Any], settings: TargetSettings, double_q: bool = True
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """The output of :func:`taken_values` and, with ``double_q``, that of ``network`` for ``next_obs``, without
+    gradients.
+
+    Where the steps are continuous, one pass over all T + 1 observations gives both.
+    """
+    if not double_q:
+        return taken_values(network, batch), None
+    if not batch["continuous"]:
+        with torch.no_grad():
+            stored = "second_state" if settings.reference_numerics else None
+            following = next_values(network, batch, stored_state=stored)
+        return taken_values(network, batch), following
+    obs, next_obs, action = batch["obs"], batch["next_obs"], batch["action"]
+    data: dict[str, Any] = {"obs": {key: torch.cat([obs[key][:1], value]) for key, value in next_obs.items()}}
+    # For the last observation any action will do: its value is not used.
+    data |= {"prev_state": batch["prev_state"], "action": torch.cat([action, action[-1:]])}
+    output = {key: value for key, value in network(data, single_step=False).items() if key != "next_state"}
+    return (
+        {key: value[:-1] for key, value in output.items()},
+        {key: value[1:].detach() for key, value in output.items()},
+    )

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.policy._joint_q import JointNetwork, TargetSettings, next_values, taken_values
+from ding.policy._joint_q import JointNetwork, TargetSettings, learner_values, next_values, taken_values
 from ding.policy._q_loss import QLoss, greedy
 from ding.rl_utils import v_1step_td_data, v_1step_td_error, v_nstep_td_data, v_nstep_td_error
 
@@ -21,9 +21,8 @@ def qmix_loss(
     Returns:
         The loss, with the squared errors ``[T, B]``; and the output of ``network`` for the observations.
     """
-    output = taken_values(network, batch)
-    with torch.no_grad():
-        target_q = _target_values(network, target_network, batch, settings)
+    output, following = learner_values(network, batch, settings, settings.double_q)
+    target_q = _target_values(target_network, batch, settings, following)
     loss, error = joint_td_error(output["total_q"], target_q, batch, settings.gamma)
     return QLoss(loss, error.detach(), _numbers(output["total_q"], target_q, batch, settings.gamma)), output
 
@@ -62,13 +61,13 @@ def wqmix_loss(
             (CW-QMIX).
     """
     gamma = settings.gamma
-    output = taken_values(network, batch)
+    output, following = learner_values(network, batch, settings)
+    assert following is not None  # double Q-learning in any case
     star = taken_values(network, batch, q_star=True)["total_q"]
     total_q = output["total_q"]
     with torch.no_grad():
         stored = "second_state" if settings.reference_numerics else None
-        chosen = next_values(network, batch, stored_state=stored)
-        action = _greedy(chosen, batch["next_obs"])
+        action = _greedy(following, batch["next_obs"])
         target_q = next_values(target_network, batch, action, stored_state=stored, q_star=True)["total_q"]
         target = batch["reward"] + gamma * (1 - batch["done"]) * target_q
         if optimistic:
@@ -111,11 +110,12 @@ def qtran_loss(
     Args:
         weights: of the three of them.
     """
-    output = taken_values(network, batch)
+    in_turn = settings.reference_numerics and settings.double_q
+    output, following = learner_values(network, batch, settings, settings.double_q and not in_turn)
     total_q, agent_q = output["total_q"], output["agent_q_act"]
     with torch.no_grad():
         next_state = batch["prev_state"]
-        if settings.reference_numerics and settings.double_q:
+        if in_turn:
             # There the passes of the learner follow each other without a reset.
             after = {"obs": batch["next_obs"], "prev_state": output["next_state"]}
             chosen = network(after, single_step=False)
@@ -124,7 +124,7 @@ def qtran_loss(
             target_q = next_values(target_network, batch, action, stored_state="prev_state")["total_q"]
         else:
             next_state = output["next_state"] if settings.reference_numerics else next_state
-            target_q = _target_values(network, target_network, batch, settings)
+            target_q = _target_values(target_network, batch, settings, following)
         best = _greedy(output, batch["obs"])
         greedy = {"obs": batch["obs"], "prev_state": next_state, "action": best}
         best_total = network(greedy, single_step=False)["total_q"]
@@ -142,14 +142,19 @@ def _greedy(output: Mapping[str, Any], obs: Mapping[str, Any]) -> torch.Tensor:
     return greedy(output["logit"], obs.get("action_mask"))
 
 
+@torch.no_grad()
 def _target_values(
-    network: JointNetwork, target_network: JointNetwork, batch: Mapping[str, Any], settings: TargetSettings
+    target_network: JointNetwork,
+    batch: Mapping[str, Any],
+    settings: TargetSettings,
+    following: Mapping[str, Any] | None,
 ) -> torch.Tensor:
-    reference, action = settings.reference_numerics, None
-    if settings.double_q:
-        stored = "second_state" if reference else None
-        action = _greedy(next_values(network, batch, stored_state=stored), batch["next_obs"])
-    return next_values(target_network, batch, action, stored_state="prev_state" if reference else None)["total_q"]
+    """The values ``[T, B]`` of the next observations, and of the actions that are the best ones by ``following``, the
+    output of the learner there; ``None``: by the target network.
+    """
+    action = None if following is None else _greedy(following, batch["next_obs"])
+    stored = "prev_state" if settings.reference_numerics else None
+    return next_values(target_network, batch, action, stored_state=stored)["total_q"]
 
 
 def _numbers(

@@ -196,6 +196,30 @@ def test_what_only_fills_up_is_not_learned(case: str) -> None:
             assert left[key] == pytest.approx(right[key], rel=1e-5), key
 
 
+@pytest.mark.parametrize("case", ["qmix", "wqmix", "qtran", "collaq"])
+@pytest.mark.parametrize("unroll_len", [STEPS, STEPS + 2])
+def test_one_pass_over_all_observations_gives_the_numbers_of_two(case: str, unroll_len: int) -> None:
+    options: dict[str, Any] = {"learn": {"double_q": True}, "collect": {"unroll_len": unroll_len}}
+    policies = [policy_of(case, **options) for _ in range(2)]
+    rows = samples_of(policies[0], collect(policies[0], case, True))
+    # What no network reads, and what does not go on from one step to the next.
+    tags = {"obs": torch.zeros(unroll_len, 1), "next_obs": torch.ones(unroll_len, 1)}
+    tagged = [{**row, **{key: {**row[key], "tag": tag} for key, tag in tags.items()}} for row in map(dict, rows)]
+    passes = [0, 0]
+    results = []
+    for index, (policy, data) in enumerate(zip(policies, (rows, tagged))):
+
+        def count(*args: Any, index: int = index) -> None:
+            passes[index] += 1
+
+        policy.learn_mode.get_attribute("model").register_forward_hook(count)
+        results.append(policy.learn_mode.forward(TransitionBatch.from_rows(data)))
+    assert passes[1] == passes[0] + 1
+    logged = [name for name in results[0] if unroll_len == STEPS or "loss" in name or "grad" in name]
+    assert len(logged) >= 2
+    close(*({name: result[name] for name in logged} for result in results))
+
+
 def test_targets_continue_the_history() -> None:
     policy = policy_of("qmix")
     # Whole episodes, so that what follows a step is the next step of the sequence.

@@ -47,7 +47,9 @@ class Mixer(nn.Module):
         # Weights that are not negative: what is best for each agent is best for all.
         first = self.hyper_w_1(states).abs().unflatten(-1, (self.n_agents, self.embed_dim))
         last = self.hyper_w_final(states).abs()
-        hidden = functional.elu((agent_qs.unsqueeze(-2) @ first).squeeze(-2) + self.hyper_b_1(states))
+        # Not `@`: products of small matrices, one for each state, take two to three times as long.
+        mixed = (agent_qs.unsqueeze(-1) * first).sum(-2)
+        hidden = functional.elu(mixed + self.hyper_b_1(states))
         return (hidden * last).sum(-1) + self.V(states).squeeze(-1)
 
 

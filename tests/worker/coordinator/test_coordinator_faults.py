@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from parallel_fakes import FakeCollector, FakeHub, FakeLearner, FakeLink, RecordingPlane, wait_until
 
 from ding.worker.coordinator import Coordinator, NaiveCommander
-from ding.worker.coordinator.errors import JournalError, TaskGaveUp, WorkerLost
+from ding.worker.coordinator.errors import JournalError, TaskGaveUp, WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.tasks.journal import Journal
 from ding.worker.coordinator.tasks.records import Holder
 from ding.worker.coordinator.worker_links import WorkerLinks
@@ -322,6 +322,33 @@ def test_a_task_that_fails_again_and_again_stops_the_run_with_the_reason():
     assert isinstance(error, TaskGaveUp)
     assert error.failures == 3
     assert "ZeroDivisionError in env.step" in str(error)
+
+
+class LearnerThatComesNoFurther(FakeLearner):
+    """Reports three train iterations and fails then, each time that it begins its task."""
+
+    def learner_get_data_task(self, data):
+        return self.fail_or(super().learner_get_data_task, data)
+
+    def learner_learn_task(self, data):
+        return self.fail_or(super().learner_learn_task, data)
+
+    def fail_or(self, answer, data):
+        if self.task is not None and data["info_ack"] >= 3:
+            self.task = None
+            raise WorkerTaskFailed("ZeroDivisionError in the fourth train iteration")
+        return answer(data)
+
+
+def test_a_learner_that_fails_at_the_same_train_iteration_again_and_again_stops_the_run():
+    with Run(max_task_failures=3) as run:
+        run.hub.join(LearnerThatComesNoFurther(iterations=10**6))
+        run.hub.join(FakeCollector("c0", total=10**6))
+        wait_until(lambda: run.coordinator.system_shutdown_flag)
+        error = run.coordinator.exception
+    assert isinstance(error, TaskGaveUp)
+    assert error.failures == 3
+    assert "fourth train iteration" in str(error)
 
 
 def test_what_the_coordinator_itself_fails_with_at_the_end_of_a_task_stops_the_run():

@@ -159,13 +159,22 @@ class TaskLedger:
             record.inherited = False
             return True
 
-    def progress(self, task_id: str, holder: Holder) -> bool:
-        """The worker did something useful: earlier failures no longer count."""
+    def progress(self, task_id: str, holder: Holder, train_iter: int | None = None) -> bool:
+        """The worker did something useful: earlier failures no longer count.
+
+        Args:
+            train_iter: of a learner. One that failed by itself and came no further than before was of no use: it may
+                do the same iterations again and again, and fail at the next one.
+        """
         with self._lock:
             record = self._held(task_id, holder)
+            if record is not None and train_iter is not None:
+                before, record.reached = record.reached, max(record.reached, train_iter)
+                if record.reported and train_iter <= before:
+                    return True
             self._failures.pop((holder.worker, holder.process), None)
             if record is not None and record.failures:
-                record.failures = 0
+                record.failures, record.reported = 0, False
                 record.failed_on.clear()
                 self._journal.update_tasks([record])
             return record is not None
@@ -199,6 +208,7 @@ class TaskLedger:
             if at_fault and not record.inherited:
                 self.blame(holder, error)
             self._again(record, error)
+            record.reported = True
             self._journal.update_tasks([record])
             return record.phase
 
@@ -273,7 +283,7 @@ class TaskLedger:
         if holder is not None and not record.inherited:
             record.failed_on.add(holder.worker)
         record.inherited = False
-        record.error = error
+        record.error, record.reported = error, False
         often, mine = record.failures >= self._max_failures, set() if holder is None else {holder.worker}
         quarantined = holder is not None and (holder.worker, holder.process) in self._quarantined
         widely = len(record.failed_on) > 1

@@ -46,6 +46,8 @@ class TaskRecord:
         failed_on: the workers at which these were.
         attempts: how often it was sent.
         error: what the last failure said.
+        reached: the train iteration of a learner up to which progress was reported.
+        reported: its worker itself reported the last failure, and was not killed or silent.
         seen: for each holder, the number up to which its chunks were taken.
         inherited: an earlier coordinator sent it, and its holder was not heard of since. If it never is, it died with
             that coordinator, which is no failure of the task.
@@ -62,6 +64,8 @@ class TaskRecord:
     failed_on: set[str] = field(default_factory=set)
     attempts: int = 0
     error: str = ""
+    reached: int = -1
+    reported: bool = False
     seen: dict[Holder, int] = field(default_factory=dict)
     inherited: bool = False
 

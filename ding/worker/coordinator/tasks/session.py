@@ -364,7 +364,7 @@ def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> i
     for info in told:
         session.callbacks.deal_with_learner_send_info(session.task_id, session.task["buffer_id"], info)
     if infos:
-        session.ledger.progress(session.task_id, session.holder)
+        session.ledger.progress(session.task_id, session.holder, told[-1].get("learner_step"))
         return infos[-1]["seq"]
     return info_ack
 
@@ -388,5 +388,5 @@ def _classic_round(session: Session, demand: Mapping[str, Any]) -> dict[str, Any
     if callbacks.deal_with_learner_judge_finish(session.task_id, info):
         return {"buffer_id": demand["buffer_id"], **_end_learner(session)}
     callbacks.deal_with_learner_send_info(session.task_id, demand["buffer_id"], info)
-    session.ledger.progress(session.task_id, session.holder)
+    session.ledger.progress(session.task_id, session.holder, info.get("learner_step"))
     return None

@@ -3,6 +3,7 @@
 import re
 import signal
 import sys
+import time
 
 import pytest
 import torch
@@ -77,7 +78,7 @@ def test_ranks_are_killed_again_and_again_and_the_group_trains_on_from_its_check
     run = start(backend=backend, config=ENDLESS)
     run.wait_for(is_training(run, 30), "training")
     for kill in range(4):
-        before = [len(lives) for lives in digests(tmp_path)]
+        before, killed_s = [len(lives) for lives in digests(tmp_path)], time.monotonic()
         run.kill(f"learner0_rank{kill % 2}")
         # Half a minute for the new processes to find each other, to load the checkpoint, and to train.
         run.wait_for(
@@ -85,6 +86,7 @@ def test_ranks_are_killed_again_and_again_and_the_group_trains_on_from_its_check
             "training of new processes",
             timeout_s=30.0,
         )
+        print(f"{backend}: rank {kill % 2} killed, both trained again after {time.monotonic() - killed_s:.1f} s")
         run.wait_for(is_training(run, 30), "training")
 
 

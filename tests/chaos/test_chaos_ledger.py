@@ -148,8 +148,9 @@ def test_collectors_join_and_leave_and_nothing_is_lost_or_doubled(start, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_run_that_lost_all_collectors_waits_and_says_so(start, tmp_path):
-    run = start(**{"system.coordinator": {"lease_s": 2.0, "stall_alarm_s": 1.0}})
+@pytest.mark.parametrize("backend", ["flask_fs", "ray"])
+def test_a_run_that_lost_all_collectors_waits_and_says_so(start, backend):
+    run = start(backend, **{"system.coordinator": {"lease_s": 2.0, "stall_alarm_s": 1.0}})
     run.wait_for(lambda: held_rows(run) >= 500, "data")
     stopped = [run.kill(f"collector{number}", signal.SIGSTOP) for number in range(COLLECTORS)]
     alarm = run.wait_for(lambda: run.status("alarm", None), "an alarm")

@@ -34,9 +34,10 @@ class DDPGPolicy(Policy):
 
     With two critics the smaller one counts in targets. A hybrid action (``action_space='hybrid'``) has a discrete type
     and continuous arguments (PADDPG, arXiv:1511.04143): the critic reads the type that was taken, the actor maximises
-    the mean of its values over the types, and collecting draws the type, or with chance ``eps`` type and arguments
-    uniformly. Priorities are ``|Q - target|``; ``reference_numerics=True`` makes them squares, stores time limits as
-    terminal, lets the critic read the chances of the types and draws no arguments, as the original API does.
+    the mean of its values over the types, and collecting takes the type of the highest logit, or with chance ``eps``
+    random type and arguments. Priorities are ``|Q - target|``; ``reference_numerics=True`` makes them squares, stores
+    time limits as terminal, lets the critic read the chances of the types, and draws types from them but no arguments,
+    as the original API does.
     """
 
     config = {
@@ -185,10 +186,10 @@ class DDPGPolicy(Policy):
         self._collect_model = _noisy(self._model, self._cfg.collect.noise_sigma)
         if self._hybrid():
             self._check_random_collect()
+            # The logits stay within bounds: a draw from them would be nearly random.
+            name = "hybrid_eps_greedy_multinomial_sample" if self._reference_numerics else "hybrid_eps_greedy_sample"
             self._collect_model = model_wrap(
-                self._collect_model,
-                wrapper_name="hybrid_eps_greedy_multinomial_sample",
-                reference_numerics=self._reference_numerics,
+                self._collect_model, wrapper_name=name, reference_numerics=self._reference_numerics
             )
 
     def _check_random_collect(self) -> None:

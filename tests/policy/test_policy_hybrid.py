@@ -118,3 +118,13 @@ def test_hybrid_ddpg_learns_one_state(reference_numerics):
     action = policy.eval_mode.forward({0: torch.ones(2)})[0]["action"]
     learned = action["action_type"].item() == 1 and (action["action_args"] - BEST).abs().max() < 0.2
     assert learned == (not reference_numerics)
+
+
+def test_hybrid_ddpg_collects_the_best_type_where_it_does_not_explore():
+    model = {"obs_shape": 2, "action_shape": SHAPE, "action_space": "hybrid"}
+    cfg = {"model": model, "action_space": "hybrid", "random_collect_size": 0}
+    policy = DDPGPolicy(deep_merge_dicts(DDPGPolicy.default_config(), cfg), enable_field=["collect"])
+    for _ in range(5):
+        output = policy.collect_mode.forward({i: torch.full((2,), 0.1 * i) for i in range(4)}, eps=0.0)
+        for row in output.values():
+            assert row["action"]["action_type"].item() == row["logit"].argmax().item()

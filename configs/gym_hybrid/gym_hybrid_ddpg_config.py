@@ -1,7 +1,7 @@
 """DDPG with hybrid actions on the built-in Moving-v0, after DI-engine's config of the same name.
 
-Result: the stop value on seeds 0 and 1 after 134,512 and 204,912 env steps, before what `docs/results.md` says of
-hybrid actions was mended.
+Result: with the former algorithm and env the stop value on seeds 0 and 1 after 134,512 and 204,912 env steps; not known
+for the present ones, see `docs/results.md`.
 """
 
 from easydict import EasyDict

@@ -1,7 +1,7 @@
 """P-DQN with a pass per type (MP-DQN) on the built-in Moving-v0.
 
-Result: the stop value on seed 0 after 201,760 env steps, before what `docs/results.md` says of hybrid
-actions was mended.
+Result: with the former algorithm and env the stop value on seed 0 after 201,760 env steps; not known for the present
+ones, see `docs/results.md`.
 """
 
 from easydict import EasyDict

@@ -19,12 +19,13 @@ from ding.torch_utils.graph.recording import NotRecordable, current_recording, h
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.torch_utils.parameter import configure_weight_decay as configure_weight_decay
 from ding.torch_utils.steps.denormals import without_denormals
-from ding.torch_utils.steps.direct_step import fused_supported, is_observed, step_adam
+from ding.torch_utils.steps.direct_step import is_observed, step_adam
 from ding.torch_utils.steps.step_count import StepCount
 from ding.utils.default_helper import check_choice
 
 _OPTIM_TYPES = ("adam", "adamw")
 _SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_kernel", "schedule", "skips_nonfinite")
+_TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 _Loss = TypeVar("_Loss")
 
 
@@ -315,7 +316,7 @@ class Adam(RecordableOptimizer, torch.optim.Adam):
         self._decoupled = optim_type == "adamw"
         groups = _groups(params)
         # None lets torch choose between its for-loop and its foreach form.
-        self._kernel = {"fused": True if fused_supported(groups) else None, "foreach": None}
+        self._kernel = {"fused": True if _fused_supported(groups) else None, "foreach": None}
         super().__init__(
             groups, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, **self._kernel
         )
@@ -459,3 +460,13 @@ def _parameters(params: torch.Tensor | Iterable[Any]) -> list[torch.Tensor]:
     if isinstance(params, torch.Tensor):
         return [params]
     return [item[1] if isinstance(item, tuple) else item for item in params]
+
+
+def _fused_supported(groups: list[dict[str, Any]]) -> bool:
+    """Fused steps need dense floating parameters on one of the devices that torch has the kernel for."""
+    devices = ("cpu", "cuda") if _TORCH_VERSION >= (2, 4) else ("cuda",)
+    return all(
+        torch.is_floating_point(param) and not param.is_sparse and param.device.type in devices
+        for group in groups
+        for param in group["params"]
+    )

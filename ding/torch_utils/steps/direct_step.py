@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.optim.optimizer import Optimizer, _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-_TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 _OTHERS = ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay")
 
 
@@ -75,13 +74,3 @@ def _count(states: list[dict[str, Any]]) -> None:
         bases[0].add_(1)
     else:
         torch._foreach_add_([state["step"] for state in states], 1)
-
-
-def fused_supported(groups: list[dict[str, Any]]) -> bool:
-    """Fused steps need dense floating parameters on one of the devices that torch has the kernel for."""
-    devices = ("cpu", "cuda") if _TORCH_VERSION >= (2, 4) else ("cuda",)
-    return all(
-        torch.is_floating_point(param) and not param.is_sparse and param.device.type in devices
-        for group in groups
-        for param in group["params"]
-    )

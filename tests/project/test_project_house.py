@@ -75,7 +75,7 @@ LATER = tuple(
         # The pipelines beside `serial_pipeline`.
         "entry/pipelines/",
         # Compiled updates and acting.
-        *("policy/_compiled", "torch_utils/graph", "torch_utils/steps"),
+        *("policy/_compiled", "torch_utils/graph"),
         "worker/replay_buffer/multi_buffer",
         # Data sets of trained policies, and learning from demonstrations.
         *("entry/application_entry", "entry/serial/demonstrations", "entry/serial/expert_path"),

@@ -3,7 +3,7 @@
 import torch
 
 from ding.torch_utils import Adam
-from ding.torch_utils.steps.step_count import StepCount
+from ding.torch_utils.graph.step_count import StepCount
 
 
 def test_recorded_and_eager_steps_count_together():

@@ -1,1 +1,0 @@
-"""How optimisers make their steps: counted, in one call of a kernel, and without denormal numbers."""

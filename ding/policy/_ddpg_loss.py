@@ -6,11 +6,6 @@ from typing import Any
 import torch
 
 from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, each, least
-from ding.rl_utils.inverting_gradients import invert_gradients, keep_within
-from ding.utils.default_helper import map_nested
-
-# Of the logits of types: the worst of three then has a chance of e^-6.
-_LOGIT_BOUND = 3.0
 
 
 def ddpg_critic_loss(
@@ -35,46 +30,12 @@ def ddpg_critic_loss(
     return critic_loss(q_value, next_value, batch, gamma)
 
 
-def ddpg_actor_loss(network: ActorCritic, obs: Any, types_taken: bool = True) -> torch.Tensor:
-    """``-mean Q(s, mu(s))`` by the first critic: 0-d.
-
-    Args:
-        types_taken: for hybrid actions :func:`hybrid_actor_loss`, whose critics learned from types that were taken and
-            know nothing of what lies between these.
-    """
-    output = network(obs, mode="compute_actor")
-    if types_taken and "action_args" in output:
-        return hybrid_actor_loss(network, obs, output["logit"], output["action_args"])
-    return -_first_value(network, obs, output).mean()
-
-
-def hybrid_actor_loss(network: ActorCritic, obs: Any, logit: torch.Tensor, action_args: torch.Tensor) -> torch.Tensor:
-    """What types and arguments of a hybrid actor minimise, by the first critic: 0-d.
-
-    For the chances of the types it is minus the mean of the types' values under them; for the arguments it is minus the
-    mean over all types alike, so that those of a type that is hardly ever taken learn, too. The gradients of both are
-    inverted: an argument comes back from a bound, and no type's chance falls to where it cannot be learned anew.
-
-    Args:
-        network: the critic.
-        logit: of the types, ``[B, K]``.
-        action_args: ``[B, M]``.
-    """
-    chances, args = keep_within(logit, _LOGIT_BOUND).softmax(-1), invert_gradients(action_args)
-    # One pass for all types: each row K times, one after the other.
-    rows, types = chances.shape
-    repeated = map_nested(lambda x: x.repeat_interleave(types, 0), {"obs": obs, "logit": logit, "args": args})
-    kinds = torch.arange(types, device=logit.device).repeat(rows)
-    output = {"logit": _certain(repeated["logit"], kinds), "action_args": repeated["args"]}
-    values = _first_value(network, repeated["obs"], output).view(rows, types)
-    return -((chances * values.detach()).sum(-1) + values.mean(-1)).mean()
-
-
-def _first_value(network: ActorCritic, obs: Any, output: Mapping[str, Any]) -> torch.Tensor:
-    """``[B]``, of an actor's output by the first critic."""
+def ddpg_actor_loss(network: ActorCritic, obs: Any) -> torch.Tensor:
+    """``-mean Q(s, mu(s))`` by the first critic: 0-d."""
+    inputs = _inputs(obs, network(obs, mode="compute_actor"))
     # A network of another make computes all critics.
     mode = "compute_first_critic" if "compute_first_critic" in getattr(network, "mode", ()) else "compute_critic"
-    return each(network(_inputs(obs, output), mode=mode)["q_value"])[0]
+    return -each(network(inputs, mode=mode)["q_value"])[0].mean()
 
 
 def _inputs(obs: Any, output: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,11 +33,9 @@ class DDPGPolicy(Policy):
     """Deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
 
     With two critics the smaller one counts in targets. A hybrid action (``action_space='hybrid'``) has a discrete type
-    and continuous arguments (PADDPG, arXiv:1511.04143): the critic reads the type that was taken, the actor maximises
-    the mean of its values over the types, and collecting takes the type of the highest logit, or with chance ``eps``
-    random type and arguments. Priorities are ``|Q - target|``; ``reference_numerics=True`` makes them squares, stores
-    time limits as terminal, lets the critic read the chances of the types, and draws types from them but no arguments,
-    as the original API does.
+    and continuous arguments: the critic reads the chances of the types, and collecting draws the type (PADDPG,
+    arXiv:1511.04143). Priorities are ``|Q - target|``; ``reference_numerics=True`` makes them squares and stores time
+    limits as terminal, as the original API does.
     """
 
     config = {
@@ -168,7 +166,7 @@ class DDPGPolicy(Policy):
         return {"actor_loss": loss}
 
     def _actor_loss(self, batch: Mapping[str, Any]) -> torch.Tensor:
-        return ddpg_actor_loss(self._model, batch["obs"], types_taken=not self._reference_numerics)
+        return ddpg_actor_loss(self._model, batch["obs"])
 
     def _monitor_vars_learn(self) -> list[str]:
         twin = ["critic_twin_loss", "q_value_twin"] if getattr(self._model, "twin_critic", False) else []
@@ -186,11 +184,7 @@ class DDPGPolicy(Policy):
         self._collect_model = _noisy(self._model, self._cfg.collect.noise_sigma)
         if self._hybrid():
             self._check_random_collect()
-            # The logits stay within bounds: a draw from them would be nearly random.
-            name = "hybrid_eps_greedy_multinomial_sample" if self._reference_numerics else "hybrid_eps_greedy_sample"
-            self._collect_model = model_wrap(
-                self._collect_model, wrapper_name=name, reference_numerics=self._reference_numerics
-            )
+            self._collect_model = model_wrap(self._collect_model, wrapper_name="hybrid_eps_greedy_multinomial_sample")
 
     def _check_random_collect(self) -> None:
         size = self._cfg.random_collect_size

@@ -15,7 +15,6 @@ from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
-from ding.rl_utils.inverting_gradients import invert_gradients
 from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY
 
@@ -67,12 +66,9 @@ class ArgumentLoss(NamedTuple):
     q_value: torch.Tensor
 
 
-def pdqn_argument_loss(network: ParametrisedNetwork, obs: Any, inverting: bool = True) -> ArgumentLoss:
-    """``-mean_b sum_k Q(s, k, x(s))``, to be minimised by what computes the arguments ``x(s)``; ``inverting``: see
-    :func:`~ding.rl_utils.inverting_gradients.invert_gradients`.
-    """
+def pdqn_argument_loss(network: ParametrisedNetwork, obs: Any) -> ArgumentLoss:
+    """``-mean_b sum_k Q(s, k, x(s))``, to be minimised by what computes the arguments ``x(s)``."""
     args = network(obs, mode="compute_continuous")["action_args"]
-    args = invert_gradients(args) if inverting else args
     q = network({"state": obs, "action_args": args}, mode="compute_discrete")["logit"]
     return ArgumentLoss(-q.sum(-1).mean(), q.detach().mean())
 
@@ -98,9 +94,8 @@ class PDQNPolicy(Policy):
     form (Bester et al. 2019, arXiv:1905.04388), with double Q-learning and n-step returns.
 
     Updates come in circles of ``learn.update_circle``: in the first half of a circle the values learn, in the second
-    the arguments; the very first update is for both. With chance ``eps`` type and arguments are random. Priorities are
-    ``|Q - target|``; ``reference_numerics=True`` makes them squares, keeps the arguments of random types and the
-    derivative of tanh, stores time limits as terminal and discounts the tail of a cut segment as the original API does.
+    the arguments; the very first update is for both. Priorities are ``|Q - target|``; ``reference_numerics=True`` makes
+    them squares, stores time limits as terminal and discounts the tail of a cut segment as the original API does.
     """
 
     config = {
@@ -185,7 +180,7 @@ class PDQNPolicy(Policy):
 
     def _update_arguments(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         with frozen(self._discrete_only):
-            result = pdqn_argument_loss(self._model, batch["obs"], inverting=not self._reference_numerics)
+            result = pdqn_argument_loss(self._model, batch["obs"])
         self._optimize(result.loss, self._cont_optimizer, self._continuous)
         return {"continuous_loss": result.loss, "total_loss": result.loss, "q_value": result.q_value}
 

@@ -61,7 +61,6 @@ LATER = tuple(
             "model/template/pdqn",
             "model/wrapper/_squashed",
             "model/wrapper/_hybrid",
-            "rl_utils/inverting_gradients",
         ),
         *("policy/_q_critic", "policy/_temperature", "policy/_soft", "policy/_sac", "policy/sac", "policy/ddpg"),
         *("policy/td3", "policy/d4pg", "policy/pdqn", "rl_utils/squashed_normal"),

@@ -64,18 +64,6 @@ def hybrid_widths(action_shape: object) -> tuple[int, int]:
     return action_width(action_shape[names[0]], names[0]), action_width(action_shape[names[1]], names[1])
 
 
-def ownership(action_mask: Sequence[Sequence[int]], types: int, args: int) -> torch.Tensor:
-    """Which arguments belong to which type of action: bool ``[types, args]``.
-
-    Raises:
-        ValueError: ``action_mask`` has another shape.
-    """
-    mask = torch.as_tensor(action_mask)
-    if mask.shape != (types, args):
-        raise ValueError(f"action_mask must be [types={types}, arguments={args}], got {tuple(mask.shape)}")
-    return mask != 0
-
-
 def vector_width(obs_shape: ObsShape) -> int:
     """The number of entries of a vector observation.
 

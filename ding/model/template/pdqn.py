@@ -11,7 +11,7 @@ from torch import nn
 from ding.model.common._shapes import Observation, ObsShape
 from ding.model.common.head import DiscreteHead, DuelingHead, RegressionHead
 from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, encode, make_encoder
-from ding.model.template._qac_parts import RELU, ActionShape, ActorCriticModes, hybrid_widths, ownership
+from ding.model.template._qac_parts import RELU, ActionShape, ActorCriticModes, hybrid_widths
 from ding.utils import MODEL_REGISTRY
 
 # What a type of action sees in the place of arguments that are not its own.
@@ -65,9 +65,7 @@ class PDQN(ActorCriticModes):
                 f"read; got {head_hidden_size}"
             )
         self.action_shape, self.multi_pass = action_shape, multi_pass
-        if multi_pass and action_mask is None:
-            raise ValueError("multi_pass=True needs action_mask, which arguments belong to which type of action")
-        owned = ownership(action_mask, types, args) if multi_pass and action_mask is not None else None
+        owned = _ownership(action_mask, types, args) if multi_pass else None
         # Not in the state dict: the constructor arguments say all about it.
         self.register_buffer("owned", owned, persistent=False)
         self.dis_encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
@@ -93,3 +91,12 @@ class PDQN(ActorCriticModes):
             rows = features.unsqueeze(1).expand(-1, len(self.owned), -1)
             logit = self.dis_head(torch.cat([rows, seen], dim=-1))["logit"].diagonal(dim1=1, dim2=2)
         return {"logit": logit, "action_args": args}
+
+
+def _ownership(action_mask: Sequence[Sequence[int]] | None, types: int, args: int) -> torch.Tensor:
+    if action_mask is None:
+        raise ValueError("multi_pass=True needs action_mask, which arguments belong to which type of action")
+    mask = torch.as_tensor(action_mask)
+    if mask.shape != (types, args):
+        raise ValueError(f"action_mask must be [types={types}, arguments={args}], got {tuple(mask.shape)}")
+    return mask != 0

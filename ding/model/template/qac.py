@@ -23,7 +23,6 @@ from ding.model.template._qac_parts import (
     each_value,
     hybrid_widths,
     on_hidden,
-    ownership,
     qac_encoders,
     run_head,
     state_action,
@@ -49,18 +48,14 @@ class ContinuousQAC(ActorCriticModes):
         twin_critic: whether there are two Q functions.
         encoder_hidden_size_list: channels of the convolutions over images.
         share_encoder: whether actor and critic read the same features of images.
-        action_mask: ``[types, arguments]`` of a hybrid, 1 where an argument belongs to a type: critics then read 0 in
-            the place of arguments that are not those of the type.
 
     Raises:
-        ValueError: an unknown action space, an encoder that does not fit the observations, or a mask that does not fit
-            the actions.
+        ValueError: an unknown action space, or an encoder that does not fit the observations.
         TypeError: a hybrid ``action_shape`` without its two parts.
         RuntimeError: ``obs_shape`` has neither one nor three axes.
     """
 
     mode = ["compute_actor", "compute_critic", "compute_first_critic"]
-    owned: torch.Tensor | None
 
     def __init__(
         self,
@@ -76,7 +71,6 @@ class ContinuousQAC(ActorCriticModes):
         norm_type: str | None = None,
         encoder_hidden_size_list: Sequence[int] | None = None,
         share_encoder: bool = False,
-        action_mask: Sequence[Sequence[int]] | None = None,
     ) -> None:
         super().__init__()
         self.obs_shape, self.action_shape, self.action_space = obs_shape, action_shape, action_space
@@ -95,9 +89,6 @@ class ContinuousQAC(ActorCriticModes):
                 ]
             )
             critic_width = width + types + args
-            owned = None if action_mask is None else ownership(action_mask, types, args).float()
-            # Not in the state dict: the constructor arguments say all about it.
-            self.register_buffer("owned", owned, persistent=False)
         else:
             shape: Any = action_shape
             self.actor_head = continuous_actor(width, shape, action_space, *actor_options)
@@ -169,9 +160,7 @@ class ContinuousQAC(ActorCriticModes):
     def _critic_input(self, inputs: Mapping[str, Any]) -> torch.Tensor:
         features, action = _features(inputs["obs"], self.critic_encoder), inputs["action"]
         if self.action_space == "hybrid":
-            chances, args = inputs["logit"].softmax(dim=-1), action["action_args"]
-            seen = args if self.owned is None else args * (chances @ self.owned)
-            return torch.cat([features, chances, seen], dim=-1)
+            return torch.cat([features, inputs["logit"].softmax(dim=-1), action["action_args"]], dim=-1)
         return state_action(features, action)
 
 

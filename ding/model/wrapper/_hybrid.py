@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
 
 from ding.model.wrapper._base import IModelWrapper, output_dict
 from ding.model.wrapper._sample import (
-    Eps,
+    EpsGreedyMultinomialSampleWrapper,
     EpsGreedySampleWrapper,
-    Exploit,
-    choose,
-    explores,
     greedy_action,
     normal_sample,
     per_head,
     softmax_action,
-    split_heads,
 )
 
 
@@ -43,33 +38,17 @@ class HybridArgmaxSampleWrapper(IModelWrapper):
 
 
 class HybridEpsGreedySampleWrapper(EpsGreedySampleWrapper):
-    """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output of ``hybrid_argmax_sample``.
+    """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output of ``hybrid_argmax_sample``."""
 
-    A row that explores has random arguments too, uniform in [-1, 1], as in arXiv:1511.04143 and arXiv:1810.06394; with
-    ``reference_numerics`` it keeps those of the model.
-    """
-
-    def _chosen(self, output: dict[str, Any], eps: Eps, exploit: Exploit) -> dict[str, Any]:
-        if self._reference_numerics:
-            output = super()._chosen(output, eps, exploit)
-            return _hybrid_output(output, output["action"])
-        logits, masks, _ = split_heads(output)
-        explore = explores(logits[0], eps)
-        action_type = choose(logits[0], masks[0], explore, exploit)
-        chosen = _hybrid_output(output, action_type)
-        args = output["action_args"]
-        chosen["action"]["action_args"] = torch.where(explore.unsqueeze(-1), torch.rand_like(args) * 2 - 1, args)
-        return chosen
+    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+        return _hybrid_output(output, action)
 
 
-class HybridEpsGreedyMultinomialSampleWrapper(HybridEpsGreedySampleWrapper):
-    """``hybrid_eps_greedy_multinomial_sample``: the same with a draw from ``softmax(logit / alpha)`` for the best type.
+class HybridEpsGreedyMultinomialSampleWrapper(EpsGreedyMultinomialSampleWrapper):
+    """``hybrid_eps_greedy_multinomial_sample``: ``eps_greedy_multinomial_sample`` for ``action_type``."""
 
-    ``forward`` takes the keyword ``alpha`` too; 1 unless given.
-    """
-
-    def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
-        return partial(softmax_action, alpha=kwargs.pop("alpha", None))
+    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+        return _hybrid_output(output, action)
 
 
 class HybridReparamMultinomialSampleWrapper(IModelWrapper):

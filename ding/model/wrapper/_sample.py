@@ -162,7 +162,12 @@ class EpsGreedySampleWrapper(IModelWrapper):
             raise KeyError(f"{type(self).__name__}.forward needs the keyword 'eps', got {sorted(kwargs)}")
         eps: Eps = kwargs.pop("eps")
         exploit = self._exploit(kwargs)
-        return self._chosen(output_dict(self._model.forward(*args, **kwargs), self), eps, exploit)
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        if isinstance(eps, Mapping):
+            logits, masks, _ = split_heads(output)
+            return self._output(output, _choose_per_row(logits[0], masks[0], eps, exploit))
+        choose = _choose_together if self._reference_numerics else _choose
+        return self._output(output, per_head(output, partial(choose, eps=eps, exploit=exploit)))
 
     def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
         """The same over arrays: the same actions from the same state of numpy's generator."""
@@ -180,16 +185,8 @@ class EpsGreedySampleWrapper(IModelWrapper):
         """What to do when not exploring; takes its own arguments out of ``kwargs``."""
         return greedy_action
 
-    def _chosen(self, output: dict[str, Any], eps: Eps, exploit: Exploit) -> dict[str, Any]:
-        """The output of the model with the actions."""
-        if isinstance(eps, Mapping):
-            logits, masks, _ = split_heads(output)
-            explore = explores(logits[0], eps)
-            output["action"] = choose(logits[0], masks[0], explore, exploit).movedim(0, -1)
-        elif self._reference_numerics:
-            output["action"] = per_head(output, partial(_choose_together, eps=eps, exploit=exploit))
-        else:
-            output["action"] = per_head(output, lambda logit, mask: choose(logit, mask, explores(logit, eps), exploit))
+    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+        output["action"] = action
         return output
 
 
@@ -204,19 +201,8 @@ class EpsGreedyMultinomialSampleWrapper(EpsGreedySampleWrapper):
         return partial(softmax_action, alpha=kwargs.pop("alpha", None))
 
 
-def explores(logit: torch.Tensor, eps: Eps) -> torch.Tensor:
-    """Which rows explore: bool ``[B, ...]``, drawn for each entry; ``[B, 1, ...]`` by chances per row."""
-    if not isinstance(eps, Mapping):
-        return torch.as_tensor(np.random.random_sample(logit.shape[:-1]) < eps, device=logit.device)
-    rows = logit.shape[0]
-    missing = [row for row in range(rows) if row not in eps]
-    if missing:
-        raise KeyError(f"'eps' has no entry for row(s) {missing} of a batch of {rows}")
-    explore = np.random.random_sample(rows) < [eps[row] for row in range(rows)]
-    return torch.as_tensor(explore, device=logit.device).reshape(rows, *[1] * (logit.dim() - 2))
-
-
-def choose(logit: torch.Tensor, mask: torch.Tensor | None, explore: torch.Tensor, exploit: Exploit) -> torch.Tensor:
+def _choose(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:
+    explore = torch.as_tensor(np.random.random_sample(logit.shape[:-1]) < eps, device=logit.device)
     return torch.where(explore, random_action(logit, mask), exploit(logit, mask))
 
 
@@ -224,6 +210,18 @@ def _choose_together(logit: torch.Tensor, mask: torch.Tensor | None, eps: float,
     if torch.rand(()).item() > eps:
         return exploit(logit, mask)
     return random_action(logit, mask)
+
+
+def _choose_per_row(
+    logit: torch.Tensor, mask: torch.Tensor | None, eps: Mapping[int, float], exploit: Exploit
+) -> torch.Tensor:
+    rows = logit.shape[0]
+    missing = [row for row in range(rows) if row not in eps]
+    if missing:
+        raise KeyError(f"'eps' has no entry for row(s) {missing} of a batch of {rows}")
+    explores = np.random.random_sample(rows) < [eps[row] for row in range(rows)]
+    explore = torch.as_tensor(explores, device=logit.device).reshape(rows, *[1] * (logit.dim() - 2))
+    return torch.where(explore, random_action(logit, mask), exploit(logit, mask)).movedim(0, -1)
 
 
 class CombinationArgmaxSampleWrapper(IModelWrapper):

@@ -13,6 +13,7 @@ import logging
 import multiprocessing
 import os
 import queue
+import select
 import signal
 import sys
 import threading
@@ -69,7 +70,6 @@ class RolePipe:
     """
 
     def __init__(self, connection: Connection, on_orphaned: Callable[[], object]) -> None:
-        self.orphaned = threading.Event()
         self._connection = connection
         self._on_orphaned = on_orphaned
         self._unsent: queue.Queue[Message | None] = queue.Queue(_MAX_UNSENT)
@@ -95,6 +95,15 @@ class RolePipe:
                 self._unsent.put(one, timeout=_FLUSH_S)
         self._sender.join(_FLUSH_S)
 
+    def is_orphaned(self, timeout_s: float) -> bool:
+        """Whether the launcher has ended, or does so in time.
+
+        The kernel is asked, since a busy machine may not have let the reader run.
+        """
+        end = select.poll()
+        end.register(self._connection, 0)  # what is reported in any case: that the other end is closed
+        return bool(end.poll(timeout_s * 1000))
+
     def _send_all(self) -> None:
         while (message := self._unsent.get()) is not None:
             try:
@@ -108,7 +117,6 @@ class RolePipe:
             while True:
                 take_message(context, self._connection.recv())
         except (EOFError, OSError):
-            self.orphaned.set()
             self._on_orphaned()
             context.stop.set("the launcher ended")
 
@@ -154,8 +162,8 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
         logger.error("%s failed:\n%s", spec.role.name, message[1])
     pipe.finish(message)
     logging.shutdown()
-    # The kernel's SIGTERM at the death of the launcher may be quicker than the reader of the pipe.
-    orphaned = pipe.orphaned.wait(_ORPHAN_NEWS_S if context.stop.reason == "SIGTERM" else 0)
+    # The kernel's SIGTERM at the death of the launcher may be quicker than the end of its last thread.
+    orphaned = pipe.is_orphaned(_ORPHAN_NEWS_S if context.stop.reason == "SIGTERM" else 0.0)
     run_dir.leave(remove_if_last=orphaned)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -111,20 +111,6 @@ def test_names_of_a_distribution():
     }
 
 
-def test_critics_of_a_hybrid_with_a_mask_read_the_arguments_of_the_type_alone():
-    torch.manual_seed(0)
-    model = ContinuousQAC(4, HYBRID, "hybrid", twin_critic=True, action_mask=[[1, 0], [0, 1], [0, 0]])
-    assert shapes(model) == shapes(ContinuousQAC(4, HYBRID, "hybrid", twin_critic=True))
-    obs, args = OBS[:1].expand(3, 4), torch.full((3, 2), 0.5, requires_grad=True)
-    certain = torch.full((3, 3), float("-inf")).fill_diagonal_(0.0)
-    inputs = {"obs": obs, "logit": certain, "action": {"action_args": args}}
-    values = model(inputs, mode="compute_critic")["q_value"]
-    torch.stack(values).sum().backward()
-    assert (args.grad != 0).tolist() == [[True, False], [False, True], [False, False]]
-    with pytest.raises(ValueError, match=r"\[types=3, arguments=2\], got \(1, 2\)"):
-        ContinuousQAC(4, HYBRID, "hybrid", action_mask=[[1, 0]])
-
-
 def test_names_of_pdqn():
     model = PDQN(4, HYBRID, [16, 8])
     assert len(model.state_dict()) == 40

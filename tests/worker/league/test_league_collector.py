@@ -32,9 +32,9 @@ def made(name="ppo", lengths=(2, 3), branch="pfsp", phase=10, **cfg):
         [lambda length=length: CountingGame({"episode_length": length}) for length in lengths],
         BaseEnvManager.default_config(),
     )
-    players = {"one_phase_step": phase, "branch_probs": {branch: 1.0}, "strong_win_rate": 0.7}
+    chances = {"pfsp": 0.0, "sp": 0.0, branch: 1.0}
+    players = {"one_phase_step": phase, "branch_probs": chances, "strong_win_rate": 0.7}
     settings = deep_merge_dicts(LeagueSerialCollector.default_config(), {"league": {"naive_sp_player": players}, **cfg})
-    settings.league.naive_sp_player.branch_probs = {branch: 1.0}
     collector = create_serial_collector(
         EasyDict(type="league", **settings), env=env, policy=policy.collect_mode, exp_name="exp"
     )

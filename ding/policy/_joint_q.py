@@ -98,13 +98,15 @@ class JointQPolicy(RecurrentQPolicy):
     def _make_optimizer(self, network: torch.nn.Module, weight_decay: float = 0.0) -> torch.optim.Optimizer:
         return clipping_rmsprop(network.parameters(), self._cfg.learn, alpha=0.99, eps=1e-5, weight_decay=weight_decay)
 
-    def _time_first(self, data: Samples) -> dict[str, Any]:
+    def _time_first(self, data: Samples, one_pass: bool = False) -> dict[str, Any]:
         """B sequences of T steps, as :meth:`_get_train_sample` makes them (or with a list for each field), as tensors:
         ``obs`` and ``next_obs`` ``[T, B, ...]``, ``action`` ``[T, B, A]``, ``reward`` ``[T, B]`` (``[n, T, B]`` of n
         steps), ``done``, ``null`` and ``weight`` ``[T, B]`` (and ``eps``, if transitions have it), and the
-        ``prev_state`` before the first step; ``continuous``: whether each step begins where the one before it ended.
+        ``prev_state`` before the first step.
 
         ``weight`` is 0 for what only fills up, and 1 on average over the rest where there are no importance weights.
+        With ``one_pass``, for :func:`learner_values`, also ``continuous``: whether each step begins where the one
+        before it ended.
         """
         if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
             data = TransitionBatch.from_rows([self._stacked(row) for row in data])
@@ -122,7 +124,8 @@ class JointQPolicy(RecurrentQPolicy):
         real = 1 - batch["null"]
         weight = real / real.mean().clamp(min=1 / real.numel())
         batch["weight"] = weight if batch["weight"] is None else weight * batch["weight"].reshape(1, rows)
-        batch["continuous"] = not self._reference_numerics and _is_continuous(batch)
+        if one_pass:
+            batch["continuous"] = not self._reference_numerics and _is_continuous(batch)
         return batch
 
     def _limited_step(
@@ -226,7 +229,7 @@ def learner_values(
     """The output of :func:`taken_values` and, with ``double_q``, that of ``network`` for ``next_obs``, without
     gradients.
 
-    Where the steps are continuous, one pass over all T + 1 observations gives both.
+    Where the steps are continuous (``batch["continuous"]``), one pass over all T + 1 observations gives both.
     """
     if not double_q:
         return taken_values(network, batch), None

@@ -61,8 +61,8 @@ def wqmix_loss(
             (CW-QMIX).
     """
     gamma = settings.gamma
-    output, following = learner_values(network, batch, settings)
-    assert following is not None  # double Q-learning in any case
+    output, following = learner_values(network, batch, settings, settings.double_q)
+    assert following is not None  # settings.double_q
     star = taken_values(network, batch, q_star=True)["total_q"]
     total_q = output["total_q"]
     with torch.no_grad():

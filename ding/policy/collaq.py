@@ -44,7 +44,7 @@ class CollaQPolicy(JointQPolicy):
         Returns:
             Floats: ``cur_lr, total_loss, colla_loss, td_loss, grad_norm``, and ``priority``: B floats, the mean errors.
         """
-        batch = self._time_first(data)
+        batch = self._time_first(data, one_pass=self._settings.double_q)
         self._model.train()
         network, target, weight = self._model, self._target_model.forward, self._cfg.learn.collaq_loss_weight
         result = collaq_loss(network, target, batch, self._settings, weight)

@@ -32,7 +32,7 @@ class QMIXPolicy(JointQPolicy):
         Returns:
             Floats: ``cur_lr, total_loss, grad_norm``, and per agent ``total_q, target_reward_total_q, target_total_q``.
         """
-        batch = self._time_first(data)
+        batch = self._time_first(data, one_pass=self._settings.double_q)
         if not self._model.training:
             self._model.train()
         return with_rates(self._run_updates(batch), {"cur_lr": self._optimizer.param_groups[0]["lr"]})

@@ -51,7 +51,7 @@ class QTRANPolicy(JointQPolicy):
         Returns:
             Floats: ``cur_lr, total_loss, td_loss, opt_loss, nopt_loss, grad_norm``.
         """
-        batch = self._time_first(data)
+        batch = self._time_first(data, one_pass=self._settings.double_q)
         self._model.train()
         result = qtran_loss(self._model, self._target_model.forward, batch, self._settings, self._weights)
         # The original API has the key clip_value and does not limit the norm.

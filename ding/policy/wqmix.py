@@ -48,6 +48,8 @@ class WQMIXPolicy(QMIXPolicy):
     def _init_learn(self) -> None:
         super()._init_learn()
         learn = self._cfg.learn
+        # The learner chooses what is valued in any case (arXiv:2006.10800).
+        self._settings = self._settings._replace(double_q=True)
         model: Any = self._model
         self._plain = torch.nn.ModuleList([model._q_network, model._mixer])
         self._star = torch.nn.ModuleList([model._q_network_star, model._mixer_star])

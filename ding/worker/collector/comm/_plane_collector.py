@@ -40,9 +40,10 @@ PLANE_CONFIG: dict[str, Any] = {
     # Seconds to wait for a collector to end when its task is closed.
     "close_timeout_s": 10.0,
 }
-StepData = TransitionBatch | Sequence[Mapping[str, Any]]
 _FIRST_RETRY_S = 0.05
 _LAST_RETRY_S = 0.25
+# Chunks without metadata yet; a collector sends the metadata right after its chunk.
+_MAX_UNSENT = 64
 _DATA_KEYS = ("data_id", "policy_iter")
 _INFO_KEYS = ("collector_done", "cur_episode", "cur_sample", "cur_step")
 
@@ -217,11 +218,22 @@ class PlaneCollector(BaseCommCollector):
             return None
         return task.policies.get(path, newer_than, timeout_s)
 
-    def send_stepdata(self, path: str, stepdata: StepData) -> None:  # type: ignore[override]
-        """Keep a chunk, which must not change any more, under a name until :meth:`send_metadata` tells of it."""
+    def send_stepdata(  # type: ignore[override]
+        self, path: str, stepdata: TransitionBatch | Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Keep a chunk under a name until :meth:`send_metadata` tells of it. Rows are copied; a batch must not change
+        any more.
+
+        Of the chunks that nothing was told of, the newest few are kept; the rows of the others count as dropped.
+        """
         task = self._task
-        if task is not None:
-            task.unsent[path] = stepdata
+        if task is None:
+            return
+        batch = stepdata if isinstance(stepdata, TransitionBatch) else TransitionBatch.from_rows(map(dict, stepdata))
+        task.unsent[path] = batch
+        if len(task.unsent) > _MAX_UNSENT:
+            oldest = next(iter(task.unsent))
+            self._drop(task.unsent.pop(oldest), f"send_metadata was not called for chunk {oldest!r}")
 
     def _put(self, task: "_RunningTask", batch: TransitionBatch) -> "ChunkRef | None":
         delay_s, waited_s = _FIRST_RETRY_S, 0.0
@@ -241,11 +253,14 @@ class PlaneCollector(BaseCommCollector):
                     task.outbox.put_blocked(None)
                 return ref
             if task.closing.wait(delay_s):
-                self.dropped_rows += len(batch)
-                logger.warning("%d rows are dropped: the task ends and they cannot be stored", len(batch))
+                self._drop(batch, "the task ends and they cannot be stored")
                 return None
             waited_s += delay_s
             delay_s = min(2 * delay_s, _LAST_RETRY_S)
+
+    def _drop(self, batch: TransitionBatch, why: str) -> None:
+        self.dropped_rows += len(batch)
+        logger.warning("%d rows are dropped: %s", len(batch), why)
 
     def send_metadata(self, metadata: dict[str, Any]) -> None:
         """Store a chunk and tell of it, or tell of the progress.
@@ -264,12 +279,13 @@ class PlaneCollector(BaseCommCollector):
             )
         task = self._task
         if task is not None and not is_data:
-            task.sending.order(partial(task.outbox.put_info, dict(metadata)))
+            task.sending.submit(partial(task.outbox.put_info, dict(metadata)))
         elif task is not None and metadata["data_id"] in task.unsent:
-            task.sending.order(partial(self._send, task, task.unsent.pop(metadata["data_id"]), dict(metadata)))
+            batch = task.unsent.pop(metadata["data_id"])
+            if not task.sending.submit(partial(self._send, task, batch, dict(metadata))):
+                self._drop(batch, "the task has ended")
 
-    def _send(self, task: "_RunningTask", stepdata: StepData, metadata: dict[str, Any]) -> None:
-        batch = stepdata if isinstance(stepdata, TransitionBatch) else TransitionBatch.from_rows(map(dict, stepdata))
+    def _send(self, task: "_RunningTask", batch: TransitionBatch, metadata: dict[str, Any]) -> None:
         ref = self._put(task, batch)
         if ref is not None:
             who = {
@@ -316,7 +332,7 @@ class _RunningTask:
         self.policies = policies
         self.collector: BaseParallelCollector | None = None
         self.closing = threading.Event()
-        self.unsent: dict[str, StepData] = {}
+        self.unsent: dict[str, TransitionBatch] = {}
         self.sending = Sending(f"send-{self.task_id}", outbox.fail)
         self._thread = threading.Thread(target=self._run, name=f"collector-{self.task_id}", daemon=True)
 
@@ -329,7 +345,7 @@ class _RunningTask:
             try:
                 self.collector.start()
             finally:
-                self.sending.settle()
+                self.sending.wait()
         except BaseException as error:
             logger.error("the collector of task %s failed", self.task_id, exc_info=error)
             self.outbox.fail(error)

@@ -1,4 +1,4 @@
-"""Jobs that a collector orders and does not wait for."""
+"""Jobs that a collector submits and does not wait for."""
 
 import threading
 from collections import deque
@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 Job = Callable[[], None]
 
-# Beside the one that is being done.
-_MOST_WAITING = 1
+# Beside the one that is being run.
+_MAX_QUEUED = 1
 _JOIN_S = 5.0
 
 
 class Sending:
-    """Does jobs in a thread, one after the other in the order in which they come, while their owner goes on.
+    """Runs jobs in a thread, one after the other in the order in which they are submitted, while the owner goes on.
 
-    An owner that is far ahead waits. After a failure nothing more is done, and the owner hears of it with its next job.
+    After a failure no job is run, and :meth:`submit` and :meth:`wait` raise what failed.
 
     Args:
         name: of the thread.
@@ -31,28 +31,35 @@ class Sending:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def order(self, job: Job) -> None:
-        """Have a job done; waits while there are enough.
+    def submit(self, job: Job) -> bool:
+        """Queue a job; blocks while the queue is full. Returns whether it will be run: not after :meth:`close`.
 
         Raises:
-            BaseException: what an earlier one raised.
+            BaseException: what an earlier job raised.
         """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._jobs) < _MOST_WAITING or self._error is not None)
+            self._changed.wait_for(lambda: len(self._jobs) < _MAX_QUEUED or self._ended)
             if self._error is not None:
                 raise self._error
+            if self._closed:
+                return False
             self._jobs.append(job)
             self._changed.notify_all()
+            return True
 
-    def settle(self) -> None:
-        """Wait until all is done. Raises as :meth:`order`."""
+    def wait(self) -> None:
+        """Block until all jobs are done. Raises as :meth:`submit`."""
         with self._changed:
             self._changed.wait_for(lambda: not (self._jobs or self._busy) or self._error is not None)
             if self._error is not None:
                 raise self._error
 
+    @property
+    def _ended(self) -> bool:
+        return self._closed or self._error is not None
+
     def close(self) -> None:
-        """End the thread after what was ordered, and wait a few seconds for that."""
+        """End the thread after the jobs in the queue, and wait a few seconds for that."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

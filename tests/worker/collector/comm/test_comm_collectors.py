@@ -592,6 +592,35 @@ class TestInterface:
         finally:
             bench.close()
 
+    def test_a_collector_may_use_its_list_again(self, tmp_path):
+        bench = Bench("inproc", str(tmp_path))
+        try:
+            bench.start()  # it waits for its policy
+            rows = [{"obs": torch.ones(2), "done": False}] * 3
+            bench.collector.send_stepdata("d", rows)
+            rows.clear()
+            bench.collector.send_metadata({"data_id": "d", "policy_iter": 0})
+            (ref,) = bench.take()["refs"]
+            assert bench.data.get(ref).columns["obs"].tolist() == [[1.0, 1.0]] * 3
+        finally:
+            bench.close()
+
+    def test_chunks_without_metadata_are_dropped_in_the_end(self, tmp_path):
+        bench = Bench("inproc", str(tmp_path))
+        try:
+            bench.start()  # it waits for its policy
+            for number in range(100):
+                bench.collector.send_stepdata(str(number), TransitionBatch({"x": np.full(2, number)}))
+            dropped = bench.collector.dropped_rows
+            assert 0 < dropped < 200
+            for number in (0, 99):
+                bench.collector.send_metadata({"data_id": str(number), "policy_iter": 0})
+            (ref,) = bench.take()["refs"]
+            assert bench.data.get(ref).columns["x"].tolist() == [99, 99]
+            assert bench.collector.dropped_rows == dropped
+        finally:
+            bench.close()
+
     def test_classes_and_names(self, collector):
         assert isinstance(collector, BaseCommCollector)
         assert isinstance(collector.slave, CollectorSlave)

@@ -1,4 +1,4 @@
-"""Jobs that a collector orders and does not wait for."""
+"""Jobs that a collector submits and does not wait for."""
 
 import threading
 
@@ -24,8 +24,8 @@ def make():
 def test_jobs_are_done_in_order(make):
     sending, done = make(), []
     for number in range(100):
-        sending.order(lambda number=number: done.append(number))
-    sending.settle()
+        sending.submit(lambda number=number: done.append(number))
+    sending.wait()
     assert done == list(range(100))
 
 
@@ -37,21 +37,21 @@ def test_the_owner_goes_on_while_a_job_is_done_and_waits_when_it_is_far_ahead(ma
         gate.wait(10.0)
         done.append("slow")
 
-    sending.order(slow)
+    sending.submit(slow)
     assert begun.wait(10.0)
-    sending.order(lambda: done.append("next"))
+    sending.submit(lambda: done.append("next"))
     assert done == []
-    third = threading.Thread(target=sending.order, args=[lambda: done.append("third")])
+    third = threading.Thread(target=sending.submit, args=[lambda: done.append("third")])
     third.start()
     third.join(0.05)
     assert third.is_alive()
     gate.set()
     third.join(10.0)
-    sending.settle()
+    sending.wait()
     assert done == ["slow", "next", "third"]
 
 
-def test_after_a_failure_nothing_is_done_and_the_owner_hears_of_it(make):
+def test_after_a_failure_nothing_is_done_and_the_next_call_raises(make):
     failures, done = [], []
     sending = make(failures.append)
     error = OSError("no space")
@@ -59,17 +59,47 @@ def test_after_a_failure_nothing_is_done_and_the_owner_hears_of_it(make):
     def fail():
         raise error
 
-    sending.order(fail)
+    sending.submit(fail)
     with pytest.raises(OSError, match="no space"):
-        sending.settle()
+        sending.wait()
     with pytest.raises(OSError, match="no space"):
-        sending.order(lambda: done.append(1))
+        sending.submit(lambda: done.append(1))
     sending.close()
     assert (failures, done) == ([error], [])
 
 
-def test_what_was_ordered_before_the_end_is_done(make):
+def test_what_was_submitted_before_the_end_is_done(make):
     sending, done = make(), []
-    sending.order(lambda: done.append(1))
+    sending.submit(lambda: done.append(1))
     sending.close()
     assert done == [1]
+
+
+def test_what_is_submitted_after_the_end_is_not_run(make):
+    sending, done = make(), []
+    sending.close()
+    assert [sending.submit(lambda: done.append(1)) for _ in range(3)] == [False] * 3
+    assert done == []
+
+
+def test_the_end_wakes_an_owner_that_waits(make):
+    sending, gate, begun, done, answers = make(), threading.Event(), threading.Event(), [], []
+
+    def slow():
+        begun.set()
+        gate.wait(10.0)
+
+    sending.submit(slow)
+    assert begun.wait(10.0)
+    sending.submit(lambda: done.append("queued"))
+    late = threading.Thread(target=lambda: answers.append(sending.submit(lambda: done.append("late"))))
+    late.start()
+    late.join(0.05)
+    assert late.is_alive()
+    closing = threading.Thread(target=sending.close)
+    closing.start()
+    late.join(10.0)
+    assert answers == [False]
+    gate.set()
+    closing.join(10.0)
+    assert done == ["queued"]

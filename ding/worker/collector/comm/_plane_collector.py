@@ -279,7 +279,7 @@ class PlaneCollector(BaseCommCollector):
             )
         task = self._task
         if task is not None and not is_data:
-            task.sending.submit(partial(task.outbox.put_info, dict(metadata)))
+            task.sending.note(partial(task.outbox.put_info, dict(metadata)))
         elif task is not None and metadata["data_id"] in task.unsent:
             batch = task.unsent.pop(metadata["data_id"])
             if not task.sending.submit(partial(self._send, task, batch, dict(metadata))):

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 Job = Callable[[], None]
 
@@ -11,10 +12,16 @@ _MAX_QUEUED = 1
 _JOIN_S = 5.0
 
 
-class Sending:
-    """Runs jobs in a thread, one after the other in the order in which they are submitted, while the owner goes on.
+class _Queued(NamedTuple):
+    job: Job
+    is_note: bool
 
-    After a failure no job is run, and :meth:`submit` and :meth:`wait` raise what failed.
+
+class Sending:
+    """Runs jobs in a thread, one after the other in the order in which they are submitted, while the owner, one thread,
+    goes on.
+
+    After a failure no job is run, and all methods but :meth:`close` raise what failed.
 
     Args:
         name: of the thread.
@@ -24,7 +31,7 @@ class Sending:
     def __init__(self, name: str, failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
         self._changed = threading.Condition()
-        self._jobs: deque[Job] = deque()
+        self._queue: deque[_Queued] = deque()
         self._busy = self._closed = False
         self._error: BaseException | None = None
         # A daemon: a store that does not answer keeps no process from its end.
@@ -38,21 +45,45 @@ class Sending:
             BaseException: what an earlier job raised.
         """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._jobs) < _MAX_QUEUED or self._ended)
-            if self._error is not None:
-                raise self._error
+            self._changed.wait_for(lambda: self._num_jobs() < _MAX_QUEUED or self._ended)
+            self._raise_failure()
             if self._closed:
                 return False
-            self._jobs.append(job)
+            self._queue.append(_Queued(job, is_note=False))
             self._changed.notify_all()
             return True
+
+    def note(self, job: Job) -> None:
+        """Run a short job after all before it, of which only the last matters: at once, in this thread, where none is
+        left, else in its turn, unless another note follows it. Never blocks; does nothing after :meth:`close`.
+
+        Raises:
+            BaseException: what an earlier job raised.
+        """
+        with self._changed:
+            self._raise_failure()
+            if self._closed:
+                return
+            if self._queue or self._busy:
+                if self._queue and self._queue[-1].is_note:
+                    self._queue.pop()
+                self._queue.append(_Queued(job, is_note=True))
+                self._changed.notify_all()
+                return
+        job()
 
     def wait(self) -> None:
         """Block until all jobs are done. Raises as :meth:`submit`."""
         with self._changed:
-            self._changed.wait_for(lambda: not (self._jobs or self._busy) or self._error is not None)
-            if self._error is not None:
-                raise self._error
+            self._changed.wait_for(lambda: not (self._queue or self._busy) or self._error is not None)
+            self._raise_failure()
+
+    def _num_jobs(self) -> int:
+        return sum(not queued.is_note for queued in self._queue)
+
+    def _raise_failure(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     @property
     def _ended(self) -> bool:
@@ -80,9 +111,9 @@ class Sending:
         with self._changed:
             self._busy = False
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._jobs or self._closed)
-            if not self._jobs:
+            self._changed.wait_for(lambda: self._queue or self._closed)
+            if not self._queue:
                 return None
             self._busy = True
             self._changed.notify_all()
-            return self._jobs.popleft()
+            return self._queue.popleft().job

@@ -103,3 +103,40 @@ def test_the_end_wakes_an_owner_that_waits(make):
     gate.set()
     closing.join(10.0)
     assert done == ["queued"]
+
+
+def test_a_note_is_run_at_once_where_nothing_is_left(make):
+    sending, done = make(), []
+    sending.note(lambda: done.append(threading.current_thread()))
+    assert done == [threading.current_thread()]
+
+
+def test_notes_come_after_the_jobs_before_them_and_only_the_newest_of_a_row(make):
+    sending, gate, begun, done = make(), threading.Event(), threading.Event(), []
+
+    def slow():
+        begun.set()
+        gate.wait(10.0)
+        done.append("slow")
+
+    sending.submit(slow)
+    assert begun.wait(10.0)
+    for number in range(3):
+        sending.note(lambda number=number: done.append(number))
+    sending.submit(lambda: done.append("next"))
+    for number in range(3, 6):
+        sending.note(lambda number=number: done.append(number))
+    gate.set()
+    sending.wait()
+    assert done == ["slow", 2, "next", 5]
+
+
+def test_a_note_after_a_failure_raises_and_one_after_the_end_does_nothing(make):
+    failing, ended, done = make(), make(), []
+    failing.submit(lambda: 1 / 0)
+    for call in (failing.wait, lambda: failing.note(lambda: done.append(1))):
+        with pytest.raises(ZeroDivisionError):
+            call()
+    ended.close()
+    ended.note(lambda: done.append(2))
+    assert done == []

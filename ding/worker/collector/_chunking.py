@@ -113,6 +113,11 @@ class ChunkingCollector(BaseParallelCollector):
             for player, record in enumerate(recorded)
             if record
         }
+        # Per player, for each vector step with which segments finished that wait to become samples: the environments,
+        # the numbers of their episodes, and the steps that these had.
+        self._waiting: dict[int, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {
+            player: [] for player in self._cutters
+        }
 
     # ------------------------------------------------------------------ life
 
@@ -141,7 +146,8 @@ class ChunkingCollector(BaseParallelCollector):
         self._flush()
 
     def _flush(self) -> None:
-        for cutter in self._cutters.values():
+        for player, cutter in self._cutters.items():
+            self._cut(player)
             cutter.flush()
 
     # ------------------------------------------------------------------ policies
@@ -178,6 +184,9 @@ class ChunkingCollector(BaseParallelCollector):
                     raise ValueError(message)
                 self.error(message)
                 return
+            # What the policy makes of its steps is made by the version that acted.
+            if player in self._cutters:
+                self._cut(player)
             policy.load_state_dict(state)
             self._policy_iters[player] = number
             self.debug(f"player {player} loaded policy iteration {self._policy_iters[player]}")
@@ -218,8 +227,8 @@ class ChunkingCollector(BaseParallelCollector):
         self._granted_steps = 0
         for player, cutter in self._cutters.items():
             self._rollout.cut_segments(0, player)
-            if len(self._rollout.finished[player]):
-                self._cut(player, cutter)
+            self._note_finished(player)
+            self._cut(player)
             cutter.flush(grant)
 
     # ------------------------------------------------------------------ steps
@@ -239,23 +248,39 @@ class ChunkingCollector(BaseParallelCollector):
         extras = [{"collect_iter": acted} for acted in self._acted_iters]
         steps = rollout.record(timestep, extras, time.perf_counter())
         if steps:
-            for player, cutter in self._cutters.items():
-                if len(rollout.finished[player]):
-                    self._cut(player, cutter)
+            for player in self._cutters:
+                self._note_finished(player)
+        self._send_due()
+        if steps:
             if steps[0].timesteps.done.any():
                 for env_id, _ in rollout.end_episodes(steps):
                     self._end_episode(env_id)
                 self._send_progress()
             self._count_granted(len(steps[0].timesteps))
-        for cutter in self._cutters.values():
-            cutter.flush_if_old()
 
-    def _cut(self, player: int, cutter: "ChunkCutter") -> None:
-        """Pass on the segments that a player has finished with this step."""
-        env_ids, taken, episodes = self._rollout.finished[player], self._rollout.take_samples(player), self._episodes
-        firsts = episodes.steps[env_ids] - taken.num_steps
-        columns = [env_ids, episodes.numbers[env_ids], firsts, taken.num_steps, taken.num_samples]
-        cutter.add(taken.samples, np.stack(columns, axis=1).tolist())
+    def _note_finished(self, player: int) -> None:
+        """Note whose the segments are that finished with this step; they become samples many at a time."""
+        env_ids, episodes = self._rollout.finished[player], self._episodes
+        if len(env_ids):
+            self._waiting[player].append((env_ids, episodes.numbers[env_ids], episodes.steps[env_ids]))
+            self._cutters[player].begin()
+
+    def _send_due(self) -> None:
+        for player, cutter in self._cutters.items():
+            segments = self._rollout.segments[player]
+            assert segments is not None  # this player's steps become samples
+            if cutter.is_due(segments.samples_waiting):
+                self._cut(player)
+                cutter.flush_if_due()
+
+    def _cut(self, player: int) -> None:
+        """Pass on the segments that a player has finished."""
+        waiting, self._waiting[player] = self._waiting[player], []
+        if waiting:
+            taken = self._rollout.take_samples(player)
+            env_ids, numbers, ends = map(np.concatenate, zip(*waiting))
+            columns = [env_ids, numbers, ends - taken.num_steps, taken.num_steps, taken.num_samples]
+            self._cutters[player].add(taken.samples, np.stack(columns, axis=1).tolist())
 
     def _end_episode(self, env_id: int) -> float:
         """Note an episode that has ended; returns its return (player 0's, if there are several)."""
@@ -395,21 +420,29 @@ class ChunkCutter:
         self._parts: list[Samples] = []
         self._spans: list[Span] = []
         self._rows = 0
-        self._begin_s = 0.0
+        self._begin_s: float | None = None
+
+    def begin(self) -> None:
+        """There is a segment whose samples will be added; the seconds of a chunk count from its first one."""
+        if self._begin_s is None:
+            self._begin_s = time.monotonic()
 
     def add(self, samples: Samples, spans: list[Span]) -> None:
-        """Add the samples of some segments, and send what is complete."""
-        if not self._parts:
-            self._begin_s = time.monotonic()
+        """Add the samples of some segments."""
+        self.begin()
         self._parts.append(samples)
         self._spans.extend(spans)
         self._rows += len(samples)
-        if self._rows >= self._chunk_rows:
-            self.flush()
 
-    def flush_if_old(self) -> None:
-        """Send what has waited for ``chunk_seconds``."""
-        if self._parts and time.monotonic() - self._begin_s >= self._chunk_seconds:
+    def is_due(self, num_more: float = 0) -> bool:
+        """Whether what there is and ``num_more`` samples are a complete chunk."""
+        if self._begin_s is None:
+            return False
+        return self._rows + num_more >= self._chunk_rows or time.monotonic() - self._begin_s >= self._chunk_seconds
+
+    def flush_if_due(self) -> None:
+        """Send what is complete."""
+        if self.is_due():
             self.flush()
 
     def flush(self, grant: int | None = None) -> None:

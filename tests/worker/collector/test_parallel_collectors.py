@@ -8,7 +8,7 @@ import pytest
 import torch
 from easydict import EasyDict
 
-from ding.data import TransitionBatch
+from ding.data import TransitionBatch, batched
 from ding.envs.testing import CountingEnv, InjectedFault
 from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
 from ding.worker import (
@@ -50,7 +50,19 @@ class _Misfits(ScriptedPolicy):
         return [{**row, "hint": torch.zeros(int(1000 * row["obs"][0] + row["obs"][1]))} for row in transitions]
 
 
+class _Noting(BatchedScriptedPolicy):
+    """Notes of how many steps it makes samples at once, and with which weight."""
+
+    made: list[tuple[int, int]]
+
+    @batched
+    def _get_train_sample(self, transitions):
+        self.made = [*getattr(self, "made", []), (len(transitions), int(self.weights["weight"][0]))]
+        return super()._get_train_sample(transitions)
+
+
 POLICY_REGISTRY.register("parallel_misfits", _scripted(_Misfits))
+POLICY_REGISTRY.register("parallel_noting", _scripted(_Noting))
 for _name, _base in {"parallel_scripted": BatchedScriptedPolicy, "parallel_scripted_rows": ScriptedPolicy}.items():
     POLICY_REGISTRY.register(_name, _scripted(_base))
 
@@ -318,6 +330,43 @@ class TestZergling:
         assert [np.unique(batch.columns["collect_iter"]).tolist() for batch in batches] == [[1], [2], [3], [4], [5]]
         actions = [batch.columns["action"].flatten().unique().tolist() for batch in batches]
         assert actions == [[10], [20], [30], [40], [50]]
+
+    def test_samples_are_made_for_a_chunk_at_once(self):
+        collector, comm = run(config(3, 6, policy="parallel_noting", n_sample=2, chunk_rows=10, chunk_seconds=1e9))
+        assert [rows for rows, _ in collector.policy.forward.__self__.made] == [meta["rows"] for meta in comm.metas]
+        # With step 6 of both envs there are 12.
+        assert [meta["rows"] for meta in comm.metas] == [12, 6]
+
+    def test_samples_are_made_by_the_version_that_acted(self):
+        step_count, sent = 0, threading.Semaphore(1)
+        asked = threading.Event()
+
+        def fetch(path, newer_than=-1, timeout_s=0.0):
+            """Only a version that is stored is asked for a newer one."""
+            if newer_than == 2:
+                asked.set()
+            if not sent.acquire(timeout=timeout_s):
+                return None
+            version = max(newer_than, 0) + 1
+            return {"model": {"weight": torch.full((2,), float(version))}, "iter": version}
+
+        class Own(ZerglingParallelCollector):
+            def _iter_after_hook(self):
+                nonlocal step_count
+                step_count += 1
+                if step_count == 10:
+                    sent.release()
+                    assert asked.wait(10.0)
+
+        collector = Own(
+            config(16, episodes=1, policy="parallel_noting", n_sample=2, chunk_rows=1000, chunk_seconds=1e9)
+        )
+        comm = Comm(collector)
+        collector.get_policy_update_info = fetch
+        collector.start()
+        collector.close()
+        assert collector.policy.forward.__self__.made == [(10, 1), (6, 2)]
+        assert [meta["rows"] for meta in comm.metas] == [16]
 
     def test_a_function_of_the_path_alone_will_do(self):
         collector = create_parallel_collector(config(3, update_policy_second=0.01))

@@ -109,14 +109,9 @@ class ChunkingCollector(BaseParallelCollector):
         # What an on-policy collector was granted becomes one chunk.
         limits = (self._options["chunk_rows"], self._options["chunk_seconds"]) if self._grants is None else (INF, INF)
         self._cutters = {
-            player: ChunkCutter(partial(self._send_chunk, player), *limits)
+            player: ChunkCutter(self._rollout, player, partial(self._send_chunk, player), *limits)
             for player, record in enumerate(recorded)
             if record
-        }
-        # Per player, for each vector step with which segments finished that wait to become samples: the environments,
-        # the numbers of their episodes, and the steps that these had.
-        self._waiting: dict[int, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {
-            player: [] for player in self._cutters
         }
 
     # ------------------------------------------------------------------ life
@@ -146,8 +141,7 @@ class ChunkingCollector(BaseParallelCollector):
         self._flush()
 
     def _flush(self) -> None:
-        for player, cutter in self._cutters.items():
-            self._cut(player)
+        for cutter in self._cutters.values():
             cutter.flush()
 
     # ------------------------------------------------------------------ policies
@@ -186,7 +180,7 @@ class ChunkingCollector(BaseParallelCollector):
                 return
             # What the policy makes of its steps is made by the version that acted.
             if player in self._cutters:
-                self._cut(player)
+                self._cutters[player].cut()
             policy.load_state_dict(state)
             self._policy_iters[player] = number
             self.debug(f"player {player} loaded policy iteration {self._policy_iters[player]}")
@@ -227,8 +221,7 @@ class ChunkingCollector(BaseParallelCollector):
         self._granted_steps = 0
         for player, cutter in self._cutters.items():
             self._rollout.cut_segments(0, player)
-            self._note_finished(player)
-            self._cut(player)
+            cutter.note_finished()
             cutter.flush(grant)
 
     # ------------------------------------------------------------------ steps
@@ -247,40 +240,16 @@ class ChunkingCollector(BaseParallelCollector):
         rollout = self._rollout
         extras = [{"collect_iter": acted} for acted in self._acted_iters]
         steps = rollout.record(timestep, extras, time.perf_counter())
-        if steps:
-            for player in self._cutters:
-                self._note_finished(player)
-        self._send_due()
+        for cutter in self._cutters.values():
+            if steps:
+                cutter.note_finished()
+            cutter.flush_if_due()
         if steps:
             if steps[0].timesteps.done.any():
                 for env_id, _ in rollout.end_episodes(steps):
                     self._end_episode(env_id)
                 self._send_progress()
             self._count_granted(len(steps[0].timesteps))
-
-    def _note_finished(self, player: int) -> None:
-        """Note whose the segments are that finished with this step; they become samples many at a time."""
-        env_ids, episodes = self._rollout.finished[player], self._episodes
-        if len(env_ids):
-            self._waiting[player].append((env_ids, episodes.numbers[env_ids], episodes.steps[env_ids]))
-            self._cutters[player].begin()
-
-    def _send_due(self) -> None:
-        for player, cutter in self._cutters.items():
-            segments = self._rollout.segments[player]
-            assert segments is not None  # this player's steps become samples
-            if cutter.is_due(segments.samples_waiting):
-                self._cut(player)
-                cutter.flush_if_due()
-
-    def _cut(self, player: int) -> None:
-        """Pass on the segments that a player has finished."""
-        waiting, self._waiting[player] = self._waiting[player], []
-        if waiting:
-            taken = self._rollout.take_samples(player)
-            env_ids, numbers, ends = map(np.concatenate, zip(*waiting))
-            columns = [env_ids, numbers, ends - taken.num_steps, taken.num_steps, taken.num_samples]
-            self._cutters[player].add(taken.samples, np.stack(columns, axis=1).tolist())
 
     def _end_episode(self, env_id: int) -> float:
         """Note an episode that has ended; returns its return (player 0's, if there are several)."""
@@ -398,58 +367,70 @@ SendChunk = Callable[[TransitionBatch, list[Span], tuple[int, int], "int | None"
 
 
 class ChunkCutter:
-    """Joins samples into chunks of about equal size. A segment is never cut in two.
+    """Makes chunks of about equal size of the segments that a player finishes. A segment is never cut in two, and those
+    of a chunk become samples together.
 
     Args:
+        rollout: has the segments.
+        player: whose they are.
         send: takes a chunk that is complete.
         chunk_rows: rows from which on a chunk is complete.
         chunk_seconds: seconds after which a smaller one is complete too, so that data does not become old here.
     """
 
-    def __init__(self, send: SendChunk, chunk_rows: float, chunk_seconds: float) -> None:
+    def __init__(self, rollout: Rollout, player: int, send: SendChunk, chunk_rows: float, chunk_seconds: float) -> None:
         if chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, found {chunk_rows}")
         if chunk_seconds < 0:
             raise ValueError(f"chunk_seconds must be 0 or more, found {chunk_seconds}")
-        self._send = send
-        self._chunk_rows = chunk_rows
-        self._chunk_seconds = chunk_seconds
+        self._rollout, self._player, self._send = rollout, player, send
+        self._chunk_rows, self._chunk_seconds = chunk_rows, chunk_seconds
         self._clear()
 
     def _clear(self) -> None:
+        # Of each vector step with which segments finished that are no samples yet: the environments, the numbers of
+        # their episodes, and the steps that these had.
+        self._finished: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._parts: list[Samples] = []
         self._spans: list[Span] = []
         self._rows = 0
-        self._begin_s: float | None = None
+        self._begin_s = INF
 
-    def begin(self) -> None:
-        """There is a segment whose samples will be added; the seconds of a chunk count from its first one."""
-        if self._begin_s is None:
-            self._begin_s = time.monotonic()
+    def note_finished(self) -> None:
+        """Note the segments that the last step or cut of the rollout has finished."""
+        env_ids, episodes = self._rollout.finished[self._player], self._rollout.episodes
+        if len(env_ids):
+            self._finished.append((env_ids, episodes.numbers[env_ids], episodes.steps[env_ids]))
+            self._begin_s = min(self._begin_s, time.monotonic())
 
-    def add(self, samples: Samples, spans: list[Span]) -> None:
-        """Add the samples of some segments."""
-        self.begin()
-        self._parts.append(samples)
-        self._spans.extend(spans)
-        self._rows += len(samples)
-
-    def is_due(self, num_more: float = 0) -> bool:
-        """Whether what there is and ``num_more`` samples are a complete chunk."""
-        if self._begin_s is None:
-            return False
-        return self._rows + num_more >= self._chunk_rows or time.monotonic() - self._begin_s >= self._chunk_seconds
+    def cut(self) -> None:
+        """Make samples of the segments that have finished."""
+        finished, self._finished = self._finished, []
+        if finished:
+            taken = self._rollout.take_samples(self._player)
+            env_ids, numbers, ends = map(np.concatenate, zip(*finished))
+            columns = [env_ids, numbers, ends - taken.num_steps, taken.num_steps, taken.num_samples]
+            self._parts.append(taken.samples)
+            self._spans.extend(np.stack(columns, axis=1).tolist())
+            self._rows += len(taken.samples)
 
     def flush_if_due(self) -> None:
-        """Send what is complete."""
-        if self.is_due():
-            self.flush()
+        """Send a chunk that is complete."""
+        segments = self._rollout.segments[self._player]
+        assert segments is not None  # its steps become samples
+        if self._is_due(segments.samples_waiting):
+            self.cut()
+            if self._is_due():
+                self.flush()
+
+    def _is_due(self, num_more: float = 0) -> bool:
+        return self._rows + num_more >= self._chunk_rows or time.monotonic() - self._begin_s >= self._chunk_seconds
 
     def flush(self, grant: int | None = None) -> None:
         """Send what there is; it completes the grant with this id."""
-        parts, spans = self._parts, self._spans
+        self.cut()
+        parts, spans = [part for part in self._parts if len(part)], self._spans
         self._clear()
-        parts = [part for part in parts if len(part)]
         if parts:
             batch = _one_batch(parts)
             self._send(batch, joined_spans(spans), _iterations(batch), grant)

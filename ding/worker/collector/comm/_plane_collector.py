@@ -98,10 +98,7 @@ class PlaneCollector(BaseCommCollector):
     def deal_with_resource(self) -> dict[str, Any]:
         """What this collector offers, and what it does."""
         task = self._task
-        resource: dict[str, Any] = {"gpu": 1, "cpu": 20}
-        if task is not None:
-            resource["task_id"] = task.task_id
-        return resource
+        return {"gpu": 1, "cpu": 20, **({} if task is None else {"task_id": task.task_id})}
 
     def deal_with_collector_start(self, task_info: dict[str, Any]) -> None:
         """Make the collector of a task and run it in a thread.
@@ -189,14 +186,11 @@ class PlaneCollector(BaseCommCollector):
             self._task = None
         self._last_seq = task.outbox.last_seq
         refs, unknown = task.outbox.rest(ack)
-        self._release(unknown)
-        return {**finish_info, "seq": refs[-1]["seq"] if refs else 0, "refs": refs}
-
-    def _release(self, refs: list[dict[str, Any]]) -> None:
         try:
-            self._data_plane.release(refs)
+            self._data_plane.release(unknown)
         except StorageError as error:
-            logger.warning("%d chunks of the closed task are left behind: %s", len(refs), error)
+            logger.warning("%d chunks of the closed task are left behind: %s", len(unknown), error)
+        return {**finish_info, "seq": refs[-1]["seq"] if refs else 0, "refs": refs}
 
     def _require_task(self) -> "_RunningTask":
         if self._task is None:

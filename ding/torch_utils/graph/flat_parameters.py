@@ -55,7 +55,7 @@ def flatten_parameters(parameters: Iterable[nn.Parameter]) -> None:
 def _is_plain(param: nn.Parameter) -> bool:
     dense = type(param) is nn.Parameter and param.layout is torch.strided and param.is_contiguous()
     # Tensors on a GPU always call themselves shared.
-    return dense and param.numel() > 0 and not (param.device.type == "cpu" and param.is_shared())
+    return dense and param.numel() > 0 and not (param.device.type == "cpu" and param.untyped_storage().is_shared())
 
 
 def runs(tensors: Iterable[torch.Tensor]) -> list[Run]:

@@ -30,8 +30,9 @@ STOP_TIMEOUT_S = 15.0 if OWN else 1.0
 parallel_probe.install()
 
 
-def configs(collectors: int, envs: int) -> tuple[EasyDict, EasyDict, EasyDict]:
+def configs(collectors: int, envs: int, fixed_eps: float | None = None) -> tuple[EasyDict, EasyDict, EasyDict]:
     """``(main_config, create_config, system_config)``."""
+    start, end = (0.95, 0.1) if fixed_eps is None else (fixed_eps, fixed_eps)
     main = {
         "exp_name": EXP_NAME,
         "env": {
@@ -60,7 +61,7 @@ def configs(collectors: int, envs: int) -> tuple[EasyDict, EasyDict, EasyDict]:
             "collect": {"n_sample": 16, "collector": {"collector_num": collectors, "update_policy_second": 3}},
             "eval": {"evaluator": {"eval_freq": 50}},
             "other": {
-                "eps": {"type": "exp", "start": 0.95, "end": 0.1, "decay": 100000},
+                "eps": {"type": "exp", "start": start, "end": end, "decay": 100000},
                 "replay_buffer": {"replay_buffer_size": 100000, "enable_track_used_data": False},
                 "commander": {"collector_task_space": collectors, "learner_task_space": 1, "eval_interval": 5},
             },
@@ -104,6 +105,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--warm-up", type=float, default=10.0, help="seconds from the first update to the window")
     parser.add_argument("--window", type=float, default=20.0, help="seconds")
     parser.add_argument("--backend", help="system_config.backend; its default when not given")
+    parser.add_argument(
+        "--fixed-eps",
+        type=float,
+        help="chance of a random action from begin to end, so that episodes are as long as they are at first",
+    )
     parser.add_argument("--serial", action="store_true")
     parser.add_argument("--idle", action="store_true")
     parser.add_argument("--run", action="store_true", help="be the parallel run, do not serve")
@@ -115,13 +121,14 @@ def run(args: argparse.Namespace) -> None:
     from ding.entry.parallel_entry import parallel_pipeline
 
     own = {} if args.backend is None else {"backend": args.backend}
-    parallel_pipeline(configs(args.collectors, args.envs), seed=0, **own)
+    parallel_pipeline(configs(args.collectors, args.envs, args.fixed_eps), seed=0, **own)
 
 
 def parallel_side(args: argparse.Namespace, work: dict[str, Any]) -> Side:
     """Start a run, and wait until its learner learns."""
     command = [sys.executable, __file__, "--run", "--collectors", str(args.collectors), "--envs", str(args.envs)]
     command += [] if args.backend is None else ["--backend", args.backend]
+    command += [] if args.fixed_eps is None else ["--fixed-eps", str(args.fixed_eps)]
     names = ("flow", "collect", "latency") if OWN else ("flow", "collect")
 
     def check(figures: dict[str, float]) -> None:

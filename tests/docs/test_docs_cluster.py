@@ -25,7 +25,8 @@ trap 'kill $(jobs -p); wait; exit 143' TERM
 for ((rank = 0; rank < tasks; rank++)); do SLURM_PROCID=$rank "$@" & done
 code=0; for job in $(jobs -p); do wait "$job" || code=$?; done; exit "$code"
 """
-SCONTROL = "#!/bin/bash\necho node1\necho node2\n"
+# More names than a pipe holds: a script that reads only the first one ends this command, and then itself, by SIGPIPE.
+SCONTROL = "#!/bin/bash\nexec seq -f node%g 20000\n"
 
 
 def test_each_option_of_a_command_exists():

@@ -111,7 +111,9 @@ def main(how, rank):
         return
     if how == "close":
         # The same order to both, but one has one more batch than the other.
-        learner, _ = train(rank, 2, 1000, steps=5 + rank)
+        learner, report = train(rank, 2, 1000, steps=5 + rank)
+        while len(GroupDQN.seen) < 5:
+            report = learner.deal_with_get_data(0.2, max((info["seq"] for info in report["infos"]), default=0))
         learner.close()
         print(learner.group_error, [len(GroupDQN.seen)])
         return

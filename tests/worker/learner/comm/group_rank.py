@@ -81,8 +81,10 @@ def digest(learner):
     return hashlib.sha256(b"".join(value.numpy().tobytes() for value in state.values())).hexdigest()
 
 
-def train(rank, world_size, iterations, steps=None, **policy):
-    """Feed a learner its part of the batches: all of them, or ``steps``; returns it and its last report."""
+def train(rank, world_size, iterations, steps=None, learned=0, **policy):
+    """Feed a learner its part of the batches: all of them, or ``steps``, until it is done or has ``learned`` from so
+    many; returns it and its last report.
+    """
     torch.manual_seed(rank)
     learner = make_learner(world_size > 1, prefetch_batches=1, close_timeout_s=60.0)
     chunk = InprocDataPlane("x").put(samples(), {})["chunk"]
@@ -96,7 +98,7 @@ def train(rank, world_size, iterations, steps=None, **policy):
         rows = [(first + row) % ROWS for row in range(part)]
         report = learner.deal_with_learner_learn([batch(number + 1, chunk, rows)], 0.2, ack)
         ack = max([info["seq"] for info in report["infos"]], default=ack)
-    while not report["done"] and steps is None:
+    while not report["done"] and (steps is None or len(GroupDQN.seen) < learned):
         report = learner.deal_with_get_data(5.0, ack)
     return learner, report
 
@@ -111,9 +113,7 @@ def main(how, rank):
         return
     if how == "close":
         # The same order to both, but one has one more batch than the other.
-        learner, report = train(rank, 2, 1000, steps=5 + rank)
-        while len(GroupDQN.seen) < 5:
-            report = learner.deal_with_get_data(0.2, max((info["seq"] for info in report["infos"]), default=0))
+        learner, _ = train(rank, 2, 1000, steps=5 + rank, learned=5)
         learner.close()
         print(learner.group_error, [len(GroupDQN.seen)])
         return

@@ -55,7 +55,7 @@ class Audit(NamedTuple):
         rows: transitions in the buffers.
         doubled: how many of them were there before.
         holes: envs of which a transition is missing before the last one that is there.
-        complete, cut: rows of envs that played all their episodes, and number of the other envs.
+        complete, cut: rows of tasks that an env played to their end, and number of envs with a task that they did not.
         finished_steps: steps of the collector tasks that the coordinator knows to be finished.
         unread: chunks that the journal knows and the folder does not have.
         unknown: chunks of the folder that the journal does not know, by the name of their writer.
@@ -91,7 +91,7 @@ def audit(journal_path, data_root, episodes, token):
     place = unique[:, 2] * LENGTH + unique[:, 3]
     last = np.zeros(len(envs), dtype=np.int64)
     np.maximum.at(last, of_env.reshape(-1), place)
-    complete = counts == episodes * LENGTH
+    complete = counts // (episodes * LENGTH) * (episodes * LENGTH)  # a collector plays many tasks with its envs
     unknown = {}
     for chunk in stored - set(known):
         unknown[writer_of(chunk)] = unknown.get(writer_of(chunk), 0) + 1
@@ -99,8 +99,8 @@ def audit(journal_path, data_root, episodes, token):
         rows=len(rows),
         doubled=len(rows) - len(unique),
         holes=int((last + 1 != counts).sum()),
-        complete=int(counts[complete].sum()),
-        cut=int((~complete).sum()),
+        complete=int(complete.sum()),
+        cut=int((complete < counts).sum()),
         finished_steps=int(state.values["commander"]["envstep"]),
         unread=sorted(set(known) - stored),
         unknown=unknown,

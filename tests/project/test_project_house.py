@@ -139,6 +139,7 @@ LATER = tuple(
             "entry/view/experiment",
             "entry/view/failure",
             "config/overrides",
+            "config/key_meanings",
             "entry/parallel/env_check",
             "utils/literals",
         ),

@@ -199,6 +199,17 @@ class AbstractEnvManager(Configurable, ABC):
     def launch(self, reset_param: ResetParam = None) -> None:
         """Create the envs and reset all of them."""
 
+    def relaunch(self) -> None:
+        """Reset the envs that there are, and count their episodes from 0.
+
+        Raises:
+            AssertionError: the manager is closed.
+            EnvResetError: an env cannot be reset.
+        """
+        self._check_open()
+        self._life.mark_all(EnvState.INIT)
+        self.reset()
+
     @abstractmethod
     def reset(self, reset_param: ResetParam = None) -> None:
         """Reset all envs, or those that ``reset_param`` names, with these keyword arguments."""

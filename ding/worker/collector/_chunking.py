@@ -65,10 +65,22 @@ class ChunkingCollector(BaseParallelCollector):
         self._options = {**PARALLEL_CONFIG, **cfg}
         get_data_compressor(self._options["compressor"])
         self.env_manager = make_env_manager(cfg.env, self._eval_flag)
+        self._count_from_zero()
+
+    def _count_from_zero(self) -> None:
         self._collector_done = False
         self._begin_s = time.monotonic()
         self._episodes = EpisodeRecord()
         self._returns = ReturnStatistics()
+
+    def _begin_anew(self, cfg: EasyDict) -> None:
+        """Forget the task that is over, but for policy and envs."""
+        self._cfg = cfg
+        self._join_thread()
+        self._feeds.clear()
+        self._end.clear()
+        self._loop_over.clear()
+        self._count_from_zero()
 
     def _set_players(
         self,
@@ -117,11 +129,12 @@ class ChunkingCollector(BaseParallelCollector):
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:
-        """See :meth:`BaseParallelCollector.start`; launches the envs first."""
-        if self._env_manager.closed and not self._end.is_set():
+        """See :meth:`BaseParallelCollector.start`; launches the envs first, or those of the task before again."""
+        envs: Any = self._env_manager
+        if (envs.closed or envs.done) and not self._end.is_set():
             if not self._eval_flag and self._cfg.env.get("seed") is not None:
-                self._env_manager.seed(int(self._cfg.env.seed))
-            self._env_manager.launch()
+                envs.seed(int(self._cfg.env.seed))
+            (envs.launch if envs.closed else envs.relaunch)()
         super().start()
 
     def stop(self, timeout_s: float = 10.0) -> bool:

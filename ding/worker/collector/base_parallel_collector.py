@@ -166,6 +166,15 @@ class BaseParallelCollector(Configurable, ABC):
         if hasattr(self, "_times"):
             self.close()
 
+    @property
+    def reusable(self) -> bool:
+        """Whether the task is over, and policy and envs can serve another one."""
+        return False
+
+    def take_next_task(self, cfg: EasyDict) -> bool:
+        """Be ready to :meth:`start` another task; returns whether its config suits the policy and the envs."""
+        return False
+
     # ------------------------------------------------------------------ for subclasses
 
     @abstractmethod

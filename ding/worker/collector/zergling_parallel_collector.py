@@ -1,5 +1,7 @@
 """The parallel collector for one policy."""
 
+from typing import Any
+
 from easydict import EasyDict
 
 from ding.data.roles import CollectMode, EvalMode
@@ -42,8 +44,28 @@ class ZerglingParallelCollector(ChunkingCollector):
         setting = {} if self._eval_flag else dict(self._cfg.get("collect_setting", None) or {})
         self._set_players([_policy], [setting], [not self._eval_flag])
 
+    @property
+    def reusable(self) -> bool:
+        """See :attr:`BaseParallelCollector.reusable`; a subclass may have a state of its own that belongs to a task."""
+        envs = self._env_manager
+        done = self._loop_over.is_set() and not envs.closed and envs.done and hasattr(envs, "relaunch")
+        return done and type(self) is ZerglingParallelCollector
+
+    def take_next_task(self, cfg: EasyDict) -> bool:
+        """See :meth:`BaseParallelCollector.take_next_task`."""
+        if _lasting(cfg) != _lasting(self._cfg):
+            return False
+        self._begin_anew(cfg)
+        self.policy = self.policy
+        return True
+
     def _update_policy(self) -> None:
         self._fetch_policies([self._cfg.policy_update_path], [True])
 
     def _shown_iters(self) -> int:
         return self._policy_iters[0]
+
+
+def _lasting(cfg: EasyDict) -> dict[str, Any]:
+    """What the policy and the envs of a task are made of; envs take another seed when they are launched again."""
+    return {**cfg, "collect_setting": None, "policy_update_path": None, "env": {**cfg.env, "seed": None}}

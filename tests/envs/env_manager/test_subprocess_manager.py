@@ -1,6 +1,7 @@
 """The subprocess managers do what the base manager does, in other processes."""
 
 import math
+from functools import partial
 from pathlib import Path
 
 import gymnasium
@@ -15,6 +16,7 @@ from ding.envs.env_manager import (
     BaseEnvManager,
     BaseEnvManagerV2,
     EnvManagerError,
+    GymVectorEnvManager,
     SubprocessEnvManagerV2,
     SyncSubprocessEnvManager,
     create_env_manager,
@@ -362,3 +364,34 @@ def test_episodes_are_recorded_from_the_next_launch_or_reset_on(make, tmp_path, 
     assert sorted(map(str, tmp_path.iterdir())) == folders
     with pytest.raises(ValueError, match="1 replay paths for 2 envs"):
         manager.enable_save_replay(folders[:1])
+
+
+def episode_lengths(manager):
+    """Steps of each env until the manager is done."""
+    steps = dict.fromkeys(range(manager.env_num), 0)
+    while not manager.done:
+        obs = manager.ready_obs
+        manager.step(EnvBatch(obs.env_ids, torch.zeros(len(obs), 1, dtype=torch.int64)))
+        for env_id in obs.env_ids.tolist():
+            steps[env_id] += 1
+    return steps
+
+
+@pytest.mark.parametrize(
+    "cls", [BaseEnvManager, SyncSubprocessEnvManager, AsyncSubprocessEnvManager, GymVectorEnvManager]
+)
+def test_relaunched_envs_are_the_same_and_count_their_episodes_anew(make, cls):
+    one = partial(partial, CountingGymEnv) if cls is GymVectorEnvManager else counting
+    fns = [one(episode_length=2), one(episode_length=3)]
+    manager = make(cls, fns, episode_num=2)
+    manager.launch()
+    assert episode_lengths(manager) == {0: 4, 1: 6}
+    manager.relaunch()
+    assert not manager.done
+    episodes, steps = np.asarray(manager.ready_obs.columns).T.tolist()
+    assert min(episodes) >= 2
+    assert steps == [0, 0]
+    assert episode_lengths(manager) == {0: 4, 1: 6}
+    manager.close()
+    with pytest.raises(AssertionError, match="closed"):
+        manager.relaunch()

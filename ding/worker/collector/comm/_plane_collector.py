@@ -181,7 +181,8 @@ class PlaneCollector(BaseCommCollector):
             if not ended:
                 logger.warning("the collector of task %s did not end in time; it is left behind", task.task_id)
             finish_info = task.collector.get_finish_info() if task.collector is not None else {}
-            task.close()
+            task.sending.close()
+            self._keep(task.collector)
         finally:
             self._task = None
         self._last_seq = task.outbox.last_seq
@@ -307,6 +308,7 @@ class PlaneCollector(BaseCommCollector):
         with self._lock:
             if self._task is not None:
                 self._end_task()
+            self._keep(None)
         self._slave.close()
 
     def __del__(self) -> None:

@@ -28,6 +28,8 @@ class BaseCommCollector(Configurable, ABC):
         self._end_flag = True
         self._collector_uid = get_task_uid()
         self._tasks_begun = 0
+        # The collector of a task that is over, with its policy and its envs.
+        self._idle: BaseParallelCollector | None = None
 
     @property
     def collector_uid(self) -> str:
@@ -54,6 +56,13 @@ class BaseCommCollector(Configurable, ABC):
         """End what runs, and take no more tasks."""
         self._end_flag = True
 
+    def _keep(self, collector: BaseParallelCollector | None) -> None:
+        """Keep a collector for the next task if it is reusable; any other, and the one kept before, is closed."""
+        idle, self._idle = self._idle, collector if collector is not None and collector.reusable else None
+        for unused in (idle, collector):
+            if unused is not None and unused is not self._idle:
+                unused.close()
+
     def _create_collector(self, task_info: dict[str, Any]) -> BaseParallelCollector:
         """The collector that a task asks for, with the three functions of the comm layer set on it.
 
@@ -70,7 +79,11 @@ class BaseCommCollector(Configurable, ABC):
         if self._cfg.get("env") and not cfg.get("eval_flag"):
             cfg.env = with_own_env(cfg.env, self._cfg.env, self._tasks_begun)
         self._tasks_begun += 1
-        collector = create_parallel_collector(cfg)
+        if self._idle is not None and self._idle.take_next_task(cfg):
+            collector, self._idle = self._idle, None
+        else:
+            self._keep(None)
+            collector = create_parallel_collector(cfg)
         collector.send_metadata = self.send_metadata
         collector.send_stepdata = self.send_stepdata
         collector.get_policy_update_info = self.get_policy_update_info

@@ -1,5 +1,6 @@
 """The comm collectors: tasks, data, policies, faults; on each backend."""
 
+import contextlib
 import errno
 import os
 import threading
@@ -15,8 +16,9 @@ from ding.data import TransitionBatch
 from ding.envs import BaseEnvManager
 from ding.envs.testing import CountingEnv
 from ding.interaction import InprocTransport, Master, TaskFail
+from ding.interaction.errors import ConnectionLost
 from ding.parallel.planes import StorageFull, new_writer_name, open_planes
-from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
+from ding.utils import ENV_REGISTRY, PARALLEL_COLLECTOR_REGISTRY, POLICY_REGISTRY
 from ding.utils.file_helper import save_file
 from ding.worker import (
     BaseCommCollector,
@@ -50,6 +52,11 @@ class _Env(CountingEnv):
         return [EasyDict({**cfg, "episode_length": length}) for length in cfg.lengths]
 
     create_evaluator_env_cfg = create_collector_env_cfg
+
+
+@PARALLEL_COLLECTOR_REGISTRY.register("comm_own_zergling")
+class _OwnCollector(ZerglingParallelCollector):
+    """What a user may register."""
 
 
 def task_info(task_id="task_0", lengths=(3, 5), episodes=2, fault=None, **changes):
@@ -129,7 +136,8 @@ class Bench:
         self.weights.publish({"model": {"weight": torch.full((2,), weight)}}, version)
 
     def close(self):
-        self.connection.disconnect()
+        with contextlib.suppress(ConnectionLost):  # the test has closed the collector
+            self.connection.disconnect()
         self.master.close()
         self.collector.close()
 
@@ -697,6 +705,84 @@ class TestNaive:
                 done = {"collector_done": True, "cur_episode": 1, "cur_step": 314, "cur_sample": 314}
                 assert {key: last[key] for key in ("task_id", *done)} == {"task_id": "t", **done}
                 assert call("collector_close_task")[0] == "FAILED"
+
+
+class TestNextTasks:
+    """A collector whose task is over serves the next one of the same config, with its policy and its envs."""
+
+    def play(self, bench, task_id, **changes):
+        """One task to its end; returns its collector, its env manager and what it reports."""
+        bench.start(task_id=task_id, **changes)
+        collector = bench.collector.collector
+        bench.take_all()
+        return collector, collector.env_manager, bench.call("collector_close_task", task_id=task_id, ack=bench.ack)
+
+    def test_policy_and_envs_are_kept_and_all_else_begins_anew(self, bench):
+        first, envs, report = self.play(bench, "task_0")
+        policy = first.policy
+        bench.publish(1.0, version=1)
+        second, same_envs, again = self.play(bench, "task_1", collect_setting={"eps": 0.5})
+        assert (second, same_envs, second.policy) == (first, envs, policy)
+        same = ("env_num", "real_episode_count", "step_count", "sample_count", "collector_done")
+        assert [report[key] for key in same] == [again[key] for key in same] == [2, 4, 16, 16, True]
+        assert (report["train_iter"], again["train_iter"]) == (0, 1)
+        steps = steps_of(bench.refs)
+        everything = [(e, n, t) for e, length in enumerate((3, 5)) for n in range(2) for t in range(length)]
+        assert [sorted(step[2:] for step in steps if step[1] == f"task_{n}") for n in (0, 1)] == [everything] * 2
+        assert {ref["collect_iter"] for ref in bench.refs if ref["task_id"] == "task_1"} == {1}
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"lengths": (3, 4)},
+            {"episodes": 3},
+            {"eval_flag": True},
+            {"chunk_rows": 5},
+            {"policy": {"type": "comm_scripted", "on_policy": False, "collect": {"n_sample": 3, "n_episode": None}}},
+        ],
+        ids=["envs", "episodes", "evaluation", "chunks", "policy"],
+    )
+    def test_another_config_needs_another_collector(self, bench, changes):
+        first, envs, _ = self.play(bench, "task_0")
+        assert not envs.closed
+        second, _, _ = self.play(bench, "task_1", **changes)
+        assert second is not first
+        assert envs.closed
+
+    def test_kept_envs_take_the_seed_of_the_next_task(self, make_bench, monkeypatch):
+        seeds = []
+        monkeypatch.setattr(BaseEnvManager, "seed", lambda self, seed, dynamic_seed=None: seeds.append((self, seed)))
+        bench = make_bench(env={"seed": 7})
+        bench.publish()
+        envs = [self.play(bench, f"task_{number}")[1] for number in range(2)]
+        assert envs[0] is envs[1]
+        assert [manager for manager, _ in seeds] == envs
+        assert len({seed for _, seed in seeds}) == 2
+
+    def test_a_task_that_was_closed_early_leaves_nothing(self, bench):
+        bench.start(episodes=1_000_000)
+        envs = bench.collector.collector.env_manager
+        bench.take()
+        bench.call("collector_close_task", task_id="task_0", ack=bench.ack)
+        assert envs.closed
+
+    def test_a_failed_task_leaves_nothing(self, bench):
+        bench.start(fault={"kind": "raise", "step": 2})
+        envs = bench.collector.collector.env_manager
+        with pytest.raises(TaskFail):
+            bench.take_all()
+        bench.call("collector_close_task", task_id="task_0", ack=bench.ack)
+        assert envs.closed
+
+    def test_a_subclass_is_made_for_each_task(self, bench):
+        (first, envs, _), (second, _, _) = (self.play(bench, f"task_{n}", type="comm_own_zergling") for n in range(2))
+        assert second is not first
+        assert envs.closed
+
+    def test_the_envs_end_with_the_comm_collector(self, bench):
+        _, envs, _ = self.play(bench, "task_0")
+        bench.collector.close()
+        assert envs.closed
 
 
 class TestOwnEnvs:

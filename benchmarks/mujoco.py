@@ -39,9 +39,9 @@ def run(name: str, seed: int, folder: Path, env_steps: int) -> None:
 def curves(name: str, folder: Path) -> dict[str, list[tuple[list[int], list[float]]]]:
     """Env steps and returns of the runs of each side."""
     found: dict[str, list[tuple[list[int], list[float]]]] = {side: [] for side in SIDES}
-    for run_folder in sorted(folder.glob(f"{name}_s*/")):
+    for run_folder in sorted(folder.glob(f"{name}_s[0-9]*/")):
         found["ding"] += [(curve.steps.tolist(), curve.mean.tolist()) for curve in learning_curves([run_folder])]
-    for file in sorted(folder.glob(f"{name}_s*_sb3.jsonl")):
+    for file in sorted(folder.glob(f"{name}_s[0-9]*_sb3.jsonl")):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         found["stable-baselines3"].append(([row["env_step"] for row in rows], [row["return"] for row in rows]))
     return found
@@ -49,7 +49,8 @@ def curves(name: str, folder: Path) -> dict[str, list[tuple[list[int], list[floa
 
 def plot(folder: Path, out: Path) -> None:
     """Draw all runs below ``folder``, a picture for each config."""
-    names = sorted({path.name.partition("_s")[0] for path in folder.glob("*_s*")} & set(_configs()))
+    configs = (path.stem.removesuffix("_config") for path in (HERE.parent / "configs/mujoco").glob("*_config.py"))
+    names = sorted(name for name in configs if any(folder.glob(f"{name}_s[0-9]*")))
     figure = empty_figure((10.0, 2.4 * ((len(names) + 3) // 4)))
     for axes, name in zip(figure.subplots((len(names) + 3) // 4, 4, squeeze=False).flat, names):
         for side, runs in curves(name, folder).items():
@@ -60,10 +61,6 @@ def plot(folder: Path, out: Path) -> None:
         axes.grid(alpha=0.3)
     figure.axes[0].legend(fontsize=7)
     figure.savefig(out, dpi=150)
-
-
-def _configs() -> list[str]:
-    return [path.stem.removesuffix("_config") for path in (HERE.parent / "configs/mujoco").glob("*_config.py")]
 
 
 def main() -> None:

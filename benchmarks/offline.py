@@ -1,6 +1,6 @@
 """Learning from data sets: updates per second beside a single file, and memory with more rows than are needed in it.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.offline speed --rounds 7
+    OMP_NUM_THREADS=1 python -m benchmarks.offline speed --rounds 7 [--compile]
     OMP_NUM_THREADS=1 python -m benchmarks.offline memory --rows 10_000_000 --folder /tmp/rows
 
 ``speed``: TD3+BC at batch 256 with two hidden layers of 256 units on 100,000 rows; updates per second of CPU time,
@@ -40,7 +40,7 @@ def rows(count: int, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def ours(path: str, folder: str, ends: ExitStack) -> Callable[[int], None]:
+def ours(path: str, folder: str, ends: ExitStack, compiled: bool = False) -> Callable[[int], None]:
     """A function that makes so many updates, as `serial_pipeline_offline` does between evaluations."""
     from easydict import EasyDict
 
@@ -59,13 +59,13 @@ def ours(path: str, folder: str, ends: ExitStack) -> Callable[[int], None]:
             "model": {"obs_shape": OBS, "action_shape": ACTION, "type": "continuous_qac", "action_space": "regression",
                       "twin_critic": True, **sizes},
             "learn": {"batch_size": BATCH, "train_epoch": 1000, "learning_rate_actor": 3e-4,
-                      "learning_rate_critic": 3e-4},
+                      "learning_rate_critic": 3e-4, "compile": compiled},
             "collect": {"data_type": "columns", "data_path": path},
         },
     }  # fmt: skip
     create = {"env": {"type": "gymnasium", "import_names": ["ding.envs"]}, "env_manager": {"type": "base"},
               "policy": {"type": "td3_bc"}}  # fmt: skip
-    run = ends.enter_context(opened_run((EasyDict(main), EasyDict(create)), 0, None, make_view(True), False))
+    run = ends.enter_context(opened_run((EasyDict(main), EasyDict(create)), 0, None, make_view(True), False, ()))
     dataset = create_dataset(run.cfg)
     parts = ends.enter_context(serial_parts(run.cfg, with_buffer=False, collects=False))
     parts.learner.call_hook("before_run")
@@ -97,14 +97,14 @@ def single_file(path: str) -> Callable[[int], None]:
     return train
 
 
-def speed(rounds: int, updates: int) -> None:
+def speed(rounds: int, updates: int, compiled: bool) -> None:
     """Print updates per second of CPU time."""
     from ding.data import columns_save
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as ends:
         path = str(Path(folder) / "rows")
         columns_save(rows(100_000, 0), path)
-        sides = {"ding": ours(path, folder, ends), "single file": single_file(path)}
+        sides = {"ding": ours(path, folder, ends, compiled), "single file": single_file(path)}
         found: dict[str, list[float]] = {name: [] for name in sides}
         for _ in range(rounds + 1):
             for name, train in sides.items():
@@ -149,13 +149,14 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("speed", "memory"))
+    parser.add_argument("--compile", action="store_true", help="compile our updates")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--folder", default="/tmp/offline_rows")
     options = parser.parse_args()
     if options.what == "speed":
-        speed(options.rounds, options.updates)
+        speed(options.rounds, options.updates, options.compile)
     else:
         memory(options.rows, options.folder, options.updates)
 

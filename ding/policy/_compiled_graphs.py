@@ -21,7 +21,7 @@ import torch
 from ding.policy.errors import PolicyConfigError
 from ding.torch_utils.graph.capture import CapturedFunction, captures_on
 from ding.torch_utils.graph.recording import Graph, NotRecordable
-from ding.torch_utils.optimizer_helper import without_denormals
+from ding.torch_utils.math_helper import without_denormals
 
 log = logging.getLogger(__name__)
 

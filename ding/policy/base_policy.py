@@ -25,7 +25,7 @@ from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
 from ding.torch_utils.graph.flat_parameters import flatten_parameters
 from ding.torch_utils.graph.recording import current_recording
-from ding.torch_utils.optimizer_helper import record_step
+from ding.torch_utils.optimizer_helper import limited_step, record_step
 from ding.utils import deep_merge_dicts, get_rank
 from ding.utils.names import did_you_mean
 
@@ -343,9 +343,7 @@ class Policy(ABC):
             loss.backward()
             if self._multi_gpu:
                 self.sync_gradients(model)
-        norm = None if max_grad_norm is None else torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
-        optimizer.step()
-        return norm
+        return limited_step(optimizer, model, max_grad_norm)
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> Mapping[str, torch.Tensor]:
         """One update on tensors; returns what is logged, 0-d, and ``priority`` ``[B]``; see ``torch_utils.graph``."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from ding.utils.default_helper import check_choice
 
@@ -135,6 +136,45 @@ def _exceeds(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) -> boo
             if float(grad_norm) > guard.coef * float(total_norm([root for _, root in pairs], guard.norm_type)):
                 return True
     return False
+
+
+def calculate_grad_norm(model: nn.Module, norm_type: float = 2) -> float:
+    """The ``norm_type``-norm over the gradients of all parameters of ``model``; 0.0 without gradients."""
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    return float(total_norm(grads, float(norm_type)))
+
+
+def calculate_grad_norm_without_bias_two_norm(model: nn.Module) -> float:
+    """The 2-norm over the gradients of all parameters whose name is not a bias; 0.0 without gradients."""
+    grads = [p.grad for name, p in model.named_parameters() if name.split(".")[-1] != "bias" and p.grad is not None]
+    return float(total_norm(grads, 2.0))
+
+
+def grad_ignore_norm(parameters: torch.Tensor | Iterable[Any], max_norm: float, norm_type: float = 2) -> float:
+    """Set all gradients to zero when their norm, which is returned, is above ``max_norm``."""
+    grads = [parameter.grad for parameter in listed_parameters(parameters) if parameter.grad is not None]
+    norm = float(total_norm(grads, norm_type))
+    if norm > max_norm - 1e-6:
+        _set_to_zero(grads)
+    return norm
+
+
+def grad_ignore_value(parameters: torch.Tensor | Iterable[Any], clip_value: float) -> None:
+    """Set all gradients to zero when one entry is at least ``clip_value`` in size."""
+    grads = [parameter.grad for parameter in listed_parameters(parameters) if parameter.grad is not None]
+    if any(float(grad.abs().max()) >= clip_value for grad in grads):
+        _set_to_zero(grads)
+
+
+def _set_to_zero(grads: Iterable[torch.Tensor]) -> None:
+    for grad in grads:
+        grad.zero_()
+
+
+def listed_parameters(params: torch.Tensor | Iterable[Any]) -> list[torch.Tensor]:
+    if isinstance(params, torch.Tensor):
+        return [params]
+    return [item[1] if isinstance(item, tuple) else item for item in params]
 
 
 class PCGrad:

@@ -5,62 +5,41 @@ State dicts are those of the torch classes, in both directions.
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from ding.torch_utils._grad_guard import Guard, clip_gradients, grads_of, ignore_gradients, limit_norm, total_norm
+from ding.torch_utils._grad_guard import (
+    Guard,
+    clip_gradients,
+    grads_of,
+    ignore_gradients,
+    limit_norm,
+    listed_parameters,
+    total_norm,
+)
 from ding.torch_utils._grad_guard import PCGrad as PCGrad
-from ding.torch_utils.graph.flat_parameters import runs
+from ding.torch_utils._grad_guard import calculate_grad_norm as calculate_grad_norm
+from ding.torch_utils._grad_guard import (
+    calculate_grad_norm_without_bias_two_norm as calculate_grad_norm_without_bias_two_norm,
+)
+from ding.torch_utils._grad_guard import grad_ignore_norm as grad_ignore_norm
+from ding.torch_utils._grad_guard import grad_ignore_value as grad_ignore_value
+from ding.torch_utils.graph.flat_parameters import FlatState, Run, places_of, runs
 from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, stand_in
 from ding.torch_utils.graph.step_count import StepCount
 from ding.torch_utils.lr_scheduler import LinearDecay
+from ding.torch_utils.math_helper import without_denormals
 from ding.torch_utils.parameter import configure_weight_decay as configure_weight_decay
 from ding.utils.default_helper import check_choice
 
 _OPTIM_TYPES = ("adam", "adamw")
 _SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_kernel", "schedule", "skips_nonfinite")
 _TORCH_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
-# Flushed to zero, it equals zero.
-_DENORMAL = 5e-324
 _Loss = TypeVar("_Loss")
-
-
-def calculate_grad_norm(model: nn.Module, norm_type: float = 2) -> float:
-    """The ``norm_type``-norm over the gradients of all parameters of ``model``; 0.0 without gradients."""
-    grads = [p.grad for p in model.parameters() if p.grad is not None]
-    return float(total_norm(grads, float(norm_type)))
-
-
-def calculate_grad_norm_without_bias_two_norm(model: nn.Module) -> float:
-    """The 2-norm over the gradients of all parameters whose name is not a bias; 0.0 without gradients."""
-    grads = [p.grad for name, p in model.named_parameters() if name.split(".")[-1] != "bias" and p.grad is not None]
-    return float(total_norm(grads, 2.0))
-
-
-def grad_ignore_norm(parameters: torch.Tensor | Iterable[Any], max_norm: float, norm_type: float = 2) -> float:
-    """Set all gradients to zero when their norm, which is returned, is above ``max_norm``."""
-    grads = [parameter.grad for parameter in _parameters(parameters) if parameter.grad is not None]
-    norm = float(total_norm(grads, norm_type))
-    if norm > max_norm - 1e-6:
-        _set_to_zero(grads)
-    return norm
-
-
-def grad_ignore_value(parameters: torch.Tensor | Iterable[Any], clip_value: float) -> None:
-    """Set all gradients to zero when one entry is at least ``clip_value`` in size."""
-    grads = [parameter.grad for parameter in _parameters(parameters) if parameter.grad is not None]
-    if any(float(grad.abs().max()) >= clip_value for grad in grads):
-        _set_to_zero(grads)
-
-
-def _set_to_zero(grads: Iterable[torch.Tensor]) -> None:
-    for grad in grads:
-        grad.zero_()
 
 
 class RecordableOptimizer(Optimizer):
@@ -98,8 +77,13 @@ class RecordableOptimizer(Optimizer):
     _clip: Guard | None
     _ignore: Guard | None
     _grad_norm_type: float | None
+    _takes_flat: ClassVar[bool] = False
+    """Whether eager steps on a CPU take parameters that lie side by side as one."""
     _steps: StepCount | None = None
-    """Of recorded steps."""
+    """Of recorded and of flat steps."""
+    _flat: FlatState | None = None
+    grad_norm: torch.Tensor
+    """The norm that the last step with ``max_grad_norm`` found, 0-d."""
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy gets: torch's part, which leaves out the attributes of subclasses, and the settings of these."""
@@ -120,8 +104,13 @@ class RecordableOptimizer(Optimizer):
                 else:
                     param.grad.detach_().zero_()
 
-    def step(self, closure: Callable[[], _Loss] | None = None) -> _Loss | None:  # type: ignore[override]
-        """Clip or ignore, then update. ``closure`` is evaluated first, so that its gradients are treated too."""
+    def step(  # type: ignore[override]
+        self, closure: Callable[[], _Loss] | None = None, max_grad_norm: float | None = None
+    ) -> _Loss | None:
+        """Clip or ignore, then update. ``closure`` is evaluated first, so that its gradients are treated too.
+
+        ``max_grad_norm`` limits the 2-norm of the whole gradient before all else; ``grad_norm`` is what it was.
+        """
         if current_recording.get() is not None:
             raise NotRecordable("an update steps its optimiser itself, not by Policy._optimize")
         loss = None
@@ -129,6 +118,11 @@ class RecordableOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         with torch.no_grad():
+            if self._step_flat(max_grad_norm):
+                return loss
+            if max_grad_norm is not None:
+                params = [param for group in self.param_groups for param in group["params"]]
+                self.grad_norm = nn.utils.clip_grad_norm_(params, max_grad_norm)
             if self.skips_nonfinite and not math.isfinite(total_norm(grads_of(self.param_groups), math.inf)):
                 return loss
             if self._ignore is not None:
@@ -138,6 +132,40 @@ class RecordableOptimizer(Optimizer):
             with without_denormals():
                 (self._decoupled_step if self._decoupled else self._torch_step)()
         return loss
+
+    def _step_flat(self, max_grad_norm: float | None) -> bool:
+        """Make the step on runs of parameters; returns False where it has to be made on each parameter.
+
+        The bits are the same but for the rounding of a norm that limits.
+        """
+        if not self._takes_flat or self.skips_nonfinite or len(self.param_groups) > 1:
+            return False
+        params = self.param_groups[0]["params"]
+        if self._flat is None or self._flat.places != places_of(params, self.state):
+            self._flat = self._find_flat(params)
+        grads = self._flat.gradients()
+        if not grads:
+            return False
+        with without_denormals():
+            norm = self._update_flat(self._flat.parts, grads, max_grad_norm)
+        if max_grad_norm is not None:
+            self.grad_norm = norm
+        if self._clip is not None or (max_grad_norm is not None and norm > max_grad_norm):
+            self._flat.hand_back(grads)
+        return True
+
+    def _find_flat(self, params: list[torch.Tensor]) -> FlatState:
+        try:
+            self._check_recordable()
+            found = runs(params)
+            # Torch has less to do for a tensor than this has for a run.
+            if len(found) <= len(params) // 4 and all(param.is_cpu for param in params):
+                self.lay_out()
+                parts = [(run.flat, [part.flat for part in self._moments_of(run)]) for run in found]
+                return FlatState(places_of(params, self.state), found, parts)
+        except (ValueError, NotRecordable):
+            pass
+        return FlatState(places_of(params, self.state), [], [])
 
     # As a part of a recorded update, see :mod:`ding.torch_utils.graph.recording`.
 
@@ -162,15 +190,25 @@ class RecordableOptimizer(Optimizer):
             raise NotRecordable(f"the gradient of a loss: {error}") from error
         with torch.no_grad():
             flat = [torch.cat([next(grads).reshape(-1) for _ in run.members]) for run in own]
-            norm = None if max_grad_norm is None else limit_norm(flat, max_grad_norm)
-            if self._clip is not None and self._clip.kind == "value":
-                flat = [grad.clamp(-self._clip.limit, self._clip.limit) for grad in flat]
-            elif self._clip is not None:
-                limit_norm(flat, self._clip.limit, self._clip.norm_type)
-            numbers = host_numbers(self._next_numbers, self._num_numbers)
-            for run, grad in zip(own, flat):
-                moments = [self._flat_moment(name, run.members) for name in self._moments]
-                self._record_update(stand_in(run), grad, moments, numbers)
+            parts = [(stand_in(run), [stand_in(part) for part in self._moments_of(run)]) for run in own]
+            return self._update_flat(parts, flat, max_grad_norm)
+
+    def _update_flat(
+        self,
+        parts: Iterable[tuple[torch.Tensor, Sequence[torch.Tensor]]],
+        grads: list[torch.Tensor],
+        max_grad_norm: float | None,
+    ) -> Any:
+        """Clip ``grads`` in place and change ``parts``, parameters with their moments, all flat; returns the norm."""
+        norm = None if max_grad_norm is None else limit_norm(grads, max_grad_norm)
+        if self._clip is not None and self._clip.kind == "value":
+            for grad in grads:
+                grad.clamp_(-self._clip.limit, self._clip.limit)
+        elif self._clip is not None:
+            limit_norm(grads, self._clip.limit, self._clip.norm_type)
+        numbers = host_numbers(self._next_numbers, self._num_numbers)
+        for (param, moments), grad in zip(parts, grads):
+            self._record_update(param, grad, moments, numbers)
         return norm
 
     def lay_out(self) -> list[torch.Tensor]:
@@ -219,9 +257,8 @@ class RecordableOptimizer(Optimizer):
             if group.get(name):
                 raise NotRecordable(f"{type(self).__name__} with {name}={group[name]!r}")
 
-    def _flat_moment(self, name: str, members: Iterable[torch.Tensor]) -> torch.Tensor:
-        (run,) = runs(self.state[param][name] for param in members)
-        return stand_in(run)
+    def _moments_of(self, params: Run) -> list[Run]:
+        return [one for name in self._moments for one in runs(self.state[param][name] for param in params.members)]
 
     def _next_numbers(self) -> Sequence[float]:
         """Count a step, and return what :meth:`_record_update` needs to know of it."""
@@ -337,6 +374,7 @@ class RMSprop(RecordableOptimizer, torch.optim.RMSprop):
     The second moment of the momentum kinds is ``square_avg``.
     """
 
+    _takes_flat = True
     _moment = "square_avg"
     _moments = ("square_avg",)
     _num_numbers = 1
@@ -419,6 +457,16 @@ class SGD(RecordableOptimizer, torch.optim.SGD):
         super().__init__(_groups(params), lr=lr, momentum=momentum, weight_decay=weight_decay)
 
 
+def limited_step(optimizer: Optimizer, model: nn.Module, max_grad_norm: float | None) -> torch.Tensor | None:
+    """One step on the gradients of ``model``, whose 2-norm is limited; returns what it was, or ``None``."""
+    if max_grad_norm is not None and isinstance(optimizer, RecordableOptimizer):
+        optimizer.step(max_grad_norm=max_grad_norm)
+        return optimizer.grad_norm
+    norm = None if max_grad_norm is None else nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
+    optimizer.step()
+    return norm
+
+
 def record_step(optimizer: Optimizer, loss: torch.Tensor, max_grad_norm: float | None) -> torch.Tensor | None:
     """:meth:`RecordableOptimizer.record_step`.
 
@@ -430,24 +478,6 @@ def record_step(optimizer: Optimizer, loss: torch.Tensor, max_grad_norm: float |
     return optimizer.record_step(loss, max_grad_norm)
 
 
-@contextmanager
-def without_denormals() -> Iterator[None]:
-    """Denormal numbers count as zero inside.
-
-    The moments of a unit that gets no gradient fade into such numbers, with which a CPU computes many times slower: a
-    step of the DQN of CartPole takes 200 us instead of 80 after some thousand steps.
-    """
-    # `torch.compile` cannot trace the switch.
-    keep = torch.compiler.is_compiling() or _DENORMAL * 1.0 == 0.0
-    if not keep:
-        torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        if not keep:
-            torch.set_flush_denormal(False)
-
-
 def _groups(params: Iterable[Any]) -> list[dict[str, Any]]:
     """Parameter groups with lists of parameters, from parameters, ``(name, parameter)`` pairs or groups of such.
 
@@ -457,13 +487,7 @@ def _groups(params: Iterable[Any]) -> list[dict[str, Any]]:
     if not listed:
         return []  # torch names the mistake
     groups = listed if listed and isinstance(listed[0], dict) else [{"params": listed}]
-    return [{**group, "params": _parameters(group["params"])} for group in groups]
-
-
-def _parameters(params: torch.Tensor | Iterable[Any]) -> list[torch.Tensor]:
-    if isinstance(params, torch.Tensor):
-        return [params]
-    return [item[1] if isinstance(item, tuple) else item for item in params]
+    return [{**group, "params": listed_parameters(group["params"])} for group in groups]
 
 
 def _fused_supported(groups: list[dict[str, Any]]) -> bool:

@@ -4,7 +4,8 @@ What is done to all of them then takes one operation: a step of an optimiser, cl
 copying. The modules, their parameters and the names in a state dict stay what they are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -92,6 +93,36 @@ def paired_runs(tensors: Iterable[torch.Tensor], others: Iterable[torch.Tensor])
         else:
             pairs += [(runs([one])[0], runs([other])[0]) for one, other in zip(run.members, members)]
     return pairs
+
+
+class FlatState(NamedTuple):
+    """The parameters of an optimiser as runs, and where all that a step changes lay when these were found."""
+
+    places: list[int]
+    found: list[Run]
+    """Empty where a step takes the parameters one by one."""
+    parts: list[tuple[torch.Tensor, list[torch.Tensor]]]
+    """Each run flat, with its moments."""
+
+    def gradients(self) -> list[torch.Tensor]:
+        """The gradient of each run, flat; nothing where a parameter has none that is dense."""
+        grads = [param.grad for run in self.found for param in run.members]
+        flat = [grad.reshape(-1) for grad in grads if grad is not None and not grad.is_sparse]
+        if len(flat) < len(grads):
+            return []
+        left = iter(flat)
+        return [torch.cat(list(islice(left, len(run.members)))) for run in self.found]
+
+    def hand_back(self, gradients: Iterable[torch.Tensor]) -> None:
+        """Make parts of flat gradients those of the parameters."""
+        for run, flat in zip(self.found, gradients):
+            for param, view in zip(run.members, run.views(flat)):
+                param.grad = view
+
+
+def places_of(params: Iterable[torch.Tensor], state: Mapping[torch.Tensor, Mapping[str, torch.Tensor]]) -> list[int]:
+    """Where parameters lie, and what an optimiser holds of each."""
+    return [tensor.data_ptr() for param in params for tensor in (param, *state.get(param, {}).values())]
 
 
 def _place(tensor: torch.Tensor) -> tuple[int, int, str]:

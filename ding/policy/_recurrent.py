@@ -7,6 +7,7 @@ import numpy as np
 from ding.data import EnvBatch, batched
 from ding.data.columns import stack_rows
 from ding.model import model_wrap
+from ding.model.template._agent_q import StateRows
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
@@ -58,7 +59,9 @@ class RecurrentQPolicy(Policy):
         H]``.
         """
         columns: Any = self._remember(self._collect_model, data, eps=eps).columns
-        states = map_nested(lambda x: x.cpu(), stack_rows(columns["prev_state"]))
+        states: Any = columns["prev_state"]
+        states = states.columns if isinstance(states, StateRows) else stack_rows(states)
+        states = map_nested(lambda x: x.cpu(), states)
         return EnvBatch.unchecked(data.env_ids, {**columns, "prev_state": states})
 
     @batched

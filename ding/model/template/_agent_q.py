@@ -1,14 +1,37 @@
 """Q values of several agents by one recurrent network, whose rows are environments times agents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from ding.model.template._drqn import DRQN
 
+#: Entries of observations that only the joint value needs, which those who act may leave out.
+UNREAD_IN_ACTING = ("global_state",)
 # What a forbidden action is worth to a greedy choice; finite, so that differences stay numbers.
 FORBIDDEN_VALUE = -9999999.0
+
+
+class StateRows(Sequence[Any]):
+    """Recurrent states of B rows, one ``{'h', 'c'}`` per row, which are cut out of ``columns`` when they are read.
+
+    Args:
+        columns: ``{'h', 'c'}`` of ``[B, ...]``.
+    """
+
+    def __init__(self, columns: Mapping[str, torch.Tensor]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns["h"])
+
+    def __getitem__(self, index: Any) -> Any:
+        part = {key: value[index] for key, value in self.columns.items()}
+        return StateRows(part) if isinstance(index, slice) else part
+
+    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+        return (dict(zip(self.columns, row)) for row in zip(*(value.unbind(0) for value in self.columns.values())))
 
 
 class AgentValues(NamedTuple):
@@ -17,7 +40,7 @@ class AgentValues(NamedTuple):
     #: ``[T, B, A, actions]``.
     q: torch.Tensor
     #: One state ``{'h', 'c'}`` per row, ``[A, layers, 1, H]``.
-    next_state: list[dict[str, torch.Tensor]]
+    next_state: StateRows
     #: ``[T, B, A, H]``: the hidden state after each step.
     hidden: torch.Tensor
 
@@ -26,7 +49,9 @@ def agent_values(network: DRQN, agent_state: torch.Tensor, prev_state: Any) -> A
     """Values of ``agent_state`` ``[T, B, A, *obs_shape]``, from the states of :func:`joint_state` before it."""
     rows, agents = agent_state.shape[1:3]
     output, state = network.unroll(agent_state.flatten(1, 2), joint_state(prev_state, agents))
-    next_state = states_per_row({key: value.unflatten(1, (rows, agents)) for key, value in state.items()})
+    next_state = StateRows(
+        {key: value.unflatten(1, (rows, agents)).permute(1, 2, 0, 3).unsqueeze(3) for key, value in state.items()}
+    )
     q, hidden = (output[key].unflatten(1, (rows, agents)) for key in ("logit", "hidden_state"))
     return AgentValues(q, next_state, hidden)
 
@@ -35,12 +60,14 @@ def joint_state(prev_state: Any, agent_num: int) -> Any:
     """The state of B rows of A agents as one of ``B * A`` rows.
 
     Arguments:
-        prev_state: None; ``{'h', 'c'}`` of ``[B, A, layers, 1, H]``; or one entry per row: None (zeros), such a dict of
-            ``[A, layers, 1, H]``, or a list of A states as ``DRQN`` takes them.
+        prev_state: None; ``{'h', 'c'}`` of ``[B, A, layers, 1, H]``, or :class:`StateRows` of it; or one entry per row:
+            None (zeros), such a dict of ``[A, layers, 1, H]``, or a list of A states as ``DRQN`` takes them.
 
     Returns:
         None, ``{'h', 'c'}`` of ``[layers, B * A, H]``, or a list of ``B * A`` states.
     """
+    if isinstance(prev_state, StateRows):
+        prev_state = prev_state.columns
     if isinstance(prev_state, Mapping):
         return {key: value.flatten(0, 1).squeeze(2).transpose(0, 1) for key, value in prev_state.items()}
     if prev_state is None or all(state is None for state in prev_state):
@@ -50,12 +77,6 @@ def joint_state(prev_state: Any, agent_num: int) -> Any:
     zeros = {key: torch.zeros_like(value) for key, value in next(s for s in prev_state if s is not None).items()}
     filled = [zeros if state is None else state for state in prev_state]
     return joint_state({key: torch.stack([state[key] for state in filled]) for key in zeros}, agent_num)
-
-
-def states_per_row(state: Mapping[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-    """One ``{'h', 'c'}`` of ``[A, layers, 1, H]`` per row, from ``[layers, B, A, H]``."""
-    parts = {key: value.permute(1, 2, 0, 3).unsqueeze(3).unbind(0) for key, value in state.items()}
-    return [{"h": h, "c": c} for h, c in zip(parts["h"], parts["c"])]
 
 
 def _per_agent(state: Any, agent_num: int) -> list[Any]:
@@ -75,6 +96,11 @@ def with_time(data: Mapping[str, Any], single_step: bool) -> tuple[dict[str, Any
     return obs, action
 
 
+def only_acts(data: Mapping[str, Any], single_step: bool) -> bool:
+    """Whether a network's input is to choose actions by, and has nothing to make a joint value of."""
+    return single_step and data.get("action") is None and "global_state" not in data["obs"]
+
+
 def chosen(
     q: torch.Tensor, action: torch.Tensor | None, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -90,16 +116,16 @@ def chosen(
 
 def joint_output(
     values: AgentValues,
-    total_q: torch.Tensor,
+    total_q: torch.Tensor | None,
     logit: torch.Tensor,
     obs: Mapping[str, Any],
     single_step: bool,
     **more: Any,
 ) -> dict[str, Any]:
-    """The output of a joint network: ``total_q``, ``logit``, ``action_mask`` (if there is one) and what ``more`` names,
-    without the time axis for a single step; and ``next_state``.
+    """The output of a joint network: ``total_q`` (if there is one), ``logit``, ``action_mask`` (as well) and what
+    ``more`` names, without the time axis for a single step; and ``next_state``.
     """
-    output = {"total_q": total_q, "logit": logit, **more}
+    output = {"logit": logit, **more} if total_q is None else {"total_q": total_q, "logit": logit, **more}
     if "action_mask" in obs:
         output["action_mask"] = obs["action_mask"]
     if single_step:

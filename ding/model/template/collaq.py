@@ -2,12 +2,21 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from ding.model.template._agent_q import AgentValues, agent_values, chosen, joint_output, with_time
+from ding.model.template._agent_q import (
+    UNREAD_IN_ACTING,
+    AgentValues,
+    StateRows,
+    agent_values,
+    chosen,
+    joint_output,
+    only_acts,
+    with_time,
+)
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer
 from ding.model.template.vac import RELU
@@ -117,6 +126,8 @@ class CollaQ(nn.Module):
         ValueError: ``attention`` without the ranges.
     """
 
+    unread_in_acting: ClassVar[tuple[str, ...]] = UNREAD_IN_ACTING
+
     def __init__(
         self,
         agent_num: int,
@@ -172,11 +183,12 @@ class CollaQ(nn.Module):
         both = agent_values(self._q_network, torch.cat([seen, padded], dim=2), state_both)
         q_colla, q_padded = both.q.chunk(2, dim=2)
         q, logit = chosen(alone.q + q_colla - q_padded, action, mask)
-        total_q = self._mixer(q, obs["global_state"]) if self.mixer else q.sum(-1)
-        next_state = [
-            {key: torch.cat([one[key], rest[key]]) for key in one}
-            for one, rest in zip(alone.next_state, both.next_state)
-        ]
+        if self.mixer:
+            total_q = None if only_acts(data, single_step) else self._mixer(q, obs["global_state"])
+        else:
+            total_q = q.sum(-1)
+        states = (alone.next_state.columns, both.next_state.columns)
+        next_state = StateRows({key: torch.cat([state[key] for state in states], dim=1) for key in states[0]})
         values = AgentValues(logit, next_state, alone.hidden)
         more = {"agent_colla_alone_q": q_padded if mask is None else q_padded * mask}
         return joint_output(values, total_q, logit, obs, single_step, **more)
@@ -189,6 +201,8 @@ def _split_state(prev_state: Any, agents: int) -> tuple[Any, Any]:
     """The states of the network for an agent alone, and those of the other one for ``2 A`` agents."""
     if prev_state is None:
         return None, None
+    if isinstance(prev_state, StateRows):
+        prev_state = prev_state.columns
     if isinstance(prev_state, Mapping):
         return tuple(  # type: ignore[return-value]
             {key: value[:, part] for key, value in prev_state.items()} for part in (slice(agents), slice(agents, None))

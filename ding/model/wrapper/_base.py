@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from ding.model.template._agent_q import StateRows
 from ding.model.template._q_base import QModel
 from ding.model.template.ppg import PPG
 from ding.model.template.qac import ContinuousQAC
@@ -285,6 +287,8 @@ class HiddenStateWrapper(IModelWrapper):
         self._save_prev_state = save_prev_state
         self._init_fn = init_fn
         self.kept = {index: init_fn() for index in range(state_num)}
+        # What the model returned last, as it came and row by row: given back as it came where all rows are those.
+        self._last: tuple[Sequence[Any], list[Any]] = ([], [])
 
     def forward(
         self,
@@ -309,7 +313,10 @@ class HiddenStateWrapper(IModelWrapper):
         unknown = [index for index in ids if index not in self.kept]
         if unknown:
             raise KeyError(f"no hidden state for data_id {unknown}, ids are 0 to {self._state_num - 1}")
-        prev_state = [self.kept[index] for index in ids]
+        last, rows = self._last
+        prev_state: Sequence[Any] = [self.kept[index] for index in ids]
+        if len(prev_state) == len(rows) and all(map(is_, prev_state, rows)):
+            prev_state = last
         output = output_dict(self._model.forward({**data, "prev_state": prev_state}, *args, **kwargs), self)
         next_state = output.pop("next_state", None)
         if next_state is not None:
@@ -320,8 +327,9 @@ class HiddenStateWrapper(IModelWrapper):
 
     def _keep(self, ids: list[int], states: Sequence[Any], valid_id: Sequence[int] | None) -> None:
         _check_lengths(states, ids, "next_state")
+        self._last = (states, list(states))
         valid = set(ids if valid_id is None else valid_id)
-        for index, state in zip(ids, states):
+        for index, state in zip(ids, self._last[1]):
             if index in valid:
                 self.kept[index] = state
 
@@ -346,8 +354,10 @@ def _check_lengths(states: Sequence[Any], ids: Sequence[int], name: str) -> None
         raise AssertionError(f"{name} has {len(states)} entries for {len(ids)} ids {list(ids)}")
 
 
-def _saved(prev_state: list[Any], next_state: Sequence[Any] | None) -> list[Any]:
+def _saved(prev_state: Sequence[Any], next_state: Sequence[Any] | None) -> Sequence[Any]:
     """A copy of ``prev_state`` that is free of the graph, with zeros for states that were not there yet."""
+    if isinstance(prev_state, StateRows):
+        return StateRows(get_tensor_data(prev_state.columns))
     if next_state is None:
         return [state if state is None else get_tensor_data(state) for state in prev_state]
     zeros = zeros_like(next_state[0])

@@ -110,8 +110,8 @@ class JointQPolicy(RecurrentQPolicy):
         ``prev_state`` before the first step.
 
         ``weight`` is 0 for what only fills up, and 1 on average over the rest where there are no importance weights.
-        With ``one_pass``, for :func:`learner_values`, also ``continuous``: whether each step begins where the one
-        before it ended.
+        With ``one_pass``, where each step begins where the one before it ended, also ``all_obs`` ``[T + 1, B, ...]``,
+        of which :func:`learner_values` and :func:`next_values` make one pass each.
         """
         if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
             data = TransitionBatch.from_rows([self._stacked(row) for row in data])
@@ -129,8 +129,8 @@ class JointQPolicy(RecurrentQPolicy):
         real = 1 - batch["null"]
         weight = real / real.mean().clamp(min=1 / real.numel())
         batch["weight"] = weight if batch["weight"] is None else weight * batch["weight"].reshape(1, rows)
-        if one_pass:
-            batch["continuous"] = not self._reference_numerics and _is_continuous(batch)
+        if one_pass and not self._reference_numerics and _is_continuous(batch):
+            batch["all_obs"] = {key: torch.cat([batch["obs"][key][:1], x]) for key, x in batch["next_obs"].items()}
         return batch
 
     def _limited_step(
@@ -214,7 +214,9 @@ def next_values(
         stored_state: the field with the state to start from; by default that after the first ``nstep`` observations.
     """
     obs, next_obs, skipped = batch["obs"], batch["next_obs"], nstep if stored_state is None else 0
-    data: dict[str, Any] = {"obs": {key: torch.cat([obs[key][:skipped], next_obs[key]]) for key in next_obs}}
+    data: dict[str, Any] = {"obs": batch.get("all_obs") if skipped == 1 else None}
+    if data["obs"] is None:
+        data["obs"] = {key: torch.cat([obs[key][:skipped], next_obs[key]]) for key in next_obs}
     data["prev_state"] = batch["prev_state" if stored_state is None else stored_state]
     if action is not None:
         data["action"] = torch.cat([batch["action"][:skipped], action])
@@ -234,19 +236,18 @@ def learner_values(
     """The output of :func:`taken_values` and, with ``double_q``, that of ``network`` for ``next_obs``, without
     gradients.
 
-    Where the steps are continuous (``batch["continuous"]``), one pass over all T + 1 observations gives both.
+    Where there are ``all_obs``, one pass over them gives both.
     """
     if not double_q:
         return taken_values(network, batch), None
-    if not batch["continuous"]:
+    if "all_obs" not in batch:
         with torch.no_grad():
             stored = "second_state" if settings.reference_numerics else None
             following = next_values(network, batch, stored_state=stored)
         return taken_values(network, batch), following
-    obs, next_obs, action = batch["obs"], batch["next_obs"], batch["action"]
-    data: dict[str, Any] = {"obs": {key: torch.cat([obs[key][:1], value]) for key, value in next_obs.items()}}
+    action = batch["action"]
     # For the last observation any action will do: its value is not used.
-    data |= {"prev_state": batch["prev_state"], "action": torch.cat([action, action[-1:]])}
+    data = {"obs": batch["all_obs"], "prev_state": batch["prev_state"], "action": torch.cat([action, action[-1:]])}
     output = {key: value for key, value in network(data, single_step=False).items() if key != "next_state"}
     return (
         {key: value[:-1] for key, value in output.items()},

@@ -168,8 +168,10 @@ class GRU(LSTMForwardWrapper, nn.GRUCell):
         """
         state, _ = self._before_forward(inputs, prev_state)
         h, outputs = state[0], []
-        for step in inputs:
-            h = nn.GRUCell.forward(self, step, h)
+        # The kernel itself: the cell's forward reads its weights and checks its input at each step.
+        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        for step in inputs.unbind():
+            h = torch.gru_cell(step, h, *weights)
             outputs.append(h)
         last = h.unsqueeze(0)
         return torch.stack(outputs), self._after_forward((last, last), list_next_state)

@@ -82,11 +82,6 @@ class JointQPolicy(RecurrentQPolicy):
     acting_kwargs: ClassVar[dict[str, Any]] = {}
     keeps_next_obs = True
 
-    def _network_inputs(self, obs: Any) -> dict[str, Any]:
-        # Of the model's own class: a subclass may read what its parent does not.
-        unread = vars(type(self._model)).get("unread_in_acting", ())
-        return {"obs": {key: value for key, value in obs.items() if key not in unread} if unread else obs}
-
     def _init_learn(self) -> None:
         self._optimizer = self._make_optimizer(self._model)
         self._learn_model = model_wrap(self._model, wrapper_name="base")

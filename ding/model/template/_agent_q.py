@@ -7,8 +7,6 @@ import torch
 
 from ding.model.template._drqn import DRQN
 
-#: Entries of observations that only the joint value needs, which those who act may leave out.
-UNREAD_IN_ACTING = ("global_state",)
 # What a forbidden action is worth to a greedy choice; finite, so that differences stay numbers.
 FORBIDDEN_VALUE = -9999999.0
 
@@ -96,11 +94,6 @@ def with_time(data: Mapping[str, Any], single_step: bool) -> tuple[dict[str, Any
     return obs, action
 
 
-def only_acts(data: Mapping[str, Any], single_step: bool) -> bool:
-    """Whether a network's input is to choose actions by, and has nothing to make a joint value of."""
-    return single_step and data.get("action") is None and "global_state" not in data["obs"]
-
-
 def chosen(
     q: torch.Tensor, action: torch.Tensor | None, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -116,16 +109,16 @@ def chosen(
 
 def joint_output(
     values: AgentValues,
-    total_q: torch.Tensor | None,
+    total_q: torch.Tensor,
     logit: torch.Tensor,
     obs: Mapping[str, Any],
     single_step: bool,
     **more: Any,
 ) -> dict[str, Any]:
-    """The output of a joint network: ``total_q`` (if there is one), ``logit``, ``action_mask`` (as well) and what
-    ``more`` names, without the time axis for a single step; and ``next_state``.
+    """The output of a joint network: ``total_q``, ``logit``, ``action_mask`` (if there is one) and what ``more`` names,
+    without the time axis for a single step; and ``next_state``.
     """
-    output = {"logit": logit, **more} if total_q is None else {"total_q": total_q, "logit": logit, **more}
+    output = {"total_q": total_q, "logit": logit, **more}
     if "action_mask" in obs:
         output["action_mask"] = obs["action_mask"]
     if single_step:

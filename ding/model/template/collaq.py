@@ -2,21 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
 
-from ding.model.template._agent_q import (
-    UNREAD_IN_ACTING,
-    AgentValues,
-    StateRows,
-    agent_values,
-    chosen,
-    joint_output,
-    only_acts,
-    with_time,
-)
+from ding.model.template._agent_q import AgentValues, StateRows, agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer
 from ding.model.template.vac import RELU
@@ -126,8 +117,6 @@ class CollaQ(nn.Module):
         ValueError: ``attention`` without the ranges.
     """
 
-    unread_in_acting: ClassVar[tuple[str, ...]] = UNREAD_IN_ACTING
-
     def __init__(
         self,
         agent_num: int,
@@ -183,10 +172,7 @@ class CollaQ(nn.Module):
         both = agent_values(self._q_network, torch.cat([seen, padded], dim=2), state_both)
         q_colla, q_padded = both.q.chunk(2, dim=2)
         q, logit = chosen(alone.q + q_colla - q_padded, action, mask)
-        if self.mixer:
-            total_q = None if only_acts(data, single_step) else self._mixer(q, obs["global_state"])
-        else:
-            total_q = q.sum(-1)
+        total_q = self._mixer(q, obs["global_state"]) if self.mixer else q.sum(-1)
         states = (alone.next_state.columns, both.next_state.columns)
         next_state = StateRows({key: torch.cat([state[key] for state in states], dim=1) for key in states[0]})
         values = AgentValues(logit, next_state, alone.hidden)

@@ -1,12 +1,11 @@
 """The network of multi-agent DQN with a cooperative critic."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import nn
 
 from ding.model.common._shapes import ObsShape
-from ding.model.template._agent_q import UNREAD_IN_ACTING
 from ding.model.template.qmix import QMix
 from ding.utils import MODEL_REGISTRY
 
@@ -23,8 +22,6 @@ class MADQN(nn.Module):
         global_cooperation: the second network sees ``global_state`` ``[..., A, G]`` instead of ``agent_state``. Others
             as in :class:`ding.model.QMix`.
     """
-
-    unread_in_acting: ClassVar[tuple[str, ...]] = UNREAD_IN_ACTING
 
     def __init__(
         self,

@@ -1,21 +1,14 @@
 """The network of QMIX."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from ding.model.common._shapes import ObsShape
-from ding.model.template._agent_q import (
-    UNREAD_IN_ACTING,
-    agent_values,
-    chosen,
-    joint_output,
-    only_acts,
-    with_time,
-)
+from ding.model.template._agent_q import agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.model.template.vac import RELU
 from ding.torch_utils.network.run_layers import run_layers
@@ -81,8 +74,6 @@ class QMix(nn.Module):
         lstm_type: as in ``DRQN``.
     """
 
-    unread_in_acting: ClassVar[tuple[str, ...]] = UNREAD_IN_ACTING
-
     def __init__(
         self,
         agent_num: int,
@@ -108,8 +99,7 @@ class QMix(nn.Module):
 
         Arguments:
             data: ``obs``: ``agent_state`` ``[(T,) B, A, *obs_shape]``, ``global_state`` ``[(T,) B, G]`` and optionally
-                ``action_mask`` ``[(T,) B, A, actions]`` (a step to act in does without ``global_state``, and then
-                without ``total_q``); ``prev_state``: the recurrent states of the B rows, see
+                ``action_mask`` ``[(T,) B, A, actions]``; ``prev_state``: the recurrent states of the B rows, see
                 :func:`ding.model.template._agent_q.joint_state`; optionally ``action`` ``[(T,) B, A]``, the best
                 allowed ones unless given.
             single_step: whether there is no time axis.
@@ -122,8 +112,5 @@ class QMix(nn.Module):
         obs, action = with_time(data, single_step)
         values = agent_values(self._q_network, obs["agent_state"], data["prev_state"])
         q, logit = chosen(values.q, action, obs.get("action_mask"))
-        if self.mixer:
-            total_q = None if only_acts(data, single_step) else self._mixer(q, obs["global_state"])
-        else:
-            total_q = q.sum(-1)
+        total_q = self._mixer(q, obs["global_state"]) if self.mixer else q.sum(-1)
         return joint_output(values, total_q, logit, obs, single_step)

@@ -1,21 +1,14 @@
 """The network of QTRAN."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from ding.model.common._shapes import ObsShape
-from ding.model.template._agent_q import (
-    UNREAD_IN_ACTING,
-    agent_values,
-    chosen,
-    joint_output,
-    only_acts,
-    with_time,
-)
+from ding.model.template._agent_q import agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.utils import MODEL_REGISTRY
 
@@ -30,8 +23,6 @@ class QTran(nn.Module):
     Arguments:
         embedding_size: width of the joint networks. Others as in :class:`ding.model.QMix`.
     """
-
-    unread_in_acting: ClassVar[tuple[str, ...]] = UNREAD_IN_ACTING
 
     def __init__(
         self,
@@ -59,8 +50,6 @@ class QTran(nn.Module):
         obs, action = with_time(data, single_step)
         values = agent_values(self._q_network, obs["agent_state"], data["prev_state"])
         q, logit = chosen(values.q, action, obs.get("action_mask"))
-        if only_acts(data, single_step):
-            return joint_output(values, None, logit, obs, single_step, agent_q_act=q)
         taken = logit.argmax(-1) if action is None else action.long()
         state = obs["global_state"]
         joint = torch.cat([values.hidden, functional.one_hot(taken, self._action_num).to(q.dtype)], dim=-1)

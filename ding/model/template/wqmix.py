@@ -1,20 +1,13 @@
 """The network of weighted QMIX."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
 
 from ding.model.common._shapes import ObsShape
-from ding.model.template._agent_q import (
-    UNREAD_IN_ACTING,
-    agent_values,
-    chosen,
-    joint_output,
-    only_acts,
-    with_time,
-)
+from ding.model.template._agent_q import agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer
 from ding.utils import MODEL_REGISTRY
@@ -54,8 +47,6 @@ class WQMix(nn.Module):
     State: ``_q_network``, ``_q_network_star``, ``_mixer``, ``_mixer_star``. Arguments as in :class:`QMix`.
     """
 
-    unread_in_acting: ClassVar[tuple[str, ...]] = UNREAD_IN_ACTING
-
     def __init__(
         self,
         agent_num: int,
@@ -80,5 +71,4 @@ class WQMix(nn.Module):
         mixer = self._mixer_star if q_star else self._mixer
         values = agent_values(network, obs["agent_state"], data["prev_state"])
         q, logit = chosen(values.q, action, obs.get("action_mask"))
-        total_q = None if only_acts(data, single_step) else mixer(q, obs["global_state"])
-        return joint_output(values, total_q, logit, obs, single_step)
+        return joint_output(values, mixer(q, obs["global_state"]), logit, obs, single_step)

@@ -82,7 +82,8 @@ def new_root(request: pytest.FixtureRequest, planes_kind: str, tmp_path: Path) -
 
     def make() -> str:
         if planes_kind == "ray":
-            made.append(_ray_root(request.getfixturevalue("ray_roots")))
+            folder = request.getfixturevalue("tmp_path_factory").mktemp("store")
+            made.append(_ray_root(request.getfixturevalue("ray_roots"), str(folder)))
         else:
             made.append(str(tmp_path / f"planes{len(made)}"))
             Path(made[-1]).mkdir()
@@ -100,13 +101,13 @@ def new_root(request: pytest.FixtureRequest, planes_kind: str, tmp_path: Path) -
             forget_inproc_planes(root)
 
 
-def _ray_root(free: list[str]) -> str:
+def _ray_root(free: list[str], folder: str) -> str:
     from ding.parallel.planes.ray.store import start_store
     from ding.parallel.ray_cluster import new_namespace
 
     if not free:
         free.append(new_namespace())
-        _stores.append(start_store(free[0]))
+        _stores.append(start_store(free[0], folder))
     return free.pop()
 
 

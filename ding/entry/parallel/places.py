@@ -81,7 +81,7 @@ def _actors(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
             _listen_to_other_nodes(cfg)
         groups = any(cfg.system[name].get("multi_gpu", False) for name in cfg.system.coordinator.learner)
         options = ActorOptions(section, gpus=int(bool(cfg.main.policy.get("cuda", False))), one_node=groups)
-        store = start_store(namespace, **options("store"))
+        store = start_store(namespace, os.fspath(run_dir), **options("store"))
         try:
             yield Place(run_dir, RaySpawner(namespace, options), RunGauges(cfg.main.exp_name).update)
         finally:

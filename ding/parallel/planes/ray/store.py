@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, TimeoutError
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ding.parallel.planes.errors import ChunkMissing, StorageError, StorageFull
 from ding.parallel.planes.frames import header_bytes
+from ding.parallel.planes.ray.line import Answer, Frame, Line, serve
 from ding.parallel.ray_cluster import SMALL_BYTES, require_ray
 
 STORE = "store"
 """The name of the store among the actors of a run."""
 
 _CALL_S = 60.0
+_LINE = "store.sock"
+_BY_LINE = frozenset(("write", "read", "head", "delete", "publish", "fetch"))
 # Calls at once; each reader of a policy that waits is one.
 _MANY = 10_000
 
@@ -27,10 +32,16 @@ Held: TypeAlias = "np.ndarray | list[Any]"
 the frame."""
 
 
+class Head(NamedTuple):
+    """The head of a chunk, and the number of bytes of all its frame."""
+
+    text: bytes
+    nbytes: int
+
+
 class _Chunk(NamedTuple):
     held: Held
-    head: bytes
-    nbytes: int
+    head: Head
 
 
 class Version(NamedTuple):
@@ -58,27 +69,33 @@ class _Board:
 
 
 class FrameStore:
-    """The frames of a run. An asynchronous actor, in which readers of policies wait for the next version."""
+    """The frames of a run. An asynchronous actor, in which readers of policies wait for the next version.
 
-    def __init__(self) -> None:
+    Args:
+        folder: of the run, for the line; None: without one.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
         self._ray: Any = require_ray()
+        self._path = None if folder is None else os.path.join(folder, _LINE)
+        self._server: asyncio.Future[asyncio.Server] | None = None
         self._chunks: dict[str, _Chunk] = {}
         self._boards: defaultdict[str, _Board] = defaultdict(_Board)
 
     async def write(self, chunk: str, frame: np.ndarray) -> None:
         """Keep a frame, uint8 ``[n]``; a large one as an object of this process."""
         head = frame[: 8 + header_bytes(frame.data, len(frame))].tobytes()
-        self._chunks[chunk] = _Chunk(self._hold(frame), head, len(frame))
+        self._chunks[chunk] = _Chunk(self._hold(frame), Head(head, len(frame)))
 
     async def read(self, chunk: str) -> Held | None:
         """Return a frame, or its reference; None when it is not here."""
         found = self._chunks.get(chunk)
         return None if found is None else found.held
 
-    async def head(self, chunk: str) -> tuple[bytes, int] | None:
-        """Return the head of a frame and the number of all its bytes; None when it is not here."""
+    async def head(self, chunk: str) -> Head | None:
+        """Return the head of a frame; None when it is not here."""
         found = self._chunks.get(chunk)
-        return None if found is None else (found.head, found.nbytes)
+        return None if found is None else found.head
 
     async def delete(self, chunks: list[str]) -> int:
         """Forget frames; returns how many of them were here."""
@@ -90,7 +107,7 @@ class FrameStore:
 
     async def nbytes(self) -> int:
         """Return the number of bytes of all chunks."""
-        return sum(chunk.nbytes for chunk in self._chunks.values())
+        return sum(chunk.head.nbytes for chunk in self._chunks.values())
 
     async def publish(self, policy_id: str, number: int, crc: int, frame: np.ndarray) -> None:
         """Make a frame the newest version of a policy."""
@@ -109,22 +126,41 @@ class FrameStore:
                 await asyncio.wait_for(board.next.wait(), wait_s)
         return board.newer_than(newer_than)
 
+    async def line(self) -> str | None:
+        """Return the path of the socket of the line; None where there is none."""
+        if self._path is not None:
+            self._server = self._server or asyncio.ensure_future(serve(self._path, self._answer))
+            await self._server
+        return self._path
+
+    async def _answer(self, method: str, args: list[Any], frame: bytes) -> Answer:
+        if method not in _BY_LINE:
+            return None
+        found = await getattr(self, method)(*args, *([np.frombuffer(frame, np.uint8)] if frame else []))
+        value, held = ((found.number, found.crc), found.held) if isinstance(found, Version) else (None, found)
+        if isinstance(held, np.ndarray):
+            return value, held.data
+        if isinstance(held, Head):
+            return held.nbytes, held.text
+        return None if isinstance(held, list) else (held, b"")
+
     def _hold(self, frame: np.ndarray) -> Held:
         return frame if len(frame) <= SMALL_BYTES else [self._ray.put(frame)]
 
 
-def start_store(namespace: str, **options: Any) -> Any:
+def start_store(namespace: str, folder: str | None = None, **options: Any) -> Any:
     """Start the store of a run and return its handle; it ends with this process.
 
     Args:
         namespace: the name of the run.
+        folder: of the run, which only its user may enter; processes on the node of the store talk to it there.
         options: of the actor, such as ``scheduling_strategy``.
     """
     own = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": _MANY}
     # Notes on each of so many short calls would cost more than the calls bring to a dashboard.
     own |= {"enable_task_events": False, **options}
     actor = require_ray().remote(FrameStore).options(name=STORE, namespace=namespace, **own)
-    store = actor.remote()
+    store = actor.remote(folder)
     require_ray().get(store.nbytes.remote(), timeout=_CALL_S)
     return store
 
@@ -151,6 +187,7 @@ class StoreClient:
         except ValueError as error:
             raise StorageError(f"there is no store of the run {namespace!r}: {error}") from error
         self._place = f"the store of {namespace}"
+        self._line = _line_of(namespace, self._ray, self._store)
 
     def call(self, method: str, *args: object) -> Any:
         """Call a method of :class:`FrameStore`.
@@ -160,12 +197,36 @@ class StoreClient:
             StorageError: there is no answer.
         """
         with self._errors():
+            found = self._by_line(method, args).result(_CALL_S)
+            if found is not None:
+                return _found(found)
             return self._ray.get(getattr(self._store, method).remote(*args), timeout=_CALL_S)
 
     def begin(self, method: str, *args: object) -> Future[Any]:
         """Call a method and return its answer to be, from which :meth:`result` takes it."""
-        answer: Future[Any] = getattr(self._store, method).remote(*args).future()
+        answer: Future[Any] = Future()
+
+        def take(done: Future[Answer]) -> None:
+            found = done.result()
+            if found is not None:
+                answer.set_result(_found(found))
+                return
+            by_actor: Future[Any] = getattr(self._store, method).remote(*args).future()
+            by_actor.add_done_callback(lambda done: _pass_on(done, answer))
+
+        self._by_line(method, args).add_done_callback(take)
         return answer
+
+    def _by_line(self, method: str, args: tuple[Any, ...]) -> Future[Answer]:
+        """Call a method over the line, if it takes this."""
+        frame = args[-1] if args and isinstance(args[-1], np.ndarray) else None
+        if method in _BY_LINE and frame is None:
+            return self._line.begin(method, args)
+        if method in _BY_LINE and frame is not None and len(frame) <= SMALL_BYTES:
+            return self._line.begin(method, args[:-1], frame.data)
+        refused: Future[Answer] = Future()
+        refused.set_result(None)
+        return refused
 
     def result(self, answer: Future[Any]) -> Any:
         """Return an answer that is there. Raises as :meth:`call`."""
@@ -178,7 +239,7 @@ class StoreClient:
             yield
         except (self._ray.exceptions.ObjectStoreFullError, self._ray.exceptions.OutOfDiskError) as error:
             raise StorageFull(f"{self._place} has no space left: release chunks ({error})") from error
-        except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
+        except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError, TimeoutError) as error:
             raise StorageError(f"{self._place} does not answer: {error}") from error
 
     def frame(self, held: Held | None, what: str) -> memoryview:
@@ -195,3 +256,42 @@ class StoreClient:
             return memoryview(self._ray.get(held[0], timeout=_CALL_S))
         except (self._ray.exceptions.ObjectLostError, self._ray.exceptions.GetTimeoutError) as error:
             raise ChunkMissing(f"{what} was lost: {error}") from error
+
+
+_lines: dict[tuple[int, str], Line] = {}
+_lines_lock = threading.Lock()
+
+
+def _line_of(namespace: str, ray: Any, store: Any) -> Line:
+    """Return the line of this process to a store; it lasts as long as the store."""
+
+    def find() -> str | None:
+        # Waits while Ray restarts the store.
+        # Whatever Ray says, the actor is there for all calls, and says it again.
+        with contextlib.suppress(Exception):
+            path: str | None = ray.get(store.line.remote()) if ray.is_initialized() else None
+            return path
+        return None
+
+    with _lines_lock:
+        key = os.getpid(), namespace
+        return _lines.get(key) or _lines.setdefault(key, Line(find))
+
+
+def _found(answer: tuple[Any, Frame]) -> Any:
+    """Return what a method of :class:`FrameStore` returned, from its answer over the line."""
+    value, frame = answer
+    if not len(frame):
+        return value
+    if isinstance(value, int):
+        return Head(bytes(frame), value)
+    held = np.frombuffer(frame, np.uint8)
+    return held if value is None else Version(value[0], value[1], held)
+
+
+def _pass_on(done: Future[Any], answer: Future[Any]) -> None:
+    error = done.exception()
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(done.result())

@@ -15,15 +15,15 @@ import numpy as np
 
 from ding.parallel.planes.errors import ChunkMissing, StorageError, StorageFull
 from ding.parallel.planes.frames import header_bytes
-from ding.parallel.planes.ray.line import Answer, Frame, Line, serve
+from ding.parallel.planes.ray.store_socket import Answer, Frame, StoreSocket, serve
 from ding.parallel.ray_cluster import SMALL_BYTES, require_ray
 
 STORE = "store"
 """The name of the store among the actors of a run."""
 
 _CALL_S = 60.0
-_LINE = "store.sock"
-_BY_LINE = frozenset(("write", "read", "head", "delete", "publish", "fetch"))
+_SOCKET = "store.sock"
+_BY_SOCKET = frozenset(("write", "read", "head", "delete", "publish", "fetch"))
 # Calls at once; each reader of a policy that waits is one.
 _MANY = 10_000
 
@@ -72,12 +72,12 @@ class FrameStore:
     """The frames of a run. An asynchronous actor, in which readers of policies wait for the next version.
 
     Args:
-        folder: of the run, for the line; None: without one.
+        folder: of the run, for the socket; None: without one.
     """
 
     def __init__(self, folder: str | None = None) -> None:
         self._ray: Any = require_ray()
-        self._path = None if folder is None else os.path.join(folder, _LINE)
+        self._path = None if folder is None else os.path.join(folder, _SOCKET)
         self._server: asyncio.Future[asyncio.Server] | None = None
         self._chunks: dict[str, _Chunk] = {}
         self._boards: defaultdict[str, _Board] = defaultdict(_Board)
@@ -126,15 +126,15 @@ class FrameStore:
                 await asyncio.wait_for(board.next.wait(), wait_s)
         return board.newer_than(newer_than)
 
-    async def line(self) -> str | None:
-        """Return the path of the socket of the line; None where there is none."""
+    async def socket_path(self) -> str | None:
+        """Return the path of the socket, at which the store listens from now on; None where there is none."""
         if self._path is not None:
             self._server = self._server or asyncio.ensure_future(serve(self._path, self._answer))
             await self._server
         return self._path
 
     async def _answer(self, method: str, args: list[Any], frame: bytes) -> Answer:
-        if method not in _BY_LINE:
+        if method not in _BY_SOCKET:
             return None
         found = await getattr(self, method)(*args, *([np.frombuffer(frame, np.uint8)] if frame else []))
         value, held = ((found.number, found.crc), found.held) if isinstance(found, Version) else (None, found)
@@ -187,7 +187,7 @@ class StoreClient:
         except ValueError as error:
             raise StorageError(f"there is no store of the run {namespace!r}: {error}") from error
         self._place = f"the store of {namespace}"
-        self._line = _line_of(namespace, self._ray, self._store)
+        self._socket = _socket_of(namespace, self._ray, self._store)
 
     def call(self, method: str, *args: object) -> Any:
         """Call a method of :class:`FrameStore`.
@@ -197,7 +197,7 @@ class StoreClient:
             StorageError: there is no answer.
         """
         with self._errors():
-            found = self._by_line(method, args).result(_CALL_S)
+            found = self._by_socket(method, args).result(_CALL_S)
             if found is not None:
                 return _found(found)
             return self._ray.get(getattr(self._store, method).remote(*args), timeout=_CALL_S)
@@ -214,16 +214,16 @@ class StoreClient:
             by_actor: Future[Any] = getattr(self._store, method).remote(*args).future()
             by_actor.add_done_callback(lambda done: _pass_on(done, answer))
 
-        self._by_line(method, args).add_done_callback(take)
+        self._by_socket(method, args).add_done_callback(take)
         return answer
 
-    def _by_line(self, method: str, args: tuple[Any, ...]) -> Future[Answer]:
-        """Call a method over the line, if it takes this."""
+    def _by_socket(self, method: str, args: tuple[Any, ...]) -> Future[Answer]:
+        """Call a method through the socket, if it takes this."""
         frame = args[-1] if args and isinstance(args[-1], np.ndarray) else None
-        if method in _BY_LINE and frame is None:
-            return self._line.begin(method, args)
-        if method in _BY_LINE and frame is not None and len(frame) <= SMALL_BYTES:
-            return self._line.begin(method, args[:-1], frame.data)
+        if method in _BY_SOCKET and frame is None:
+            return self._socket.begin(method, args)
+        if method in _BY_SOCKET and frame is not None and len(frame) <= SMALL_BYTES:
+            return self._socket.begin(method, args[:-1], frame.data)
         refused: Future[Answer] = Future()
         refused.set_result(None)
         return refused
@@ -258,28 +258,28 @@ class StoreClient:
             raise ChunkMissing(f"{what} was lost: {error}") from error
 
 
-_lines: dict[tuple[int, str], Line] = {}
-_lines_lock = threading.Lock()
+_sockets: dict[tuple[int, str], StoreSocket] = {}
+_sockets_lock = threading.Lock()
 
 
-def _line_of(namespace: str, ray: Any, store: Any) -> Line:
-    """Return the line of this process to a store; it lasts as long as the store."""
+def _socket_of(namespace: str, ray: Any, store: Any) -> StoreSocket:
+    """Return the connection of this process to a store; it lasts as long as the store."""
 
     def find() -> str | None:
         # Waits while Ray restarts the store.
         # Whatever Ray says, the actor is there for all calls, and says it again.
         with contextlib.suppress(Exception):
-            path: str | None = ray.get(store.line.remote()) if ray.is_initialized() else None
+            path: str | None = ray.get(store.socket_path.remote()) if ray.is_initialized() else None
             return path
         return None
 
-    with _lines_lock:
+    with _sockets_lock:
         key = os.getpid(), namespace
-        return _lines.get(key) or _lines.setdefault(key, Line(find))
+        return _sockets.get(key) or _sockets.setdefault(key, StoreSocket(find))
 
 
 def _found(answer: tuple[Any, Frame]) -> Any:
-    """Return what a method of :class:`FrameStore` returned, from its answer over the line."""
+    """Return what a method of :class:`FrameStore` returned, from its answer through the socket."""
     value, frame = answer
     if not len(frame):
         return value

@@ -1,8 +1,9 @@
-"""The line: how processes on the node of the store talk to it, through a Unix socket in the folder of the run.
+"""How processes on the node of the store talk to it: through a Unix socket in the folder of the run.
 
-A call of an actor passes through several threads of Ray on both sides and costs 2 to 3 ms of CPU; one over the line
-costs 0.1 ms where nothing else runs. It carries what is small, in both directions as two sizes, a JSON text, and a
-frame behind it. Who gets no answer over the line asks the actor: from another node, for a large frame, after a loss.
+A call of an actor passes through several threads of Ray on both sides and costs 2 to 3 ms of CPU; one through the
+socket costs 0.1 ms where nothing else runs, and a run on one node brings a third more transitions. The socket carries
+what is small, in both directions as two sizes, a JSON text, and a frame behind it. A call that it does not answer goes
+to the actor: from another node, with a large frame, after a loss.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ async def serve(path: str, answer: Answerer) -> asyncio.Server:
     return await asyncio.start_unix_server(talk, path)
 
 
-class Line:
-    """The end of a caller. It connects, and after a loss connects again, in a thread of its own.
+class StoreSocket:
+    """The connection of a caller. It is made, and after a loss made again, in a thread of its own.
 
     Args:
         find: returns the path of the socket, or None where there is none (any more); it may block.
@@ -74,10 +75,10 @@ class Line:
         self._socket: socket.socket | None = None
         self._pending: dict[int, Future[Answer]] = {}
         self._numbers = itertools.count()
-        threading.Thread(target=self._run, name="store-line", daemon=True).start()
+        threading.Thread(target=self._run, name="store-socket", daemon=True).start()
 
     def begin(self, method: str, args: Sequence[Any], frame: Frame = b"") -> Future[Answer]:
-        """Call a method and return its answer to be, which is None when the line is not there, or lost meanwhile.
+        """Call a method and return its answer to be, which is None without a connection, or when that is lost.
 
         Args:
             method: name.

@@ -1,4 +1,4 @@
-"""The line to the store of a Ray cluster, without Ray; what goes over it is in the tests of all planes."""
+"""The socket of the store of a Ray cluster, without Ray; what goes through it is in the tests of all planes."""
 
 import gc
 import subprocess
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ding.parallel.planes.frames import pack
-from ding.parallel.planes.ray.line import Line
 from ding.parallel.planes.ray.store import StoreClient, start_store
+from ding.parallel.planes.ray.store_socket import StoreSocket
 from ding.parallel.ray_cluster import SMALL_BYTES, new_namespace
 
 FRAME = b"\0\1\2" * 50_000
@@ -19,7 +19,7 @@ FRAME = b"\0\1\2" * 50_000
 
 SERVER = """
 import asyncio, sys
-from ding.parallel.planes.ray.line import serve
+from ding.parallel.planes.ray.store_socket import serve
 
 async def answer(method, args, frame):
     if method == "slow":
@@ -60,32 +60,32 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path):
-    found = Server(tmp_path / "line.sock")
+    found = Server(tmp_path / "store.sock")
     yield found
     found.kill()
 
 
 @pytest.fixture
-def line(server):
-    found = Line(server.find)
+def connection(server):
+    found = StoreSocket(server.find)
     connected(found)
     return found
 
 
-def connected(line):
-    """Wait until a line answers."""
+def connected(connection):
+    """Wait until a connection answers."""
     deadline_s = time.monotonic() + 10.0
-    while line.begin("double", [1]).result(10.0) is None:
+    while connection.begin("double", [1]).result(10.0) is None:
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
 
 
-def test_calls_of_several_threads_get_their_own_answers(line):
+def test_calls_of_several_threads_get_their_own_answers(connection):
     found = {}
 
     def ask(first):
         for number in range(first, first + 50):
-            value, frame = line.begin("double", [number], FRAME).result(10.0)
+            value, frame = connection.begin("double", [number], FRAME).result(10.0)
             found[number] = (value, bytes(frame) == FRAME + FRAME)
 
     threads = [threading.Thread(target=ask, args=(first,)) for first in (0, 50, 100)]
@@ -96,33 +96,33 @@ def test_calls_of_several_threads_get_their_own_answers(line):
     assert found == {number: ([2 * number], True) for number in range(150)}
 
 
-def test_a_call_that_waits_keeps_no_other_waiting(line):
-    slow = line.begin("slow", [])
-    assert line.begin("double", [3]).result(10.0)[0] == [6]
+def test_a_call_that_waits_keeps_no_other_waiting(connection):
+    slow = connection.begin("slow", [])
+    assert connection.begin("double", [3]).result(10.0)[0] == [6]
     assert not slow.done()
 
 
 @pytest.mark.parametrize("method", ["large", "unknown"])
-def test_what_the_line_cannot_do_is_for_the_actor(line, method):
-    assert line.begin(method, []).result(10.0) is None
-    assert line.begin("double", [3]).result(10.0)[0] == [6]
+def test_what_the_socket_cannot_do_is_for_the_actor(connection, method):
+    assert connection.begin(method, []).result(10.0) is None
+    assert connection.begin("double", [3]).result(10.0)[0] == [6]
 
 
-def test_a_lost_line_answers_with_nothing_and_comes_back(server, line):
-    slow = line.begin("slow", [])
+def test_a_lost_connection_answers_with_nothing_and_comes_back(server, connection):
+    slow = connection.begin("slow", [])
     server.kill()
     assert slow.result(10.0) is None
-    assert line.begin("double", [3]).result(10.0) is None
+    assert connection.begin("double", [3]).result(10.0) is None
     server.begin()
-    connected(line)
+    connected(connection)
 
 
 @pytest.mark.parametrize("path", [None, "missing"])
 def test_without_a_socket_there_is_no_line(tmp_path, path):
     asked = threading.Event()
-    line = Line(lambda: asked.set() or (path and str(tmp_path / path)))
+    connection = StoreSocket(lambda: asked.set() or (path and str(tmp_path / path)))
     assert asked.wait(10.0)
-    assert line.begin("double", [1]).result(10.0) is None
+    assert connection.begin("double", [1]).result(10.0) is None
 
 
 @pytest.mark.slow

@@ -164,7 +164,11 @@ class CommCoordinator:
         if held is not None and self._attendance.attends(link.holder):
             self._resource_manager.update(link.role, link.name, info, busy=True)
             return
-        if held is not None and held.phase is TaskPhase.RUNNING:
+        if held is not None and (
+            held.phase is TaskPhase.RUNNING
+            # A killed coordinator had not heard that the worker began; the worker itself says so.
+            or (info.get("task_id") == held.task_id and self._ledger.started(held.task_id, link.holder))
+        ):
             self._logger.info("%s goes on with task %s", link.name, held.task_id)
             self._resource_manager.update(link.role, link.name, info, busy=True)
             self._attendance.begin(link, held.body, resume=True)

@@ -450,6 +450,33 @@ def test_a_restarted_coordinator_goes_on_with_the_same_workers_and_data(tmp_path
         assert len(run.plane.released) == len(set(run.plane.released))
 
 
+def test_a_task_whose_begin_a_killed_coordinator_had_not_heard_of_goes_on(tmp_path):
+    path = str(tmp_path / "coordinator.sqlite")
+    journal = Journal(path)
+    first = Run(journal=journal)
+    first.coordinator.start()
+    collector = FakeCollector("c0", total=20)
+    collector.faults.extend(["lose answer"] * 10_000)
+    first.hub.join(collector)
+    wait_until(lambda: collector.task is not None)
+    journal.close()
+    collector.link.cut()
+    first.coordinator.close()
+    collector.link = None
+    collector.faults.clear()
+    starts = collector.log.count("collector_start_task")
+    with Run(journal=Journal(path)) as run:
+        run.commander.left = {}
+        run.hub.join(collector)
+        wait_until(lambda: "collector_task_id1" in run.commander.finished)
+        assert run.counts()["chunks"] == 20
+        assert run.counts().get("dropped_chunks", 0) == 0
+    # It was neither begun anew nor ended before it was done.
+    assert collector.log.count("collector_start_task") == starts
+    assert collector.log.count("collector_close_task") == 1
+    assert collector.made == 20
+
+
 def test_what_a_commander_must_not_lose_is_written_down_at_once(tmp_path, monkeypatch):
     journal = Journal(str(tmp_path / "coordinator.sqlite"))
     with Run(journal=journal) as run:

@@ -29,7 +29,7 @@ LEDGER = {
     "main.env.evaluator_env_num": 1,
     "main.policy.other.commander.eval_interval": 3600,
     # Nothing is evicted, so that all can be counted.
-    "main.policy.other.replay_buffer": {"replay_buffer_size": 10**6},
+    "main.policy.other.replay_buffer": {"replay_buffer_size": 4 * 10**6},
     "main.policy.collect.collector": {"collector_num": COLLECTORS, "chunk_rows": 64},
 }
 

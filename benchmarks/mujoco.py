@@ -20,6 +20,7 @@ from benchmarks.config_seeds import config_file, mode_of
 from ding.entry.view.plot import empty_figure, learning_curves
 
 SIDES = {"ding": "C0", "stable-baselines3": "C1"}
+_COLUMNS = 3
 
 
 def run(name: str, seed: int, folder: Path, env_steps: int) -> None:
@@ -51,13 +52,16 @@ def plot(folder: Path, out: Path) -> None:
     """Draw all runs below ``folder``, a picture for each config."""
     configs = (path.stem.removesuffix("_config") for path in (HERE.parent / "configs/mujoco").glob("*_config.py"))
     names = sorted(name for name in configs if any(folder.glob(f"{name}_s[0-9]*")))
-    figure = empty_figure((10.0, 2.4 * ((len(names) + 3) // 4)))
-    for axes, name in zip(figure.subplots((len(names) + 3) // 4, 4, squeeze=False).flat, names):
+    rows = -(-len(names) // _COLUMNS)
+    figure = empty_figure((3.2 * _COLUMNS, 2.6 * rows))
+    for number, name in enumerate(names, 1):
+        axes = figure.add_subplot(rows, _COLUMNS, number)
         for side, runs in curves(name, folder).items():
             for steps, returns in runs:
                 axes.plot(steps, returns, color=SIDES[side], linewidth=1, label=side)
         axes.set_title(name, fontsize=9)
         axes.tick_params(labelsize=7)
+        axes.locator_params(axis="x", nbins=5)
         axes.grid(alpha=0.3)
     figure.axes[0].legend(fontsize=7)
     figure.savefig(out, dpi=150)

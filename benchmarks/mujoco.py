@@ -12,11 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from benchmarks._peers import HERE, python_of
-from benchmarks.config_seeds import config_file, mode_of
+from benchmarks.config_seeds import command
 from ding.entry.view.plot import empty_figure, learning_curves
 
 SIDES = {"ding": "C0", "stable-baselines3": "C1"}
@@ -27,9 +26,8 @@ def run(name: str, seed: int, folder: Path, env_steps: int) -> None:
     """Make the runs of both sides that are missing."""
     ours, theirs = folder / f"{name}_s{seed}", folder / f"{name}_s{seed}_sb3.jsonl"
     if not (ours / "result.json").exists():
-        words = [sys.executable, "-m", "ding", "-m", mode_of(name), "-c", str(config_file(name)), "-s", str(seed)]
-        words += ["--compile", "true", "--env-step", str(env_steps), "--quiet", "--exp-name", str(ours)]
-        subprocess.run(words, check=True)
+        words = command(name, seed, str(ours), env_steps, max_train_iter=env_steps)
+        subprocess.run([*words, "--compile", "true"], check=True)
     if not theirs.exists():
         part = theirs.with_suffix(".part")
         words = [str(python_of("sb3")), str(HERE / "peers/sb3_mujoco.py"), name, "--seed", str(seed)]

@@ -118,7 +118,7 @@ class RecordableOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         with torch.no_grad():
-            if self._step_flat(max_grad_norm):
+            if self._takes_flat and self._step_flat(max_grad_norm):
                 return loss
             if max_grad_norm is not None:
                 params = [param for group in self.param_groups for param in group["params"]]
@@ -138,9 +138,9 @@ class RecordableOptimizer(Optimizer):
 
         The bits are the same but for the rounding of a norm that limits.
         """
-        if not self._takes_flat or self.skips_nonfinite or len(self.param_groups) > 1:
+        params = (group := self.param_groups[0])["params"]
+        if self.skips_nonfinite or len(self.param_groups) > 1 or any(map(group.get, self._unsupported)):
             return False
-        params = self.param_groups[0]["params"]
         if self._flat is None or self._flat.places != places_of(params, self.state):
             self._flat = self._find_flat(params)
         grads = self._flat.gradients()

@@ -71,6 +71,18 @@ def test_a_loaded_state_goes_on() -> None:
     assert torch.equal(weights(ours), after)
 
 
+def test_momentum_that_begins_later() -> None:
+    ours, theirs = network(), network(flat=False)
+    optimizer, reference = RMSprop(ours.parameters(), lr=0.01), torch.optim.RMSprop(theirs.parameters(), lr=0.01)
+    for made, one in ((ours, optimizer), (theirs, reference)):
+        train(made, one, 2)
+        one.param_groups[0]["momentum"] = 0.5
+        for param in made.parameters():
+            one.state[param]["momentum_buffer"] = torch.zeros_like(param)
+        train(made, one, 2)
+    assert torch.equal(weights(ours), weights(theirs))
+
+
 def test_parameters_that_move_or_have_no_gradient() -> None:
     ours, theirs = network(), network(flat=False)
     optimizer, reference = RMSprop(ours.parameters(), lr=0.01), torch.optim.RMSprop(theirs.parameters(), lr=0.01)

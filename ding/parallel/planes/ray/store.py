@@ -211,7 +211,11 @@ class StoreClient:
             if found is not None:
                 answer.set_result(_found(found))
                 return
-            by_actor: Future[Any] = getattr(self._store, method).remote(*args).future()
+            try:
+                by_actor: Future[Any] = getattr(self._store, method).remote(*args).future()
+            except Exception as error:  # noqa: BLE001 - what Ray says when it has ended is for the one that waits
+                answer.set_exception(error)
+                return
             by_actor.add_done_callback(lambda done: _pass_on(done, answer))
 
         self._by_socket(method, args).add_done_callback(take)

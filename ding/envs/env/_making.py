@@ -13,6 +13,7 @@ from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env.old_ids import spec_or_successor
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
 from ding.envs.env_wrappers._episode import AnyEnv
+from ding.envs.env_wrappers._video import FramesOnDemand
 from ding.utils import MissingExtraError, import_module, install_line, require_extra
 
 # Packages that register envs with gymnasium when asked: (part of the id, module, extra).
@@ -26,6 +27,10 @@ _LATE_REGISTRATIONS = (
 
 # What gymnasium says is not installed -> the extra that installs it.
 _EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "pygame": "video", "ale": "atari"}
+
+# Envs of gymnasium whose step is slower where there is a render mode, and never gets faster again unless frames are
+# drawn: LunarLander makes bodies for the fire of its engines, which age only in render().
+_DRAW_IN_STEP = ("gymnasium.envs.box2d.lunar_lander:LunarLander",)
 
 
 def make_gym_env(env_id: str, **kwargs: Any) -> AnyEnv:
@@ -52,6 +57,8 @@ def _make(spec: EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     spec.order_enforce = False
     if "render_mode" not in kwargs and "rgb_array" in _render_modes(spec):
         kwargs["render_mode"] = "rgb_array"
+        if spec.entry_point in _DRAW_IN_STEP:
+            return FramesOnDemand(gymnasium.make(spec, **kwargs))
     return gymnasium.make(spec, **kwargs)
 
 

@@ -84,6 +84,33 @@ class VideoWriter:
             raise OSError(f"OpenCV cannot write {self.path}; install imageio with: {install_line('video')}")
 
 
+class FramesOnDemand(AnyWrapper):
+    """Hide the render mode from an env until a frame is asked for, so that it steps as one that never renders.
+
+    From the first frame of an episode to the next reset the env has its mode: what it draws in its steps is in a video.
+    """
+
+    def __init__(self, env: AnyEnv) -> None:
+        super().__init__(env)
+        self._mode = env.render_mode
+        env.unwrapped.render_mode = None
+
+    @property
+    def render_mode(self) -> str | None:  # type: ignore[override]
+        """The mode that the env was made with."""
+        return self._mode
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset, without a mode."""
+        self.env.unwrapped.render_mode = None
+        return self.env.reset(seed=seed, options=options)
+
+    def render(self) -> Any:
+        """The current frame."""
+        self.env.unwrapped.render_mode = self._mode
+        return self.env.render()
+
+
 class RecordEpisodes(AnyWrapper):
     """Write one video per episode: ``<folder>/<prefix>-episode-<k>.mp4``.
 

@@ -382,6 +382,27 @@ class TestReplays:
         assert env.render().shape == (400, 600, 3)
         env.close()
 
+    def test_lunar_lander_makes_no_bodies_for_fire_that_nobody_sees(self):
+        pytest.importorskip("Box2D")
+        pytest.importorskip("pygame")
+        env = DingEnvWrapper(cfg={"env_id": "LunarLander-v3"})
+
+        def bodies_after_main_engine():
+            for _ in range(5):
+                env.step(2)
+            return env.unwrapped.world.bodyCount
+
+        env.seed(0)
+        env.reset()
+        bodies = env.unwrapped.world.bodyCount
+        assert env.render_mode == "rgb_array"
+        assert bodies_after_main_engine() == bodies
+        assert env.render().shape == (400, 600, 3)
+        assert bodies_after_main_engine() > bodies
+        env.reset()
+        assert bodies_after_main_engine() == bodies
+        env.close()
+
 
 class TestEnvClasses:
     def test_configs_are_copies(self):

@@ -10,7 +10,7 @@ import torch
 from easydict import EasyDict
 
 from ding.data.roles import Samples, StateDict, Writer
-from ding.utils import REWARD_MODEL_REGISTRY, import_module
+from ding.utils import REWARD_MODEL_REGISTRY, import_module, write_scalars
 from ding.utils.file_helper import save_file
 
 
@@ -92,8 +92,7 @@ class BaseRewardModel(ABC):
             return
         counts = self.__dict__.setdefault("_log_counts", {})
         counts[prefix] = counts.get(prefix, 0) + 1
-        for name, value in values.items():
-            self.tb_logger.add_scalar(f"{prefix}/{name}", float(value), counts[prefix])
+        write_scalars(self.tb_logger, f"{prefix}/", values, counts[prefix])
 
 
 def checkpoint_path(exp_name: str, name: str) -> str:

@@ -38,7 +38,7 @@ from ding.framework.middleware import (
 )
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
-from ding.utils._tb_writer import LazyWriter
+from ding.utils._tb_writer import LazyWriter, write_scalars
 from ding.utils.checkpoint import save_checkpoint
 
 _SHOW_EVERY_S = 0.25
@@ -203,10 +203,9 @@ class Monitor:
         output = _last_of(ctx.train_output)
         if output and ctx.train_iter - self._last_drawn_iter >= self._log_freq:
             self._last_drawn_iter = ctx.train_iter
-            for key, value in output.items():
-                if key not in _HIDDEN and isinstance(value, (int, float)):
-                    self._writer.add_scalar(f"learner_iter/{key}_avg", value, ctx.train_iter)
-                    self._writer.add_scalar(f"learner_step/{key}_avg", value, ctx.env_step)
+            shown = {f"{k}_avg": v for k, v in output.items() if k not in _HIDDEN and isinstance(v, (int, float))}
+            write_scalars(self._writer, "learner_iter/", shown, ctx.train_iter)
+            write_scalars(self._writer, "learner_step/", shown, ctx.env_step)
         self._figures |= {"env_step": ctx.env_step, "train_iter": ctx.train_iter}
         if evaluated or time.monotonic() >= self._next_show_s:
             self._view.update(self.status())

@@ -1,9 +1,9 @@
 """Reads the scalars out of tensorboard event files, without tensorboard, a million points per second.
 
 An event file is a sequence of TFRecords: uint64 length, uint32 masked crc of the length, the data, uint32 masked crc
-of the data, all little endian. The data is an ``Event`` protobuf. Almost every event holds one scalar, and events of
-equal length and equal tag have their fields at equal places: those are read as the rows of one array. What looks
-different (pictures, several values in one event) is parsed by the ``Event`` class that tensorboardX brings.
+of the data, all little endian. The data is an ``Event`` protobuf. Almost every event holds the scalars of one step, and
+events of equal length and equal tags have their fields at equal places: those are read as the rows of one array. What
+looks different (such as a picture) is parsed by the ``Event`` class that tensorboardX brings.
 """
 
 import logging
@@ -190,36 +190,49 @@ def _parse(table: np.ndarray, positions: np.ndarray, step_bytes: int) -> Iterato
     """Yield the scalars of records of one length whose step takes ``step_bytes``, by tag."""
     summary_at = _AFTER_WALL_TIME + step_bytes
     while len(table):
-        bounds = _tag_bounds(table[0], summary_at)
-        if bounds is None:
+        places = _places(table[0], summary_at)
+        if places is None:
             yield from _parse_other(table[0], positions[:1])
             table, positions = table[1:], positions[1:]
             continue
-        start, end = bounds
-        # What is equal in all rows but for time, step and value: where everything is, and the tag.
-        alike = (table[:, summary_at : end + 1] == table[0, summary_at : end + 1]).all(axis=1)
+        # What is equal in all rows but for time, step and values: where everything is, and the tags.
+        fixed = np.arange(table.shape[1]) >= summary_at
+        for _, start in places:
+            fixed[start : start + _FLOAT_BYTES] = False
+        alike = (table[:, fixed] == table[0, fixed]).all(axis=1)
         rows = table[alike]
-        steps = _varints(rows[:, _AFTER_WALL_TIME + 1 : summary_at])
-        scalars = Scalars(steps, _numbers(rows[:, 1:9], "<f8"), _numbers(rows[:, end + 1 :], "<f4"))
-        yield rows[0, start:end].tobytes().decode("utf-8", "replace"), positions[alike], scalars
+        steps, wall_s = _varints(rows[:, _AFTER_WALL_TIME + 1 : summary_at]), _numbers(rows[:, 1:9], "<f8")
+        for tag, start in places:
+            scalars = Scalars(steps, wall_s, _numbers(rows[:, start : start + _FLOAT_BYTES], "<f4"))
+            yield tag, positions[alike], scalars
         table, positions = table[~alike], positions[~alike]
 
 
-def _tag_bounds(record: np.ndarray, summary_at: int) -> tuple[int, int] | None:
-    """Where the tag of an event of one scalar starts and ends; None for every other event."""
+def _places(record: np.ndarray, summary_at: int) -> list[tuple[str, int]] | None:
+    """The tag of each scalar of an event, and where its value starts; None for an event that holds anything else."""
     data = record.tobytes()
-    position = summary_at
-    # Each message but the innermost reaches to the end of the record: a summary of one value, a tag in it.
-    for kind, behind in ((_SUMMARY, 0), (_VALUE, 0), (_TAG, 1 + _FLOAT_BYTES)):
-        if len(data) < position + 2 or data[position] != kind:
+    summary = _message(data, summary_at, _SUMMARY)
+    if data[0] != _WALL_TIME or summary is None or summary[1] != len(data):
+        return None
+    places, (position, end) = [], summary
+    while position < end:
+        value = _message(data, position, _VALUE)
+        tag = value and _message(data, value[0], _TAG)
+        if not value or not tag or tag[1] + 1 + _FLOAT_BYTES != value[1] or data[tag[1]] != _SIMPLE_VALUE:
             return None
-        size, start = data[position + 1], position + 2
-        if size >= 0x80 and start < len(data):
-            size, start = size - 0x80 + (data[start] << 7), start + 1
-        if start + size + behind != len(data):
-            return None
-        position = start
-    return (position, position + size) if data[0] == _WALL_TIME and data[position + size] == _SIMPLE_VALUE else None
+        places.append((data[slice(*tag)].decode("utf-8", "replace"), tag[1] + 1))
+        position = value[1]
+    return places
+
+
+def _message(data: bytes, position: int, kind: int) -> tuple[int, int] | None:
+    """Where the content of a message of this kind, of less than 16,384 bytes, starts and ends; None where none is."""
+    if len(data) < position + 3 or data[position] != kind:
+        return None
+    size, start = data[position + 1], position + 2
+    if size >= 0x80:
+        size, start = size - 0x80 + (data[start] << 7), start + 1
+    return (start, start + size) if start + size <= len(data) else None
 
 
 def _parse_other(record: np.ndarray, position: np.ndarray) -> Iterator[tuple[str, np.ndarray, Scalars]]:

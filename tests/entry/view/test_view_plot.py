@@ -41,6 +41,11 @@ def test_every_step_and_kind_of_event_is_read_as_protobuf_reads_it(tmp_path):
         writer.add_scalar("a", step + 0.5, step)
         writer.add_scalar("b" * 130, -1.0, step)
         writer.add_scalar("\u00e4/\u03b2", float("nan"), step)
+        for tags in (("a", "c", "d" * 300), ("c", "a", "d" * 300), ("e",) * 2):
+            values = [Summary.Value(tag=tag, simple_value=step * n) for n, tag in enumerate(tags, 1)]
+            writer.file_writer.add_summary(Summary(value=values), step)
+    mixed = [Summary.Value(tag="a", simple_value=8.0), Summary.Value(tag="f", image=Summary.Image(height=1))]
+    writer.file_writer.add_summary(Summary(value=mixed), 8)
     writer.add_histogram("histogram", np.arange(100.0), 7)
     writer.add_text("text", "no scalar", 7)
     writer.add_image("image", np.zeros((3, 64, 64), np.uint8), 7)
@@ -53,7 +58,7 @@ def test_every_step_and_kind_of_event_is_read_as_protobuf_reads_it(tmp_path):
             if value.HasField("simple_value"):
                 expected.setdefault(value.tag, []).append((event.step, event.wall_time, value.simple_value))
     found = EventFile(file).read_new()
-    assert set(found) == set(expected) == {"a", "b" * 130, "\u00e4/\u03b2"}
+    assert set(found) == set(expected) == {"a", "b" * 130, "c", "d" * 300, "e", "\u00e4/\u03b2"}
     for tag, rows in expected.items():
         np.testing.assert_array_equal(
             np.stack([found[tag].steps, found[tag].wall_s, found[tag].values], axis=1), np.array(rows)

@@ -9,7 +9,7 @@ import numpy as np
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role, current_task
-from ding.utils import DistributedWriter
+from ding.utils import DistributedWriter, write_scalars
 
 # What a policy returns for the buffer and not to be looked at.
 _HIDDEN = ("priority", "td_error_priority")
@@ -69,6 +69,7 @@ def _curves(axes: Mapping[str, str], train_show_freq: int) -> Callable[[Any], No
 
 
 def _draw_output(writer: DistributedWriter, output: Mapping[str, Any], end: str, step: int) -> None:
+    points = {}
     for key, value in output.items():
         kind, _, name = key.rpartition("]")
         if key in _HIDDEN:
@@ -78,7 +79,8 @@ def _draw_output(writer: DistributedWriter, output: Mapping[str, Any], end: str,
         elif kind == "[scalars":
             writer.add_scalars(f"basic/train_{name}{end}", value, step)
         else:
-            writer.add_scalar(f"basic/train_{key}{end}", value, step)
+            points[f"basic/train_{key}{end}"] = value
+    write_scalars(writer, "", points, step)
 
 
 def last_output(train_output: Any) -> Mapping[str, Any] | None:

@@ -1,6 +1,6 @@
 """SAC on LunarLanderContinuous, with the numbers of DI-engine's config of the same name (extra `box2d`).
 
-Result: a return of -50 on seed 0 after 44,960 env steps, where the run was ended.
+Result, with compiled updates: returns of 222, 213 and 202 on seeds 0 to 2 after 208,716, 38,784 and 49,076 env steps.
 """
 
 from easydict import EasyDict

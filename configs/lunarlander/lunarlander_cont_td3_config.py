@@ -1,6 +1,6 @@
 """TD3 on LunarLanderContinuous, with the numbers of DI-engine's config of the same name (extra `box2d`).
 
-Result: a return of -124 on seed 0 after 49,900 env steps, where the run was ended.
+Result, with compiled updates: returns of 222, 226 and 212 on seeds 0 to 2 after 99,212, 149,416 and 76,660 env steps.
 """
 
 from easydict import EasyDict

@@ -17,12 +17,12 @@ from ding.entry.cli import cli
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
 SCRIPTS = re.findall(r"^```bash\n(.*?)^```", PAGE, re.M | re.S)
-# Starts the tasks of a step here, side by side.
+# Starts the tasks of a step here, side by side; a signal ends all of their processes.
 SRUN = """#!/bin/bash
 tasks=1
 while [[ $1 == --* ]]; do case $1 in --ntasks=*) tasks=${1#*=};; esac; shift; done
-trap 'kill $(jobs -p); wait; exit 143' TERM
-for ((rank = 0; rank < tasks; rank++)); do SLURM_PROCID=$rank "$@" & done
+trap 'for job in $(jobs -p); do kill -- "-$job"; done; wait; exit 143' TERM
+for ((rank = 0; rank < tasks; rank++)); do SLURM_PROCID=$rank setsid "$@" & done
 code=0; for job in $(jobs -p); do wait "$job" || code=$?; done; exit "$code"
 """
 # More names than a pipe holds: a script that reads only the first one ends this command, and then itself, by SIGPIPE.

@@ -1,7 +1,7 @@
 """PPO on HalfCheetah-v5 (extra `mujoco`).
 
-DI-engine's numbers for HalfCheetah-v3 but for the networks and the size of the minibatches. Result: a return of 528 on
-seed 0 after 192,000 env steps, and of 815 on seed 1 after 160,000; docs/results.md has other numbers.
+DI-engine's numbers for HalfCheetah-v3 but for the networks and the size of the minibatches. Result: a return of 756 on
+seed 0 after 201,600 env steps, and of 815 on seed 1 after 160,000; docs/results.md has other numbers.
 """
 
 from easydict import EasyDict

@@ -8,7 +8,7 @@ TITLE = "Continuous control"
 PIPELINE_STEPS = 4000
 # Steps of all optimisers per update: critics, actor (every second time in TD3), temperature.
 OPTIMIZER_STEPS = {"sac": 3.0, "td3": 1.5, "ddpg": 2.0}
-PEERS = ("CleanRL style", "stable-baselines3", "tianshou")
+PEERS = ("CleanRL style", "stable-baselines3", "tianshou", "torchrl")
 
 
 def measurements() -> list[Measurement]:
@@ -68,6 +68,7 @@ def control(algorithm: str) -> Measurement:
             peer("sb3", "CleanRL style", "peers/cleanrl_control.py", *args),
             peer("sb3", "stable-baselines3", "peers/sb3_control.py", *args),
             peer("tianshou", "tianshou", "peers/tianshou_control.py", *args),
+            peer("torchrl", "torchrl", "peers/torchrl_control.py", *args),
         ),
         (op,),
         modes=MODES[:1],

@@ -32,10 +32,14 @@ def ddpg_critic_loss(
 
 def ddpg_actor_loss(network: ActorCritic, obs: Any) -> torch.Tensor:
     """``-mean Q(s, mu(s))`` by the first critic: 0-d."""
-    inputs = _inputs(obs, network(obs, mode="compute_actor"))
+    return -first_value(network, obs, network(obs, mode="compute_actor")).mean()
+
+
+def first_value(network: ActorCritic, obs: Any, output: Mapping[str, Any]) -> torch.Tensor:
+    """``Q(s, a)`` by the first critic for the actions in the output of an actor: ``[B]``."""
     # A network of another make computes all critics.
     mode = "compute_first_critic" if "compute_first_critic" in getattr(network, "mode", ()) else "compute_critic"
-    return -each(network(inputs, mode=mode)["q_value"])[0].mean()
+    return each(network(_inputs(obs, output), mode=mode)["q_value"])[0]
 
 
 def _inputs(obs: Any, output: Mapping[str, Any]) -> dict[str, Any]:

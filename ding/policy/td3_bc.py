@@ -6,7 +6,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ding.policy._q_critic import ActorCritic, each
+from ding.policy._ddpg_loss import first_value
+from ding.policy._q_critic import ActorCritic
 from ding.policy.td3 import TD3Policy
 from ding.utils import POLICY_REGISTRY
 
@@ -18,9 +19,9 @@ def td3_bc_actor_loss(network: ActorCritic, batch: Mapping[str, Any], alpha: flo
         network: see :class:`ding.model.ContinuousQAC` with ``action_space='regression'``.
         batch: ``obs`` ``[B, ...]`` and ``action`` ``[B, N]``.
     """
-    action = network(batch["obs"], mode="compute_actor")["action"]
-    value = each(network({"obs": batch["obs"], "action": action}, mode="compute_critic")["q_value"])[0]
-    return -alpha * value.mean() / value.detach().abs().mean() + F.mse_loss(action, batch["action"])
+    output = network(batch["obs"], mode="compute_actor")
+    value = first_value(network, batch["obs"], output)
+    return -alpha * value.mean() / value.detach().abs().mean() + F.mse_loss(output["action"], batch["action"])
 
 
 @POLICY_REGISTRY.register("td3_bc")

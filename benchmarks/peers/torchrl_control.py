@@ -18,9 +18,6 @@ from bench_work import (
 )
 from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequential
 from torch import nn
-from torchrl.collectors import Collector
-from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
-from torchrl.envs import GymEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv
 from torchrl.modules import (
     MLP,
     AdditiveGaussianModule,
@@ -30,6 +27,7 @@ from torchrl.modules import (
     ValueOperator,
 )
 from torchrl.objectives import DDPGLoss, SACLoss, SoftUpdate, TD3Loss
+from torchrl_parts import make_buffer, make_collector, make_env
 
 
 def adam(params: Any) -> torch.optim.Adam:
@@ -41,14 +39,6 @@ def adam(params: Any) -> torch.optim.Adam:
 def mlp(inputs: int, outputs: int) -> MLP:
     """A network of the common sizes."""
     return MLP(in_features=inputs, out_features=outputs, num_cells=list(CONTROL_HIDDEN), activation_class=nn.ReLU)
-
-
-def make_env() -> Any:
-    """The envs side by side, with episode returns and step counts."""
-    env = TransformedEnv(SerialEnv(CONTROL_ENVS, lambda: GymEnv("Pendulum-v1")))
-    env.append_transform(RewardSum())
-    env.append_transform(StepCounter())
-    return env
 
 
 def make_agent(name: str, env: Any) -> tuple[Any, Callable[[Any], None]]:
@@ -135,10 +125,10 @@ def build() -> Side:
     parser.add_argument("--algorithm", choices=CONTROL_ALGORITHMS, default="sac")
     args = parser.parse_args()
     updates = count_optimizer_steps()
-    env = make_env()
+    env = make_env(CONTROL_ENVS, track=True, env_id="Pendulum-v1")
     policy, update = make_agent(args.algorithm, env)
-    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(CONTROL_BUFFER_SIZE), batch_size=CONTROL_BATCH_SIZE)
-    collector = Collector(env, policy, frames_per_batch=CONTROL_ENVS, total_frames=-1)
+    buffer = make_buffer(CONTROL_BUFFER_SIZE, CONTROL_BATCH_SIZE)
+    collector = make_collector(env, policy, CONTROL_ENVS)
     batches = iter(collector)
     steps = [0]
 

@@ -16,9 +16,9 @@ from torchrl.modules import MLP, EGreedyModule, QValueActor
 torchrl._utils.logger.setLevel("ERROR")
 
 
-def make_env(envs: int, track: bool) -> Any:
-    """``SerialEnv`` of CartPole, with step counter and episode return when ``track``."""
-    env = SerialEnv(envs, lambda: GymEnv("CartPole-v1"))
+def make_env(envs: int, track: bool, env_id: str = "CartPole-v1") -> Any:
+    """``SerialEnv`` of a gymnasium env, with step counter and episode return when ``track``."""
+    env = SerialEnv(envs, lambda: GymEnv(env_id))
     if track:
         env = TransformedEnv(env)
         env.append_transform(RewardSum())
@@ -41,6 +41,6 @@ def make_collector(env: Any, policy: Any, frames: int) -> Any:
     return Collector(env, policy, frames_per_batch=frames, total_frames=-1)
 
 
-def make_buffer() -> Any:
+def make_buffer(size: int = BUFFER_SIZE, batch_size: int = BATCH_SIZE) -> Any:
     """Replay buffer in memory."""
-    return TensorDictReplayBuffer(storage=LazyTensorStorage(BUFFER_SIZE), batch_size=BATCH_SIZE)
+    return TensorDictReplayBuffer(storage=LazyTensorStorage(size), batch_size=batch_size)

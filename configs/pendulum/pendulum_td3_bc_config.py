@@ -34,7 +34,7 @@ pendulum_td3_bc_config = dict(
             ignore_done=True,
             actor_update_freq=2,
             noise=True,
-            # With 2.5, as in the paper, every second seed leaves the good policy of the data again.
+            # With 2.5, as in the paper, two of four seeds left the good policy of the data again.
             alpha=0.5,
         ),
         collect=dict(

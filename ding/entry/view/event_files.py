@@ -22,8 +22,8 @@ _HEADER_BYTES, _FOOTER_BYTES = 12, 4
 _WALL_TIME, _STEP, _SUMMARY, _VALUE, _TAG, _SIMPLE_VALUE = 0x09, 0x10, 0x2A, 0x0A, 0x0A, 0x15
 _AFTER_WALL_TIME = 9
 _FLOAT_BYTES = 4
-# Longer records hold pictures and videos.
-_MOST_BYTES = 4096
+# Longer records hold pictures and videos; more than a thousand scalars in one step are not expected.
+_MOST_BYTES = 1 << 16
 
 
 @dataclass

@@ -13,6 +13,7 @@ from ding.entry import plot
 from ding.entry.view.event_files import EventFile, Scalars, iter_records, read_files
 from ding.entry.view.plot import DEFAULT_TAG, learning_curves
 from ding.entry.view.runs import event_files, find_runs, label_of
+from ding.utils._tb_writer import LazyWriter, write_scalars
 
 
 def write_run(folder, points, tag=DEFAULT_TAG):
@@ -74,6 +75,18 @@ def test_several_values_in_one_event_are_read(tmp_path):
     assert {tag: (one.steps.tolist(), one.values.tolist()) for tag, one in found.items()} == {
         "a": ([3], [1.0]),
         "b": ([3], [2.0]),
+    }
+
+
+def test_many_scalars_of_one_step_are_read(tmp_path):
+    values = {f"a_name_of_usual_length/{number}": float(number) for number in range(900)}
+    writer = LazyWriter(str(tmp_path))
+    for step in (1, 2):
+        write_scalars(writer, "learner_iter/", values, step)
+    writer.close()
+    found = read_files(event_files(tmp_path))
+    assert {tag: (one.steps.tolist(), one.values.tolist()) for tag, one in found.items()} == {
+        f"learner_iter/{name}": ([1, 2], [value, value]) for name, value in values.items()
     }
 
 

@@ -27,7 +27,7 @@ from ding.policy import DQNPolicy
 from ding.utils import deep_merge_dicts
 from ding.worker import SampleSerialCollector
 
-ENVS, STEPS = 8, 96
+STEPS = 96
 MODEL = {"obs_shape": [4, 84, 84], "action_shape": 6, "encoder_hidden_size_list": [32, 64, 64, 512]}
 
 
@@ -37,11 +37,11 @@ def policy() -> DQNPolicy:
     return DQNPolicy(EasyDict(cfg), enable_field=["learn", "collect"])
 
 
-def sides(kind: str, folder: str) -> dict[str, Callable[[], float]]:
+def sides(kind: str, folder: str, num_envs: int) -> dict[str, Callable[[], float]]:
     """Functions that do ``STEPS`` vector steps and return their CPU seconds: the bare loop, and the collector."""
     manager_cfg = {"type": kind, **({"num_threads": 1} if kind == "env_pool" else {})}
     # One thread, as the other side has: all that ale-py's vector env does is in the CPU time anyway.
-    fns = [partial(AtariEnv, {"env_id": "PongNoFrameskip-v4"})] * ENVS
+    fns = [partial(AtariEnv, {"env_id": "PongNoFrameskip-v4"})] * num_envs
     manager = create_env_manager(EasyDict(manager_cfg), fns)
     manager.seed(0)
     agent = policy()
@@ -52,7 +52,7 @@ def sides(kind: str, folder: str) -> dict[str, Callable[[], float]]:
 
     def collect() -> float:
         start = time.process_time()
-        collector.collect(n_sample=ENVS * STEPS, policy_kwargs={"eps": 0.1})
+        collector.collect(n_sample=num_envs * STEPS, policy_kwargs={"eps": 0.1})
         return time.process_time() - start
 
     if kind == "base":
@@ -80,12 +80,13 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--envs", type=int, default=8)
     parser.add_argument("--kinds", nargs="+", default=["gym_vector", "env_pool", "base"])
     args = parser.parse_args()
     logging.disable(logging.INFO)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        runs = {(kind, name): run for kind in args.kinds for name, run in sides(kind, folder).items()}
+        runs = {(kind, name): run for kind in args.kinds for name, run in sides(kind, folder, args.envs).items()}
         seconds: dict[tuple[str, str], list[float]] = {key: [] for key in runs}
         for round_ in range(args.rounds + 1):
             for key, run in runs.items():
@@ -93,7 +94,9 @@ def main() -> None:
                 if round_:
                     seconds[key].append(taken)
     for kind in args.kinds:
-        rate = {name: ENVS * STEPS / statistics.median(values) for (of, name), values in seconds.items() if of == kind}
+        rate = {
+            name: args.envs * STEPS / statistics.median(values) for (of, name), values in seconds.items() if of == kind
+        }
         line = ", ".join(f"{name} {value:,.0f}" for name, value in rate.items())
         if "bare" in rate:
             pairs = zip(seconds[kind, "bare"], seconds[kind, "collector"])

@@ -117,8 +117,14 @@ def row_at(columns: Columns, position: int) -> Any:
     return columns[position]
 
 
-def concat(parts: Sequence[Any], path: str = "") -> Columns:
+def concat(parts: Sequence[Any], path: str = "", whole: Mapping[str, np.ndarray] | None = None) -> Columns:
     """Concatenate along the rows.
+
+    Args:
+        parts: columns, at least one.
+        path: where they are, for messages.
+        whole: by path, views of arrays to which parts were written one after the other; where these are all of them,
+            the view is returned in place of a copy.
 
     Raises:
         SchemaError: the parts differ in fields, leaf types, dtypes or row shapes; the message names the first field
@@ -133,7 +139,9 @@ def concat(parts: Sequence[Any], path: str = "") -> Columns:
                 raise SchemaError(
                     f"cannot concatenate at {name!r}: fields {sorted(map(str, first))} and {found} differ"
                 )
-        return {key: concat([part[key] for part in parts], f"{path}.{key}" if path else str(key)) for key in first}
+        return {
+            key: concat([part[key] for part in parts], f"{path}.{key}" if path else str(key), whole) for key in first
+        }
     if isinstance(first, list):
         if not all(isinstance(part, list) for part in parts):
             raise SchemaError(f"cannot concatenate {name!r}: a list of objects and an array")
@@ -143,6 +151,9 @@ def concat(parts: Sequence[Any], path: str = "") -> Columns:
     for part in parts:
         if not isinstance(part, kind) or part.dtype != dtype or part.shape[1:] != shape:
             raise SchemaError(f"cannot concatenate {name!r}: {describe_leaf(first)} and {describe_leaf(part)} differ")
+    view = whole.get(path) if whole else None
+    if view is not None and len(view) == sum(map(len, parts)) and all(part.base is view.base for part in parts):
+        return view
     return torch.cat(list(parts)) if is_tensor else np.concatenate(parts)
 
 

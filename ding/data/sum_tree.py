@@ -99,11 +99,7 @@ class SumTree:
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of all sums, so that a tree that goes on from here gives the same bits."""
-        return {
-            "levels": [level.copy() for level in self._levels],
-            "min": self._min,
-            "min_count": self._min_count,
-        }
+        return {"levels": [level.copy() for level in self._levels], "min": self._min, "min_count": self._min_count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a ``state_dict`` of a tree of the same capacity."""

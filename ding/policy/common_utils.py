@@ -202,7 +202,8 @@ def transition_done(timestep: BaseEnvTimestep | TimestepBatch, reference_numeric
         reference_numerics: store a time limit as done, as the original API does.
     """
     if isinstance(timestep, TimestepBatch):
-        return timestep.done if reference_numerics else timestep.done & ~timestep.truncated
+        # Of bools, "greater" is "and not".
+        return timestep.done if reference_numerics else np.greater(timestep.done, timestep.truncated)
     if reference_numerics or not is_truncated(timestep.info):
         return timestep.done
     return False

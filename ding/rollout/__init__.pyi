@@ -10,9 +10,9 @@ from ding.rollout.record import INF as INF
 from ding.rollout.record import EpisodeRecord as EpisodeRecord
 from ding.rollout.record import Segments as Segments
 from ding.rollout.record import Taken as Taken
-from ding.rollout.record import TrajectoryStore as TrajectoryStore
 from ding.rollout.rollout import Rollout as Rollout
 from ding.rollout.rollout import Sent as Sent
 from ding.rollout.rollout import VectorStepper as VectorStepper
 from ding.rollout.rollout import drop_abnormal as drop_abnormal
 from ding.rollout.rollout import v1_interface as v1_interface
+from ding.rollout.trajectory_store import TrajectoryStore as TrajectoryStore

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ding.data import EnvBatch, SchemaError, TransitionBatch, is_batched
-from ding.data.columns import Columns, concat, take
 from ding.data.roles import CollectMode, Samples, StateDict
 from ding.rollout.players import VectorStep
-from ding.torch_utils.data_helper import columns_as_tensors, to_tensor_transitions
+from ding.rollout.trajectory_store import TrajectoryStore
+from ding.torch_utils.data_helper import to_tensor_transitions
 from ding.utils import allreduce_data, get_world_size
 
 INF = float("inf")
@@ -42,8 +42,6 @@ _TOTALS = {
 
 Episode: TypeAlias = dict[str, Any]
 """``time`` (seconds), ``step`` and ``train_sample``, and the returns: ``reward``, or ``reward<player>`` of a game."""
-
-_Rows: TypeAlias = tuple[dict[str, Columns], np.ndarray]
 
 
 class Taken(NamedTuple):
@@ -212,155 +210,6 @@ class Segments:
             ]
         segments = [TransitionBatch.unchecked(batch[start:end].columns, end - start) for start, end in bounds]
         return [segment.rows() for segment in segments] if as_rows else list(segments)
-
-
-class TrajectoryStore:
-    """One growing trajectory segment per environment, and the finished ones until they are taken.
-
-    The vector steps are kept as they came, not copied, and joined when segments are taken, which is best done with many
-    at a time. Each row carries the number of its segment, so that any set of segments is picked with one sort. So a row
-    is copied twice at most, and a single step whose segments all end with it leaves as it came.
-
-    Args:
-        env_num: number of environments; their ids are ``0 .. env_num - 1``.
-        rows_as_tensors: arrays with a row shape leave as tensors (float64 as float32); scalar columns stay arrays.
-        sequence_len: steps of the sequences that segments will be cut into.
-
-    Attributes:
-        counts: int64 ``[env_num]``, steps of the growing segment of each environment. Do not write.
-        finished_steps: steps of the segments that :meth:`take_finished` would return.
-        finished_sequences: the sequences that they will be cut into, of which the last of each segment may be shorter.
-    """
-
-    def __init__(self, env_num: int, rows_as_tensors: bool = False, sequence_len: int = 1) -> None:
-        if env_num < 1:
-            raise ValueError(f"env_num must be positive, found {env_num}")
-        self._env_num = env_num
-        self._rows_as_tensors = rows_as_tensors
-        self._sequence_len = sequence_len
-        # The steps since the last time that segments were taken, and what was joined of those before; beside each the
-        # numbers of the segments of its rows, -1 for rows that were taken or dropped.
-        self._steps: list[_Rows] = []
-        self._chunks: list[_Rows] = []
-        # Numbers of the finished segments, of the growing one of each environment, and the next number.
-        self._finished: list[np.ndarray] = []
-        self._growing = np.arange(env_num, dtype=np.int64)
-        self._next = env_num
-        self.counts = np.zeros(env_num, dtype=np.int64)
-        self.finished_steps = self.finished_sequences = 0
-
-    def append(self, env_ids: np.ndarray, columns: dict[str, Columns]) -> None:
-        """Add one step of the environments ``env_ids`` (int64 ``[N]``, distinct) from columns with N rows each.
-
-        The columns belong to the store from now on.
-        """
-        self._steps.append((columns, self._growing[env_ids]))
-        self.counts[slice(None) if len(env_ids) == self._env_num else env_ids] += 1
-
-    def finish(self, env_ids: np.ndarray) -> None:
-        """End the growing segments of these environments: they wait, in this order, for :meth:`take_finished`."""
-        counts = self.counts[env_ids]
-        self.finished_steps += int(np.add.reduce(counts))
-        self.finished_sequences += int(np.add.reduce(-(-counts // self._sequence_len)))
-        self._finished.append(self._growing[env_ids])
-        self._begin(env_ids)
-
-    def take_finished(self) -> TransitionBatch:
-        """Take the finished segments out, concatenated in the order in which they were finished, with their
-        ``lengths``; empty segments are left out.
-
-        Raises:
-            SchemaError: the steps differ in fields, dtypes or row shapes; the message names the field. Growing
-                segments are lost then, too.
-        """
-        total, parts = self.finished_steps, self._finished
-        self._finished, self.finished_steps, self.finished_sequences = [], 0, 0
-        if not total:
-            return TransitionBatch.from_rows([])
-        finished = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if not self._chunks and len(self._steps) == 1 and np.array_equal(self._steps[0][1], finished):
-            # The only step that there is, and all segments end with it.
-            columns, lengths, self._steps = self._steps[0][0], np.ones(total, dtype=np.int64), []
-        else:
-            try:
-                columns, lengths = self._picked(finished)
-            except SchemaError:
-                self.clear()
-                raise
-        return TransitionBatch.unchecked(
-            columns_as_tensors(columns) if self._rows_as_tensors else columns, total, lengths
-        )
-
-    def _picked(self, finished: np.ndarray) -> tuple[dict[str, Columns], np.ndarray]:
-        """Take out the rows of finished segments, in their order, with the lengths of these segments."""
-        if self._steps:
-            steps, self._steps = self._steps, []
-            self._chunks.append((self._joined([step for step, _ in steps]), np.concatenate([ids for _, ids in steps])))
-        # Of each segment its place in the order of the finished ones; -1 for all others, and behind the last one for
-        # rows of older segments.
-        first = int(finished.min())
-        place = np.full(self._next - first + 1, -1, dtype=np.int64)
-        place[finished - first] = np.arange(len(finished))
-        picked: list[Any] = []
-        places = []
-        for columns, rows in self._chunks:
-            of_rows = place[np.maximum(rows - first, -1)]
-            here = np.flatnonzero(of_rows >= 0)
-            if len(here):
-                picked.append(columns if len(here) == len(rows) else take(columns, here))
-                places.append(of_rows[here])
-                rows[here] = -1
-        self._chunks = [chunk for chunk in self._chunks if (chunk[1] >= 0).any()]
-        in_order = np.concatenate(places)
-        lengths = np.bincount(in_order)
-        joined, order = self._joined(picked), in_order.argsort(kind="stable")
-        if (np.diff(in_order) < 0).any():  # Not of single steps: to copy frames takes as long as their env.
-            joined = {key: take(value, order) for key, value in joined.items()}
-        return joined, lengths[lengths > 0]
-
-    def clear(self, env_ids: "np.ndarray | None" = None) -> None:
-        """Forget the growing segments of these environments (``None``: everything, finished segments too)."""
-        if env_ids is None:
-            self._steps, self._chunks, self._finished = [], [], []
-            self.finished_steps = self.finished_sequences = 0
-            self._begin(np.arange(self._env_num))
-            return
-        for _, rows in (*self._steps, *self._chunks):
-            rows[np.isin(rows, self._growing[env_ids])] = -1
-        self._steps = [step for step in self._steps if (step[1] >= 0).any()]
-        self._begin(env_ids)
-
-    def state_dict(self) -> StateDict:
-        """The growing segments, one environment after the other, with their lengths (int64 ``[env_num]``)."""
-        counts, grown = self.counts.copy(), np.flatnonzero(self.counts)
-        columns = self._picked(self._growing[grown])[0] if len(grown) else {}
-        state = {"counts": counts, "columns": columns}
-        self.load_state_dict(state)
-        return state
-
-    def load_state_dict(self, state_dict: StateDict) -> None:
-        """Go on with the growing segments of a :meth:`state_dict`, and nothing else."""
-        self.clear()
-        self.counts = state_dict["counts"].copy()
-        if self.counts.any():
-            self._chunks = [(state_dict["columns"], np.repeat(self._growing, self.counts))]
-
-    def _begin(self, env_ids: np.ndarray) -> None:
-        """Begin new segments in these environments."""
-        self._growing[env_ids] = np.arange(self._next, self._next + len(env_ids))
-        self._next += len(env_ids)
-        self.counts[env_ids] = 0
-
-    def _joined(self, parts: list[dict[str, Columns]]) -> dict[str, Columns]:
-        if len(parts) == 1:
-            return parts[0]
-        try:
-            return concat(parts)  # type: ignore[return-value]
-        except SchemaError:
-            if not self._rows_as_tensors:
-                raise
-            # An env may give doubles at a reset and floats at its steps.
-            return concat([columns_as_tensors(part) for part in parts])  # type: ignore[return-value]
 
 
 class EpisodeRecord:

@@ -39,13 +39,6 @@ def nonfinite_entry(state: object, names: Collection[str] | None = None, prefix:
     return None
 
 
-def nonfinite_parameter(model: object) -> str | None:
-    """Name of the first parameter of a network that is not finite; None when all are, or when it is no network."""
-    if not isinstance(model, torch.nn.Module):
-        return None
-    return nonfinite_entry({name: parameter.detach() for name, parameter in model.named_parameters()})
-
-
 def check_weights(state: object, model: object, what: str) -> None:
     """Refuse the weights of a network that are not finite. Buffers, as masks, may hold what they like.
 

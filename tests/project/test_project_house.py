@@ -48,6 +48,8 @@ LATER = tuple(
         *("rl_utils/acer", "rl_utils/retrace", "rl_utils/ppg"),
         *("policy/_stochastic", "policy/_value_norm", "model/template/vac", "model/template/pg"),
         *("model/template/ppof", "model/template/mavac", "model/template/ppg"),
+        # Frames of games, many of them.
+        *("data/spare_memory", "rollout/step_blocks"),
         # The web page with all runs.
         "entry/board/",
         # Games, self-play and levels.

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ding.rollout.step_blocks as step_blocks
 from ding.data import SchemaError
 from ding.rollout import TrajectoryStore
 
@@ -25,6 +26,11 @@ def small_step(env_ids: np.ndarray, t: int) -> dict:
     return {"obs": one["obs"]["x"], "done": one["done"], "t": one["t"], "env": np.asarray(env_ids)}
 
 
+def array_step(env_ids: np.ndarray, t: int) -> dict:
+    one = step(env_ids, t)
+    return {**one, "obs": {"x": one["obs"]["x"].numpy()}}
+
+
 def taken(store, env_ids):
     store.finish(env_ids)
     return store.take_finished()
@@ -37,9 +43,16 @@ ACTIONS = ["all", "all", "some", "pop", "finish", "take", "clear", "forget", "sa
 @given(
     env_num=st.integers(1, 4),
     actions=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(1, 15)), max_size=40),
-    make_step=st.sampled_from([step, small_step]),
+    make_step=st.sampled_from([step, small_step, array_step]),
+    large_bytes=st.sampled_from([1, 2**16]),
 )
-def test_segments_equal_lists(env_num, actions, make_step) -> None:
+def test_segments_equal_lists(env_num, actions, make_step, large_bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step_blocks, "_LARGE_STEP_BYTES", large_bytes)
+        check_segments(env_num, actions, make_step)
+
+
+def check_segments(env_num, actions, make_step) -> None:
     store = TrajectoryStore(env_num)
     model: list[list[tuple[int, int]]] = [[] for _ in range(env_num)]
     finished: list[list[tuple[int, int]]] = []
@@ -102,16 +115,71 @@ def test_segments_that_end_in_turn() -> None:
         assert taken(store, np.array([t % 2])).columns["t"].tolist() == ([t - 1, t] if t else [0])
 
 
-def test_what_was_taken_is_never_written_again() -> None:
+@pytest.mark.parametrize("large_bytes", [1, 2**16])
+def test_what_was_taken_is_never_written_again(monkeypatch, large_bytes) -> None:
+    monkeypatch.setattr(step_blocks, "_LARGE_STEP_BYTES", large_bytes)
     store = TrajectoryStore(2)
     ids = np.arange(2)
-    for t in range(2):
-        store.append(ids, step(ids, t))
-    first = taken(store, ids)
-    for t in range(10, 12):
-        store.append(ids, step(ids, t))
-    assert first.columns["t"].tolist() == [0, 1, 0, 1]
-    assert taken(store, ids).columns["t"].tolist() == [10, 11, 10, 11]
+    batches = []
+    for first in range(0, 50, 10):
+        for t in range(first, first + 2):
+            store.append(ids, array_step(ids, t))
+        batches.append(taken(store, ids))
+    for first, batch in zip(range(0, 50, 10), batches):
+        assert batch.columns["t"].tolist() == [first, first + 1, first, first + 1]
+        assert batch.columns["obs"]["x"][:, 0].tolist() == [first, first + 1, 100 + first, 101 + first]
+
+
+def frame_step(value: int, num_envs: int = 2) -> dict:
+    return {"obs": np.full((num_envs, 128, 128), value, np.float32), "done": np.zeros(num_envs, np.bool_)}
+
+
+def frames_taken(store, values: "range | list[int]") -> np.ndarray:
+    ids = np.arange(2)
+    for value in values:
+        store.append(ids, frame_step(value))
+        store.finish(ids)
+    return store.take_finished().columns["obs"]
+
+
+def test_frames_are_written_to_blocks_whose_memory_is_used_again() -> None:
+    store = TrajectoryStore(2, rows_as_tensors=True)
+    frames_taken(store, range(3))
+    places = set()
+    for first in (10, 20, 30):
+        frames = frames_taken(store, range(first, first + 3))
+        assert frames[:, 5, 5].tolist() == [first, first, first + 1, first + 1, first + 2, first + 2]
+        places.add(frames.data_ptr())
+        del frames
+    assert len(places) == 1
+    # Whoever holds a row of them holds all of it.
+    row = frames_taken(store, range(40, 43))[0]
+    other = frames_taken(store, range(50, 53))
+    assert {row.data_ptr()} == places
+    assert other.data_ptr() not in places
+    assert row.unique().tolist() == [40]
+
+
+def test_more_frames_than_expected_and_frames_of_another_kind() -> None:
+    store = TrajectoryStore(2)
+    frames_taken(store, range(3))
+    for values in (range(8), range(2), range(5)):
+        frames = frames_taken(store, values)
+        assert frames[:, 0, 0].tolist() == [value for value in values for _ in range(2)]
+    ids = np.arange(2)
+    store.append(ids, frame_step(1))
+    for other in ({"obs": np.zeros((2, 64, 256), np.float32)}, {"obs": np.zeros((2, 128, 128))}):
+        store.append(ids, {**frame_step(2), **other})
+        with pytest.raises(SchemaError, match="'obs'"):
+            taken(store, ids)
+        store.append(ids, frame_step(1))
+    # Frames that were dropped leave gaps in the block.
+    store.clear()
+    for value in range(4):
+        store.append(ids, frame_step(value))
+        if value == 1:
+            store.clear(ids)
+    assert taken(store, ids).columns["obs"][:, 0, 0].tolist() == [2, 3, 2, 3]
 
 
 @pytest.mark.parametrize("rows_as_tensors", [False, True])

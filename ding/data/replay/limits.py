@@ -9,12 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ding.data.replay.checks import number_within
-from ding.data.replay.errors import (
-    BufferArgumentError,
-    BufferClosedError,
-    BufferConfigError,
-    RateLimitTimeout,
-)
+from ding.data.replay.errors import BufferArgumentError, BufferClosedError, BufferConfigError, RateLimitTimeout
 from ding.utils import did_you_mean
 
 LIMIT_CONFIG: dict[str, Any] = {

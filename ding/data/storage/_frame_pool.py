@@ -1,13 +1,10 @@
 """Frames that several rows share, each stored once."""
 
-import contextlib
-import mmap
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 
-from ding.data._maps import NORESERVE
+from ding.data._maps import reserve
 from ding.data._tree_codec import PickedRows
 from ding.data.storage._schema import Field
 from ding.data.storage.mapped import MappedFiles
@@ -19,18 +16,6 @@ _COMPARE_BYTES = 1 << 19
 _FOLD = 49
 _MIN_TABLE = 1 << 12
 _MAX_TABLE = 1 << 21
-
-
-def reserve(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array whose memory is taken page by page when it is written, even when all of it would not fit."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if not sys.platform.startswith("linux") or size < mmap.PAGESIZE:
-        return np.empty(shape, dtype)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE)
-    # Numpy asks for huge pages, too: frames are read in random order. A kernel without them refuses.
-    with contextlib.suppress(OSError, AttributeError):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype=dtype).reshape(shape)
 
 
 class FramePool:

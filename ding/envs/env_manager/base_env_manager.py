@@ -15,12 +15,7 @@ from ding.envs.env._stepping import FastStep, RawStep, classic_step
 from ding.envs.env.state import check_all_wait, env_state, set_env_state
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
-from ding.envs.env_manager._errors import (
-    EnvDataError,
-    EnvTimeoutError,
-    step_failed,
-    traceback_text,
-)
+from ding.envs.env_manager._errors import EnvDataError, EnvTimeoutError, step_failed, traceback_text
 from ding.envs.env_manager._lifecycle import EnvState as EnvState
 from ding.envs.env_manager._lifecycle import ResetParam
 from ding.envs.env_manager._v2 import V2Interface

@@ -114,6 +114,7 @@ class _Pool(VectorWrapper):
         self._lives = np.zeros(num_envs, dtype=np.int32)
         self._game_over = np.zeros(num_envs, dtype=np.bool_)
         super().__init__(self._made())
+        self.obs_were_bytes = self.env.single_observation_space.dtype == np.uint8
         if task.obs_scale != 1.0:
             for name in ("single_observation_space", "observation_space"):
                 space = getattr(self.env, name)

@@ -90,6 +90,8 @@ class AtariEnv(ZooEnv):
 class _AleVector(VectorWrapper):
     """Frames as float32 in [0, 1], a seed per env, and resets of single envs."""
 
+    obs_were_bytes = True
+
     def __init__(self, env: VectorEnv) -> None:
         super().__init__(env)
         single, batch = env.single_observation_space, env.observation_space

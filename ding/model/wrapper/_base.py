@@ -18,13 +18,7 @@ from ding.model.template.qac import ContinuousQAC
 from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 from ding.torch_utils.graph.flat_parameters import flatten_parameters, paired_runs
-from ding.torch_utils.graph.recording import (
-    NotRecordable,
-    current_recording,
-    host_numbers,
-    original,
-    paired_stand_ins,
-)
+from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, original, paired_stand_ins
 
 _OPTIONS = {"assign": "freq", "momentum": "theta"}
 

@@ -210,6 +210,8 @@ def array_form(model: nn.Module, parts: Callable[[], Parts], obs: object) -> Arr
         ``None`` where there is none, or ``obs`` is not float32 ``[N, features]`` of the first stack, or has too many
         rows.
     """
+    if type(obs) is not np.ndarray or obs.ndim != 2 or obs.dtype != np.float32:
+        return None
     form = _forms.get(model)
     if form is None or not form.holds():
         try:
@@ -217,12 +219,5 @@ def array_form(model: nn.Module, parts: Callable[[], Parts], obs: object) -> Arr
         except NotPlain:
             form = ArrayForm((), ())
         _forms[model] = form
-    fits = (
-        bool(form.stacks)
-        and type(obs) is np.ndarray
-        and obs.ndim == 2
-        and obs.dtype == np.float32
-        and obs.shape[1] == len(form.stacks[0][0].matrix)
-        and len(obs) <= form.max_rows
-    )
+    fits = bool(form.stacks) and obs.shape[1] == len(form.stacks[0][0].matrix) and len(obs) <= form.max_rows
     return form if fits else None

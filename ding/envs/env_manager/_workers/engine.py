@@ -18,14 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ding.envs.env_manager._workers.process import WorkerProcess, close_all, kill_all
-from ding.envs.env_manager._workers.protocol import (
-    COMPLETION,
-    FIRST_STEP,
-    Command,
-    Failure,
-    Flag,
-    Message,
-)
+from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, Command, Failure, Flag, Message
 from ding.envs.env_manager._workers.shared_columns import SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
 

@@ -50,11 +50,7 @@ class EnvFleet:
     """
 
     def __init__(
-        self,
-        env_fns: Sequence[Callable[[], Any]],
-        cfg: EasyDict,
-        life: EnvLifecycle,
-        replay_paths: dict[int, str],
+        self, env_fns: Sequence[Callable[[], Any]], cfg: EasyDict, life: EnvLifecycle, replay_paths: dict[int, str]
     ) -> None:
         self._cfg = cfg
         self._life = life

@@ -16,12 +16,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from typing import Any
 
-from ding.envs.env_manager._workers.protocol import (
-    CLOSE,
-    Command,
-    Message,
-    send_message,
-)
+from ding.envs.env_manager._workers.protocol import CLOSE, Command, Message, send_message
 from ding.envs.env_manager._workers.shared_columns import SharedColumns
 from ding.envs.env_manager._workers.worker import DUMP_SIGNAL, WorkerSetup, worker_main
 from ding.utils.compression_helper import CloudPickleWrapper

@@ -24,15 +24,7 @@ import numpy.typing as npt
 from ding.envs.env._stepping import FastStep, classic_step
 from ding.envs.env.state import env_state, set_env_state
 from ding.envs.env_manager._errors import describe, traceback_text
-from ding.envs.env_manager._workers.protocol import (
-    COMPLETION,
-    FIRST_STEP,
-    MESSAGE,
-    Command,
-    Failure,
-    Flag,
-    Message,
-)
+from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, MESSAGE, Command, Failure, Flag, Message
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
 from ding.utils.system_helper import die_with_parent

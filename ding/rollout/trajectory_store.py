@@ -1,6 +1,6 @@
 """The steps of many environments at once, which grow into trajectory segments and leave as columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -82,16 +82,11 @@ class TrajectoryStore:
         if not total:
             return TransitionBatch.from_rows([])
         finished = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if not self._chunks and len(self._steps) == 1 and np.array_equal(self._steps[0][1], finished):
-            # The only step that there is, and all segments end with it.
-            columns, lengths, self._steps = self._steps[0][0], np.ones(total, dtype=np.int64), []
-            self._blocks.close()
-        else:
-            try:
-                columns, lengths = self._picked(finished)
-            except SchemaError:
-                self.clear()
-                raise
+        try:
+            columns, lengths = self._picked(finished)
+        except SchemaError:
+            self.clear()
+            raise
         return TransitionBatch.unchecked(
             columns_as_tensors(columns) if self._rows_as_tensors else columns, total, lengths
         )
@@ -99,10 +94,13 @@ class TrajectoryStore:
     def _picked(self, finished: np.ndarray) -> tuple[dict[str, Columns], np.ndarray]:
         """Take out the rows of finished segments, in their order, with the lengths of these segments."""
         if self._steps:
-            steps, self._steps = self._steps, []
-            rows = np.concatenate([ids for _, ids in steps])
-            parts = [step for step, _ in steps]
+            parts, ids = zip(*self._steps)
+            self._steps = []
+            rows = ids[0] if len(ids) == 1 else np.concatenate(ids)
             self._chunks.append((self._joined(parts, self._blocks.close(parts, len(rows))), rows))
+        if len(self._chunks) == 1 and np.array_equal(self._chunks[0][1], finished):
+            # Segments of single steps, and nothing else.
+            return self._chunks.pop()[0], np.ones(len(finished), dtype=np.int64)
         # Of each segment its place in the order of the finished ones; -1 for all others, and behind the last one for
         # rows of older segments.
         first = int(finished.min())
@@ -160,7 +158,7 @@ class TrajectoryStore:
         self.counts[env_ids] = 0
 
     def _joined(
-        self, parts: list[dict[str, Columns]], written: Mapping[str, np.ndarray] | None = None
+        self, parts: Sequence[dict[str, Columns]], written: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, Columns]:
         if len(parts) == 1:
             return parts[0]

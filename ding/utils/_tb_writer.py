@@ -4,7 +4,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from ding.utils._patient_file import event_folder
 
@@ -115,6 +115,16 @@ def _add_step(writer: "SummaryWriter", values: Mapping[str, Any], step: int) -> 
     writer.file_writer.add_summary(summary, step)
 
 
+def _only_writes(writer: object) -> TypeGuard["SummaryWriter"]:
+    """Whether all that a writer does with a scalar is to write it to its file: no Comet, no method of somebody else."""
+    kind = type(writer)
+    if (kind.__module__, kind.__name__) != ("tensorboardX.writer", "SummaryWriter") or "add_scalar" in vars(writer):
+        return False
+    # A writer that was closed opens itself again with its methods only.
+    is_open = getattr(writer, "all_writers", None) is not None
+    return is_open and getattr(writer, "_comet_config", None) == {"disabled": True}
+
+
 def write_scalars(writer: ScalarWriter | None, prefix: str, values: Mapping[str, Any], step: int) -> None:
     """Write scalars of one step.
 
@@ -126,6 +136,8 @@ def write_scalars(writer: ScalarWriter | None, prefix: str, values: Mapping[str,
     """
     if isinstance(writer, LazyWriter):
         writer.add_step({prefix + name: value for name, value in values.items()}, step)
+    elif values and _only_writes(writer):
+        _add_step(writer, {prefix + name: value for name, value in values.items()}, step)
     elif writer is not None:
         for name, value in values.items():
             writer.add_scalar(prefix + name, value, step)

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -283,8 +284,33 @@ def test_scalars_of_one_step(tmp_path, lazy):
     write_scalars(writer, "", {"c": 2.0}, 9)
     writer.close()
     points = {"a/x": 1.0, "a/y": 2.5, "a/z": 0.5}
-    one_by_one = [(7, {tag: value}) for tag, value in points.items()]
-    assert _written(tmp_path) == [*([(7, points)] if lazy else one_by_one), (9, {"c": 2.0})]
+    assert _written(tmp_path) == [(7, points), (9, {"c": 2.0})]
+
+
+def test_scalars_reach_a_writer_that_does_more_than_to_write_them_by_its_method(tmp_path):
+    from tensorboardX import SummaryWriter
+
+    class Own(SummaryWriter):
+        seen: ClassVar[list] = []
+
+        def add_scalar(self, tag, *args, **kwargs):
+            self.seen.append(tag)
+            super().add_scalar(tag, *args, **kwargs)
+
+    writers = [Own(str(tmp_path / "own")), SummaryWriter(str(tmp_path / "patched"))]
+    patched = []
+    writers[1].add_scalar = lambda tag, value, step: patched.append(tag)
+    for writer in writers:
+        write_scalars(writer, "a/", {"x": 1, "y": 2}, 3)
+        writer.close()
+    assert Own.seen == patched == ["a/x", "a/y"]
+    assert _written(tmp_path / "own") == [(3, {"a/x": 1.0}), (3, {"a/y": 2.0})]
+    # A closed writer begins another file.
+    again = SummaryWriter(str(tmp_path / "again"))
+    again.close()
+    write_scalars(again, "", {"x": 1}, 4)
+    again.close()
+    assert _written(tmp_path / "again") == [(4, {"x": 1.0})]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the size of files")

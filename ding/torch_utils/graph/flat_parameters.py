@@ -60,11 +60,14 @@ def _is_plain(param: nn.Parameter) -> bool:
 
 
 def runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
-    """Sort ``tensors`` into as few runs as they form; each must be contiguous, and two must not overlap.
+    """Sort ``tensors`` into as few runs as they form; each must be contiguous, and two must not overlap. The runs come
+    in the order in which their first members are given, not in that of addresses, which another process has others of.
 
     Raises:
         ValueError: one is not contiguous.
     """
+    tensors = list(tensors)
+    given = {id(tensor): position for position, tensor in enumerate(tensors)}
     found: list[list[torch.Tensor]] = []
     end = None
     for tensor in sorted(tensors, key=_place):
@@ -76,7 +79,7 @@ def runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
         else:
             found.append([tensor])
         end = (storage, start + tensor.numel(), dtype)
-    return [Run(tuple(members)) for members in found]
+    return [Run(tuple(members)) for members in sorted(found, key=lambda members: given[id(members[0])])]
 
 
 def paired_runs(tensors: Iterable[torch.Tensor], others: Iterable[torch.Tensor]) -> list[tuple[Run, Run]]:

@@ -1,5 +1,6 @@
 """What all ring buffers have in public, over a :class:`~ding.data.replay.ReplayEngine`."""
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -71,9 +72,11 @@ class RingBuffer(IBuffer):
         """Remove all elements and end all threads. May be called again; a closed buffer takes no elements."""
         self.engine.close()
 
+    _is_end = staticmethod(sys.is_finalizing)
+
     def __del__(self) -> None:
-        # A constructor that failed early leaves nothing to close.
-        if hasattr(self, "engine"):
+        # A constructor that failed early leaves nothing to close, and the end of the interpreter nothing to do it with.
+        if hasattr(self, "engine") and not self._is_end():
             self.close()
 
     # ------------------------------------------------------------------ files and states

@@ -34,6 +34,15 @@ def test_what_other_processes_share_stays_shared():
     assert [param.data_ptr() for param in model.parameters()] == places
 
 
+def test_runs_come_in_the_order_in_which_they_are_given():
+    """Graphs take their inputs in this order; by addresses, no other process would find them in the cache on disk."""
+    memory = torch.arange(12.0)
+    first, second, third = memory[8:10], memory[0:2], memory[4:8]
+    assert [run.numel for run in runs([second, first, third])] == [2, 6]
+    assert [run.numel for run in runs([third, second, first])] == [6, 2]
+    assert [run.members[0] is third for run in runs([first, second, third])] == [False, True]
+
+
 def test_runs_end_where_the_memory_does():
     first, second = torch.arange(6.0), torch.arange(4.0)
     found = runs([second, first[4:], first[:2], first[2:4]])

@@ -305,6 +305,8 @@ def _mm(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return (left * right.t()).sum(1, keepdim=True)
     if left.shape[0] == 1:
         return (left.t() * right).sum(0, keepdim=True)
+    if products.is_better_transposed(left, right):
+        return right.t().mm(left.t()).t()
     if products.is_slow(left, right):
         return products.product(left, right)
     as_it_is: torch.Tensor = NotImplemented

@@ -51,6 +51,17 @@ def test_only_large_products_of_floats_on_a_cpu_are_slow(slow_mkl):
     assert not products.is_slow(left.to("meta"), right.to("meta"))
 
 
+def test_products_with_a_few_columns_are_transposed_where_that_is_faster(monkeypatch):
+    gradient, x, wide = torch.ones(64, 32), torch.ones(64, 3), torch.ones(64, 20)
+    for slow in (False, True):
+        monkeypatch.setattr(products, "mkl_is_slow", lambda slow=slow: slow)
+        assert products.is_better_transposed(gradient.t(), x)
+        assert products.is_better_transposed(gradient, torch.ones(32, 3)) == slow
+        assert not products.is_better_transposed(gradient.t(), wide)
+        assert not products.is_better_transposed(torch.ones(64, 8).t(), x)
+        assert not products.is_better_transposed(gradient.t().to("meta"), x.to("meta"))
+
+
 def test_mkl_is_slow_on_amd_processors_with_avx_512(is_slow_with):
     there = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
     assert is_slow_with(AMD) == there

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -245,3 +247,16 @@ def test_remover_stays_in_its_folder(tmp_path):
     remover.close()
     assert [path.name for path in tmp_path.iterdir()] == ["folder", "other"] or (tmp_path / "other").exists()
     assert list(folder.iterdir()) == []
+
+
+def test_a_buffer_that_outlives_its_script_is_silent(tmp_path):
+    code = """
+import threading
+from easydict import EasyDict
+from ding.worker import create_buffer
+
+# A module that the interpreter clears after ours.
+threading.kept = create_buffer(EasyDict(type="naive", replay_buffer_size=10), exp_name="run")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

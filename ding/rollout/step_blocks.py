@@ -41,7 +41,7 @@ class StepBlocks:
         num_rows = len(columns)
         if num_rows >= self.expected_rows:
             return columns  # Never was there more than one such step to join.
-        block, end = self._blocks.get(path, (columns, num_rows))
+        block, end = self._blocks.get(path, (columns, num_rows))  # None yet: as a full one.
         if end + num_rows > len(block) or block.dtype != columns.dtype or block.shape[1:] != columns.shape[1:]:
             block, end = self._memory.empty((self.expected_rows, *columns.shape[1:]), columns.dtype), 0
         self._blocks[path] = block, end + num_rows

@@ -74,7 +74,6 @@ class GymVectorEnvManager(AbstractEnvManager):
             self.env_num = self.env_ref.num_envs
             self._life = EnvLifecycle(self.env_num, self._episode_num)
         self._check_data = bool(self._cfg.check_data)
-        self._may_give_nan = True
         self._venv: Any = None
         self._obs: Columns | None = None
         self._ready: EnvBatch | None = None

@@ -203,7 +203,7 @@ class EpsGreedyMultinomialSampleWrapper(EpsGreedySampleWrapper):
 
 def _choose(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:
     explore = np.random.random_sample(logit.shape[:-1]) < eps
-    if mask is None and logit.device.type == "cpu":  # A third of the time, for some rows.
+    if mask is None and logit.device.type == "cpu":  # In numpy, which for a few rows takes a third of the time.
         random = _random_numbers(logit.shape[:-1], logit.shape[-1])
         return torch.from_numpy(np.where(explore, random, exploit(logit, None).numpy()))
     return torch.where(torch.as_tensor(explore, device=logit.device), random_action(logit, mask), exploit(logit, mask))

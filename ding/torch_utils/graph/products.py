@@ -14,6 +14,7 @@ import torch
 
 log = logging.getLogger(__name__)
 
+# Columns that are few.
 _FEW = 16
 # Products of this many multiplications are worth the call.
 _LARGE = 2**22
@@ -30,8 +31,8 @@ def is_better_transposed(left: torch.Tensor, right: torch.Tensor) -> bool:
     return left.stride(0) == 1 or mkl_is_slow()
 
 
-def is_slow(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether :func:`product` is faster than MKL for these matrices, ``[M, K]`` and ``[K, N]``."""
+def is_better_by_onednn(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether :func:`onednn_product` is faster than MKL for these matrices, ``[M, K]`` and ``[K, N]``."""
     if left.device.type != "cpu" or left.dtype != torch.float32 or right.dtype != torch.float32:
         return False
     return left.shape[0] * left.shape[1] * right.shape[1] >= _LARGE and mkl_is_slow()
@@ -49,8 +50,8 @@ def mkl_is_slow() -> bool:
     if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
         return False
     try:
-        product(torch.ones(2, 3), torch.ones(3, 2))
-    except (AttributeError, RuntimeError) as error:  # torch changes what is not documented as it likes.
+        _library()
+    except AttributeError as error:  # torch may take away what it does not document.
         log.info("large products of compiled graphs stay with MKL: %s", error)
         return False
     return True
@@ -62,7 +63,7 @@ def _mkl_takes_it_for_intel() -> bool:
     return question is not None and bool(question())
 
 
-def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def onednn_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """``left @ right`` by oneDNN, as one operation that a compiler leaves as it is: float32 ``[M, N]``."""
     _library()
     result: torch.Tensor = torch.ops.ding.product(left, right)

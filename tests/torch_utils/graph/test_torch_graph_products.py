@@ -38,17 +38,17 @@ def matrices():
 @pytest.mark.parametrize("case", matrices())
 def test_products_equal_those_of_torch(case):
     left, right = matrices()[case]
-    found = products.product(left, right)
+    found = products.onednn_product(left, right)
     assert found.is_contiguous()
     torch.testing.assert_close(found, left @ right, rtol=1e-5, atol=1e-5)
 
 
-def test_only_large_products_of_floats_on_a_cpu_are_slow(slow_mkl):
+def test_only_large_products_of_floats_on_a_cpu_go_to_onednn(slow_mkl):
     left, right = torch.ones(64, 48), torch.ones(48, 32)
-    assert products.is_slow(left, right)
-    assert not products.is_slow(left[:63], right)
-    assert not products.is_slow(left.double(), right.double())
-    assert not products.is_slow(left.to("meta"), right.to("meta"))
+    assert products.is_better_by_onednn(left, right)
+    assert not products.is_better_by_onednn(left[:63], right)
+    assert not products.is_better_by_onednn(left.double(), right.double())
+    assert not products.is_better_by_onednn(left.to("meta"), right.to("meta"))
 
 
 def test_products_with_a_few_columns_are_transposed_where_that_is_faster(monkeypatch):
@@ -71,10 +71,10 @@ def test_mkl_is_slow_on_amd_processors_with_avx_512(is_slow_with):
 
 
 def test_without_the_operator_products_stay_with_mkl(is_slow_with, monkeypatch):
-    def fail(left, right):
+    def fail():
         raise AttributeError("no such operator")
 
-    monkeypatch.setattr(products, "product", fail)
+    monkeypatch.setattr(products, "_library", fail)
     assert not is_slow_with(AMD)
 
 

@@ -10,7 +10,11 @@ __TITLE__ = "ding"
 __VERSION__ = "0.1.0"
 __DESCRIPTION__ = "Reinforcement-learning workers, policies and pipelines with a column-based data plane"
 __AUTHOR__ = "The ding founders"
+__AUTHOR_EMAIL__ = ""
 __version__ = "0.1.0"
+
+# What scripts ask of DI-engine: whether kernels and a back end are used that are none of this package.
+enable_hpc_rl = enable_linklink = enable_numba = False
 
 
 def load(exp_dir: str, **kwargs: Any) -> "Agent":

@@ -19,7 +19,7 @@ MAX_EPISODE_STEPS = 1000
 _SUCCESSORS: dict[str, tuple[str, dict[str, Any]]] = {
     "CartPole-v0": ("CartPole-v1", {"max_episode_steps": 200}),
     "LunarLander-v2": ("LunarLander-v3", {}),
-    "LunarLanderContinuous-v2": ("LunarLander-v3", {"continuous": True}),
+    "LunarLanderContinuous-v2": ("LunarLanderContinuous-v3", {}),
     **{f"{name}-v3": (f"{name}-v5", {}) for name in ("Hopper", "HalfCheetah", "Walker2d", "Ant", "Humanoid")},
 }
 

@@ -1,7 +1,11 @@
-"""Which agents there are, and the envs for which they carry a config. They work on other envs, too."""
+"""Which agents there are, and the envs for which they carry a config. They work on other envs, too.
+
+An id that gymnasium has replaced (``LunarLander-v2``) stands for the env that an agent makes of it.
+"""
 
 from ding.bonus.a2c import A2CAgent
 from ding.bonus.c51 import C51Agent
+from ding.bonus.config import successor_of
 from ding.bonus.core.agent import Agent
 from ding.bonus.ddpg import DDPGAgent
 from ding.bonus.dqn import DQNAgent
@@ -77,4 +81,5 @@ def _agent(algo: str) -> type[Agent]:
 
 
 def _carries(agent: type[Agent], env_id: str) -> bool:
-    return env_id.lower() in (known.lower() for known in agent.supported_env_list)
+    ids = {env_id.lower(), successor_of(env_id)[0].lower()}
+    return not ids.isdisjoint(known.lower() for known in agent.supported_env_list)

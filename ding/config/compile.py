@@ -137,6 +137,8 @@ def _finish(result: EasyDict, evaluator: type, seed: int) -> None:
     if "unroll_len" in result.policy:
         result.policy.collect.unroll_len = result.policy.unroll_len
     result.seed = seed
+    if result.env.stop_value is None:  # no return ends the run
+        result.env.stop_value = sections.ENV_TEMPLATE["stop_value"]
     interactive = [SERIAL_EVALUATOR_REGISTRY.get(name, None) for name in ("interaction", "battle_interaction")]
     if issubclass(evaluator, tuple(cls for cls in interactive if cls is not None)):
         result.policy.eval.evaluator.stop_value = result.env.stop_value

@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ding.config.errors import ConfigError, ExperimentDirError
-from ding.torch_utils.device import DeviceError
+from ding.config.errors import ExperimentDirError
 from ding.utils import get_rank
 
 logger = logging.getLogger("ding.config")
@@ -55,13 +54,13 @@ def _create(exp_name: str, renew_dir: bool) -> str:
 
 @contextlib.contextmanager
 def unused_dir_removed(exp_name: str) -> Iterator[None]:
-    """While a run is set up in its new folder: a wrong config takes the folder away again.
+    """An error before anything but configs is in the new folder of a run takes the folder away again.
 
-    The next try then gets the name that its config asks for. A folder that holds more than saved configs stays.
+    The next try then gets the name that its config asks for.
     """
     try:
         yield
-    except (ConfigError, DeviceError):
+    except Exception:
         if get_rank() == 0:
             _remove_if_unused(Path(exp_name))
         raise

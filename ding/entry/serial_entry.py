@@ -95,11 +95,10 @@ def run_pipeline(
     with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
         cfg, with_buffer = run.cfg, data_path is ReplayPath
         if with_buffer and cfg.policy.on_policy:
-            with unused_dir_removed(cfg.exp_name):
-                raise ConfigValueError(
-                    f"policy.type {cfg.policy.type.removesuffix('_command')!r} is on-policy: run it with "
-                    "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
-                )
+            raise ConfigValueError(
+                f"policy.type {cfg.policy.type.removesuffix('_command')!r} is on-policy: run it with "
+                "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
+            )
         with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
             data = data_path(parts, run.signals.interruptible)
             run.train(parts, data, max_train_iter, max_env_step)
@@ -182,21 +181,24 @@ def opened_run(
     resumes = bool(dig(main, "policy", "learn").get("resume_training", False))
     view = StatusFile(make_view() if view is None else view)
     with console_lines(), StopSignals(view.stopping) as signals:
+        new_folder = not (resumes or keep_folder)
         cfg = compile_config(
             main,
             seed=seed,
             env=None if env_setting is None else env_setting[0],
             auto=True,
             create_cfg=create,
-            renew_dir=not (resumes or keep_folder),
+            renew_dir=new_folder,
             # The config the run began with stays as it is.
             save_path="resumed_config.py" if resumes else "total_config.py",
             strict=strict,
         )
-        if not estimates_rewards:
-            with unused_dir_removed(cfg.exp_name):
+        with (
+            unused_dir_removed(cfg.exp_name) if new_folder else contextlib.nullcontext(),
+            failures_logged(cfg.exp_name),
+        ):
+            if not estimates_rewards:
                 check_unread_reward_model(cfg, strict)
-        with failures_logged(cfg.exp_name):
             yield Run(cfg, view, signals, callbacks)
 
 

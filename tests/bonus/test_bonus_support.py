@@ -17,6 +17,8 @@ def test_agents_and_envs_by_name() -> None:
     assert bonus.is_supported("LunarLander-v3", "dqn")
     assert bonus.is_supported(algo="DQN")
     assert bonus.is_supported(env_id="cartpole-v1")
+    assert bonus.is_supported("LunarLander-v2", "DQN")
+    assert {"DDPG", "PPOF", "SAC", "TD3"} <= set(bonus.algo_supported("LunarLanderContinuous-v2"))
     assert not bonus.is_supported("Nothing-v0", "DQN")
     assert not bonus.is_supported(algo="nothing")
 

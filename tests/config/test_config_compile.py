@@ -185,6 +185,10 @@ def test_the_user_wins_over_create_over_defaults():
     assert cfg.policy.eval.evaluator.stop_value == 195
 
 
+def test_no_stop_value_is_that_of_the_template():
+    assert compiled({"env": {"stop_value": None}}).env.stop_value == 10**10
+
+
 def test_the_evaluator_is_resolved_by_type():
     cfg = compiled(create=create_config(evaluator={"type": "metric"}))
     assert cfg.policy.eval.evaluator == {"eval_freq": 50, "cfg_type": "FakeMetricDict", "type": "metric"}

@@ -15,10 +15,12 @@ import torch
 import ding
 from ding.config import ConfigValueError, UnknownTypeError, read_config, read_config_directly
 from ding.entry import eval as evaluate
-from ding.entry import plot, serial_pipeline
+from ding.entry import plot, serial_pipeline, serial_pipeline_offline, serial_pipeline_reward_model_offpolicy
+from ding.entry.pipelines.reward_model import serial_pipeline_ngu
 from ding.entry.serial.run_state import newest_checkpoint
 from ding.entry.view.plot import learning_curves
 from ding.utils.checkpoint import read_checkpoint
+from ding.utils.data import DatasetError
 from ding.utils.file_helper import read_file
 
 CONFIG_FILE = Path(ding.__file__).parents[1] / "configs" / "cartpole" / "cartpole_dqn_config.py"
@@ -243,6 +245,20 @@ def test_a_run_that_its_config_forbids_leaves_no_folder(config):
     config[0].policy.model.obs_shape = 4
     serial_pipeline(config, max_env_step=STEPS)
     assert Path("e/result.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "sentence"),
+    [
+        (serial_pipeline_offline, r"policy\.collect\.data_type is missing"),
+        (serial_pipeline_ngu, r"rnd_reward_model is missing"),
+        (serial_pipeline_reward_model_offpolicy, r"reward_model is missing"),
+    ],
+)
+def test_a_pipeline_that_lacks_a_section_leaves_no_folder(config, pipeline, sentence):
+    with pytest.raises((ConfigValueError, DatasetError), match=sentence):
+        pipeline(config, max_train_iter=1)
+    assert not Path("e").exists()
 
 
 def test_a_wrong_config_takes_nothing_away_from_a_folder_that_was_used(config):

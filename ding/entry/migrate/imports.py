@@ -4,7 +4,7 @@
 ``gym``                becomes ``gymnasium``
 ``dizoo`` envs         become those of :mod:`ding.envs.zoo`
 ``dizoo`` configs      become modules beside the script, where a file of that name is there
-``ditk.logging``       becomes ``logging``
+``ditk.logging``       becomes ``logging``; ``basicConfig`` where the level of its root logger is set, which is shown
 ``ding``               a name that has another name here is imported under both; one that is not there is reported
 others                 what pip installs with DI-engine and not with this package is reported where it is not there
 ====================== ==============================================================================================
@@ -100,6 +100,7 @@ def _import_from(script: Script, node: ast.ImportFrom) -> None:
     elif module == "ditk" and names == ["logging"]:
         asname = node.names[0].asname
         script.replace(node, f"import logging as {asname}" if asname else "import logging")
+        _show_root_logger(script, asname or "logging")
     elif package == "ding":
         for alias in node.names:
             new = RENAMED.get(f"{module}.{alias.name}", "")
@@ -109,6 +110,15 @@ def _import_from(script: Script, node: ast.ImportFrom) -> None:
                 _report_missing(script, alias, f"{module}.{alias.name}")
     else:
         _report_other(script, node, module)
+
+
+def _show_root_logger(script: Script, logging: str) -> None:
+    """The root logger of ditk writes to the console, that of Python nowhere until it is configured."""
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{logging}.getLogger().setLevel":
+            script.replace(node.func, f"{logging}.basicConfig")
+            if node.args:
+                script.add_before(node.args[0], "level=")
 
 
 def _report_other(script: Script, node: ast.AST, module: str) -> None:

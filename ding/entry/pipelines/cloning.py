@@ -13,7 +13,6 @@ from easydict import EasyDict
 from torch.utils.data import Dataset
 
 from ding.config import ConfigValueError
-from ding.config.experiment_dir import unused_dir_removed
 from ding.data import EnvBatch, TransitionBatch, create_dataset
 from ding.data.roles import Samples
 from ding.entry.serial.demonstrations import read_state
@@ -220,11 +219,10 @@ def serial_pipeline_bco(
     """
     with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
         cfg = run.cfg
-        with unused_dir_removed(cfg.exp_name):
-            if cfg.policy.collect.collector.type != "episode":
-                raise ConfigValueError("create_config.collector.type must be 'episode' for serial_pipeline_bco")
-            expert = compiled_expert(expert_cfg, cfg, env_setting, strict)
-            episodes = _expert_episodes(cfg, expert, env_setting, expert_model)
+        if cfg.policy.collect.collector.type != "episode":
+            raise ConfigValueError("create_config.collector.type must be 'episode' for serial_pipeline_bco")
+        expert = compiled_expert(expert_cfg, cfg, env_setting, strict)
+        episodes = _expert_episodes(cfg, expert, env_setting, expert_model)
         with serial_parts(cfg, env_setting, model, with_buffer=False) as parts:
             data = ObservationCloningPath(parts, run.signals.interruptible, load_expertdata(episodes))
             run.train(parts, data, max_train_iter, max_env_step, "serial_bco", expert_options(cfg))

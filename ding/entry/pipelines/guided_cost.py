@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.loop import OnPolicyPath
@@ -116,9 +115,8 @@ def serial_pipeline_guided_cost(
         contextlib.ExitStack() as ends,
     ):
         cfg = run.cfg
-        with unused_dir_removed(cfg.exp_name):
-            state = read_state(cfg.policy.collect.get("model_path"), "policy.collect.model_path")
-            own = reward_model_config(cfg)
+        state = read_state(cfg.policy.collect.get("model_path"), "policy.collect.model_path")
+        own = reward_model_config(cfg)
         parts = ends.enter_context(serial_parts(cfg, env_setting, model))
         env, _ = env_managers(cfg, env_setting, evaluate=False)
         env.seed(cfg.seed)

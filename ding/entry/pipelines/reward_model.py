@@ -9,7 +9,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.entry.application_entry import collect_demo_data
-from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
+from ding.entry.serial.parts import EnvSetting, serial_parts
 from ding.entry.serial.reward_path import RewardModelPath, place_and_writer, ranked_input, run_with_reward_model
 from ding.entry.serial_entry import InputConfig, load_input, opened_run
 from ding.entry.view.callbacks import RunCallback
@@ -222,17 +222,20 @@ def serial_pipeline_ngu(
     """
     with opened_run(input_cfg, seed, env_setting, view, strict, callbacks, estimates_rewards=True) as run:
         cfg = run.cfg
+        sections = [
+            _reward_model_config(cfg, "rnd_reward_model", RndNGURewardModel),
+            _reward_model_config(cfg, "episodic_reward_model", EpisodicNGURewardModel),
+        ]
         with serial_parts(cfg, env_setting, model) as parts:
-            rnd = _reward_model(cfg, "rnd_reward_model", RndNGURewardModel, parts)
-            episodic = _reward_model(cfg, "episodic_reward_model", EpisodicNGURewardModel, parts)
+            rnd, episodic = (create_reward_model(section, *place_and_writer(parts)) for section in sections)
             rewards = NGURewardModels(rnd, episodic, cfg.policy.nstep, cfg.policy.collect.env_num)
             data = RewardModelPath(parts, run.signals.interruptible, rewards, on_policy=False)
             run.train(parts, data, max_train_iter, max_env_step, "serial_ngu")
             return parts.policy
 
 
-def _reward_model(cfg: EasyDict, section: str, kind: type[BaseRewardModel], parts: SerialParts) -> Any:
-    """The model of a section of the config, over the defaults of its class.
+def _reward_model_config(cfg: EasyDict, section: str, kind: type[BaseRewardModel]) -> Any:
+    """A section of the config, over the defaults of the class of its model.
 
     Args:
         kind: The class of the model, or a parent of it.
@@ -246,7 +249,7 @@ def _reward_model(cfg: EasyDict, section: str, kind: type[BaseRewardModel], part
     cls = get_reward_model_cls(own)
     if not issubclass(cls, kind):
         raise ConfigValueError(f"main_config.{section}.type: {own['type']!r} is no {kind.__name__}")
-    return create_reward_model(deep_merge_dicts(cls.default_config(), own), *place_and_writer(parts))
+    return deep_merge_dicts(cls.default_config(), own)
 
 
 # Another name by which configs call it.

@@ -15,7 +15,6 @@ import torch
 from easydict import EasyDict
 
 from ding.config import compile_config
-from ding.config.experiment_dir import unused_dir_removed
 from ding.data import TransitionBatch
 from ding.data.roles import Samples, StateDict
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
@@ -179,11 +178,10 @@ def run_with_expert(
     """
     with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run, contextlib.ExitStack() as ends:
         cfg = run.cfg
-        with unused_dir_removed(cfg.exp_name):
-            expert = compiled_expert(expert_cfg, cfg, env_setting, strict)
-            mix = mix_of(cfg, expert)
-            needed = mix.first_count + mix.pass_count > 0
-            state = read_state(model_path_of(cfg, expert), "policy.collect.model_path") if needed else {}
+        expert = compiled_expert(expert_cfg, cfg, env_setting, strict)
+        mix = mix_of(cfg, expert)
+        needed = mix.first_count + mix.pass_count > 0
+        state = read_state(model_path_of(cfg, expert), "policy.collect.model_path") if needed else {}
         parts = ends.enter_context(serial_parts(cfg, env_setting, model))
         player = None
         if needed:

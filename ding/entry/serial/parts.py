@@ -13,7 +13,6 @@ import torch
 from easydict import EasyDict
 
 from ding.config.checks.values import check_buffer_fits
-from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
 from ding.entry.serial.shape_check import check_action_kind, check_model_shapes, check_observations
 from ding.envs import create_env_manager, get_vec_env_setting
@@ -137,9 +136,7 @@ def serial_parts(
         ConfigValueError: The shapes of ``policy.model`` do not fit the env.
     """
     with contextlib.ExitStack() as ends:
-        with unused_dir_removed(cfg.exp_name):
-            parts = _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, ends)
-        yield parts
+        yield _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, ends)
 
 
 def _build(

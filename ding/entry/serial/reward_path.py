@@ -12,7 +12,6 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.serial.loop import OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
@@ -155,10 +154,9 @@ def run_with_reward_model(
                 raise ConfigValueError(sentence)
             # A config of the original API has RND beside an off-policy PPO, which learns from what was just collected.
             logger.warning("%s; here it learns from what was just collected, without a replay buffer", sentence)
-        with unused_dir_removed(cfg.exp_name):
-            before(cfg)
+        before(cfg)
+        own = reward_model_config(cfg)
         with serial_parts(cfg, env_setting, model, with_buffer=not on_policy) as parts:
-            own = reward_model_config(cfg)
             made = create_reward_model(cfg if ranked else own, *place_and_writer(parts))
             if ranked:
                 made.train()

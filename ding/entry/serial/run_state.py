@@ -29,6 +29,7 @@ from ding.utils.checkpoint import (
     read_manifest,
 )
 from ding.utils.file_helper import FileRefusedError
+from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, SerialEvaluator
 
 logger = logging.getLogger("ding.entry")
 
@@ -49,7 +50,10 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
     if folder is None:
         return False
     try:
-        state = read_tree(checked_manifest(own_folder(folder)).path(STATE), FILE_KIND)
+        manifest = checked_manifest(own_folder(folder))
+        if STATE not in manifest.parts:
+            return False  # a checkpoint of the learner alone
+        state = read_tree(manifest.path(STATE), FILE_KIND)
     except (FileRefusedError, SafeFileError) as error:
         good = next(good_snapshots(folder.parent), None)
         offer = "there is no good one" if good is None else f"the newest good one is {good}"
@@ -59,6 +63,9 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
     for key in ("collector", "evaluator", "buffer"):
         if state[key] is not None:
             getattr(parts, key).load_state_dict(state[key])
+    best = Path(parts.cfg.exp_name, "ckpt", BEST_CKPT_NAME)
+    if isinstance(parts.evaluator, SerialEvaluator) and not best.exists():
+        parts.evaluator.forget_best()  # it lies in the folder of the run before
     for key, one in parts.saved.items():
         one.load_state_dict(state[key])
     # Older snapshots have no ongoing episodes.

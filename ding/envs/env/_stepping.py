@@ -17,11 +17,12 @@ class FastStep(NamedTuple):
 
     Attributes:
         step: action -> ``(obs, reward, terminated, truncated, info)``.
-        sums_return: the manager shall add ``eval_episode_return`` to the info of a finished episode.
+        return_form: how the manager shall add the sum of the rewards to the info of a finished episode, as
+            ``eval_episode_return``; ``None`` where the env adds it.
     """
 
     step: Callable[[Any], RawStep]
-    sums_return: bool = False
+    return_form: Callable[[float], Any] | None = None
 
 
 class SteppedEnv(Protocol):

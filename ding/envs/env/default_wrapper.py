@@ -7,6 +7,7 @@ from typing import Any
 from ding.utils import did_you_mean
 
 EVAL_RETURN = {"type": "eval_episode_return"}
+EVAL_RETURN_NUMBER = {**EVAL_RETURN, "kwargs": {"as_number": True}}
 # Games that show nothing until FIRE is pressed.
 FIRE_GAMES = ("Pong", "Qbert", "SpaceInvader", "Montezuma")
 CALLERS = ("collector", "evaluator")

@@ -237,11 +237,11 @@ class DingEnvWrapper(Configurable, BaseEnv):
             return None
         # The manager sums the returns of all its envs at once, so this wrapper is passed by where it is the outermost.
         sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self.rew_clip
-        step = self._env.env.step if sums_return else self._env.step
+        step, form = (self._env.env.step, self._env.form) if sums_return else (self._env.step, None)
         space = self._observation_space
         plain = isinstance(self._action_space, gymnasium.spaces.Discrete) and isinstance(space, gymnasium.spaces.Box)
         if plain and not self.rew_clip:
-            return FastStep(step, sums_return)
+            return FastStep(step, form)
 
         def converted(action: object) -> RawStep:
             obs, reward, terminated, truncated, info = step(self.env_action(action))
@@ -249,7 +249,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
                 reward = np.maximum(reward, REWARD_FLOOR)
             return cast_obs(obs, space), reward, terminated, truncated, info
 
-        return FastStep(converted, sums_return)
+        return FastStep(converted, form)
 
     def random_action(self) -> Any:
         """A sample of the action space; ints become int64 ``(1,)``."""

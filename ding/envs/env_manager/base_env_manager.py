@@ -139,7 +139,7 @@ class BaseEnvManager(AbstractEnvManager):
             with time_limit(self._step_timeout, partial(self._timeout, env_id, "step", self._step_timeout)):
                 return stepper.step(action)
 
-        return FastStep(limited, stepper.sums_return)
+        return FastStep(limited, stepper.return_form)
 
     def _renew(self, env_id: int) -> None:
         try:
@@ -260,8 +260,9 @@ class BaseEnvManager(AbstractEnvManager):
     def _end_episodes(self, env_ids: list[int], ends: list[int], infos: dict[int, Any]) -> None:
         for position in ends:
             env_id = env_ids[position]
-            if self._steps[env_id].sums_return:
-                infos[position]["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
+            form = self._steps[env_id].return_form
+            if form is not None:
+                infos[position]["eval_episode_return"] = form(self._returns[env_id])
             if not self._life.count_episode(env_id):
                 self._life.mark(env_id, EnvState.DONE)
             elif not self._auto_reset:

@@ -125,11 +125,19 @@ class DelayRewardWrapper(AnyWrapper):
 
 @ENV_WRAPPER_REGISTRY.register("eval_episode_return")
 class EvalEpisodeReturnWrapper(AnyWrapper):
-    """Add ``info['eval_episode_return']``, float32 ``(1,)``, at the end of an episode: the sum of its rewards."""
+    """Add ``info['eval_episode_return']`` at the end of an episode: the sum of its rewards, float32 ``(1,)``.
 
-    def __init__(self, env: AnyEnv) -> None:
+    ``as_number`` makes it a number, ``numpy.float64``.
+    """
+
+    def __init__(self, env: AnyEnv, as_number: bool = False) -> None:
         super().__init__(env)
+        self._as_number = as_number
         self._return = 0.0
+
+    def form(self, episode_return: float) -> np.ndarray | np.float64:
+        """What goes into the info."""
+        return np.float64(episode_return) if self._as_number else np.array([episode_return], dtype=np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
         """Reset the env and the sum."""
@@ -141,7 +149,7 @@ class EvalEpisodeReturnWrapper(AnyWrapper):
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._return += scalar(reward)
         if terminated or truncated:
-            info["eval_episode_return"] = np.array([self._return], dtype=np.float32)
+            info["eval_episode_return"] = self.form(self._return)
         return obs, reward, terminated, truncated, info
 
 

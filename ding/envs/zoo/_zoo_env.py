@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from easydict import EasyDict
 
-from ding.envs.env.default_wrapper import EVAL_RETURN
+from ding.envs.env.default_wrapper import EVAL_RETURN, EVAL_RETURN_NUMBER
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.utils import deep_merge_dicts
 
@@ -18,12 +18,13 @@ class ZooEnv(DingEnvWrapper):
     the user lists in ``env_wrapper`` goes around those of the type.
 
     Args:
-        cfg: the keys of the type, see :attr:`config`, and ``replay_path``: where to save a video of each episode.
+        cfg: the keys of the type, see :attr:`config`. ``replay_path`` is where :func:`ding.entry.eval` saves videos; a
+            type that has it among its keys saves one of each episode, in training, too.
         seed_api: whether seeds reach the env at all.
         caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` makes an evaluator env.
     """
 
-    config: ClassVar[dict[str, Any]] = {"replay_path": None}
+    config: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, cfg: Mapping[str, Any] | None = None, seed_api: bool = True, caller: str = "collector") -> None:
         self._own_cfg = EasyDict(deep_merge_dicts(deepcopy(type(self).config), dict(cfg or {})))
@@ -32,10 +33,10 @@ class ZooEnv(DingEnvWrapper):
         if given != "default":
             wrappers += given
         elif EVAL_RETURN not in wrappers:
-            wrappers.append(EVAL_RETURN)
+            wrappers.append(EVAL_RETURN_NUMBER)
         kwargs = {**self._env_kwargs(self._own_cfg), **self._own_cfg.get("env_kwargs", {})}
         super().__init__(None, {**self._own_cfg, "env_kwargs": kwargs, "env_wrapper": wrappers}, seed_api, caller)
-        if self._own_cfg.get("replay_path") is not None:
+        if "replay_path" in type(self).config and self._own_cfg.replay_path is not None:
             self.enable_save_replay(self._own_cfg.replay_path)
 
     @staticmethod

@@ -10,4 +10,4 @@ from ding.utils import ENV_REGISTRY
 class AcroBotEnv(ZooEnv):
     """Acrobot-v1: float32 ``(6,)``, three actions, a reward of -1 per step, and a time limit of 500 steps."""
 
-    config: ClassVar[dict[str, Any]] = {"env_id": "Acrobot-v1", "replay_path": None}
+    config: ClassVar[dict[str, Any]] = {"env_id": "Acrobot-v1"}

@@ -40,7 +40,6 @@ class AtariEnv(ZooEnv):
         "frame_stack": 4,
         "frame_size": 84,
         "obs_plus_prev_action_reward": False,
-        "replay_path": None,
     }
 
     @staticmethod

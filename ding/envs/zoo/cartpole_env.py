@@ -16,5 +16,4 @@ class CartPoleEnv(ZooEnv):
     config: ClassVar[dict[str, Any]] = {
         "env_id": "CartPole-v0",
         "obs_plus_prev_action_reward": False,
-        "replay_path": None,
     }

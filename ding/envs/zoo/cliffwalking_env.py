@@ -16,7 +16,6 @@ class CliffWalkingEnv(ZooEnv):
         "env_id": "CliffWalking-v1",
         # Steps after which an episode is truncated; the env itself has no limit.
         "max_episode_steps": 300,
-        "replay_path": None,
     }
 
     @staticmethod

@@ -30,7 +30,6 @@ class FrozenLakeEnv(ZooEnv):
         "desc": None,
         "map_name": "4x4",
         "is_slippery": True,
-        "replay_path": None,
     }
 
     @staticmethod

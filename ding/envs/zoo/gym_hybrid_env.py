@@ -49,7 +49,7 @@ class GymHybridEnv(ZooEnv):
         ValueError: ``env_id`` is another one; ``HardMove-v0`` is not built.
     """
 
-    config: ClassVar[dict[str, Any]] = {"env_id": "Moving-v0", "act_scale": True, "replay_path": None}
+    config: ClassVar[dict[str, Any]] = {"env_id": "Moving-v0", "act_scale": True}
 
     @staticmethod
     def _env_kwargs(cfg: EasyDict) -> dict[str, Any]:

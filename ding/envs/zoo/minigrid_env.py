@@ -67,7 +67,6 @@ class MiniGridEnv(ZooEnv):
         # Steps after which an episode is truncated, instead of the limit of the env.
         "max_step": None,
         "obs_plus_prev_action_reward": False,
-        "replay_path": None,
     }
 
     @staticmethod

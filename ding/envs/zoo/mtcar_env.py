@@ -10,4 +10,4 @@ from ding.utils import ENV_REGISTRY
 class MountainCarEnv(ZooEnv):
     """MountainCar-v0: float32 ``(2,)``, three actions, a reward of -1 per step, and a time limit of 200 steps."""
 
-    config: ClassVar[dict[str, Any]] = {"env_id": "MountainCar-v0", "replay_path": None}
+    config: ClassVar[dict[str, Any]] = {"env_id": "MountainCar-v0"}

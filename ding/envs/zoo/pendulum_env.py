@@ -20,7 +20,6 @@ class PendulumEnv(ZooEnv):
         "env_id": "Pendulum-v1",
         "continuous": True,
         "act_scale": False,
-        "replay_path": None,
     }
 
     @staticmethod

@@ -30,7 +30,7 @@ class TaxiEnv(ZooEnv):
     newest version that gymnasium has.
     """
 
-    config: ClassVar[dict[str, Any]] = {"env_id": "Taxi-v3", "max_episode_steps": 200, "replay_path": None}
+    config: ClassVar[dict[str, Any]] = {"env_id": "Taxi-v3", "max_episode_steps": 200}
 
     @staticmethod
     def _env_kwargs(cfg: EasyDict) -> dict[str, Any]:

@@ -131,9 +131,13 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
         if _policy is not None:
             # A policy may come before its env; the order of the arguments is that of the public interface.
             self._set_policy(_policy)
-        self._max_episode_return = -np.inf
+        self.forget_best()
         self._last_eval_iter = -1
         self._end_flag = False
+
+    def forget_best(self) -> None:
+        """Take the next result for the best so far, so that its policy is saved."""
+        self._max_episode_return = -np.inf
 
     def state_dict(self) -> StateDict:
         """When the last evaluation was, and the best result so far."""

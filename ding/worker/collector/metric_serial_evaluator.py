@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import torch
 
-from ding.data.roles import EvalMode
+from ding.data.roles import EvalMode, StateDict
 from ding.torch_utils import to_tensor
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, allreduce_data
-from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, Policies, SaveCheckpoint, SerialEvaluator
+from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, SaveCheckpoint, SerialEvaluator
 
 Metric = dict[str, Any]
 
@@ -59,10 +59,19 @@ class MetricSerialEvaluator(SerialEvaluator):
     def _close_env(self) -> None:
         """A data loader is not the evaluator's to close."""
 
-    def reset(self, _policy: Policies | None = None, _env: DataAndMetric | None = None) -> None:  # type: ignore[override]
-        """Replace policy and env where given, and forget the best metric and the time of the last evaluation."""
-        super().reset(_policy, _env)  # type: ignore[arg-type]
+    def forget_best(self) -> None:
+        """Take the next metric for the best so far, so that its policy is saved."""
+        super().forget_best()
         self._best = None
+
+    def state_dict(self) -> StateDict:
+        """When the last evaluation was, and the best metric so far."""
+        return {**super().state_dict(), "best_metric": self._best}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Take up a :meth:`state_dict`."""
+        super().load_state_dict(state_dict)
+        self._best = state_dict.get("best_metric")  # older states have none
 
     def eval(  # type: ignore[override]
         self, save_ckpt_fn: SaveCheckpoint | None = None, train_iter: int = -1, envstep: int = -1

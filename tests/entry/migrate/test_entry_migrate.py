@@ -102,6 +102,10 @@ def test_what_does_not_exist_here_is_listed(folder) -> None:
         ("import gym\ne = gym.make('LunarLander-v2')\n", "import gymnasium as gym\ne = gym.make('LunarLander-v3')\n"),
         ("é = 'ü'; import gym\n", "é = 'ü'; import gymnasium as gym\n"),
         ("from ditk import logging as log\n", "import logging as log\n"),
+        (
+            "from ditk import logging\nlogging.getLogger().setLevel(logging.INFO)\n",
+            "import logging\nlogging.basicConfig(level=logging.INFO)\n",
+        ),
         ("import numpy\nx = numpy.float_(1), numpy.bool_(1)\n", "import numpy\nx = numpy.float64(1), numpy.bool_(1)\n"),
         (
             "from dizoo.classic_control.pendulum.envs import PendulumEnv\n",

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,28 @@ def test_the_last_ones_and_the_best_are_kept() -> None:
     assert names == {f"snapshot_{n}" for n in (30, 40, 50)} | {f"iteration_{n}" for n in (40, 45, 50)} | {"ckpt_best"}
     for name in names:
         checked_manifest(Path("run/ckpt") / name)
+
+
+@pytest.mark.parametrize("name", ["ckpt_best.pth.tar", "ckpt_best", "ckpt_exception.pth.tar"])
+def test_a_checkpoint_of_the_learner_alone_is_gone_on_from(name, caplog) -> None:
+    caplog.set_level("INFO", "ding.entry")
+    serial_pipeline(config("run", run_state_freq=20), seed=0, max_train_iter=40)
+    for part in (Path("run/ckpt/ckpt_best.pth.tar"), Path("run/ckpt/ckpt_best")):
+        copied = part.with_name(part.name.replace("best", "exception"))
+        (shutil.copytree if part.is_dir() else shutil.copy)(part, copied)
+    main, create = config("on", resume_training=True)
+    main.policy.learn.learner = {"hook": {"load_ckpt_before_run": f"run/ckpt/{name}"}}
+    serial_pipeline((main, create), seed=0, max_train_iter=60)
+    assert "the replay buffer is filled anew" in caplog.text
+    assert read_checkpoint("on/ckpt/iteration_60.pth.tar")["last_iter"] == 60
+
+
+def test_a_run_that_goes_on_in_another_folder_has_a_best_policy_there() -> None:
+    serial_pipeline(config("run", run_state_freq=20), seed=0, max_train_iter=40)
+    main, create = config("on", resume_training=True)
+    main.policy.learn.learner = {"hook": {"load_ckpt_before_run": "run/ckpt/snapshot_40"}}
+    serial_pipeline((main, create), seed=0, max_train_iter=80)
+    assert read_checkpoint("on/ckpt/ckpt_best.pth.tar")["last_iter"] >= 40
 
 
 def test_an_error_leaves_a_checkpoint(monkeypatch) -> None:

@@ -1,6 +1,7 @@
 """The env types of the zoo: spaces, forms of observations, actions and rewards, seeds, infos."""
 
 import importlib.util
+import json
 import logging
 import subprocess
 import sys
@@ -118,6 +119,33 @@ def test_cartpole_is_cut_after_200_steps():
             break
     assert info["TimeLimit.truncated"]
     assert info["eval_episode_return"] == 200
+
+
+@pytest.mark.parametrize("manager", ["base", "subprocess"])
+def test_the_return_is_a_number(manager):
+    cfg = EasyDict(type="cartpole", import_names=["ding.envs.zoo.cartpole_env"])
+    cls, _, _ = get_vec_env_setting(cfg, collect=False, eval_=False)
+    managed = create_env_manager({"type": manager}, [lambda: cls({})])
+    managed.seed(0)
+    managed.launch()
+    try:
+        ended = False
+        while not ended:
+            timestep = managed.step({0: np.array([1])})[0]
+            ended = timestep.done
+    finally:
+        managed.close()
+    assert f"{timestep.info['eval_episode_return']:.1f}" == "8.0"
+    assert json.dumps(timestep.info["eval_episode_return"]) == "8.0"
+
+
+def test_the_folder_for_videos_of_evaluations_makes_no_videos_of_training(tmp_path):
+    env = make("cartpole", "cartpole_env", replay_path=str(tmp_path))
+    env.reset()
+    while not env.step(1).done:
+        pass
+    env.close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_previous_action_and_reward():

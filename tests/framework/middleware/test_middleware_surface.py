@@ -1,6 +1,7 @@
 """Middleware obeys the roles of a process. Its names and parameters: tests/project/test_project_api.py."""
 
 import pytest
+from easydict import EasyDict
 
 import ding.framework.middleware as middleware
 from ding.framework import Parallel, VoidMiddleware, task
@@ -22,3 +23,12 @@ def test_in_a_process_of_another_role_they_do_nothing(role, name, monkeypatch) -
         monkeypatch.undo()
         assert isinstance(made, VoidMiddleware)
         task.use(made)
+
+
+def test_a_learner_makes_no_nstep_transitions_of_those_that_a_collector_made(monkeypatch) -> None:
+    with task.start():
+        task.add_role("learner")
+        monkeypatch.setattr(Parallel(), "is_active", True)
+        made = middleware.nstep_reward_enhancer(EasyDict(policy={"nstep": 3, "discount_factor": 0.9}))
+        monkeypatch.undo()
+        assert isinstance(made, VoidMiddleware)

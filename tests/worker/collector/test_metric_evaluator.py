@@ -57,6 +57,20 @@ def test_worse_metric_is_not_saved_and_does_not_stop():
     assert len(saved) == 1
 
 
+def test_the_best_metric_is_part_of_the_state():
+    first, policy = make(Doubler()), Doubler()
+    first.eval(train_iter=50)
+    second = make(policy)
+    second.load_state_dict(first.state_dict())
+    policy.wrong_from = 2
+    saved = []
+    second.eval(saved.append, train_iter=100)
+    assert not saved
+    second.forget_best()
+    second.eval(saved.append, train_iter=150)
+    assert saved == ["ckpt_best.pth.tar"]
+
+
 def test_metric_of_one_process_is_its_own_average():
     policy = Doubler()
     assert make(policy, multi_gpu=True).eval(train_iter=1) == (True, {"acc": 100.0})

@@ -266,10 +266,10 @@ class EnvWorker:
         obs, reward, terminated, truncated, info = stepper.step(action)
         done = terminated or truncated
         cut = bool(truncated and not terminated)
-        if stepper.sums_return:
+        if stepper.return_form is not None:
             self._returns[env_id] += float(reward)
             if done:
-                info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
+                info["eval_episode_return"] = stepper.return_form(self._returns[env_id])
         if cut:
             info["TimeLimit.truncated"] = True
         problem = self._obs.write(env_id, obs)

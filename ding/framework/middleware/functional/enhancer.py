@@ -75,7 +75,7 @@ def her_data_enhancer(
     return relabel
 
 
-@for_roles(Role.LEARNER, Role.COLLECTOR)
+@for_roles(Role.COLLECTOR)  # a learner gets transitions that have been through it
 def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
     """Return a middleware that makes n-step transitions of ``ctx.trajectories``.
 

@@ -51,27 +51,6 @@ from ding.rl_utils import get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY
 
 
-class EpsCommandModePolicy(CommandModePolicy):
-    """A command mode that anneals the epsilon of exploration by the number of env steps (``cfg.other.eps``)."""
-
-    # Not every policy has a default for it.
-    optional_keys = {"other": "eps", "other.eps": "type start end decay collect"}
-
-    def _init_command(self) -> None:
-        eps = self._cfg.other.eps
-        self.epsilon_greedy = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
-
-    def _get_setting_collect(self, command_info: dict[str, Any]) -> dict[str, Any]:
-        """``{'eps': ...}`` at ``command_info['envstep']``."""
-        return {"eps": self.epsilon_greedy(command_info["envstep"])}
-
-    def _get_setting_learn(self, command_info: dict[str, Any]) -> dict[str, Any]:
-        return {}
-
-    def _get_setting_eval(self, command_info: dict[str, Any]) -> dict[str, Any]:
-        return {}
-
-
 class DummyCommandModePolicy(CommandModePolicy):
     """A command mode without settings."""
 
@@ -86,6 +65,21 @@ class DummyCommandModePolicy(CommandModePolicy):
 
     def _get_setting_eval(self, command_info: dict[str, Any]) -> dict[str, Any]:
         return {}
+
+
+class EpsCommandModePolicy(DummyCommandModePolicy):
+    """A command mode that anneals the epsilon of exploration by the number of env steps (``cfg.other.eps``)."""
+
+    # Not every policy has a default for it.
+    optional_keys = {"other": "eps", "other.eps": "type start end decay collect"}
+
+    def _init_command(self) -> None:
+        eps = self._cfg.other.eps
+        self.epsilon_greedy = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
+
+    def _get_setting_collect(self, command_info: dict[str, Any]) -> dict[str, Any]:
+        """``{'eps': ...}`` at ``command_info['envstep']``."""
+        return {"eps": self.epsilon_greedy(command_info["envstep"])}
 
 
 @POLICY_REGISTRY.register("dqn_command")

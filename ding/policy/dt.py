@@ -62,7 +62,7 @@ class DTPolicy(Policy):
         "rtg_scale": 1000,
         # (float) The return that is aimed at; must be given.
         "rtg_target": None,
-        # (int) Steps of an episode at most.
+        # (int) Kept for configs of the original API; the env ends episodes.
         "max_eval_ep_len": 1000,
         "batch_size": 64,
         # (float) Weight decay, and number of updates over which the learning rate grows to its value.

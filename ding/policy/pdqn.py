@@ -93,7 +93,7 @@ class PDQNPolicy(Policy):
     """Parametrised deep Q-networks (Xiong et al. 2018, arXiv:1810.06394) and, by ``model.multi_pass``, their multi-pass
     form (Bester et al. 2019, arXiv:1905.04388), with double Q-learning and n-step returns.
 
-    Updates come in circles of ``learn.update_circle``: in the first half of a circle the values learn, in the second
+    Updates come in cycles of ``learn.update_circle``: in the first half of a cycle the values learn, in the second
     the arguments; the very first update is for both. Priorities are ``|Q - target|``; ``reference_numerics=True`` makes
     them squares, stores time limits as terminal and discounts the tail of a cut segment as the original API does.
     """

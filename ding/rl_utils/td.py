@@ -1,4 +1,4 @@
-"""TD errors by family. Returns ``(loss, per-sample)`` unless told otherwise; every target is detached.
+"""TD errors by family. Returns ``(loss, per-sample)`` unless a docstring says otherwise; every target is detached.
 
 Notation: B batch, N actions, A agents, n steps, T time. ``weight=None`` counts as ones.
 """

@@ -4,7 +4,7 @@ import torch
 
 
 class DeviceError(RuntimeError):
-    """The device that the config asks for is not there, or the setting is none."""
+    """The device that the config asks for is not there, or the setting is not allowed."""
 
 
 def enable_tf32() -> None:

@@ -52,7 +52,7 @@ class DequeBufferWrapper(Configurable):
         # (float) Alpha, and the beta at the start.
         "priority_power_factor": 0.6,
         "IS_weight_power_factor": 0.4,
-        # (int) Samples until beta is 1.
+        # (int) Number of batches drawn until beta is 1.
         "IS_weight_anneal_train_iter": int(1e5),
         # (float) Higher priorities are cut off here.
         "priority_max_limit": 1000,

@@ -59,7 +59,7 @@ def number_within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> 
     """A config value that is a number between bounds, which are allowed, too.
 
     Raises:
-        BufferConfigError: it is none.
+        BufferConfigError: it is not.
     """
     value = cfg[key]
     if not isinstance(value, Real) or not low <= float(value) <= high:

@@ -75,7 +75,7 @@ class Priorities:
         size: number of slots.
         alpha: exponent of the priorities.
         beta: exponent of the importance weights at first.
-        anneal_step: number of samples until beta is 1; 0: beta stays.
+        anneal_step: number of batches drawn until beta is 1; 0: beta stays.
     """
 
     def __init__(self, size: int, alpha: float, beta: float, anneal_step: float) -> None:
@@ -164,25 +164,25 @@ class Priorities:
         picked = np.minimum(ends.searchsorted(points * (ends[-1] / parts), "right"), len(ends) - 1)
         return among.take(picked), weights.take(picked)
 
-    def next_betas(self, samples: int) -> list[float]:
-        """The exponents of the importance weights of the next samples; beta is a step closer to 1 after each."""
+    def next_betas(self, num_batches: int) -> list[float]:
+        """The exponents of the importance weights of the next batches; beta is a step closer to 1 after each."""
         betas = []
-        for _ in range(samples):
+        for _ in range(num_batches):
             betas.append(self.beta)
             self.beta = min(1.0, self.beta + self._beta_step)
         return betas
 
-    def importance(self, weights: np.ndarray, samples: int = 1) -> np.ndarray:
+    def importance(self, weights: np.ndarray, num_batches: int = 1) -> np.ndarray:
         """``(N * P(i)) ** -beta`` of rows with these weights, divided by the largest such value: float64 ``[N]``.
 
-        Beta is a step closer to 1 after each of the ``samples`` of one size that the rows are.
+        Beta is a step closer to 1 after each of the ``num_batches`` of one size that the rows are.
         """
-        betas = self.next_betas(samples)
+        betas = self.next_betas(num_batches)
         # (N * P(i)) ** -beta / (N * P_min) ** -beta = (w_min / w_i) ** beta
         if self._ones is not None:
             return weights  # all 1, and so are the results
         return (self.tree.smallest() / weights) ** (
-            betas[0] if samples == 1 else np.repeat(betas, len(weights) // samples)
+            betas[0] if num_batches == 1 else np.repeat(betas, len(weights) // num_batches)
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -216,7 +216,7 @@ class ReplayPath:
 class OnPolicyPath:
     """Trains once on all that was collected in a pass, and keeps none of it.
 
-    The policy goes through the samples as often as it is told to by its config.
+    The policy goes through the samples as often as its config says.
 
     Args:
         parts: The workers.

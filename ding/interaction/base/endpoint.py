@@ -36,6 +36,9 @@ def _response(body: AnswerBody) -> Response:
     return flask.Response(dumps(body), mimetype="application/json")
 
 
+# For Flask views of scripts; the services here answer without Flask.
+
+
 def success_response(data: object = None, message: str | None = None) -> Response:
     """A Flask response with ``success`` true and code 0."""
     return _response(AnswerBody(True, 0, message or "", data))

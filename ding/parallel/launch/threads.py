@@ -1,6 +1,6 @@
 """Roles as threads of this process: for debugging and notebooks.
 
-A thread cannot be killed. One that must end now is told to stop and left to itself, and its end counts at once.
+A thread cannot be killed. One that must end now is asked to stop, and counts as ended at once.
 """
 
 from __future__ import annotations

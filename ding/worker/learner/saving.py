@@ -48,7 +48,7 @@ class CheckpointSaver:
         look_again_s: seconds between two attempts.
 
     Raises:
-        ValueError: a setting is none.
+        ValueError: a setting is not allowed.
     """
 
     def __init__(

@@ -74,7 +74,7 @@ class AdvancedReplayBuffer(RingBuffer):
         "alpha": 0.6,
         # (float) How much importance weights correct for it at first: 0 not at all, 1 fully.
         "beta": 0.4,
-        # (int) Number of samples until beta is 1. 0: beta stays.
+        # (int) Number of batches drawn until beta is 1. 0: beta stays.
         "anneal_step": int(1e5),
         # (bool) Deep-copy what is pushed and what is sampled. Rows in columns are copied anyway.
         "deepcopy": False,

@@ -1,4 +1,4 @@
-"""What all ring buffers have in public, over a :class:`~ding.data.replay.ReplayEngine`."""
+"""What all ring buffers have in public, over a :class:`~ding.data.replay.engine.ReplayEngine`."""
 
 import sys
 from abc import abstractmethod

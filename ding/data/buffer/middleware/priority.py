@@ -42,7 +42,7 @@ class PriorityExperienceReplay:
         IS_weight: whether samples carry importance sampling weights.
         priority_power_factor: alpha.
         IS_weight_power_factor: beta at the start.
-        IS_weight_anneal_train_iter: number of samples until beta is 1.
+        IS_weight_anneal_train_iter: number of batches drawn until beta is 1.
 
     Raises:
         SampleArgumentError: alpha or beta outside of ``[0, 1]``.

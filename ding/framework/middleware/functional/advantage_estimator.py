@@ -52,7 +52,7 @@ def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = N
         if buffer_ is None:
             ctx.train_data = TransitionBatch(columns)
         else:
-            push_rows(buffer_, TransitionBatch({key: _with_axis(key, column) for key, column in columns.items()}))
+            push_rows(buffer_, TransitionBatch({key: _with_axis(column) for key, column in columns.items()}))
         ctx.trajectories = None
 
     return estimate
@@ -126,14 +126,14 @@ def discounted_returns(reward: torch.Tensor, gamma: float) -> torch.Tensor:
 def train_columns(rows: Any) -> dict[str, Any]:
     """Return L transitions as columns of tensors: leaves ``[L, 1]`` become ``[L]``, but actions of one number stay."""
     batch = as_batch(rows)
-    columns = {key: _tensor_column(key, column) for key, column in batch.columns.items()}
+    columns = {key: _tensor_column(column) for key, column in batch.columns.items()}
     action = columns.get("action")
     if isinstance(action, torch.Tensor) and action.is_floating_point() and action.dim() == 1:
         columns["action"] = action.unsqueeze(1)
     return columns
 
 
-def _tensor_column(key: str, column: Any) -> Any:
+def _tensor_column(column: Any) -> Any:
     if isinstance(column, list):
         if isinstance(column[0], list):  # one part per head of a multi-discrete action, in several sizes
             return column
@@ -145,7 +145,7 @@ def _squeezed(leaf: torch.Tensor) -> torch.Tensor:
     return leaf.squeeze(1) if leaf.dim() == 2 and leaf.shape[1] == 1 else leaf
 
 
-def _with_axis(key: str, column: Any) -> Any:
+def _with_axis(column: Any) -> Any:
     """The column as a buffer keeps it: numbers of a row have the shape ``(1,)``."""
     if isinstance(column, list):
         return column

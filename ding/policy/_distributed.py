@@ -13,6 +13,13 @@ def broadcast_module(module: torch.nn.Module) -> None:
             dist.broadcast(tensor, 0)
 
 
+def of_first_rank(value: torch.Tensor) -> torch.Tensor:
+    """``value`` with what it is on rank 0, in place."""
+    if get_world_size() > 1:
+        dist.broadcast(value, 0)
+    return value
+
+
 def gather_rows(rows: torch.Tensor) -> torch.Tensor:
     """The rows ``[B, ...]`` of all ranks, ``[ranks * B, ...]``; each rank has as many."""
     if get_world_size() == 1:

@@ -49,8 +49,10 @@ def ppg_auxiliary_loss(network: Network, batch: Mapping[str, Any], settings: PPO
     mask = None if settings.reference_numerics else action_mask_of(batch["obs"])
     new, old = (policy_parts(logit, batch["action"], mask) for logit in (output["logit"], batch["logit"]))
     values = (output["value"], batch["value"], batch["return"], batch.get("weight"))
+    # The values of the samples are those of the separate critic, which would hold this head back.
+    clips = settings.reference_numerics
     losses = [
-        ppg_joint_error(ppg_data(new_output, old_output, action, *values), settings.clip_ratio)
+        ppg_joint_error(ppg_data(new_output, old_output, action, *values), settings.clip_ratio, clips)
         for (new_output, action), (old_output, _) in zip(new, old)
     ]
     return ppg_joint_loss(losses[0].auxiliary_loss, sum(loss.behavioral_cloning_loss for loss in losses))

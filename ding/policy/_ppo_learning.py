@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.model.common.head import ReparameterizationHead
 from ding.policy._ppo_loss import PPOSettings
 from ding.utils.checkpoint import read_checkpoint
 
@@ -40,7 +41,8 @@ def init_ppo_parameters(model: nn.Module, log_sigma: float | None = -0.5, refere
         reference_numerics: scale all linear layers of the actor, those of a shared encoder too, as the original does.
     """
     sigmas = [p for name, p in model.named_parameters() if name.endswith("log_sigma_param")]
-    gain = math.sqrt(2) if sigmas and hasattr(model, "actor") else 1.0
+    continuous = hasattr(model, "actor") and any(isinstance(layer, ReparameterizationHead) for layer in model.modules())
+    gain = math.sqrt(2) if continuous else 1.0
     with torch.no_grad():
         for layer in model.modules():
             if isinstance(layer, nn.Linear):
@@ -49,7 +51,7 @@ def init_ppo_parameters(model: nn.Module, log_sigma: float | None = -0.5, refere
         for sigma in sigmas:
             if log_sigma is not None:
                 sigma.fill_(log_sigma)
-        if not sigmas or not hasattr(model, "actor"):
+        if not continuous:
             return
         actor: nn.Module = model.actor  # type: ignore[assignment]
         linear = [(name, layer) for name, layer in actor.named_modules() if isinstance(layer, nn.Linear)]

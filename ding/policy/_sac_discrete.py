@@ -93,7 +93,8 @@ class DiscreteSACPolicy(SoftActorCriticPolicy):
         return "discrete_qac", ["ding.model.template.qac"]
 
     def _default_entropy(self) -> float:
-        count = self._cfg.model.action_shape
+        shape = self._cfg.model.action_shape
+        count = shape if isinstance(shape, int) else math.prod(shape)
         return -float(count) if self._reference_numerics else _ENTROPY_SHARE * math.log(count)
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:

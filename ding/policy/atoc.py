@@ -132,7 +132,7 @@ class ATOCPolicy(DDPGPolicy):
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
-        """The transitions with ``delta_q`` scaled to [0, 1], in sequences of ``collect.unroll_len``."""
+        """The transitions with ``delta_q`` of each segment scaled to [0, 1], in sequences of ``collect.unroll_len``."""
         if self._talks():
             batch = columns_of(transitions)
             transitions = as_given(_scaled(batch), transitions)
@@ -140,6 +140,6 @@ class ATOCPolicy(DDPGPolicy):
 
 
 def _scaled(batch: TransitionBatch) -> TransitionBatch:
-    gain = torch.as_tensor(batch.columns["delta_q"])
-    least = gain.min()
-    return batch.with_columns(delta_q=(gain - least) / (gain.max() - least + 1e-8))
+    gains = torch.as_tensor(batch.columns["delta_q"]).split(batch.segment_lengths().tolist())
+    scaled = [(gain - gain.min()) / (gain.max() - gain.min() + 1e-8) for gain in gains]
+    return batch.with_columns(delta_q=torch.cat(scaled))

@@ -128,6 +128,7 @@ class Policy(ABC):
         self._priority = bool(self._cfg.get("priority", False))
         self._priority_IS_weight = bool(self._cfg.get("priority_IS_weight", False))
         self._reference_numerics = bool(self._cfg.get("reference_numerics", False))
+        self._has_agent_axis = bool(self._cfg.get("multi_agent", False))
         self._enable_field = self._checked_fields(enable_field)
         self._rank, self._cuda, self._multi_gpu, self._device = 0, False, False, "cpu"
         if set(self._enable_field) != {"command"}:
@@ -312,6 +313,7 @@ class Policy(ABC):
             use_nstep=use_nstep,
             ignore_done=self._cfg.learn.ignore_done,
             device=self._device,
+            agent_axis=self._has_agent_axis,
         )
         for key in ("obs", "next_obs"):
             if key in batch and getattr(batch[key], "dtype", None) is not torch.float32:

@@ -42,7 +42,8 @@ class CollaQPolicy(JointQPolicy):
         """One update on B sequences.
 
         Returns:
-            Floats: ``cur_lr, total_loss, colla_loss, td_loss, grad_norm``, and ``priority``: B floats, the mean errors.
+            Floats: ``cur_lr, total_loss, colla_loss, td_loss, grad_norm``, and ``priority``: B floats, the mean
+            absolute errors of the steps that do not only fill up.
         """
         batch = self._time_first(data, one_pass=self._settings.double_q)
         self._model.train()
@@ -50,7 +51,12 @@ class CollaQPolicy(JointQPolicy):
         result = collaq_loss(network, target, batch, self._settings, weight)
         norm = self._limited_step(result.loss, self._optimizer, self._model, self._cfg.learn.clip_value)
         self._target_model.update(self._model)
-        values = {"total_loss": result.loss, **result.numbers, "grad_norm": norm, "priority": result.error.mean(0)}
+        values = {"total_loss": result.loss, **result.numbers, "grad_norm": norm}
+        if self._reference_numerics:
+            values["priority"] = result.error.mean(0)
+        else:
+            real = 1 - batch["null"]
+            values["priority"] = (result.error.sqrt() * real).sum(0) / real.sum(0).clamp(min=1)
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(values)}
 
     def _monitor_vars_learn(self) -> list[str]:

@@ -83,7 +83,14 @@ class COMAPolicy(JointQPolicy):
             batch.pop("eps", None)
         learn = self._cfg.learn
         self._model.train()
-        part = coma_losses(self._model, self._target_model.forward, batch, learn.discount_factor, learn.td_lambda)
+        part = coma_losses(
+            self._model,
+            self._target_model.forward,
+            batch,
+            learn.discount_factor,
+            learn.td_lambda,
+            self._reference_numerics,
+        )
         total = (
             learn.policy_weight * part.policy_loss
             + learn.value_weight * part.q_value_loss
@@ -100,13 +107,19 @@ class COMAPolicy(JointQPolicy):
 
 
 def coma_losses(
-    network: JointNetwork, target_network: JointNetwork, batch: Mapping[str, Any], gamma: float, lambda_: float
+    network: JointNetwork,
+    target_network: JointNetwork,
+    batch: Mapping[str, Any],
+    gamma: float,
+    lambda_: float,
+    reference_numerics: bool = False,
 ) -> coma_loss:
     """Policy, action value and entropy losses over sequences of T steps, without values after the end of an episode.
 
     Args:
         network, target_network: see :class:`ding.model.COMA`.
         batch: see ``JointQPolicy._time_first``; optionally ``eps`` ``[T, B]``, the chance of a random action there.
+        reference_numerics: learn no value at the last step of a sequence, also where the episode ends there.
     """
     obs, action = batch["obs"], batch["action"]
     acted = network({"obs": obs, "prev_state": batch["prev_state"]}, mode="compute_actor")
@@ -118,14 +131,17 @@ def coma_losses(
     judged = {"obs": obs, "action": action}
     q_value = network(judged, mode="compute_critic")["q_value"]
     real, done = 1 - batch["null"], batch["done"]
-    # A return is known where the episode ends or goes on within the sequence, as it does for all but the last step.
-    known = real * torch.cat([torch.maximum(done[:-1], real[1:]), torch.ones_like(done[:1])])
+    # A return is known where the episode ends or goes on within the sequence.
+    known = real * torch.cat([torch.maximum(done[:-1], real[1:]), done[-1:]])
     with torch.no_grad():
         target_q = target_network(judged, mode="compute_critic")["q_value"]
         target_q[1:] *= (real[1:] * (1 - done[:-1]))[..., None, None]
-    weight = (batch["weight"] * known).unsqueeze(-1).expand_as(action)
+    weight = (batch["weight"] * real).unsqueeze(-1).expand_as(action)
     data = coma_data(logit, action, q_value, target_q, batch["reward"], weight)
-    return coma_error(data, gamma, lambda_ * known[1:].unsqueeze(-1))
+    if reference_numerics:
+        return coma_error(data, gamma, lambda_)
+    next_known = torch.cat([known[1:], torch.zeros_like(known[:1])]).unsqueeze(-1)
+    return coma_error(data, gamma, lambda_ * next_known, weight * known.unsqueeze(-1))
 
 
 def mixed_logit(logit: torch.Tensor, eps: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

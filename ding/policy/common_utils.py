@@ -32,6 +32,8 @@ BUFFER_FIELDS = (
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs", "next_obs_1"})
 _ALWAYS_FLAT = frozenset({"value", "adv", "done", "priority_IS", "IS"})
+# Fields ``[B, A, ...]`` of a policy for A agents.
+_OF_AGENTS = frozenset({"action", "value", "adv"})
 
 
 def default_preprocess_learn(
@@ -41,6 +43,7 @@ def default_preprocess_learn(
     use_nstep: bool = False,
     ignore_done: bool = False,
     device: Device = "cpu",
+    agent_axis: bool = False,
 ) -> dict[str, Any]:
     """A batch of samples as a dict of contiguous tensors on ``device``.
 
@@ -52,6 +55,7 @@ def default_preprocess_learn(
             otherwise a reward ``[B, 1]`` becomes ``[B]``.
         ignore_done: treat all samples as not done.
         device: where the tensors go.
+        agent_axis: whether actions, values and advantages are ``[B, A, ...]``, of a single agent, too.
 
     Returns:
         The fields with leading axis B: float64 as float32, ``done`` float32 ``[B]``, ``weight`` float32 ``[B]`` or
@@ -75,6 +79,9 @@ def default_preprocess_learn(
     batch = {key: _to_tensor(value, device) for key, value in columns.items()}
     discrete = getattr(batch.get("action"), "dtype", None) is torch.int64
     flat = batch.keys() - _KEEP_FEATURE_AXIS if discrete else batch.keys() & _ALWAYS_FLAT
+    if agent_axis:
+        flat = flat - _OF_AGENTS
+        batch |= {key: one.unsqueeze(1) for key in _OF_AGENTS & batch.keys() if (one := batch[key]).ndim == 1}
     for key in flat if use_nstep else flat | (batch.keys() & {"reward"}):
         value = batch[key]
         if isinstance(value, torch.Tensor) and value.ndim == 2 and value.shape[1] == 1:

@@ -21,13 +21,16 @@ def as_list(network: ActorCritic) -> ActorCritic:
 
 
 def diversity_loss(network: ActorCritic, obs: torch.Tensor, action: torch.Tensor, ensemble_num: int) -> torch.Tensor:
-    """The mean cosine between the gradients of the members' values by the action, times their number: 0-d.
+    """The mean cosine between the gradients of the members' values by the action, times their number: 0-d; 0 for a
+    single member.
 
     Args:
         network: see :class:`ding.model.template.EDAC`.
         obs: ``[B, n]``.
         action: ``[B, N]``.
     """
+    if ensemble_num == 1:
+        return obs.new_zeros(())
     obs = obs.expand(ensemble_num, *obs.shape)
     action = action.detach().expand(ensemble_num, *action.shape).clone().requires_grad_(True)
     value = network({"obs": obs, "action": action}, mode="compute_critic")["q_value"]

@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
+from easydict import EasyDict
 
 from ding.policy._optimization import clipping_adam, clipping_rmsprop
 from ding.policy._q_loss import Network, QLoss, next_values
@@ -57,7 +58,11 @@ def fqf_loss(
 
 @POLICY_REGISTRY.register("fqf")
 class FQFPolicy(DQNPolicy):
-    """Fully parameterised quantiles; the rest is as in :class:`DQNPolicy`. Priorities are the losses of the samples."""
+    """Fully parameterised quantiles; the rest is as in :class:`DQNPolicy`. Priorities are the losses of the samples.
+
+    With ``reference_numerics=True`` the value of an action is the plain mean of its quantiles, as in the original API,
+    however wide their fractions are.
+    """
 
     config = {
         "type": "fqf",
@@ -82,6 +87,11 @@ class FQFPolicy(DQNPolicy):
     def default_model(self) -> tuple[str, list[str]]:
         """``fqf`` of :mod:`ding.model.template.q_learning`."""
         return "fqf", ["ding.model.template.q_learning"]
+
+    def _create_model(self, cfg: EasyDict, model: torch.nn.Module | None = None) -> torch.nn.Module:
+        made: Any = super()._create_model(cfg, model)
+        made.head.weighs_widths = not self._reference_numerics
+        return made
 
     def _init_learn(self) -> None:
         super()._init_learn()

@@ -9,7 +9,7 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model.template.havac import agent_view
 from ding.model.wrapper.model_wrappers import BaseModelWrapper
-from ding.policy._distributed import gather_rows
+from ding.policy._distributed import gather_rows, of_first_rank
 from ding.policy._optimization import clipping_adam
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import init_ppo_parameters, logged
@@ -71,6 +71,7 @@ class HAPPOPolicy(PPOPolicy):
             raise PolicyConfigError("policy.agent_num is missing: the number of agents")
         if cfg.learn.pretrained_model_path is not None:
             raise PolicyConfigError("policy.learn.pretrained_model_path: happo cannot stay near a pretrained policy")
+        self._has_agent_axis = True
         super()._init_learn()
 
     def _init_parameters(self) -> None:
@@ -113,7 +114,11 @@ class HAPPOPolicy(PPOPolicy):
         batch = self._preprocess_learn(data)
         batch["factor"] = torch.ones(len(batch["done"]), device=self._device)
         count = self._cfg.agent_num
-        order = range(count) if self._reference_numerics else torch.randperm(count).tolist()
+        order: Any = range(count)
+        if not self._reference_numerics:
+            shuffled = torch.randperm(count)
+            # Replicas draw from generators of their own, and average the gradients of an agent.
+            order = (of_first_rank(shuffled.to(self._device)) if self._multi_gpu else shuffled).tolist()
         self._model.train()
         numbers: list[dict[str, Any]] = []
         for agent in order:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ding.data import EnvBatch
 from ding.policy._q_loss import Network, QLoss, mean_values, next_values
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import iqn_nstep_td_data, iqn_nstep_td_error
@@ -45,6 +46,12 @@ class IQNPolicy(DQNPolicy):
     def default_model(self) -> tuple[str, list[str]]:
         """``iqn`` of :mod:`ding.model.template.q_learning`."""
         return "iqn", ["ding.model.template.q_learning"]
+
+    def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
+        """As :meth:`DQNPolicy._act`; ``q`` ``[N, quantiles, actions]``, ``quantiles`` ``[N, quantiles]``."""
+        columns: Any = super()._act(model, data, **kwargs).columns
+        by_env = {"q": columns["q"].transpose(0, 1), "quantiles": columns["quantiles"].reshape(-1, len(data)).t()}
+        return EnvBatch.unchecked(data.env_ids, {**columns, **by_env})
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         kappa = self._cfg.learn.kappa

@@ -14,6 +14,7 @@ from ding.policy._optimization import clipping_adam
 from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import PPOLoss, PPOSettings, ppo_loss
 from ding.policy._segments import minibatches
+from ding.policy.common_utils import transition_done
 from ding.policy.errors import PolicyConfigError, PolicyUsageError
 from ding.rl_utils import (
     ArgmaxSampler,
@@ -212,24 +213,30 @@ class PPOFPolicy:
             return EasyDict(logit=logit, action=self._eval_sampler(logit))
 
     def process_transition(self, obs: Any, inference_output: Mapping[str, Any], timestep: Any) -> EasyDict:
-        """The transition of one environment, as a tree."""
+        """The transition of one environment, as a tree; ``done`` is False at a time limit."""
         output = {key: inference_output[key] for key in ("action", "logit", "value")}
-        return EasyDict(obs=obs, next_obs=timestep.obs, **output, reward=timestep.reward, done=timestep.done)
+        done = transition_done(timestep, self._reference_numerics)
+        return EasyDict(obs=obs, next_obs=timestep.obs, **output, reward=timestep.reward, done=done)
 
     def reset(self, env_id_list: list[int] | None = None) -> None:
         """Nothing is remembered of environments."""
         return
 
     def state_dict(self) -> StateDict:
-        """``model``, and ``optimizer`` where this policy learns."""
-        learns = {"optimizer": self._optimizer.state_dict()} if "_optimizer" in vars(self) else {}
-        return {"model": self._model.state_dict(), **learns}
+        """``model``, and where this policy learns ``optimizer`` and ``value_norm``, the statistics of the returns."""
+        state: StateDict = {"model": self._model.state_dict()}
+        if "_optimizer" in vars(self):
+            state["optimizer"] = self._optimizer.state_dict()
+            state["value_norm"] = self._running_mean_std.state_dict()
+        return state
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned."""
+        """Load what :meth:`state_dict` returned; the original API has no ``value_norm``."""
         self._model.load_state_dict(state_dict["model"])
-        if "optimizer" in state_dict and "_optimizer" in vars(self):
-            self._optimizer.load_state_dict(state_dict["optimizer"])
+        if "_optimizer" in vars(self):
+            parts: dict[str, Any] = {"optimizer": self._optimizer, "value_norm": self._running_mean_std}
+            for key in parts.keys() & state_dict.keys():
+                parts[key].load_state_dict(state_dict[key])
 
     def monitor_vars(self) -> list[str]:
         """Names of the values that are logged."""

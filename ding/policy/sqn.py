@@ -14,7 +14,7 @@ from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import Network, next_action_mask
 from ding.policy._temperature import Temperature
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out, transition_of
+from ding.policy.common_utils import output_column, read_out, transition_of
 from ding.rl_utils import get_train_sample
 from ding.utils import POLICY_REGISTRY
 
@@ -138,6 +138,14 @@ class SQNPolicy(Policy):
             update_type="momentum",
             update_kwargs={"theta": learn.target_theta},
         )
+
+    def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
+        """As :meth:`Policy._act`; ``q_value`` has a row per environment with several heads, too."""
+        columns: Any = super()._act(model, data, **kwargs).columns
+        q_value = columns["q_value"]
+        if q_value and q_value[0][0].ndim == 2:  # heads of all environments, for each of the two networks
+            columns = {**columns, "q_value": [list(row) for row in zip(*map(output_column, q_value))]}
+        return EnvBatch.unchecked(data.env_ids, columns)
 
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:

@@ -13,12 +13,15 @@ coma_data = namedtuple("coma_data", "logit action q_value target_q_value reward 
 coma_loss = namedtuple("coma_loss", "policy_loss q_value_loss entropy_loss")
 
 
-def coma_error(data: Data, gamma: float, lambda_: PerStep) -> coma_loss:
+def coma_error(data: Data, gamma: float, lambda_: PerStep, value_weight: torch.Tensor | None = None) -> coma_loss:
     """Policy, action value and entropy losses, each 0-d.
 
     ``data``: ``coma_data``; logit, q_value and target_q_value ``[T, B, A, N]``, action int64 ``[T, B, A]``, reward
     ``[T, B]`` shared by the agents, weight ``[T, B, A]`` or ``None``. The baseline of an agent is its expected value
     over its own actions. ``lambda_`` is a number, or ``[T - 1, B, 1]``.
+
+    With ``value_weight`` ``[T, B, A]``, the weight of the value loss alone, the last step counts, too: its return is
+    its reward, as at the end of an episode. ``lambda_`` is ``[T, B, 1]`` then.
     """
     logit, action, q_value, target_q_value, reward, weight = data
     policy = Categorical(logit)
@@ -27,11 +30,15 @@ def coma_error(data: Data, gamma: float, lambda_: PerStep) -> coma_loss:
         baseline = (policy.log_p.exp() * q_value).sum(-1)
         adv = q_taken - baseline
         target_taken = select(target_q_value, action)
-        shared = reward.unsqueeze(-1).expand_as(target_taken)[:-1]
+        shared = reward.unsqueeze(-1).expand_as(target_taken)
+        if value_weight is None:
+            shared, value_weight = shared[:-1], None if weight is None else weight[:-1]
+        else:
+            target_taken = torch.cat([target_taken, torch.zeros_like(target_taken[:1])])
         target = generalized_lambda_returns(target_taken, shared, gamma, lambda_)
-    q_error = F.mse_loss(q_taken[:-1], target, reduction="none")
+    q_error = F.mse_loss(q_taken[: len(target)], target, reduction="none")
     return coma_loss(
         -weighted(policy.log_prob(action) * adv, weight).mean(),
-        weighted(q_error, None if weight is None else weight[:-1]).mean(),
+        weighted(q_error, value_weight).mean(),
         weighted(policy.entropy(), weight).mean(),
     )

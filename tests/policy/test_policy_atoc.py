@@ -119,3 +119,19 @@ def test_columns_and_rows_agree(talks: bool) -> None:
     assert results[0] == pytest.approx(results[1], rel=1e-5, abs=1e-6)
     greedy = by_columns.eval_mode.forward(EnvBatch(np.arange(2), wave((2, 3, 4), 0.1)))
     assert greedy[1]["action"].shape == (3, 2)
+
+
+def test_gains_are_scaled_in_each_segment() -> None:
+    def gains(scale: float) -> TransitionBatch:
+        return TransitionBatch(
+            {
+                "obs": wave((4, 3, 4), 0.1), "next_obs": wave((4, 3, 4), 0.2), "action": wave((4, 3, 2), 0.3),
+                "delta_q": scale * torch.arange(12.0).reshape(4, 3), "reward": wave((4, 1), 0.4),
+                "done": np.arange(4) == 3,
+            }
+        )  # fmt: skip
+
+    mode = policy_of(True).collect_mode
+    alone = mode.get_train_sample(gains(1.0)).columns["delta_q"]
+    together = TransitionBatch(TransitionBatch.concat([gains(1.0), gains(100.0)]).columns, np.array([4, 4]))
+    assert torch.equal(mode.get_train_sample(together).columns["delta_q"][:4], alone)

@@ -1,5 +1,6 @@
 """Each shipped policy gives the same data through columns as through the classic calls per environment."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ from ding.policy import (
     TD3BCPolicy,
     TD3Policy,
 )
+from ding.policy.edac import diversity_loss
 from ding.utils import deep_merge_dicts, set_pkg_seed
 from tests.torch_utils.graph.test_torch_graph_capture import Captures
 
@@ -443,3 +445,40 @@ def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_ag
         for one, other in zip(expected, found, strict=True):
             assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
     assert compiled[0][0].learn_mode.get_attribute("compiled_updates").graphs.num_runs >= 19
+
+
+@pytest.mark.parametrize("mode", ["collect_mode", "eval_mode"])
+def test_quantiles_of_iqn_belong_to_their_environment(mode):
+    policy = _make(IQNPolicy, {})
+    kwargs = {"eps": 0.0} if mode == "collect_mode" else {}
+    acted = getattr(policy, mode).forward({i: torch.randn(4) for i in range(40)}, **kwargs)
+    assert list(acted) == list(range(40))
+    assert acted[39]["q"].shape == (32, 2)
+    assert acted[39]["quantiles"].shape == (32,)
+
+
+@pytest.mark.parametrize("envs", [2, 3])
+def test_heads_of_sqn_belong_to_their_environment(envs):
+    policy = _make(SQNPolicy, {"model": {"action_shape": [2, 3]}})
+    acted = policy.collect_mode.forward({i: torch.randn(4) for i in range(envs)}, eps=0.0)
+    assert [[head.shape[0] for head in network] for network in acted[envs - 1]["q_value"]] == [[2, 3], [2, 3]]
+    assert torch.equal(acted[envs - 1]["q_value"][0][1], acted[envs - 1]["logit"][1])
+
+
+@pytest.mark.parametrize("sigma_type", ["independent", "conditioned", "fixed"])
+def test_ppo_begins_with_small_means_whatever_its_sigma_is(sigma_type):
+    policy = _make(PPOPolicy, {**CONTINUOUS, "model": {"action_space": "continuous", "sigma_type": sigma_type}})
+    model = policy.learn_mode.get_attribute("model")
+    assert model.actor_head.mu.weight.detach().norm() < 0.05
+    assert model.critic_head.last.weight.detach().norm().item() == pytest.approx(math.sqrt(2), rel=1e-4)
+
+
+def test_one_critic_of_edac_has_nothing_to_be_kept_apart_from():
+    loss = diversity_loss(lambda *args, **kwargs: {}, torch.randn(5, 4), torch.randn(5, 2), ensemble_num=1)
+    assert loss.item() == 0.0
+
+
+def test_an_action_shape_of_one_entry_has_an_entropy():
+    cfg = {"model": {"obs_shape": 4, "action_shape": [3]}}
+    policy = DiscreteSACPolicy(deep_merge_dicts(DiscreteSACPolicy.default_config(), cfg))
+    assert policy._default_entropy() == pytest.approx(0.98 * math.log(3))

@@ -177,3 +177,15 @@ def test_a_learn_state_goes_on_where_it_was() -> None:
 def test_the_number_of_agents_is_asked_for() -> None:
     with pytest.raises(PolicyConfigError, match="agent_num"):
         policy_of(True, agent_num=None)
+
+
+def test_one_agent_is_a_number_of_agents_too():
+    policy = policy_of(True, agent_num=1, model={"agent_num": 1}, learn={"epoch_per_collect": 1, "batch_size": 4})
+    rows = samples(True)
+    for row in rows:
+        for key in ("obs", "next_obs"):
+            row[key] = {**row[key], "agent_state": row[key]["agent_state"][:1], "action_mask": MASK[:1]}
+        row |= {key: row[key][:1] for key in ("action", "logit", "value", "adv")}
+    result = policy.learn_mode.forward(rows)
+    assert [name for name in result[0] if name.endswith("total_loss")] == ["agent0_total_loss"]
+    assert math.isfinite(result[0]["agent0_total_loss"])

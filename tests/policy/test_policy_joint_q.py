@@ -289,3 +289,30 @@ def test_a_mixed_policy_is_uniform_over_allowed_actions_with_chance_eps() -> Non
     # What only chance chooses teaches the network nothing, and all gradients are numbers.
     torch.testing.assert_close(slope[:, 1], torch.tensor([1.0, 0.0, 0.0]), rtol=1e-5, atol=1e-6)
     assert not slope[1:].abs().max() > 1e-6
+
+
+@pytest.mark.parametrize(("unroll_len", "rows", "step"), [(3, slice(1, None, 2), 2), (6, slice(None), 4)])
+def test_coma_learns_the_reward_of_the_last_step(unroll_len: int, rows: slice, step: int) -> None:
+    policy = policy_of("coma", collect={"unroll_len": unroll_len})
+    batch = TransitionBatch.from_rows([dict(row) for row in samples_of(policy, collect(policy, "coma", True))])
+    done = np.zeros((len(batch), unroll_len), dtype=bool)
+    done[rows, step] = True
+    losses = []
+    for last in (0.0, 100.0):
+        reward = torch.zeros(len(batch), unroll_len, 1)
+        reward[rows, step] = last
+        learner = policy_of("coma", collect={"unroll_len": unroll_len})
+        losses.append(learner.learn_mode.forward(batch.with_columns(reward=reward, done=done))["value_loss"])
+    assert losses[1] > 100 * losses[0]
+
+
+def test_priorities_of_collaq_are_absolute_errors_of_real_steps() -> None:
+    def priorities(change: float) -> list[float]:
+        policy = policy_of("collaq", priority=True, collect={"unroll_len": STEPS + 2})
+        batch = TransitionBatch.from_rows([dict(row) for row in samples_of(policy, collect(policy, "collaq", True))])
+        filled = torch.as_tensor(np.asarray(batch.columns["null"])).reshape(len(batch), STEPS + 2)
+        reward = torch.as_tensor(batch.columns["reward"]).float().reshape(len(batch), STEPS + 2)
+        changed = torch.where(filled.bool(), reward + change, reward)
+        return policy.learn_mode.forward(batch.with_columns(reward=changed.unsqueeze(-1)))["priority"]
+
+    assert priorities(0.0) == priorities(50.0)

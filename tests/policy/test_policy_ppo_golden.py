@@ -170,7 +170,7 @@ CASES = {
     # The numbers of the original but for the divergence, which is NaN there, and without weight here.
     "ppg_offpolicy with auxiliary phases": (
         PPGOffPolicy,
-        {"learn": {"aux_freq": 1, "aux_bc_weight": 0}},
+        {"reference_numerics": True, "learn": {"aux_freq": 1, "aux_bc_weight": 0}},
         [
             {"policy_loss": -0.618673, "value_loss": 0.193602, "aux_value_loss": 0.283077, "auxiliary_loss": 0.334338},
             {"policy_loss": -0.619055, "value_loss": 0.112719, "entropy_loss": 0.66578, "approx_kl": -0.0255429,
@@ -302,3 +302,28 @@ def test_first_learn_steps_of_several_agents(continuous):
         assert {key: result[key] for key in expected} == pytest.approx(expected, rel=1e-5, abs=1e-7)
     if total is not None:
         assert sum(float(p.detach().abs().sum()) for p in network.parameters()) == pytest.approx(total, rel=1e-5)
+
+
+def test_one_agent_learns_what_its_only_row_of_two_would():
+    """Two agents that are the same one twice have the losses of one."""
+    cfg = {"multi_agent": True, "learn": {"epoch_per_collect": 1, "batch_size": 4, "adv_norm": False}, "model": {
+        "agent_obs_shape": 4, "global_obs_shape": 6, "action_shape": 3, "action_space": "discrete",
+    }}  # fmt: skip
+    losses = []
+    for count in (1, 2):
+        config = deep_merge_dicts(deep_merge_dicts(PPOPolicy.default_config(), cfg), {"model": {"agent_num": count}})
+        policy = PPOPolicy(config, enable_field=["learn"])
+        fill(policy.learn_mode.get_attribute("model"))
+        rows = agents(False)
+        for row in rows:
+            for key in ("obs", "next_obs"):
+                row[key] = {name: of_first_agent(row[key][name], count) for name in row[key]}
+            row |= {key: of_first_agent(row[key], count) for key in ("action", "logit", "value", "adv")}
+        losses.append(policy.learn_mode.forward(rows)[0])
+    for key in ("policy_loss", "value_loss", "entropy_loss"):
+        assert losses[0][key] == pytest.approx(losses[1][key], rel=1e-5), key
+
+
+def of_first_agent(value: torch.Tensor, count: int) -> torch.Tensor:
+    """``[2, ...]`` as what the first agent has, ``count`` times; what has no axis of agents is as it is."""
+    return torch.stack([value[0]] * count) if value.dim() and len(value) == 2 else value

@@ -1,5 +1,6 @@
 """The compact PPO: numbers of the first learn steps, acting on trees, state."""
 
+import copy
 import math
 from typing import Any
 
@@ -7,8 +8,10 @@ import pytest
 import torch
 from easydict import EasyDict
 
+from ding.data import BaseEnvTimestep
 from ding.model import PPOFModel
 from ding.policy import PolicyConfigError, PPOFPolicy
+from ding.utils import set_pkg_seed
 
 
 def wave(shape: tuple[int, ...], phase: float) -> torch.Tensor:
@@ -77,7 +80,7 @@ def test_acting_on_trees(continuous):
     assert collected.value.shape == (4,)
     expected = evaluated.logit.mu if continuous else evaluated.logit.argmax(-1)
     assert torch.equal(evaluated.action, expected)
-    step = EasyDict(obs=obs[1], reward=torch.ones(1), done=False)
+    step = EasyDict(obs=obs[1], reward=torch.ones(1), done=False, info={})
     row = {"action": collected.action[0], "logit": collected.logit, "value": collected.value[0]}
     assert set(policy.process_transition(obs[0], row, step)) == {
         *("obs", "next_obs", "action", "logit", "value", "reward", "done")
@@ -87,9 +90,24 @@ def test_acting_on_trees(continuous):
 def test_state():
     (policy, _), (other, _) = make(), make()
     policy.forward(batch())
-    other.load_state_dict(policy.state_dict())
+    other.load_state_dict(copy.deepcopy(policy.state_dict()))
     obs = batch().obs
     assert torch.equal(policy.eval(obs).logit, other.eval(obs).logit)
+    after = []
+    for one in (policy, other):  # The unit of the returns is part of the state.
+        set_pkg_seed(1, use_cuda=False)
+        after.append(one.forward(batch())[-1])
+    assert after[0] == after[1]
+
+
+@pytest.mark.parametrize(("reference_numerics", "stored"), [(False, False), (True, True)])
+def test_a_time_limit_is_no_end(reference_numerics, stored):
+    policy, _ = make(reference_numerics=reference_numerics)
+    output = {"action": torch.tensor(0), "logit": torch.zeros(2), "value": torch.zeros(1)}
+    cut = BaseEnvTimestep(torch.zeros(4), torch.zeros(1), True, {"TimeLimit.truncated": True})
+    assert policy.process_transition(torch.zeros(4), output, cut).done is stored
+    ended = cut._replace(info={})
+    assert policy.process_transition(torch.zeros(4), output, ended).done is True
 
 
 def test_unknown_settings():

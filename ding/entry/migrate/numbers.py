@@ -172,6 +172,24 @@ NUMBERS = (
         lambda cfg: cfg.kind in ("ddpg", "td3") and cfg.policy.get("action_space") == "hybrid",
     ),
     Number(
+        "values in the auxiliary phase of PPG",
+        "clipped around those that were collected",
+        "not clipped, as in the paper",
+        _types(*_PPG),
+    ),
+    Number(
+        "last step of a sequence that COMA learns from",
+        "its value learns nothing",
+        "learns the reward where the episode ends there",
+        _types("coma"),
+    ),
+    Number(
+        "values of FQF",
+        "the plain mean of the quantiles, however wide their fractions are",
+        "the mean weighted by the widths, as in the paper",
+        _types("fqf"),
+    ),
+    Number(
         "types of P-DQN while it collects",
         "drawn by softmax of their values",
         "the best one but for epsilon",

@@ -83,6 +83,8 @@ class FQFHead(nn.Module):
     """
 
     sigma_pi: torch.Tensor
+    #: Whether a quantile counts by the width of its fraction in ``logit``; else all count the same.
+    weighs_widths = True
 
     def __init__(
         self,
@@ -117,10 +119,10 @@ class FQFHead(nn.Module):
         """Features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` proposed fractions.
 
         Returns:
-            ``logit`` ``[B, N]``: means of ``q``, whatever the widths of the fractions; ``q`` ``[B, M, N]``: values at
-            ``quantiles_hats`` ``[B, M]``, the middles between ``quantiles`` ``[B, M + 1]`` (from 0 to 1); ``q_tau_i``
-            ``[B, M - 1, N]``: values at the inner ``quantiles``, without gradient; ``entropies`` ``[B, 1]`` of the
-            proposal.
+            ``logit`` ``[B, N]``: the expected values, ``q`` weighted by the widths of the fractions, which get no
+            gradient from it; ``q`` ``[B, M, N]``: values at ``quantiles_hats`` ``[B, M]``, the middles between
+            ``quantiles`` ``[B, M + 1]`` (from 0 to 1); ``q_tau_i`` ``[B, M - 1, N]``: values at the inner
+            ``quantiles``, without gradient; ``entropies`` ``[B, 1]`` of the proposal.
         """
         if num_quantiles is not None and num_quantiles != self.num_quantiles:
             raise ValueError(f"this FQFHead proposes {self.num_quantiles} fractions, got num_quantiles={num_quantiles}")
@@ -132,7 +134,7 @@ class FQFHead(nn.Module):
         with torch.no_grad():
             q_tau_i = self._values(x, quantiles[:, 1:-1])
         return {
-            "logit": q.mean(dim=1),
+            "logit": (q * widths.detach().unsqueeze(-1)).sum(dim=1) if self.weighs_widths else q.mean(dim=1),
             "q": q,
             "quantiles": quantiles,
             "quantiles_hats": hats,

@@ -325,12 +325,18 @@ class TestDistributional:
         with pytest.raises(ValueError, match="num_quantiles=6"):
             model.head(model.encoder(x), num_quantiles=6)
 
-    def test_fqf_logit_is_the_mean_over_fractions_of_any_width(self):
+    def test_fqf_logit_is_the_expected_value(self):
         model = FQF(4, 3, num_quantiles=3)
         with torch.no_grad():
             model.head.quantiles_proposal[0].bias.copy_(torch.tensor([0.7, 0.2, 0.1]).log())
         output = model(torch.randn(7, 4))
         assert torch.allclose(output["quantiles"][0], torch.tensor([0.0, 0.7, 0.9, 1.0]), atol=0.05)
+        widths = output["quantiles"].diff(dim=1).unsqueeze(-1)
+        assert torch.allclose(output["logit"], (widths * output["q"]).sum(dim=1))
+        output["logit"].sum().backward()
+        assert model.head.quantiles_proposal[0].bias.grad is None
+        model.head.weighs_widths = False  # as the original API does
+        output = model(torch.randn(7, 4))
         assert torch.equal(output["logit"], output["q"].mean(dim=1))
 
     def test_bdq(self):

@@ -91,13 +91,17 @@ def default_preprocess_learn(
         batch["done"] = torch.zeros_like(done, dtype=torch.float32) if ignore_done else done.float()
     batch["weight"] = _importance_weight(batch) if use_priority_IS_weight else batch.get("weight")
     if use_nstep and "reward" in batch:
-        reward = batch["reward"]
-        if not 1 <= reward.ndim <= 3:
-            raise PolicyDataError(
-                f"an n-step reward must be [B], [B, n] or [B, agents, n], found shape {tuple(reward.shape)}"
-            )
-        batch["reward"] = reward.unsqueeze(0) if reward.ndim == 1 else reward.movedim(-1, 0).contiguous()
+        batch["reward"] = _nstep_reward(batch["reward"])
     return batch
+
+
+def _nstep_reward(reward: torch.Tensor) -> torch.Tensor:
+    """``[B]``, ``[B, n]`` or ``[B, agents, n]`` with the steps in front."""
+    if not 1 <= reward.ndim <= 3:
+        raise PolicyDataError(
+            f"an n-step reward must be [B], [B, n] or [B, agents, n], found shape {tuple(reward.shape)}"
+        )
+    return reward.unsqueeze(0) if reward.ndim == 1 else reward.movedim(-1, 0).contiguous()
 
 
 def _to_tensor(column: object, device: Device) -> Any:

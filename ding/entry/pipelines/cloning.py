@@ -17,6 +17,7 @@ from ding.data import EnvBatch, TransitionBatch, create_dataset
 from ding.data.roles import Samples
 from ding.entry.serial.demonstrations import read_state
 from ding.entry.serial.expert_path import compiled_expert, expert_options, playing_expert
+from ding.entry.serial.loop import DataPath, collected
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial_entry import InputConfig, opened_run
@@ -84,15 +85,13 @@ def serial_pipeline_bc(
             return parts.policy, status.solved or status.train_iter >= max_iter
 
 
-class CloningPath:
+class CloningPath(DataPath):
     """Draws from the first nine tenths of a data set, and validates on the rest before each epoch.
 
     Args:
         parts: The workers; no collector is needed.
         dataset: With ``obs`` and ``action``, and ``rows_at``.
     """
-
-    train_kwargs = None
 
     def __init__(self, parts: SerialParts, dataset: Any) -> None:
         count = int(len(dataset) * _TRAIN_SHARE)
@@ -240,7 +239,7 @@ def _expert_episodes(
         return player.collect(n_episode=_EXPERT_EPISODES)
 
 
-class ObservationCloningPath:
+class ObservationCloningPath(DataPath):
     """Plays, learns what lies between two observations, and draws what the expert may have done.
 
     Args:
@@ -248,8 +247,6 @@ class ObservationCloningPath:
         interruptible: Makes the section that a signal may leave at any point.
         expert: The expert's steps, see `load_expertdata`.
     """
-
-    train_kwargs = None
 
     def __init__(
         self,
@@ -267,16 +264,11 @@ class ObservationCloningPath:
         made = InverseDynamicsModel(*shapes, cfg.bco.model.idm_encoder_hidden_size_list, cfg.bco.model.action_space)
         self._between = made.to(self._device)
 
-    def prepare(self) -> None:
-        return
-
     def collect(self) -> None:
         parts = self._parts
         count = max(int(self._share * parts.cfg.policy.collect.n_episode), parts.collector_env.env_num)
         with self._interruptible():
-            episodes: Any = parts.collector.collect(
-                n_episode=count, train_iter=parts.learner.train_iter, policy_kwargs=parts.commander.step()
-            )
+            episodes: Any = collected(parts, n_episode=count)
         self._share = float(parts.cfg.bco.alpha)
         self._learn(load_agentdata(episodes))
         pairs = torch.as_tensor(self._expert.obs, dtype=torch.float32, device=self._device)
@@ -295,9 +287,6 @@ class ObservationCloningPath:
                 yield self._rows[order[start : start + self._batch_size]]
             if scheduler is not None:
                 scheduler.step()
-
-    def trained(self) -> None:
-        return
 
     def _learn(self, steps: BCODataset) -> None:
         """Learn the actions between the agent's observations."""

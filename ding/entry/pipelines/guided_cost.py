@@ -10,7 +10,7 @@ import torch
 
 from ding.data.roles import Samples
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
-from ding.entry.serial.loop import OnPolicyPath
+from ding.entry.serial.loop import DataPath, OnPolicyPath
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
 from ding.entry.serial.reward_path import place_and_writer, reward_model_config
 from ding.entry.serial_entry import InputConfig, opened_run
@@ -23,7 +23,7 @@ from ding.utils.file_helper import save_file
 from ding.worker import create_buffer
 
 
-class GuidedCostPath:
+class GuidedCostPath(DataPath):
     """Trains a cost on an expert's samples and the agent's, and the policy on the newest samples with that cost.
 
     Args:
@@ -31,8 +31,6 @@ class GuidedCostPath:
         interruptible: Makes the section that a signal may leave at any point.
         expert: Plays the expert's samples, as many as the agent's, which are kept in ``demonstrations``.
     """
-
-    train_kwargs = None
 
     def __init__(
         self,
@@ -46,9 +44,6 @@ class GuidedCostPath:
         self._inner = OnPolicyPath(parts, interruptible)
         self._expert, self._demonstrations = expert, demonstrations
         self._updates = int(parts.cfg.policy.learn.get("update_per_collect", 1))
-
-    def prepare(self) -> None:
-        return
 
     def collect(self) -> None:
         self._inner.collect()
@@ -71,9 +66,6 @@ class GuidedCostPath:
     def batches(self) -> Iterator[Samples]:
         for _ in range(self._updates):
             yield self.reward_model.estimate(self._newest)
-
-    def trained(self) -> None:
-        return
 
     def save(self, name: str) -> None:
         """Write the model's state to ``reward_model/<name>.pth.tar``."""

@@ -18,7 +18,7 @@ from ding.config import compile_config
 from ding.data import TransitionBatch
 from ding.data.roles import Samples, StateDict
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
-from ding.entry.serial.loop import ReplayPath
+from ding.entry.serial.loop import DataPath, ReplayPath
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
 from ding.entry.serial_entry import InputConfig, load_input, opened_run
 from ding.entry.view.callbacks import RunCallback
@@ -48,7 +48,7 @@ class Mix:
     completed: Callable[[Samples, Policy], Samples] = lambda samples, _: samples
 
 
-class ExpertPath:
+class ExpertPath(DataPath):
     """Collects into a replay buffer, and fills each batch up from another one with samples of an expert.
 
     Args:
@@ -57,8 +57,6 @@ class ExpertPath:
         expert: The expert, and where its samples are kept; None for a run without one.
         mix: How the two are mixed.
     """
-
-    train_kwargs = None
 
     def __init__(
         self,

@@ -17,11 +17,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -97,16 +98,17 @@ class StopSignals:
             self._interruptible = False
 
 
-class DataPath(Protocol):
+class DataPath(ABC):
     """From the collector to the learner."""
 
-    @property
-    def train_kwargs(self) -> dict[str, Any] | None:
-        """Further arguments of ``policy.forward`` for the newest batch."""
+    #: Further arguments of ``policy.forward`` for the newest batch.
+    train_kwargs: dict[str, Any] | None = None
 
     def prepare(self) -> None:
-        """Collect what must be there before the first pass."""
+        """Collect what must be there before the first pass; nothing by default."""
+        return
 
+    @abstractmethod
     def collect(self) -> None:
         """Collect once, and keep the samples.
 
@@ -114,14 +116,16 @@ class DataPath(Protocol):
             StopNow: A signal came; nothing was kept.
         """
 
+    @abstractmethod
     def batches(self) -> Iterator[Samples]:
         """Yield the batches of a pass; the loop trains once on each."""
 
     def trained(self) -> None:
-        """Take over what the learner found out about the newest batch, e.g. its priorities."""
+        """Take over what the learner found out about the newest batch, e.g. its priorities; nothing by default."""
+        return
 
 
-class ReplayPath:
+class ReplayPath(DataPath):
     """Collects into a replay buffer, and draws ``policy.learn.update_per_collect`` batches from it in each pass.
 
     Args:
@@ -130,8 +134,6 @@ class ReplayPath:
         label: Marks what was collected, before it is pushed.
         joins: Whether a policy that can may get the batches of several updates in one.
     """
-
-    train_kwargs: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -213,7 +215,7 @@ class ReplayPath:
             self.buffer.update(self._parts.learner.priority_info)
 
 
-class OnPolicyPath:
+class OnPolicyPath(DataPath):
     """Trains once on all that was collected in a pass, and keeps none of it.
 
     The policy goes through the samples as often as its config says.
@@ -224,8 +226,6 @@ class OnPolicyPath:
         label: Marks what was collected.
     """
 
-    train_kwargs: dict[str, Any] | None = None
-
     def __init__(
         self,
         parts: SerialParts,
@@ -235,9 +235,6 @@ class OnPolicyPath:
         self._parts, self._label = parts, label
         self._interruptible = interruptible
         self._samples: Samples = ()
-
-    def prepare(self) -> None:
-        return
 
     def collect(self) -> None:
         with self._interruptible():
@@ -253,9 +250,6 @@ class OnPolicyPath:
     def batches(self) -> Iterator[Samples]:
         samples, self._samples = self._samples, ()
         yield samples
-
-    def trained(self) -> None:
-        return
 
 
 def _fewest(count: int) -> int:

@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 from ding.config import ConfigValueError
 from ding.data import TransitionBatch
 from ding.data.roles import Samples
+from ding.entry.serial.loop import DataPath
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.shape_check import as_tuple, is_our_network, is_shape
 from ding.policy import Policy
@@ -21,7 +22,7 @@ from ding.utils.data.dataset import ColumnDataset, DatasetFieldError
 _TRANSITION = ("obs", "next_obs", "action", "reward", "done")
 
 
-class OfflinePath:
+class OfflinePath(DataPath):
     """Draws every row of a data set once in each epoch, one batch of ``policy.learn.batch_size`` in each pass.
 
     The order of an epoch follows from the seed and the number of the epoch alone, so that a run that goes on from a
@@ -34,8 +35,6 @@ class OfflinePath:
     Raises:
         ConfigValueError: The data set is empty, or there are more ranks than rows in a batch.
     """
-
-    train_kwargs = None
 
     def __init__(self, parts: SerialParts, dataset: Dataset[Any]) -> None:
         self._learner, self._dataset = parts.learner, dataset
@@ -64,9 +63,6 @@ class OfflinePath:
             self._order = (epoch, self._shuffled(epoch))
         self._number += 1
         yield self._rows(self._order[1][place * self._share : (place + 1) * self._share])
-
-    def trained(self) -> None:
-        return
 
     def _shuffled(self, epoch: int) -> np.ndarray:
         """The rows of this rank in the order of an epoch; where the ranks' shares differ, the first rows come twice."""

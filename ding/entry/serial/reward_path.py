@@ -13,7 +13,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data.roles import Samples
-from ding.entry.serial.loop import OnPolicyPath, ReplayPath
+from ding.entry.serial.loop import DataPath, OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial_entry import InputConfig, load_input, opened_run
 from ding.entry.view.callbacks import RunCallback
@@ -30,7 +30,7 @@ logger = logging.getLogger("ding.entry")
 _SUFFIX = ".pth.tar"
 
 
-class RewardModelPath:
+class RewardModelPath(DataPath):
     """Trains a reward model on what was collected, and the policy on the rewards that it estimates.
 
     The replay buffer keeps the rewards of the env. The state of the model is saved beside each checkpoint that the
@@ -44,8 +44,6 @@ class RewardModelPath:
         on_policy: Whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
         trains: Whether the model goes on learning.
     """
-
-    train_kwargs = None
 
     def __init__(
         self,

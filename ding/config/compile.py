@@ -11,9 +11,9 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import sections
-from ding.config.checks.keys import check_keys
+from ding.config.checks.keys import check_keys, misspelt_in_create
 from ding.config.checks.rate_limit import check_rate_limit
-from ding.config.checks.values import check_evaluation, check_seed, check_values
+from ding.config.checks.values import check_evaluation, check_seed, check_values, make_whole
 from ding.config.config import save_config
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir, write_git_info
@@ -75,8 +75,15 @@ def compile_config(
     if auto:
         given = _named_classes(create, given)
     defaults, evaluator = _defaults(user, create, given, auto)
-    check_keys(user, defaults, strict, given["policy"])
+    check_keys(
+        user,
+        defaults,
+        strict,
+        given["policy"],
+        misspelt_in_create(create, defaults_of(_manager_of(given), "env.manager")),
+    )
     check_values(user, defaults)
+    make_whole(user)
     if env is None:  # else the caller may make any number of envs
         check_evaluation(sections.dig(user, "env"))
     result = sections.merged(defaults, user)
@@ -104,17 +111,22 @@ def _named_classes(create: EasyDict, given: Classes) -> Classes:
     return classes
 
 
+def _manager_of(given: Classes) -> type:
+    return given["env_manager"] or registered("env_manager", "base", "env.manager")
+
+
 def _defaults(user: EasyDict, create: EasyDict, given: Classes, auto: bool) -> tuple[EasyDict, type]:
     """Return what the config would be without the user's, and the class of the evaluator."""
     if given["policy"] is None:
         raise ConfigValueError("compile_config needs the policy class, or auto=True and create_cfg.policy")
-    env_manager = given["env_manager"] or registered("env_manager", "base", "env.manager")
+    env_manager = _manager_of(given)
     policy = sections.policy_section(given["policy"], create)
     sections.fill_learner(policy, given["learner"])
     if create or given["collector"] is not None:
         where, own = "policy.collect.collector", sections.dig(user, "policy", "collect", "collector")
-        section = sections.merged(policy.collect.collector, own)
-        policy.collect.collector, _ = sections.component("serial_collector", where, section, given["collector"])
+        policy.collect.collector, _ = sections.component(
+            "serial_collector", where, policy.collect.collector, given["collector"], own
+        )
     where, own = "policy.eval.evaluator", sections.dig(user, "policy", "eval", "evaluator")
     section, evaluator = sections.component(
         "serial_evaluator", where, policy.eval.evaluator, given["evaluator"], own, default_type="interaction"

@@ -13,7 +13,7 @@ from ding.config.checks.keys import check_keys, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_on_policy, check_system
 from ding.config.checks.rate_limit import check_rate_limit
 from ding.config.checks.shards import check_shards
-from ding.config.checks.values import check_buffer_fits, check_seed, check_values
+from ding.config.checks.values import check_buffer_fits, check_seed, check_values, make_whole
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
 from ding.config.resolve import class_of, defaults_of, import_by_name
@@ -157,6 +157,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     defaults = EasyDict(env=sections.env_section(env, env_manager, create), policy=policy)
     check_keys(user, defaults, strict, policy_cls)
     check_values(user, defaults)
+    make_whole(user)
     result = sections.merged(defaults, user)
     result.setdefault("exp_name", "default_experiment")
     result.policy.type = create.policy.type

@@ -131,13 +131,12 @@ def compile_buffer_config(
         if user.get("multi_buffer", False):
             raise ConfigValueError(f"{where}.multi_buffer: this policy uses one buffer, not several")
         one = buffer_cls if isinstance(buffer_cls, type) else None
-        return component("buffer", where, merged(own, user), one)[0]
+        return component("buffer", where, own, one, user)[0]
     classes = buffer_cls if isinstance(buffer_cls, Mapping) else {}
     result = EasyDict({"multi_buffer": True})
     for name, section in own.items():
         if isinstance(section, Mapping):
-            whole = merged(section, user.get(name, {}))
-            path, default = f"{where}.{name}", own.get("type", "advanced")
-            result[name] = component("buffer", path, whole, classes.get(name), default_type=default)[0]
+            path, default, written = f"{where}.{name}", own.get("type", "advanced"), dig(user, name)
+            result[name] = component("buffer", path, section, classes.get(name), written, default)[0]
             result[name].name = name
     return result

@@ -1,6 +1,6 @@
 """``TransitionBatch``: a sequence of transition dicts that is stored as columns."""
 
-from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeAlias, overload
 
@@ -294,6 +294,14 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         rows = self.rows()
         rows.insert(index, value)
         self._set_rows(rows)
+
+    def sort(self, *, key: Callable[[dict[str, Any]], Any], reverse: bool = False) -> None:
+        """Sort the rows, as ``list.sort`` does."""
+        self._set_rows(sorted(self.rows(), key=key, reverse=reverse))
+
+    def copy(self) -> "TransitionBatch":
+        """Another batch of the same rows, as ``list.copy`` makes a list."""
+        return self[:]
 
     def extend(self, values: Iterable[dict[str, Any]]) -> None:
         """Append rows, as ``list.extend`` does."""

@@ -13,6 +13,7 @@ total              over all ranks of a distributed run, as of the last :meth:`Ep
 =================  ==================================================================================================
 """
 
+import copy
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -65,7 +66,8 @@ class Segments:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
         policy: whose steps these are.
         length: steps after which a segment ends, or with its episode; ``None``: it ends when it is taken only.
-        copies: the observations are copies, so ``next_obs`` of a row form transition stays an object of its own.
+        copies: transitions are deep copies, so that a policy or env may change in place what it gave; the observations
+            are copies already, and ``next_obs`` of a row form transition stays an object of its own.
     """
 
     def __init__(self, env_num: int, policy: CollectMode, length: float | None = INF, copies: bool = False) -> None:
@@ -180,7 +182,7 @@ class Segments:
         columns = self._policy.process_transition(obs.columns, output.columns, timesteps)
         if not isinstance(columns, dict):
             raise SchemaError(f"process_transition must return a dict of columns, found {type(columns).__name__}")
-        columns, env_ids = dict(columns), timesteps.env_ids
+        columns, env_ids = copy.deepcopy(columns) if self._copies else dict(columns), timesteps.env_ids
         for key, value in extra.items():
             by_env = isinstance(value, (list, np.ndarray))
             columns[key] = np.asarray(value)[env_ids] if by_env else np.full(len(env_ids), value)
@@ -194,7 +196,7 @@ class Segments:
             transition = self._policy.process_transition(obs[env_id], output[env_id], timestep)
             for key, value in extra.items():
                 transition[key] = value[env_id] if isinstance(value, (list, np.ndarray)) else value
-            transitions.append(transition)
+            transitions.append(copy.deepcopy(transition) if self._copies else transition)
         return {_ROW: transitions}
 
     def _split(self, batch: TransitionBatch, as_rows: bool) -> list[Samples]:

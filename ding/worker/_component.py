@@ -117,14 +117,14 @@ def class_by_type(registry: Registry, cfg: Mapping[str, Any]) -> type:
     return registry.get(cfg["type"])
 
 
-def build_by_type(registry: Registry, cfg: Mapping[str, Any], **kwargs: Any) -> Any:
-    """``class_by_type(registry, cfg)(cfg=cfg, **kwargs)``.
+def build_by_type(registry: Registry, cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """``class_by_type(registry, cfg)(cfg, *args, **kwargs)``.
 
     Raises:
         KeyError: ``type`` is missing or names nothing that is registered.
     """
     class_by_type(registry, cfg)
-    return registry.build(cfg["type"], cfg=cfg, **kwargs)
+    return registry.build(cfg["type"], cfg, *args, **kwargs)
 
 
 def required_key(cfg: Mapping[str, Any], key: str, owner: str) -> Any:

@@ -265,6 +265,35 @@ def test_a_misspelt_key_is_told_by_its_path(caplog):
         compiled(main, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("main", "create", "text"),
+    [
+        ({"policy": {"collect": {"collector": {"deepcopy_ob": True}}}}, {}, "collector.deepcopy_ob=True: did you mean"),
+        ({"policy": {"other": {"replay_buffer": {"alpa": 0.3}}}}, {}, "replay_buffer.alpa=0.3: did you mean"),
+        ({}, {"collecter": {"type": "episode"}}, "create_config.collecter={'type': 'episode'}: did you mean"),
+        (
+            {},
+            {"env_manager": {"type": "base", "max_retri": 3}},
+            r"create_config.env_manager.max_retri=3: did you mean create_config.env_manager.max_retry",
+        ),
+    ],
+)
+def test_misspelt_keys_of_the_parts_are_told_too(main, create, text):
+    with pytest.raises(UnknownKeyError) as caught:
+        compiled(main, create=create_config(**create), strict=True)
+    assert text in str(caught.value)
+
+
+def test_wrong_types_in_the_parts_are_refused():
+    with pytest.raises(ConfigValueError, match=r"collector\.collect_print_freq: expected a number, got 'a'"):
+        compiled({"policy": {"collect": {"collector": {"collect_print_freq": "a"}}}})
+
+
+def test_whole_numbers_may_be_written_as_floats():
+    cfg = compiled({"policy": {"learn": {"batch_size": 64.0}}, "env": {"collector_env_num": 2.0}})
+    assert (type(cfg.policy.learn.batch_size), type(cfg.env.collector_env_num)) == (int, int)
+
+
 def test_free_keys_and_optional_keys_pass_in_strict_mode():
     main = {
         "policy": {

@@ -379,3 +379,11 @@ def test_a_view_with_a_new_column_leaves_its_table() -> None:
     view["adv"] = torch.zeros(2)
     assert "adv" not in batch.columns
     assert len(view[0:1].columns["adv"]) == 1
+
+
+def test_a_copy_and_sorting_are_those_of_a_list() -> None:
+    batch = TransitionBatch({"reward": np.array([2.0, 0.0, 1.0])})
+    copied = batch.copy()
+    batch.sort(key=lambda row: row["reward"])
+    assert [row["reward"] for row in batch] == [0.0, 1.0, 2.0]
+    assert [row["reward"] for row in copied] == [2.0, 0.0, 1.0]

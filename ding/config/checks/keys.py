@@ -89,6 +89,15 @@ _COMMON_TEXT: dict[str, str] = {
 OPTIONAL_KEYS = {section: frozenset(text.split()) for section, text in _OPTIONAL_TEXT.items()}
 COMMON_KEYS = {section: frozenset(text.split()) for section, text in _COMMON_TEXT.items()}
 
+#: The parts that a create config names.
+CREATE_KEYS = frozenset(
+    (
+        *("env", "env_manager", "policy", "learner", "collector", "commander", "comm_learner", "comm_collector"),
+        *("replay_buffer", "evaluator", "reward_model", "world_model", "league"),
+    )
+)
+_SERIAL_CREATE_KEYS = {"rnd_reward_model", "episodic_reward_model", "model", "import_names", "exp_name"}
+
 # Sections whose keys belong to code that is not ours: there, a key beside the correctly spelt one is not a misspelling.
 FREE_SECTIONS = ("env", "policy.model")
 
@@ -98,7 +107,13 @@ CLOSED_SECTIONS = ("policy", "policy.learn", "policy.collect", "policy.eval", "p
 _CUTOFF = 0.84
 
 
-def check_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], strict: bool, policy: type | None = None) -> None:
+def check_keys(
+    user: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    strict: bool,
+    policy: type | None = None,
+    found_before: Iterable[str] = (),
+) -> None:
     """Warn about keys that look misspelt or that nobody reads.
 
     Args:
@@ -106,15 +121,35 @@ def check_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], strict: boo
         defaults: What the config would be without it.
         strict: Raise instead of warning.
         policy: The class of the policy.
+        found_before: What was found in another config, see `misspelt_in_create`.
 
     Raises:
         UnknownKeyError: ``strict`` and at least one such key; the message lists them all.
     """
-    found = list(_Keys(defaults, policy).unknown(user, defaults, ""))
+    found = list(found_before) + list(_Keys(defaults, policy).unknown(user, defaults, ""))
     if found and strict:
         raise UnknownKeyError("the config has unknown keys: " + " ".join(found), found)
     for text in found:
         logger.warning("config key %s", text)
+
+
+def misspelt_in_create(create: Mapping[str, Any], env_manager: Mapping[str, Any]) -> list[str]:
+    """Return a text for each part of a create config, and each key of its env manager, that looks misspelt.
+
+    Args:
+        create: The create config.
+        env_manager: The defaults of the class of the env manager.
+    """
+    manager = create.get("env_manager")
+    places = {"create_config": (create, CREATE_KEYS | _SERIAL_CREATE_KEYS)}
+    if isinstance(manager, Mapping):
+        places["create_config.env_manager"] = manager, OPTIONAL_KEYS["env.manager"] | env_manager.keys()
+    return [
+        f"{where}.{key}={reprlib.repr(value)}: did you mean {where}.{near}?"
+        for where, (section, known) in places.items()
+        for key, value in section.items()
+        if key not in known and (near := _nearest(str(key), set(known))) is not None
+    ]
 
 
 def refuse_misspelt(section: Mapping[str, Any], known: Iterable[str], where: str) -> None:

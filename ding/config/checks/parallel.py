@@ -7,14 +7,13 @@ A key of a section that only the parallel mode reads is an error when it looks m
 from collections.abc import Mapping
 from typing import Any
 
-from ding.config.checks.keys import refuse_misspelt
+from ding.config.checks.keys import CREATE_KEYS, refuse_misspelt
 from ding.config.checks.values import COUNT, Range, is_number
 from ding.config.errors import ConfigValueError
 from ding.config.per_collector import check_per_collector
 from ding.utils import did_you_mean
 
 NEEDED_PARTS = ("env", "env_manager", "policy", "learner", "collector", "commander", "comm_learner", "comm_collector")
-CREATE_KEYS = (*NEEDED_PARTS, "replay_buffer", "evaluator", "reward_model", "world_model", "league")
 SYSTEM_KEYS = (
     *("coordinator", "path_data", "path_policy", "communication_mode", "learner_gpu_num", "tls", "backend", "ray"),
     *("comm_learner", "comm_collector", "learner_host", "collector_host", "learner_port", "collector_port"),

@@ -7,6 +7,7 @@ the code that reads it.
 
 import logging
 import math
+import os
 from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any, NamedTuple, TypeGuard
@@ -43,6 +44,7 @@ RANGES: dict[str, Range] = {
     "env.evaluator_env_num": COUNT,
     "env.n_evaluator_episode": COUNT,
     "policy.nstep": COUNT,
+    "policy.random_collect_size": Range(0, whole=True),
     "policy.discount_factor": _SHARE,
     "policy.learn.batch_size": COUNT,
     "policy.learn.update_per_collect": COUNT,
@@ -58,6 +60,10 @@ RANGES: dict[str, Range] = {
     "policy.other.replay_buffer.replay_buffer_size": COUNT,
 }
 """What the keys mean in every config; a key that a config leaves out, or sets to None, is not looked at."""
+
+# What a pipeline cannot do without.
+_NEEDED = ("policy.learn.update_per_collect", "policy.eval.evaluator.eval_freq")
+_SECTIONS = ("policy.learn", "policy.collect", "policy.eval", "policy.other")
 
 _COMPILE_WORDS = {f"policy.{mode}.compile": ("auto", "record") for mode in ("learn", "collect", "eval")}
 SWITCH_WORDS = {"policy.cuda": ("auto",), **_COMPILE_WORDS}
@@ -146,8 +152,22 @@ def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     sections = {name: user.get(name, {}) for name in ("env", "policy")}
     found = [f"{name}: expected a dict, got {one!r}" for name, one in sections.items() if not isinstance(one, Mapping)]
     found += _walk(user, defaults, "")
+    if not isinstance(user.get("exp_name", ""), (str, os.PathLike)):
+        found.append(f"exp_name: expected the name of a folder, got {user['exp_name']!r}")
     if found:
         raise ConfigValueError("; ".join(found))
+
+
+def make_whole(config: Mapping[str, Any]) -> None:
+    """Make ints of whole numbers that are written as floats (``1e5``) where :data:`RANGES` asks for whole numbers."""
+    for path, allowed in RANGES.items():
+        *sections, key = path.split(".")
+        section: Any = config
+        for name in sections:
+            section = section.get(name) if isinstance(section, Mapping) else None
+        value = section.get(key) if isinstance(section, Mapping) else None
+        if allowed.whole and isinstance(value, float) and value.is_integer():
+            section[key] = int(value)
 
 
 def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) -> Iterator[str]:
@@ -159,15 +179,20 @@ def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) ->
             continue
         if isinstance(value, str) and value in SWITCH_WORDS.get(path, ()):
             continue
-        expected = _expected(value, default, RANGES.get(path))
+        expected = _without_value(path, default) if value is None else _expected(value, default, RANGES.get(path))
         if expected is not None:
             yield f"{path}: expected {expected}, got {value!r}"
 
 
+def _without_value(path: str, default: object) -> str | None:
+    """What should have been in the place of None, or None when it may be right."""
+    if path in _SECTIONS:
+        return "a dict"
+    return RANGES[path].text() if path in _NEEDED and is_number(default) else None
+
+
 def _expected(value: object, default: object, allowed: Range | None) -> str | None:
     """What ``value`` should have been, or None when it may be right."""
-    if value is None:
-        return None
     if isinstance(default, Mapping):
         # A switch in place of a section turns it off, in configs of the original.
         return "a dict" if isinstance(value, str) or is_number(value) else None

@@ -162,7 +162,7 @@ class ReplayPath(DataPath):
         parts = self._parts
         # A run that goes on has these samples in its buffer.
         resumed = parts.collector.envstep > 0 and self.buffer.count() > 0
-        if parts.cfg.policy.get("random_collect_size", 0) > 0 and not resumed:
+        if (parts.cfg.policy.get("random_collect_size") or 0) > 0 and not resumed:
             with self._interruptible():
                 random_collect(
                     parts.cfg.policy, parts.policy, parts.collector, parts.collector_env, parts.commander, self.buffer,

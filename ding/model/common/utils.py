@@ -11,7 +11,7 @@ from torch import nn
 
 from ding.config.errors import ConfigValueError
 from ding.torch_utils import build_activation
-from ding.utils import MODEL_REGISTRY, import_module
+from ding.utils import MODEL_REGISTRY, did_you_mean, import_module
 
 
 def create_model(cfg: Mapping[str, Any]) -> nn.Module:
@@ -22,7 +22,8 @@ def create_model(cfg: Mapping[str, Any]) -> nn.Module:
             Unchanged. Where the model takes a module as ``activation``, a name that `build_activation` knows will do.
 
     Raises:
-        ConfigValueError: there is no activation of that name; the message names those that there are.
+        ConfigValueError: there is no activation of that name (the message names those that there are), or the model
+            has no such argument.
         KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
     arguments = copy.deepcopy(dict(cfg))
@@ -30,9 +31,20 @@ def create_model(cfg: Mapping[str, Any]) -> nn.Module:
     if "type" not in arguments:
         raise KeyError(f"a model config needs 'type', got the keys {sorted(arguments)}")
     kind = arguments.pop("type")
+    _refuse_unknown(MODEL_REGISTRY[kind], arguments)
     if isinstance(arguments.get("activation"), str) and _takes_module(MODEL_REGISTRY[kind], "activation"):
         arguments["activation"] = _activation(arguments["activation"])
     return MODEL_REGISTRY.build(kind, **arguments)
+
+
+def _refuse_unknown(model: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    known = inspect.signature(model).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        return
+    for name, value in arguments.items():
+        if name not in known:
+            text = f"policy.model.{name}={value!r}: {getattr(model, '__name__', 'the model')} takes no {name!r}."
+            raise ConfigValueError(text + did_you_mean(name, known))
 
 
 def _takes_module(model: Callable[..., Any], name: str) -> bool:

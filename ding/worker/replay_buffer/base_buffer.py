@@ -74,9 +74,7 @@ def create_buffer(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> IBuffer:
     Raises:
         KeyError: ``type`` is missing or names nothing that is registered.
     """
-    if not args:
-        return build_by_type(BUFFER_REGISTRY, cfg, **kwargs)
-    return class_by_type(BUFFER_REGISTRY, cfg)(cfg, *args, **kwargs)
+    return build_by_type(BUFFER_REGISTRY, cfg, *args, **kwargs)
 
 
 def get_buffer_cls(cfg: Mapping[str, Any]) -> type:

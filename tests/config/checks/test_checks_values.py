@@ -37,6 +37,9 @@ def nested(path, value):
         ("policy.learn.learner.hook.log_show_after_iter", "x", "a number"),
         ("policy.learn.learner", "base", "a dict"),
         ("policy.other.eps", 0.1, "a dict"),
+        ("policy.learn", None, "a dict"),
+        ("policy.random_collect_size", "50", "a whole number of at least 0"),
+        ("exp_name", 3, "the name of a folder"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused(path, value, expected):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from ding.config import ConfigValueError
 from ding.model import BDQ, C51DQN, DQN, DRQN, FQF, IQN, QRDQN, RainbowDQN, create_model
 from ding.utils import MODEL_REGISTRY, UnknownNameError
 
@@ -409,3 +410,8 @@ class TestFactory:
         names = ("dqn", "c51dqn", "qrdqn", "iqn", "fqf", "rainbowdqn", "drqn", "bdq")
         classes = (DQN, C51DQN, QRDQN, IQN, FQF, RainbowDQN, DRQN, BDQ)
         assert [MODEL_REGISTRY.get(name) for name in names] == list(classes)
+
+
+def test_an_argument_that_a_model_does_not_have_is_named_with_the_nearest_one():
+    with pytest.raises(ConfigValueError, match=r"policy\.model\.duelling=True: DQN takes no 'duelling'.*'dueling'"):
+        create_model({"type": "dqn", "obs_shape": 4, "action_shape": 2, "duelling": True})

@@ -197,6 +197,26 @@ def test_copied_observations_may_have_any_form(in_columns, n_sample) -> None:
     assert [row["obs"][0].tolist() for row in rows if len(row["obs"][0]) == 2] == [[0.0, 0.0], [1.0, 1.0]]
 
 
+class Recurrent(ScriptedPolicy):
+    """Counts the steps of an env in an array that it changes in place."""
+
+    hidden = torch.zeros(2, 1)
+
+    def _forward_collect(self, data, **kwargs):
+        self.hidden[list(data)] += 1
+        return {i: {**one, "hidden": self.hidden[i]} for i, one in super()._forward_collect(data, **kwargs).items()}
+
+    def _process_transition(self, obs, policy_output, timestep):
+        return {**super()._process_transition(obs, policy_output, timestep), "hidden": policy_output["hidden"]}
+
+
+def test_transitions_are_copies_too(monkeypatch) -> None:
+    monkeypatch.setattr(Recurrent, "hidden", torch.zeros(2, 1))
+    env = ScriptedEnvManager([[4], [4]])
+    rows = make_collector(SampleSerialCollector, env, make_policy(Recurrent, 8), deepcopy_obs=True).collect()
+    assert [row["hidden"].item() for row in rows] == [1, 2, 3, 4] * 2
+
+
 class DoubleGame(ScriptedEnvManager):
     """Shows numbers of double precision."""
 

@@ -98,6 +98,9 @@ class _Source:
                         yield from self.keyed(keyword.value, prefix)
                     else:
                         yield from self._item(f"{prefix}{keyword.arg}", keyword.lineno, keyword.value)
+            case ast.Call(func=ast.Name(id="deep_merge_dicts"), args=arguments):
+                for argument in arguments:
+                    yield from self.keyed(argument, prefix)
             case ast.Name(id=name):
                 source, named = self._named(name)
                 if named is not None:

@@ -39,7 +39,7 @@ def columns_save(exp_data: Sequence[Any] | Mapping[str, Any] | ColumnDataset, ex
     elif isinstance(exp_data, Mapping):
         tree = dict(exp_data)
     else:
-        tree = (exp_data if isinstance(exp_data, TransitionBatch) else TransitionBatch.from_rows(exp_data)).columns
+        tree = TransitionBatch.of(exp_data).columns
     columns: dict[str, np.ndarray] = {}
     for path, leaf in iter_leaves(tree):
         array = leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else leaf

@@ -91,6 +91,11 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         return batch
 
     @classmethod
+    def of(cls, samples: "TransitionBatch | Iterable[dict[str, Any]]") -> "TransitionBatch":
+        """``samples`` as columns: a batch as it is, rows by :meth:`from_rows`."""
+        return samples if isinstance(samples, TransitionBatch) else cls.from_rows(samples)
+
+    @classmethod
     def from_rows(
         cls, rows: Iterable[dict[str, Any]], lengths: "Sequence[int] | np.ndarray | None" = None
     ) -> "TransitionBatch":
@@ -311,6 +316,14 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         if self._table.rows is not None:
             return f"TransitionBatch({self._length} materialised rows)"
         return f"TransitionBatch({self._length} rows, fields {list(self._table.columns)})"
+
+
+def joined_samples(parts: "Sequence[TransitionBatch | Sequence[dict[str, Any]]]") -> Any:
+    """All samples in one sequence: a ``TransitionBatch`` where all parts are, else a list."""
+    batches = [part for part in parts if isinstance(part, TransitionBatch)]
+    if batches and len(batches) == len(parts):
+        return TransitionBatch.concat(batches)
+    return [sample for part in parts for sample in part]
 
 
 def _as_positions(item: object, length: int) -> np.ndarray:

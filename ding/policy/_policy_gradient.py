@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from ding.data import batched
+from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
-from ding.policy._segments import as_given, columns_of, with_returns
+from ding.policy._segments import as_given, with_returns
 from ding.policy._stochastic import StochasticPolicy
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import get_train_sample
@@ -42,7 +42,7 @@ class EpisodePolicy(StochasticPolicy):
         """
         if self._cfg.learn.ignore_done:
             raise NotImplementedError("policy.learn.ignore_done: a return needs the end of the episode")
-        batch = columns_of(transitions)
+        batch = TransitionBatch.of(transitions)
         done = batch.columns["done"]
         if not all(done[int(row)] for row in set((segment_ends(len(batch), batch.lengths) - 1).tolist())):
             raise PolicyUsageError(

@@ -14,11 +14,6 @@ from ding.rl_utils.gae import backward_sums, gae, gae_data
 from ding.utils.default_helper import split_data_generator
 
 
-def columns_of(transitions: Samples) -> TransitionBatch:
-    """The transitions of segments as columns."""
-    return transitions if isinstance(transitions, TransitionBatch) else TransitionBatch.from_rows(transitions)
-
-
 def as_given(samples: TransitionBatch, given: Samples) -> Samples:
     """``samples`` as columns or as a list of rows, as ``given`` is."""
     return samples if isinstance(given, TransitionBatch) else samples.rows()

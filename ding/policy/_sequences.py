@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from ding.data import batched
+from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.data.sequences import sequence_batch
 from ding.model import model_wrap
-from ding.policy._segments import as_given, columns_of, marked_real
+from ding.policy._segments import as_given, marked_real
 from ding.policy._stochastic import StochasticPolicy
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
@@ -60,7 +60,7 @@ class SequencePolicy(StochasticPolicy):
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """Sequences of ``unroll_len`` steps: each field ``[T, ...]``; ``null``: whether a step only fills it up."""
-        batch: Any = marked_real(columns_of(transitions))
+        batch: Any = marked_real(TransitionBatch.of(transitions))
         filling = None
         if not self._reference_numerics:
             # The first one holds the observation after the last step, whose value is bootstrapped.

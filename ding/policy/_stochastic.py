@@ -9,7 +9,7 @@ from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._compiled_updates import joined_updates, split_rows
-from ding.policy._segments import columns_of, with_advantages
+from ding.policy._segments import with_advantages
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import float_columns, transition_of
 from ding.policy.errors import PolicyConfigError
@@ -106,7 +106,7 @@ class StochasticPolicy(Policy):
         """The transitions of segments, as columns, with ``adv`` and ``traj_flag``."""
         cfg = self._cfg
         gamma, lambda_ = cfg.collect.discount_factor, cfg.collect.gae_lambda
-        batch = columns_of(transitions)
+        batch = TransitionBatch.of(transitions)
         return with_advantages(batch, self._values, gamma, lambda_, cfg.learn.ignore_done, value_scale)
 
     def _values(self, obs: Any) -> torch.Tensor:

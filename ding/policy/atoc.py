@@ -10,7 +10,7 @@ from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.policy._optimization import clipping_adam
 from ding.policy._q_critic import CriticLoss, critic_loss, priorities
-from ding.policy._segments import as_given, columns_of
+from ding.policy._segments import as_given
 from ding.policy.common_utils import transition_of
 from ding.policy.ddpg import DDPGPolicy
 from ding.rl_utils import get_train_sample
@@ -134,7 +134,7 @@ class ATOCPolicy(DDPGPolicy):
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """The transitions with ``delta_q`` of each segment scaled to [0, 1], in sequences of ``collect.unroll_len``."""
         if self._talks():
-            batch = columns_of(transitions)
+            batch = TransitionBatch.of(transitions)
             transitions = as_given(_scaled(batch), transitions)
         return get_train_sample(transitions, self._unroll_len)
 

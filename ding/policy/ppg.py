@@ -5,14 +5,14 @@ from typing import Any
 
 import torch
 
-from ding.data import batched
+from ding.data import TransitionBatch, batched
 from ding.data.columns import concat
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._ppg_loss import ppg_auxiliary_loss, ppg_policy_loss, ppg_value_loss
 from ding.policy._ppo_learning import ppo_settings
-from ding.policy._segments import as_given, columns_of, minibatches
+from ding.policy._segments import as_given, minibatches
 from ding.policy._value_norm import ValueNormPolicy
 from ding.policy.common_utils import float_columns, read_out
 from ding.rl_utils import get_train_sample
@@ -105,7 +105,7 @@ class PhasicPolicy(ValueNormPolicy):
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """The transitions of segments with ``value`` of the critic and ``adv``."""
-        batch = columns_of(transitions)
+        batch = TransitionBatch.of(transitions)
         if not self._reference_numerics:
             shape = batch.columns["value"].shape
             batch = batch.with_columns(value=self._values(batch.columns["obs"]).cpu().reshape(shape))

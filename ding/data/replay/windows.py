@@ -114,8 +114,5 @@ def joined(segments: Sequence[Any]) -> TransitionBatch:
     Raises:
         SchemaError: they have no common schema.
     """
-    batches = [
-        segment if isinstance(segment, TransitionBatch) else TransitionBatch.from_rows(segment) for segment in segments
-    ]
-    batch = TransitionBatch.concat(batches)
+    batch = TransitionBatch.concat([TransitionBatch.of(segment) for segment in segments])
     return TransitionBatch.unchecked(batch.columns, len(batch))

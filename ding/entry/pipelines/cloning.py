@@ -301,7 +301,7 @@ def load_expertdata(data: Sequence[Samples]) -> BCODataset:
     """The steps of episodes: ``obs`` ``[N, 2 * obs]``, each observation and the next one; ``action``; ``episode_id``
     ``[N]``.
     """
-    batches = [one if isinstance(one, TransitionBatch) else TransitionBatch.from_rows(one) for one in data]
+    batches = [TransitionBatch.of(one) for one in data]
     columns = TransitionBatch.concat(batches).columns
     pairs = np.concatenate([np.asarray(columns["obs"]), np.asarray(columns["next_obs"])], axis=1)
     episode_id = np.repeat(np.arange(len(batches)), [len(one) for one in batches])

@@ -20,7 +20,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ import numpy as np
 import torch
 
 from ding.config import ConfigValueError
-from ding.data import TransitionBatch
 from ding.data.roles import Samples
+from ding.data.transition_batch import joined_samples
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_saver import RunSaver
 from ding.entry.serial.run_state import load_run_state
@@ -205,9 +204,7 @@ class ReplayPath(DataPath):
             if batch is None:
                 return None
             drawn.append(batch)
-        return (
-            TransitionBatch.concat(drawn) if isinstance(drawn[0], TransitionBatch) else list(chain.from_iterable(drawn))
-        )
+        return joined_samples(drawn)
 
     def trained(self) -> None:
         self._trained = True

@@ -1,7 +1,6 @@
 """Trees, which are dicts with attribute access, and policies that work on them."""
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -75,11 +74,3 @@ def as_dict(tree: Any) -> Any:
 def as_batch(rows: Samples) -> TransitionBatch:
     """Transitions (dicts, trees, or a batch) as columns."""
     return rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(map(as_dict, rows))
-
-
-def joined(parts: Sequence[Samples]) -> Samples:
-    """All transitions in one sequence: a ``TransitionBatch`` where all parts are."""
-    batches = [part for part in parts if isinstance(part, TransitionBatch)]
-    if batches and len(batches) == len(parts):
-        return TransitionBatch.concat(batches)
-    return list(itertools.chain.from_iterable(parts))

@@ -450,7 +450,7 @@ class ChunkCutter:
 
 
 def _one_batch(parts: Sequence[Samples]) -> TransitionBatch:
-    batches = [part if isinstance(part, TransitionBatch) else TransitionBatch.from_rows(part) for part in parts]
+    batches = [TransitionBatch.of(part) for part in parts]
     try:
         return TransitionBatch.unchecked(TransitionBatch.concat(batches).columns, sum(map(len, batches)))
     except SchemaError as error:

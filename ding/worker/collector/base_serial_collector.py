@@ -9,8 +9,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.data import TransitionBatch
-from ding.data.roles import CollectMode, EnvManager, Samples, StateDict, Writer
+from ding.data.roles import CollectMode, EnvManager, StateDict, Writer
 from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, ongoing
 from ding.torch_utils.data_helper import to_tensor_transitions
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable, one_time_warning
@@ -304,14 +303,6 @@ def require_policies(policies: Sequence[CollectMode], low: int, high: int | None
     if len(policies) < low or (high is not None and len(policies) > high):
         expected = f"{low}" if high == low else f"at least {low}"
         raise AssertionError(f"a battle collector needs a list of {expected} policies, found {len(policies)}")
-
-
-def joined_samples(parts: list[Samples]) -> Samples:
-    """One sequence of all samples; a ``TransitionBatch`` where all parts are."""
-    batches = [part for part in parts if isinstance(part, TransitionBatch)]
-    if parts and len(batches) == len(parts):
-        return TransitionBatch.concat(batches)
-    return [sample for part in parts for sample in part]
 
 
 def create_serial_collector(cfg: EasyDict, **kwargs: Any) -> ISerialCollector:

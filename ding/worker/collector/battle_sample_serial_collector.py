@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ding.data.roles import Samples
+from ding.data.transition_batch import joined_samples
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
 from ding.worker.collector.base_serial_collector import (
     SERIAL_CONFIG,
     SerialCollector,
-    joined_samples,
     require_policies,
     target_of,
 )

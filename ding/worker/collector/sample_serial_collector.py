@@ -6,9 +6,10 @@ from typing import Any
 
 from ding.data import is_batched
 from ding.data.roles import Samples, StateDict
+from ding.data.transition_batch import joined_samples
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
-from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, joined_samples, target_of
+from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, target_of
 
 
 @SERIAL_COLLECTOR_REGISTRY.register("sample")

@@ -8,6 +8,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.data.roles import CollectMode, EnvManager, EvalMode, Samples, StateDict, Writer
+from ding.data.transition_batch import joined_samples
 from ding.league import BaseLeague, OneVsOneLeague, create_league
 from ding.league.shared_payoff import game_result
 from ding.policy import create_policy
@@ -21,7 +22,6 @@ from ding.worker.collector.base_serial_collector import (
     Policies,
     SerialCollector,
     episodes_target,
-    joined_samples,
 )
 
 

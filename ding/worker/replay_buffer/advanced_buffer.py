@@ -287,7 +287,7 @@ class AdvancedReplayBuffer(RingBuffer):
                 sampled = self.sample(size, cur_iter)
                 if sampled is None:
                     break
-                batches.append(sampled if isinstance(sampled, TransitionBatch) else TransitionBatch.from_rows(sampled))
+                batches.append(TransitionBatch.of(sampled))
             return TransitionBatch.concat(batches) if batches else None
 
     def _sample_together(self, size: int, iters: Sequence[int]) -> "TransitionBatch | None":
@@ -305,7 +305,7 @@ class AdvancedReplayBuffer(RingBuffer):
             uses.append(self.table.use_count[drawn])
         importance = priorities.importance(weights, len(iters))
         sampled = self._annotated(slots, iters, np.concatenate(uses), importance)
-        return sampled if isinstance(sampled, TransitionBatch) else TransitionBatch.from_rows(sampled)
+        return TransitionBatch.of(sampled)
 
     def _why_not(self, size: int) -> str:
         """Why a sample cannot be given, '' when it can."""

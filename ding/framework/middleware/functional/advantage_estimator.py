@@ -10,9 +10,10 @@ from easydict import EasyDict
 from ding.data import Buffer, TransitionBatch
 from ding.data.columns import map_leaves
 from ding.data.roles import CollectMode
+from ding.data.transition_batch import joined_samples
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch, joined
+from ding.framework.middleware._trees import as_batch
 from ding.framework.middleware.functional.data_processor import push_rows
 from ding.framework.middleware.functional.enhancer import segment_ends
 from ding.framework.task import Role
@@ -108,7 +109,7 @@ def montecarlo_return_estimator(policy: Policy) -> Estimator:
                 raise ValueError("montecarlo_return_estimator: an episode does not end with done=True")
             parts.append(TransitionBatch({**columns, "return": discounted_returns(columns["reward"], gamma)}))
         if parts:
-            ctx.train_data = joined([collect_mode.get_train_sample(part) for part in parts])
+            ctx.train_data = joined_samples([collect_mode.get_train_sample(part) for part in parts])
         ctx.episodes = None
 
     return estimate

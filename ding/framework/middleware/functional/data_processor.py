@@ -12,9 +12,10 @@ from ding.data import Buffer, DequeBuffer, TransitionBatch
 from ding.data.buffer import RecordBatch
 from ding.data.buffer.errors import NotEnoughDataError
 from ding.data.buffer.middleware import PriorityExperienceReplay
+from ding.data.transition_batch import joined_samples
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch, as_dict, joined
+from ding.framework.middleware._trees import as_batch, as_dict
 from ding.framework.task import Role
 from ding.utils import one_time_warning
 from ding.utils.data.dataset import offline_data_save_type
@@ -176,7 +177,7 @@ def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tup
         return lambda: ({name: _data_of(one.sample(batch_size)) for name, one in buffer_.items()}, None)
     if isinstance(buffer_, Sequence):
         parts = [(one, int(batch_size * fraction)) for one, fraction in buffer_]
-        return lambda: (joined([_data_of(one.sample(size)) for one, size in parts]), None)
+        return lambda: (joined_samples([_data_of(one.sample(size)) for one, size in parts]), None)
     raise TypeError(f"buffer_ is a buffer, a list of (buffer, fraction) or a dict of buffers, got {type(buffer_)}")
 
 

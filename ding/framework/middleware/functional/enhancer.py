@@ -8,9 +8,10 @@ from easydict import EasyDict
 
 from ding.data import Buffer, TransitionBatch
 from ding.data.buffer.errors import NotEnoughDataError
+from ding.data.transition_batch import joined_samples
 from ding.framework.context import Context, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch, joined
+from ding.framework.middleware._trees import as_batch
 from ding.framework.task import Role
 from ding.rl_utils import get_nstep_return_data
 from ding.utils import one_time_warning
@@ -70,7 +71,7 @@ def her_data_enhancer(
             one_time_warning(f"her_data_enhancer waits until there are {size} episodes")
             ctx.train_data = None
             return
-        ctx.train_data = joined([made for episode in episodes for made in her_reward_model.estimate(episode)])
+        ctx.train_data = joined_samples([made for episode in episodes for made in her_reward_model.estimate(episode)])
 
     return relabel
 

@@ -1,4 +1,4 @@
-"""`docs/architecture.md` names only files, folders and functions that exist."""
+"""The docs name only files that exist, and `docs/architecture.md` only folders and functions that do, too."""
 
 import ast
 import re
@@ -10,6 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 # `ding/x/y.py`, and behind `::` the qualified name of a function or class in it.
 NAMED = re.compile(r"(ding/[\w/]+\.py)(?:::([\w.]+))?")
+# A file in backticks; one with a part in capitals or braces stands for many.
+FILE = re.compile(r"`((?:ding|tests|configs|benchmarks|docs|examples)/[\w/.]+\.\w+)(?:::[\w.]+)?`")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = re.compile(r"`((?:ding|tests|configs|benchmarks|docs|examples)(?:/\w+)*)/?`")
 
 
@@ -37,3 +40,9 @@ def test_every_file_and_function_exists(file: str, name: str) -> None:
 @pytest.mark.parametrize("folder", sorted(set(FOLDERS.findall(PAGE))))
 def test_every_folder_exists(folder: str) -> None:
     assert (ROOT / folder).is_dir()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    named = set(FILE.findall(page.read_text(encoding="utf-8"))) - {"examples/NAME.py"}
+    assert [file for file in sorted(named) if not (ROOT / file).is_file()] == []

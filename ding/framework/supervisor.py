@@ -1,18 +1,28 @@
-"""Workers as children: an object in a thread or process of its own, with calls sent to it and replies received."""
+"""Workers as children: an object in a thread or process of its own, with calls sent to it and replies received.
+
+A process ends with the one that made it; each call to it has a reply even if it is killed, see
+:mod:`ding.framework._worker_calls`.
+"""
 
 import enum
 import logging
 import multiprocessing
+import os
 import queue
 import threading
 import time
-import traceback
-import uuid
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
+from multiprocessing.connection import Connection, wait
 from typing import Any
+
+from ding.framework._worker_calls import OpenCalls, end_of, serve, serve_in_process
+from ding.framework._worker_calls import RecvPayload as RecvPayload
+from ding.framework._worker_calls import ReserveMethod as ReserveMethod
+from ding.framework._worker_calls import SendPayload as SendPayload
+from ding.framework._worker_calls import WorkerError as WorkerError
 
 logger = logging.getLogger(__name__)
 
@@ -26,65 +36,10 @@ class ChildType(str, enum.Enum):
     THREAD = "thread"
 
 
-class ReserveMethod(str, enum.Enum):
-    """Methods of a payload that are not the worker's own."""
-
-    SHUTDOWN = "__shutdown__"
-    GETATTR = "__getattr__"
-
-
-@dataclass
-class SendPayload:
-    """A call: ``method(*args, **kwargs)`` of the worker ``proc_id``."""
-
-    proc_id: int
-    req_id: str = field(default_factory=lambda: uuid.uuid1().hex)
-    method: str | None = None
-    args: list[Any] = field(default_factory=list)
-    kwargs: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class RecvPayload:
-    """A reply: ``data``, or the exception ``err`` that the call raised."""
-
-    proc_id: int
-    req_id: str | None = None
-    method: str | None = None
-    data: Any = None
-    err: Exception | None = None
-    extra: Any = None
-
-
 @cache
 def get_mp_ctx() -> Any:
     """Return how child processes are made: forked where the system can."""
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
-
-
-def _serve(
-    init: Any,
-    proc_id: int,
-    calls: Any,
-    replies: Any,
-    shm_buffer: Any = None,
-    shm_callback: Callable[[RecvPayload, Any], None] | None = None,
-) -> None:
-    """Answer calls until SHUTDOWN. An exception of a call is its reply; the worker goes on."""
-    worker = init() if callable(init) else init
-    while (call := calls.get()).method != ReserveMethod.SHUTDOWN:
-        reply = RecvPayload(proc_id, call.req_id, call.method)
-        try:
-            if call.method == ReserveMethod.GETATTR:
-                reply.data = getattr(worker, call.args[0])
-            else:
-                reply.data = getattr(worker, call.method)(*call.args, **call.kwargs)
-            if shm_buffer is not None and shm_callback is not None:
-                shm_callback(reply, shm_buffer)
-        except Exception as error:  # noqa: BLE001  it is the reply
-            logger.warning("call %r of worker %d failed:\n%s", call.method, proc_id, traceback.format_exc())
-            reply.data, reply.err = None, error
-        replies.put(reply)
 
 
 class Child(ABC):
@@ -128,28 +83,75 @@ class ChildProcess(Child):
     ) -> None:
         super().__init__(proc_id, init, shm_buffer, shm_callback)
         self._mp_ctx = mp_ctx or get_mp_ctx()
+        self._open: OpenCalls | None = None
+        self._receiver: threading.Thread | None = None
 
     def start(self, recv_queue: Any) -> None:
         if self._runner is not None:
             return
-        self._replies, self._calls = recv_queue, self._mp_ctx.Queue()
-        self._runner = self._mp_ctx.Process(
-            target=_serve, args=(*self._served, self._calls, recv_queue, *self._shm), daemon=True
+        calls = self._mp_ctx.Queue()
+        calls.cancel_join_thread()  # where the worker was killed nobody reads them, and this process shall still end
+        # A pipe for each worker, in which it writes itself: one that is killed meanwhile spoils no other's replies.
+        connection, replies = self._mp_ctx.Pipe(duplex=False)
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        by_kernel = in_main_thread and self._mp_ctx.get_start_method() != "forkserver"
+        args = (self._served, calls, replies, self._shm, os.getpid(), by_kernel)
+        runner = self._mp_ctx.Process(target=serve_in_process, args=args, daemon=True)
+        with replies, warnings.catch_warnings():
+            # Python 3.12 warns of threads at any fork, and each worker that runs has one here.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            runner.start()
+        self._replies, self._calls, self._runner = recv_queue, calls, runner
+        self._open = OpenCalls(calls, recv_queue)
+        self._receiver = threading.Thread(
+            target=self._receive, args=(runner, connection, self._open), name="worker-replies", daemon=True
         )
-        self._runner.start()
+        self._receiver.start()
+
+    def send(self, payload: SendPayload) -> None:
+        """Queue a call.
+
+        Raises:
+            Exception: what the pickling of the call raised; it is not sent.
+        """
+        if self._open is None:
+            super().send(payload)
+        else:
+            self._open.send(payload)
 
     def shutdown(self, timeout: float | None = None) -> None:
         runner, calls, self._runner, self._calls = self._runner, self._calls, None, None
         if runner is None:
             return
+        self._open = None
         runner.terminate()
-        runner.join(JOIN_TIMEOUT_S if timeout is None else timeout)
-        if runner.is_alive():
-            runner.kill()
-            runner.join()
-        runner.close()
+        receiver = self._receiver  # it ends when the process has
+        if receiver is not None and receiver is not threading.current_thread():
+            receiver.join(JOIN_TIMEOUT_S if timeout is None else timeout)
+            if receiver.is_alive():
+                runner.kill()
+                receiver.join(JOIN_TIMEOUT_S)
+            if not receiver.is_alive():
+                runner.close()
         calls.close()
-        calls.cancel_join_thread()
+
+    def _receive(self, runner: Any, connection: Connection, calls: OpenCalls) -> None:
+        """Hand on what the worker replies, until it ends."""
+        with connection, end_of(runner.pid, runner.sentinel) as end:
+            # Where both are ready, what it has sent comes before its end.
+            while connection in wait([connection, end]):
+                try:
+                    calls.receive(connection.recv_bytes())
+                except (EOFError, OSError):  # the process has ended, perhaps in the middle of a reply
+                    break
+        runner.join()
+        calls.end(f"worker {self._proc_id} has ended, {_ending(runner.exitcode)}")
+
+
+def _ending(exitcode: int | None) -> str:
+    if exitcode is None:
+        return "nobody knows how"
+    return f"exit code {exitcode}" if exitcode >= 0 else f"killed by signal {-exitcode}"
 
 
 class ChildThread(Child):
@@ -159,7 +161,9 @@ class ChildThread(Child):
         if self._runner is not None:
             return
         self._replies, self._calls = recv_queue, queue.SimpleQueue()
-        self._runner = threading.Thread(target=_serve, args=(*self._served, self._calls, recv_queue), daemon=True)
+        self._runner = threading.Thread(
+            target=serve, args=(*self._served, self._calls.get, recv_queue.put), daemon=True
+        )
         self._runner.start()
 
     def shutdown(self, timeout: float | None = None) -> None:
@@ -202,7 +206,7 @@ class Supervisor:
         """Start all workers; does nothing when they run."""
         if self._running:
             return
-        self._replies = queue.Queue() if self._type is ChildType.THREAD else self._mp_ctx.Queue()
+        self._replies = queue.Queue()
         for child in self._children:
             child.start(self._replies)
         self._running = True
@@ -219,6 +223,7 @@ class Supervisor:
 
         Raises:
             queue.Empty: none came within ``timeout`` seconds.
+            WorkerError: the worker cannot reply, without ``ignore_err``.
             Exception: what the call raised, without ``ignore_err``.
         """
         return _checked(self._replies.get(timeout=timeout), ignore_err)
@@ -240,17 +245,19 @@ class Supervisor:
         Raises:
             AssertionError: there are no calls.
             TimeoutError: not all replies came in time, without ``ignore_err``.
+            WorkerError: a worker cannot reply, without ``ignore_err``.
             Exception: what a call raised, without ``ignore_err``.
         """
         if not send_payloads:
             raise AssertionError("recv_all needs the calls whose replies it shall wait for, got none")
+        replies = self._replies  # shutdown takes the queue away, and answers there what is open
         remaining = {payload.req_id: payload for payload in send_payloads}
         found: dict[str | None, RecvPayload] = {}
         others: list[RecvPayload] = []
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             while remaining:
-                for reply in self._next_replies(remaining, deadline, ignore_err):
+                for reply in _next_replies(replies, remaining, deadline, ignore_err):
                     if reply.req_id not in remaining:
                         others.append(reply)
                         continue
@@ -260,21 +267,8 @@ class Supervisor:
                         callback(reply, remaining)
         finally:
             for reply in others:
-                self._replies.put(reply)
+                replies.put(reply)
         return [found[payload.req_id] for payload in send_payloads]
-
-    def _next_replies(
-        self, remaining: dict[str, SendPayload], deadline: float | None, ignore_err: bool
-    ) -> list[RecvPayload]:
-        """The next reply; when the time is over, one with a TimeoutError for each call that is open."""
-        try:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            return [self._replies.get(timeout=left)]
-        except queue.Empty:
-            error = TimeoutError(f"{len(remaining)} replies did not come in time: {_described(remaining)}")
-            if not ignore_err:
-                raise error from None
-            return [RecvPayload(one.proc_id, one.req_id, one.method, err=error) for one in remaining.values()]
 
     def get_child_attr(self, proc_id: str | int, key: str) -> Any:
         """Return an attribute of one worker."""
@@ -300,9 +294,6 @@ class Supervisor:
         self._running = False
         for child in self._children:
             child.shutdown(timeout)
-        if self._type is ChildType.PROCESS:
-            self._replies.close()
-            self._replies.cancel_join_thread()
         self._replies = None
 
     def __del__(self) -> None:
@@ -314,6 +305,20 @@ def _checked(reply: RecvPayload, ignore_err: bool) -> RecvPayload:
     if reply.err is not None and not ignore_err:
         raise reply.err
     return reply
+
+
+def _next_replies(
+    replies: "queue.Queue[RecvPayload]", remaining: dict[str, SendPayload], deadline: float | None, ignore_err: bool
+) -> list[RecvPayload]:
+    """The next reply; when the time is over, one with a TimeoutError for each call that is open."""
+    try:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        return [replies.get(timeout=left)]
+    except queue.Empty:
+        error = TimeoutError(f"{len(remaining)} replies did not come in time: {_described(remaining)}")
+        if not ignore_err:
+            raise error from None
+        return [RecvPayload(one.proc_id, one.req_id, one.method, err=error) for one in remaining.values()]
 
 
 def _described(payloads: dict[str, SendPayload]) -> str:

@@ -1,12 +1,18 @@
-"""The socket queue: delivery, order, the token, broken peers, late starters, and its end."""
+"""The socket queue: delivery, order, the token, broken peers, strangers, late starters, and its end."""
 
+import contextlib
+import hmac
+import logging
 import os
+import resource
 import socket
 import threading
 
 import pytest
 
+from ding.framework.message_queue import socket_mq
 from ding.framework.message_queue.socket_mq import SocketMQ
+from ding.utils.system_helper import find_free_port
 
 
 @pytest.fixture
@@ -15,7 +21,8 @@ def queues(tmp_path):
 
     def make(name: str, *attach_to: str, token: str = "secret", **kwargs) -> SocketMQ:
         address = name if "://" in name else f"ipc://{tmp_path}/{name}"
-        mq = SocketMQ(address, [f"ipc://{tmp_path}/{other}" for other in attach_to], token=token, **kwargs)
+        others = [other if "://" in other else f"ipc://{tmp_path}/{other}" for other in attach_to]
+        mq = SocketMQ(address, others, token=token, **kwargs)
         made.append(mq)
         mq.listen()
         return mq
@@ -153,3 +160,143 @@ def test_no_thread_is_left(queues) -> None:
     for thread in started:
         thread.join(10.0)
     assert [thread.name for thread in started if thread.is_alive()] == []
+
+
+@pytest.fixture
+def stranger():
+    """Connects to a port of this machine; ``read(connection, n)`` returns fewer bytes where the connection ends."""
+    with contextlib.ExitStack() as opened:
+
+        def connect(port: int) -> socket.socket:
+            return opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+
+        yield connect
+
+
+def read(connection: socket.socket, length: int) -> bytes:
+    got = b""
+    with contextlib.suppress(ConnectionError):
+        while len(got) < length and (more := connection.recv(length - len(got))):
+            got += more
+    return got
+
+
+def send(connection: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(ConnectionError):
+        connection.sendall(data)
+
+
+def greeting(send_to_peer) -> None:
+    send_to_peer("model", b"of the run")
+
+
+def test_two_connections_do_not_prove_the_token_for_each_other(queues, stranger, monkeypatch) -> None:
+    monkeypatch.setattr(socket_mq, "HANDSHAKE_TIMEOUT_S", 1.0)
+    port = find_free_port("127.0.0.1")
+    mq = queues(f"tcp://127.0.0.1:{port}", on_peer=greeting)
+    a, b = stranger(port), stranger(port)
+    nonces = read(a, 32), read(b, 32)
+    send(a, nonces[1])
+    send(b, nonces[0])
+    proofs = read(a, 32), read(b, 32)
+    send(a, proofs[1])
+    send(b, proofs[0])
+    assert (read(a, 1), read(b, 1)) == (b"", b"")
+    assert mq.num_peers == 0
+
+
+def test_a_process_that_dials_a_stranger_is_not_connected_with_itself(queues, stranger, monkeypatch) -> None:
+    monkeypatch.setattr(socket_mq, "HANDSHAKE_TIMEOUT_S", 1.0)
+    port = find_free_port("127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        queues(f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{server.getsockname()[1]}", on_peer=greeting)
+        dialled, dialling = server.accept()[0], stranger(port)
+        with dialled:
+            nonces = read(dialled, 32), read(dialling, 32)
+            send(dialled, nonces[1])
+            send(dialling, nonces[0])
+            send(dialling, read(dialled, 32))
+            send(dialled, read(dialling, 32))
+            assert (read(dialled, 1), read(dialling, 1)) == (b"", b"")
+
+
+@pytest.mark.parametrize(("side", "is_admitted"), [(b"dial", True), (b"accept", False), (b"", False)])
+def test_only_the_proof_of_the_dialling_side_admits_it(queues, stranger, side: bytes, is_admitted: bool) -> None:
+    port = find_free_port("127.0.0.1")
+    queues(f"tcp://127.0.0.1:{port}", on_peer=greeting)
+    connection, own = stranger(port), os.urandom(32)
+    theirs = read(connection, 32)
+    send(connection, own + hmac.digest(b"secret", side + own + theirs, "sha256"))
+    answer = hmac.digest(b"secret", b"accept" + own + theirs, "sha256")
+    assert read(connection, 33) == (answer + b"\0" if is_admitted else b"")
+
+
+def test_a_proof_is_not_accepted_by_the_side_that_made_it(queues) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        queues("a", f"tcp://127.0.0.1:{server.getsockname()[1]}", on_peer=greeting)
+        connection, _ = server.accept()
+        with connection:
+            read(connection, 32)
+            send(connection, os.urandom(32))
+            send(connection, read(connection, 32))
+            assert read(connection, 1) == b""
+
+
+def test_a_handshake_has_one_deadline(queues, stranger, monkeypatch) -> None:
+    monkeypatch.setattr(socket_mq, "HANDSHAKE_TIMEOUT_S", 0.5)
+    port = find_free_port("127.0.0.1")
+    queues(f"tcp://127.0.0.1:{port}")
+    connection = stranger(port)
+    assert len(read(connection, 32)) == 32
+    connection.settimeout(0.1)  # the time between two bytes
+    for _ in range(60):
+        try:
+            assert read(connection, 1) == b""
+            return
+        except TimeoutError:
+            send(connection, b"x")
+    pytest.fail("the connection is open after twelve times the deadline")
+
+
+def test_strangers_are_few_and_keep_nobody_out(queues, stranger, monkeypatch) -> None:
+    monkeypatch.setattr(socket_mq, "HANDSHAKE_TIMEOUT_S", 600.0)
+    monkeypatch.setattr(socket_mq, "MAX_STRANGERS", 4)
+    port = find_free_port("127.0.0.1")
+    mq = queues(f"tcp://127.0.0.1:{port}")
+    strangers = [stranger(port) for _ in range(12)]
+    assert [len(read(connection, 32)) for connection in strangers] == [32] * 12
+    assert [read(connection, 1) for connection in strangers[:8]] == [b""] * 8
+    assert sum(thread.name == "mq-peer" for thread in threading.enumerate()) <= 5  # one is just ending
+    queues("b", f"tcp://127.0.0.1:{port}")
+    assert mq.wait_for_peers(1, 30)
+    mq.stop()
+    assert [read(connection, 1) for connection in strangers[8:]] == [b""] * 4
+
+
+def test_a_lack_of_file_descriptors_does_not_end_listening(queues, stranger) -> None:
+    port = find_free_port("127.0.0.1")
+    mq = queues(f"tcp://127.0.0.1:{port}")
+    connection = socket.socket()
+    failed = threading.Event()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "cannot accept" in record.getMessage():
+                failed.set()
+
+    listener = Listener()
+    logger = logging.getLogger(socket_mq.__name__)
+    logger.addHandler(listener)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        # New descriptors are refused, those that are open go on. The accept that waits already has one.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        connection.connect(("127.0.0.1", port))
+        failed.wait(30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        logger.removeHandler(listener)
+        connection.close()
+    assert failed.is_set()
+    queues("b", f"tcp://127.0.0.1:{port}")
+    assert mq.wait_for_peers(1, 30)

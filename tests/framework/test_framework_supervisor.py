@@ -1,6 +1,11 @@
-"""Workers as children: calls, replies, errors, shared memory, restarts; the same in threads and in processes."""
+"""Workers as children: calls, replies, errors, ends, shared memory, restarts; the same in threads and in processes."""
 
+import contextlib
+import os
 import queue
+import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -8,7 +13,14 @@ import pytest
 
 from ding.data import ShmBuffer
 from ding.framework import EventLoop, Supervisor
-from ding.framework.supervisor import ChildType, RecvPayload, ReserveMethod, SendPayload
+from ding.framework.supervisor import ChildType, RecvPayload, ReserveMethod, SendPayload, WorkerError
+
+
+class TwoPartError(Exception):
+    """Can be pickled, but not unpickled, as many classes of exceptions."""
+
+    def __init__(self, part: str, other: str) -> None:
+        super().__init__(part + other)
 
 
 class Worker:
@@ -28,6 +40,30 @@ class Worker:
 
     def array(self) -> np.ndarray:
         return np.arange(4.0, dtype=np.float32)
+
+    def exit(self) -> None:
+        sys.exit(3)
+
+    def end(self, signum: int = 0) -> None:
+        if signum:
+            os.kill(os.getpid(), signum)
+        os._exit(3)
+
+    def fork(self) -> int:
+        child = os.fork()
+        if child == 0:
+            threading.Event().wait(60)
+            os._exit(0)
+        return child
+
+    def function(self) -> object:
+        return lambda: 1
+
+    def fails_with_function(self) -> None:
+        raise KeyError(lambda: 1)
+
+    def fails_in_two_parts(self) -> None:
+        raise TwoPartError("one", "two")
 
 
 @pytest.fixture(params=list(ChildType))
@@ -57,6 +93,139 @@ def test_an_error_is_raised_or_returned_and_the_worker_goes_on(workers, caplog) 
     assert isinstance(workers.recv(ignore_err=True, timeout=30).err, KeyError)
     assert workers.get_child_attr(0, "z") == 3
     assert workers.z == [3, 3]
+
+
+def test_the_exit_of_a_worker_is_an_error_of_the_call(workers) -> None:
+    call = SendPayload(0, method="exit")
+    workers.send(call)
+    with pytest.raises(WorkerError, match="call 'exit' of worker 0 raised SystemExit: 3"):
+        workers.recv_all([call], timeout=30)
+    assert workers.get_child_attr(0, "z") == 3
+
+
+@pytest.mark.parametrize("kind", list(ChildType))
+def test_what_the_making_of_a_worker_raises_is_its_reply(kind: ChildType) -> None:
+    def make() -> None:
+        raise OSError("no such camera")
+
+    workers = Supervisor(kind)
+    workers.register(make)
+    workers.start_link()
+    for _ in range(2):
+        call = SendPayload(0, method="add", args=[1])
+        workers.send(call)
+        with pytest.raises(OSError, match="no such camera"):
+            workers.recv_all([call], timeout=30)
+    workers.shutdown(timeout=1.0)
+
+
+@pytest.fixture
+def processes():
+    supervisor = Supervisor(ChildType.PROCESS)
+    for _ in range(2):
+        supervisor.register(Worker)
+    supervisor.start_link()
+    yield supervisor
+    supervisor.shutdown()
+
+
+@pytest.mark.parametrize(("args", "how"), [([], "exit code 3"), ([signal.SIGKILL], "killed by signal 9")])
+def test_a_process_that_ended_is_not_waited_for(processes, args: list[int], how: str) -> None:
+    before, *calls = [SendPayload(0, method=method) for method in ("array", "end", "array")]
+    calls[0].args = args
+    for call in (before, *calls):
+        processes.send(call)
+    first, *others = processes.recv_all([before, *calls], ignore_err=True, timeout=30)
+    np.testing.assert_array_equal(first.data, np.arange(4))
+    assert [(type(reply.err), reply.req_id) for reply in others] == [(WorkerError, call.req_id) for call in calls]
+    assert how in str(others[0].err)
+    processes.send(SendPayload(0, method="array"))
+    with pytest.raises(WorkerError, match=f"no reply to call 'array': worker 0 has ended, .*{how}"):
+        processes.recv(timeout=30)
+    assert processes.get_child_attr(1, "z") == 3
+    processes.shutdown()
+    processes.start_link()
+    assert processes.z == [3, 3]
+
+
+def test_what_a_process_leaves_behind_does_not_hide_its_end(processes) -> None:
+    calls = [SendPayload(0, method="fork"), SendPayload(0, method="end", args=[signal.SIGKILL])]
+    for call in calls:
+        processes.send(call)
+    left, killed = processes.recv_all(calls, ignore_err=True, timeout=30)
+    os.kill(left.data, signal.SIGKILL)
+    assert isinstance(killed.err, WorkerError)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [
+        ("function", "the result of call 'function' cannot be pickled"),
+        ("fails_with_function", "exception .KeyError.* of call 'fails_with_function' cannot be pickled"),
+        ("fails_in_two_parts", "call 'fails_in_two_parts': that of worker 0 cannot be unpickled: TypeError"),
+    ],
+)
+def test_what_cannot_be_pickled_is_an_error_of_the_call(processes, method: str, problem: str) -> None:
+    call = SendPayload(0, method=method)
+    processes.send(call)
+    with pytest.raises(WorkerError, match=problem):
+        processes.recv_all([call], timeout=30)
+    with pytest.raises(Exception, match=r"[Pp]ickle"):
+        processes.send(SendPayload(0, method="add", args=[lambda: 1]))
+    assert processes.get_child_attr(0, "z") == 3
+
+
+def test_the_end_of_the_workers_is_a_reply_to_who_still_waits(processes) -> None:
+    calls = [SendPayload(0, method="array"), SendPayload(0, method="block")]
+    replies: list[RecvPayload] = []
+    has_begun = threading.Event()
+
+    def wait() -> None:
+        replies.extend(processes.recv_all(calls, ignore_err=True, callback=lambda *_: has_begun.set(), timeout=60))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    for call in calls:
+        processes.send(call)
+    assert has_begun.wait(60)
+    processes.shutdown()
+    waiting.join(60)
+    assert [type(reply.err) for reply in replies] == [type(None), WorkerError]
+
+
+def test_processes_outlive_the_thread_that_started_them(processes) -> None:
+    processes.shutdown()
+    starter = threading.Thread(target=processes.start_link)
+    starter.start()
+    starter.join()
+    for _ in range(20):
+        assert processes.z == [3, 3]
+
+
+@pytest.mark.parametrize("start", ["workers.start_link()", "start_in_thread()"])
+def test_processes_do_not_outlive_a_killed_parent(start: str) -> None:
+    program = f"""
+import os, signal, threading
+from ding.framework.supervisor import ChildType, Supervisor
+def start_in_thread():
+    starter = threading.Thread(target=workers.start_link)
+    starter.start()
+    starter.join()
+workers = Supervisor(ChildType.PROCESS)
+for number in range(3):
+    workers.register(complex(number, 1))
+{start}
+print(workers.real, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        # The workers have inherited its standard output, which ends with the last of them.
+        assert parent.communicate(timeout=60)[0] == b"[0.0, 1.0, 2.0]\n"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)
+    assert parent.returncode == -signal.SIGKILL
 
 
 def test_replies_come_in_the_order_of_the_calls_and_others_stay(workers) -> None:

@@ -1,7 +1,16 @@
 """Processes that are connected by sockets, without a server in between: the message queue of ``ditask``.
 
-Wire: a connection begins with a mutual proof of the run's token (a nonce each way, answered with an HMAC over it), so
-that no byte of a stranger is read as a message. Then come frames::
+Wire: a connection begins with a mutual proof of the run's token, so that no byte of a stranger is read as a message::
+
+    both      nonce (32 random bytes)
+    dialling  HMAC-SHA256(token, "dial" | nonce of the dialling side | nonce of the accepting side)
+    accepting HMAC-SHA256(token, "accept" | the same nonces), after it has checked the proof of the dialling side
+
+A stranger gets in only with a proof of the side that it plays. One that dials cannot have a process make that proof for
+it: an accepting side proves nothing to a stranger, and never makes a proof of the dialling side. One that a process
+dials could have that process connect with itself: so no nonce is accepted that this process has itself just sent.
+Nothing here binds the proof to an address or encrypts what follows: whoever sits on the way between two processes of
+the run passes their proofs on, and can change what they send. Then come frames::
 
     u32 length of the topic | topic | u64 length of the data | data
 
@@ -19,7 +28,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ding.framework.message_queue.mq import MQ
@@ -27,11 +36,19 @@ from ding.framework.message_queue.mq import MQ
 logger = logging.getLogger(__name__)
 
 NONCE_BYTES = 32
+PROOF_BYTES = 32
 MAX_TOPIC_BYTES = 4096
 MAX_DATA_BYTES = 1 << 32
 MAX_WAITING = 256
 """Messages that wait for a process that reads too slowly, or for :meth:`SocketMQ.recv`."""
 HANDSHAKE_TIMEOUT_S = 5.0
+"""For the whole handshake, however many parts the other side sends it in."""
+MAX_STRANGERS = 64
+"""Accepted connections that have not proven the token yet; each costs a thread and a file descriptor, of which a
+process has often 1024. For one more, the oldest is closed: a process of the run needs milliseconds for its proof, and
+dials again where it was closed, so it gets in while strangers hold as many connections as they like."""
+ACCEPT_PAUSE_S = 0.1
+"""After an accept that failed: what it lacked, as a file descriptor, is not there again at once."""
 SEND_TIMEOUT_S = 60.0
 """How long a message waits for a process that does not read; then its connection is closed."""
 CLOSING_TIMEOUT_S = 0.5
@@ -72,6 +89,8 @@ class SocketMQ(MQ):
         self._on_peer = on_peer
         self._inbox: queue.Queue[tuple[str, bytes] | None] = queue.Queue(MAX_WAITING)
         self._peers: set[_Peer] = set()
+        self._strangers: list[_Peer] = []  # oldest first
+        self._nonces = _OpenNonces()
         # Who has connected and left again was there, too, for the one who waits for peers.
         self._num_left = 0
         self._lock = threading.Condition()
@@ -127,37 +146,64 @@ class SocketMQ(MQ):
                     os.unlink(self.listen_to.removeprefix("ipc://"))
         with self._lock:
             peers = list(self._peers)
+            for stranger in self._strangers:
+                stranger.hang_up()
         for peer in peers:
             peer.close()
         with contextlib.suppress(queue.Full):  # recv finds the flag, then
             self._inbox.put_nowait(None)
 
     def _accept(self) -> None:
+        """Accept until the queue is stopped. No error ends that: a lost connection and a lack of descriptors pass."""
         assert self._server is not None
+        is_failing = False
         while not self._stopped.is_set():
             try:
                 connection, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), name="mq-peer", daemon=True).start()
+                self._meet(connection)
+                is_failing = False
+            except (OSError, RuntimeError) as error:
+                if not is_failing and not self._stopped.is_set():
+                    logger.warning("cannot accept a connection at %s, tries again: %s", self.listen_to, error)
+                is_failing = True
+                self._stopped.wait(ACCEPT_PAUSE_S)
+
+    def _meet(self, connection: socket.socket) -> None:
+        """Serve a connection in a thread of its own, once there are fewer than :data:`MAX_STRANGERS`.
+
+        Raises:
+            RuntimeError: no thread can be started.
+        """
+        peer = _Peer(connection, dials=False)
+        with self._lock:
+            if len(self._strangers) >= MAX_STRANGERS:
+                self._strangers[0].hang_up()
+            self._lock.wait_for(lambda: len(self._strangers) < MAX_STRANGERS)
+            self._strangers.append(peer)
+        try:
+            threading.Thread(target=self._serve, args=(peer,), name="mq-peer", daemon=True).start()
+        except RuntimeError:
+            peer.close()
+            self._no_stranger(peer)
+            raise
+
+    def _no_stranger(self, peer: "_Peer") -> None:
+        with self._lock:
+            if peer in self._strangers:
+                self._strangers.remove(peer)
+                self._lock.notify_all()
 
     def _dial(self, address: str) -> None:
         while not self._stopped.is_set():
-            connection = _socket_for(address)
-            try:
-                connection.connect(_target(address))
-            except OSError:
-                connection.close()
-                self._stopped.wait(DIAL_INTERVAL_S)
-            else:
-                self._serve(connection)
-                self._stopped.wait(DIAL_INTERVAL_S)
+            with contextlib.suppress(OSError):  # also where there is no free file descriptor
+                self._serve(_Peer(_connected(address), dials=True))
+            self._stopped.wait(DIAL_INTERVAL_S)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, peer: "_Peer") -> None:
         """Shake hands, then read until the connection ends."""
-        peer = _Peer(connection)
         try:
-            peer.shake_hands(self._token)
+            peer.shake_hands(self._token, self._nonces)
+            self._no_stranger(peer)
             if self._on_peer is not None:
                 self._on_peer(peer.send)
             with self._lock:
@@ -175,34 +221,86 @@ class SocketMQ(MQ):
                 self._num_left += peer in self._peers
                 self._peers.discard(peer)
             peer.close()
+            self._no_stranger(peer)
+
+
+class _OpenNonces:
+    """The nonces that this process has sent in handshakes which are not over."""
+
+    def __init__(self) -> None:
+        self._open: set[bytes] = set()
+
+    def __contains__(self, nonce: bytes) -> bool:
+        return nonce in self._open
+
+    @contextlib.contextmanager
+    def new(self) -> Iterator[bytes]:
+        """A new nonce, open in the context: only there it is sent, and are proofs over it checked."""
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        self._open.add(nonce)
+        try:
+            yield nonce
+        finally:
+            self._open.discard(nonce)
 
 
 class _Peer:
-    """One connection."""
+    """One connection, that this process dialled or accepted."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, dials: bool) -> None:
         self._connection = connection
+        self._dials = dials
         self._outbox: queue.Queue[tuple[str, bytes] | None] = queue.Queue(MAX_WAITING)
         self._closed = threading.Event()
         self._writer: threading.Thread | None = None
 
-    def shake_hands(self, token: bytes) -> None:
+    def shake_hands(self, token: bytes, nonces: _OpenNonces) -> None:
         """Prove to the other side that the token is known, and have it do the same; then begin to write.
 
         Raises:
-            MessageQueueError: it does not know the token, or is not one of ours.
+            MessageQueueError: it does not know the token, is not one of ours, or is too slow.
         """
-        self._connection.settimeout(HANDSHAKE_TIMEOUT_S)
-        own = secrets.token_bytes(NONCE_BYTES)
-        self._connection.sendall(own)
-        theirs = self._exactly(NONCE_BYTES)
-        # An answer holds both nonces with the answering side's last, so that no side's answer is one for the other.
-        self._connection.sendall(hmac.digest(token, theirs + own, "sha256"))
-        if theirs == own or not hmac.compare_digest(self._exactly(32), hmac.digest(token, own + theirs, "sha256")):
-            raise MessageQueueError("the other side does not know the token of this run")
+        deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
+        try:
+            with nonces.new() as own:
+                self._prove(token, own, nonces, deadline)
+        except TimeoutError as error:
+            raise MessageQueueError(f"no handshake within {HANDSHAKE_TIMEOUT_S:g} s") from error
         self._connection.settimeout(None)
         self._writer = threading.Thread(target=self._write, name="mq-write", daemon=True)
         self._writer.start()
+
+    def _prove(self, token: bytes, own: bytes, nonces: _OpenNonces, deadline: float) -> None:
+        self._connection.sendall(own)
+        theirs = self._exactly(NONCE_BYTES, deadline)
+        if theirs in nonces:
+            raise MessageQueueError(
+                "the other side sends a nonce of this process back: a relay, or this process itself"
+            )
+        both = own + theirs if self._dials else theirs + own
+        of_dialling, of_accepting = (hmac.digest(token, side + both, "sha256") for side in (b"dial", b"accept"))
+        if not self._dials:
+            self._check(of_dialling, deadline)
+            self._connection.sendall(of_accepting)
+            return
+        self._connection.sendall(of_dialling)
+        self._check(of_accepting, deadline)
+
+    def _check(self, proof: bytes, deadline: float) -> None:
+        try:
+            got = self._exactly(PROOF_BYTES, deadline)
+        except (MessageQueueError, ConnectionError) as error:
+            who = "this process" if self._dials else "the other side"
+            raise MessageQueueError(
+                f"the connection ended before the proof; perhaps {who} does not know the token of the run"
+            ) from error
+        if not hmac.compare_digest(got, proof):
+            raise MessageQueueError("the other side does not know the token of this run")
+
+    def hang_up(self) -> None:
+        """Break the connection off; what reads it ends."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
 
     def send(self, topic: str, data: bytes) -> None:
         """Queue a message; waits while the queue is full and the connection open."""
@@ -237,8 +335,7 @@ class _Peer:
             self._outbox.put_nowait(None)
         if self._writer is not None:
             self._writer.join(CLOSING_TIMEOUT_S)
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
+        self.hang_up()
         self._connection.close()
 
     def _write(self) -> None:
@@ -248,10 +345,16 @@ class _Peer:
                 self._connection.sendall(_TOPIC.pack(len(topic)) + topic + _DATA.pack(len(data)))
                 self._connection.sendall(data)
 
-    def _exactly(self, length: int) -> bytes:
+    def _exactly(self, length: int, deadline: float | None = None) -> bytes:
         data = bytearray(length)
         view = memoryview(data)
         while view:
+            if deadline is not None:
+                # The timeout of a socket is for each call: one who sends byte by byte would have it as often.
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                self._connection.settimeout(left)
             got = self._connection.recv_into(view)
             if not got:
                 raise MessageQueueError("the connection ended in the middle of a message")
@@ -269,6 +372,16 @@ def _socket_for(address: str) -> socket.socket:
     for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return connection
+
+
+def _connected(address: str) -> socket.socket:
+    connection = _socket_for(address)
+    try:
+        connection.connect(_target(address))
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 

@@ -75,14 +75,7 @@ def compile_config(
     if auto:
         given = _named_classes(create, given)
     defaults, evaluator = _defaults(user, create, given, auto)
-    check_keys(
-        user,
-        defaults,
-        strict,
-        given["policy"],
-        misspelt_in_create(create, defaults_of(_manager_of(given), "env.manager")),
-    )
-    check_values(user, defaults)
+    _check(user, create, defaults, given, strict)
     make_whole(user)
     if env is None:  # else the caller may make any number of envs
         check_evaluation(sections.dig(user, "env"))
@@ -143,6 +136,12 @@ def _defaults(user: EasyDict, create: EasyDict, given: Classes, auto: bool) -> t
     if "world_model" in result:
         result.world_model.update(create.get("world_model", {}))
     return result, evaluator
+
+
+def _check(user: EasyDict, create: EasyDict, defaults: EasyDict, given: Classes, strict: bool) -> None:
+    misspelt = misspelt_in_create(create, defaults_of(_manager_of(given), "env.manager"))
+    check_keys(user, defaults, strict, given["policy"], misspelt)
+    check_values(user, defaults)
 
 
 def _finish(result: EasyDict, evaluator: type, seed: int) -> None:

@@ -204,10 +204,11 @@ class Recurrent(ScriptedPolicy):
 
     def _forward_collect(self, data, **kwargs):
         self.hidden[list(data)] += 1
-        return {i: {**one, "hidden": self.hidden[i]} for i, one in super()._forward_collect(data, **kwargs).items()}
+        return {i: {"action": torch.tensor([0]), "hidden": self.hidden[i]} for i in data}
 
     def _process_transition(self, obs, policy_output, timestep):
-        return {**super()._process_transition(obs, policy_output, timestep), "hidden": policy_output["hidden"]}
+        rest = {"next_obs": timestep.obs, "reward": timestep.reward, "done": timestep.done}
+        return {"obs": obs, **policy_output, **rest}
 
 
 def test_transitions_are_copies_too(monkeypatch) -> None:

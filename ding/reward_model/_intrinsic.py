@@ -82,6 +82,14 @@ class PooledRewardModel(BaseRewardModel):
         for key, value in self._statistics().items():
             value.load_state_dict(state_dict["statistics"][key])
 
+    def collected_state(self) -> StateDict:
+        """The rows of the pool."""
+        return self._pool.state_dict()
+
+    def load_collected_state(self, state_dict: StateDict) -> None:
+        """Take up what :meth:`collected_state` returned."""
+        self._pool.load_state_dict(state_dict)
+
 
 class IntrinsicRewardModel(PooledRewardModel):
     """What the models of curiosity share: how novelty becomes reward.

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ding.data import TransitionBatch
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 
 
 def field(data: Samples, name: str, device: str = "cpu") -> torch.Tensor:
@@ -64,6 +64,15 @@ class Pool:
         if len(self._parts) > 1:
             self._parts = [tuple(torch.cat(column) for column in zip(*self._parts))]
         return self._parts[0]
+
+    def state_dict(self) -> StateDict:
+        """All rows."""
+        return {"rows": list(self.rows()) if len(self) else []}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Hold what :meth:`state_dict` returned, and nothing else."""
+        rows = tuple(state_dict["rows"])
+        self._parts = [rows] if rows else []
 
     def draw(self, size: int, device: str = "cpu") -> tuple[torch.Tensor, ...]:
         """``size`` different rows at random, or all when there are fewer."""

@@ -10,7 +10,7 @@ import torch
 from easydict import EasyDict
 
 from ding.data.roles import Samples, StateDict, Writer
-from ding.utils import REWARD_MODEL_REGISTRY, import_module, write_scalars
+from ding.utils import REWARD_MODEL_REGISTRY, import_module, one_time_warning, write_scalars
 from ding.utils.file_helper import save_file
 
 
@@ -19,6 +19,10 @@ class BaseRewardModel(ABC):
 
     :meth:`collect_data` keeps new samples, :meth:`train` learns from what is kept, :meth:`estimate` returns samples
     with other rewards. None of them changes the samples that it is given, unless a subclass says so.
+
+    A saved run holds :meth:`run_state`. With :meth:`state_dict` and :meth:`load_state_dict` a model of yours goes on
+    with what it learned; one that keeps samples from one training to the next also has :meth:`collected_state` and
+    :meth:`load_collected_state`.
 
     Args:
         config: section ``reward_model`` of a compiled config.
@@ -70,6 +74,39 @@ class BaseRewardModel(ABC):
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Load what :meth:`state_dict` returned."""
         return
+
+    def collected_state(self) -> StateDict | None:
+        """What was collected and not forgotten, and what else later trainings follow from; ``None``: not known.
+
+        Plain data: dicts, lists, tensors, arrays, numbers and texts. It may share memory with the model.
+        """
+        return None
+
+    def load_collected_state(self, state_dict: StateDict) -> None:
+        """Take up what :meth:`collected_state` returned; not called for ``None``."""
+        return
+
+    def run_state(self) -> StateDict:
+        """All that a run needs to go on as if it had not been interrupted: what was learned, what was collected, and
+        where the curves in tensorboard end. What is missing is logged once.
+        """
+        collected = self.collected_state()
+        missing = ["state_dict"] if type(self).state_dict is BaseRewardModel.state_dict else []
+        missing += ["collected_state"] if collected is None else []
+        if missing:
+            then = "begins" if "state_dict" in missing else "collects"
+            one_time_warning(
+                f"{type(self).__name__} has no {' and no '.join(missing)}: in a resumed run it {then} anew"
+            )
+        counts = dict(self.__dict__.get("_log_counts", {}))
+        return {"learned": self.state_dict(), "collected": collected, "log_counts": counts}
+
+    def load_run_state(self, state_dict: StateDict) -> None:
+        """Take up what :meth:`run_state` returned."""
+        self.load_state_dict(state_dict["learned"])
+        if state_dict["collected"] is not None:
+            self.load_collected_state(state_dict["collected"])
+        self._log_counts = dict(state_dict["log_counts"])
 
     def reward_deepcopy(self, train_data: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """New dicts that share all values but ``reward``, which is copied."""

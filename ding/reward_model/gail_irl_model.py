@@ -155,3 +155,12 @@ class GailRewardModel(BaseRewardModel):
         self.reward_model.load_state_dict(state_dict["model"])
         if "optimizer" in state_dict:
             self.opt.load_state_dict(state_dict["optimizer"])
+
+    def collected_state(self) -> StateDict:
+        """The agent's steps, and the number of updates; the expert's steps are read from their file."""
+        return {"own": self._own.state_dict(), "train_iter": self.train_iter}
+
+    def load_collected_state(self, state_dict: StateDict) -> None:
+        """Take up what :meth:`collected_state` returned."""
+        self._own.load_state_dict(state_dict["own"])
+        self.train_iter = int(state_dict["train_iter"])

@@ -121,5 +121,9 @@ class GuidedCostRewardModel(BaseRewardModel):
         self.reward_model.load_state_dict(state_dict["model"])
         self.opt.load_state_dict(state_dict["optimizer"])
 
+    def collected_state(self) -> StateDict:
+        """Nothing: :meth:`train` is given its samples."""
+        return {}
+
     state_dict_reward_model = state_dict
     load_state_dict_reward_model = load_state_dict

@@ -264,6 +264,17 @@ class NGURewardModels(BaseRewardModel):
         for name, model in self.models.items():
             model.load_state_dict(state_dict[name])
 
+    def run_state(self) -> StateDict:
+        """Those of both, and the number of trainings."""
+        models = {name: model.run_state() for name, model in self.models.items()}
+        return {"models": models, "num_trainings": self._num_trainings}
+
+    def load_run_state(self, state_dict: StateDict) -> None:
+        """Take up what :meth:`run_state` returned."""
+        for name, model in self.models.items():
+            model.load_run_state(state_dict["models"][name])
+        self._num_trainings = int(state_dict["num_trainings"])
+
 
 def _novelty(distances: torch.Tensor) -> torch.Tensor:
     """``[N, neighbours]``, in units of their mean, to ``[N]``."""

@@ -59,6 +59,7 @@ class PdeilRewardModel(BaseRewardModel):
         super().__init__(cfg, "cpu", tb_logger)
         self._states = Pool()
         self._policy: _Normal | None = None
+        self._classifier: nn.Module | None = None
         self.load_expert_data(read_demonstrations(self.cfg.expert_data_path))
 
     def load_expert_data(self, data: Samples) -> None:
@@ -96,7 +97,7 @@ class PdeilRewardModel(BaseRewardModel):
     def _joint(self, data: Samples, obs: torch.Tensor, expert: torch.Tensor) -> torch.Tensor:
         """Density of the state times chance of the action, for the expert, ``[N]``."""
         action = field(data, "action")
-        if not self.cfg.discrete_action:
+        if self._classifier is None:
             return self._expert_pairs.density(torch.cat([obs, action.float().reshape(len(obs), -1)], dim=1))
         with torch.no_grad():
             chances = self._classifier(obs).softmax(1)
@@ -114,6 +115,17 @@ class PdeilRewardModel(BaseRewardModel):
         if state_dict:
             self._policy = _Normal(torch.zeros(2, len(state_dict["mean"])))
             self._policy.mean, self._policy.covariance = state_dict["mean"], state_dict["covariance"]
+
+    def collected_state(self) -> StateDict:
+        """The agent's states, and the classifier of the expert's actions, whose training drew steps at random."""
+        classifier = None if self._classifier is None else self._classifier.state_dict()
+        return {"states": self._states.state_dict(), "classifier": classifier}
+
+    def load_collected_state(self, state_dict: StateDict) -> None:
+        """Take up what :meth:`collected_state` returned."""
+        self._states.load_state_dict(state_dict["states"])
+        if self._classifier is not None:
+            self._classifier.load_state_dict(state_dict["classifier"])
 
 
 def _obs(data: Samples) -> torch.Tensor:

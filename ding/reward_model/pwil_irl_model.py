@@ -89,6 +89,15 @@ class PwilRewardModel(BaseRewardModel):
         rows = zip(state_dict["keys"], state_dict["rewards"].tolist())
         self.reward_table = {key.numpy().tobytes(): reward for key, reward in rows}
 
+    def collected_state(self) -> StateDict:
+        """What was collected, and the expert's steps, which were drawn from a file."""
+        return {"steps": self._steps.state_dict(), "expert": self._expert.state_dict()}
+
+    def load_collected_state(self, state_dict: StateDict) -> None:
+        """Take up what :meth:`collected_state` returned."""
+        self._steps.load_state_dict(state_dict["steps"])
+        self._expert.load_state_dict(state_dict["expert"])
+
 
 def _step(data: Samples) -> tuple[torch.Tensor, torch.Tensor]:
     """Observations and actions, float32 ``[N, features]``."""

@@ -104,3 +104,7 @@ class RedRewardModel(BaseRewardModel):
         self.online_net.load_state_dict(state_dict["online_net"])
         self.opt.load_state_dict(state_dict["optimizer"])
         self._trained = bool(state_dict["trained"])
+
+    def collected_state(self) -> StateDict:
+        """Nothing: the expert's steps serve the first training alone."""
+        return {}

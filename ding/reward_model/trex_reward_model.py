@@ -215,6 +215,10 @@ class TrexRewardModel(BaseRewardModel):
         self.reward_model.load_state_dict(state_dict["model"])
         self.opt.load_state_dict(state_dict["optimizer"])
 
+    def collected_state(self) -> StateDict:
+        """Nothing: the pairs serve the only training."""
+        return {}
+
 
 def _strided(first: torch.Tensor, second: torch.Tensor) -> Pair:
     """Both trajectories from a random step on, with a random stride."""

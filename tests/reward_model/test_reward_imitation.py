@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ding.data import TransitionBatch
+from ding.data.safe_file import read_tree, write_tree
 from ding.reward_model import GailRewardModel, PdeilRewardModel, PwilRewardModel, RedRewardModel
 from ding.utils import deep_merge_dicts
 from ding.utils.data import offline_data_save_type
@@ -35,8 +36,8 @@ def batch(rows: int, phase: float = 0.0, nstep: int = 1) -> TransitionBatch:
 def make(tmp_path):
     offline_data_save_type(list(batch(12)), str(tmp_path / "expert_data.pkl"))
 
-    def build(name: str, **overrides: Any) -> Any:
-        torch.manual_seed(0)
+    def build(name: str, seed: int = 0, **overrides: Any) -> Any:
+        torch.manual_seed(seed)
         cls, settings = MODELS[name]
         paths = {"data_path": str(tmp_path), "expert_data_path": str(tmp_path / "expert_data.pkl")}
         return cls(deep_merge_dicts(cls.default_config(), {**settings, **paths, **overrides}))
@@ -148,3 +149,22 @@ def test_there_are_no_demonstrations(tmp_path):
     config = {"data_path": str(tmp_path)}
     with pytest.raises(ValueError, match="holds no transitions"):
         GailRewardModel(deep_merge_dicts(GailRewardModel.default_config(), config))
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_model_goes_on_with_all_that_a_run_saved(name, make, tmp_path):
+    def went_on(model: Any) -> torch.Tensor:
+        torch.manual_seed(1)
+        model.collect_data(batch(4, phase=2.0))
+        model.train()
+        return rewards(model.estimate(batch(5, phase=0.2)))
+
+    sampled = {"sample_size": 8} if name in ("red", "pwil") else {}
+    model = make(name, **sampled)
+    model.collect_data(batch(6, phase=1.0))
+    model.train()
+    write_tree(tmp_path / "state", model.run_state(), "test")
+    # The other one draws other steps of the expert.
+    other = make(name, seed=1, **sampled)
+    other.load_run_state(read_tree(tmp_path / "state", "test"))
+    assert torch.equal(went_on(model), went_on(other))

@@ -1,5 +1,6 @@
 """RND and ICM: networks, what novelty is worth, training, states."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from ding.data import TransitionBatch
 from ding.reward_model import (
+    BaseRewardModel,
     ICMRewardModel,
     RndRewardModel,
     collect_states,
@@ -166,3 +168,70 @@ def test_settings_that_cannot_work():
         get_reward_model_cls({})
     made = create_reward_model({**RndRewardModel.default_config(), "obs_shape": 3})
     assert isinstance(made, RndRewardModel)
+
+
+class Constant(BaseRewardModel):
+    """A model of the user's that says nothing of its state."""
+
+    def estimate(self, data: Any) -> Any:
+        return data
+
+    def train(self) -> None:
+        return
+
+    def collect_data(self, data: Any) -> None:
+        return
+
+    def clear_data(self) -> None:
+        return
+
+
+class Learned(Constant):
+    """One that has learned something."""
+
+    learned = 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"learned": self.learned}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.learned = state_dict["learned"]
+
+
+def test_a_model_of_the_users_without_a_state_says_so_once(caplog):
+    model = Constant({})
+    for _ in range(2):
+        model.load_run_state(model.run_state())
+    text = "Constant has no state_dict and no collected_state: in a resumed run it begins anew"
+    assert caplog.messages == [text]
+    learned, other = Learned({}), Learned({})
+    learned.learned = 7
+    other.load_run_state(learned.run_state())
+    assert other.learned == 7
+    assert caplog.messages[1:] == ["Learned has no collected_state: in a resumed run it collects anew"]
+
+
+@pytest.mark.parametrize("kind", ["rnd", "icm"])
+def test_a_model_goes_on_with_what_it_collected_and_where_its_curves_ended(kind):
+    steps: list[int] = []
+
+    class Writer:
+        def add_scalar(self, tag: str, value: float, global_step: int) -> None:
+            steps.append(global_step)
+
+    model, other = make(kind), make(kind)
+    model.tb_logger = other.tb_logger = Writer()
+    for _ in range(2):
+        model.collect_data(batch(5))
+    model.train()
+    last = max(steps)
+    other.load_run_state(copy.deepcopy(model.run_state()))
+    steps.clear()
+    estimates = []
+    for one in (model, other):
+        torch.manual_seed(1)
+        one.train()
+        estimates.append(rewards(one.estimate(batch(5))))
+    assert torch.equal(*estimates)
+    assert min(steps) == last + 1
+    assert steps[: len(steps) // 2] == steps[len(steps) // 2 :]

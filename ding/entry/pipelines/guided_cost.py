@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
+from ding.entry.serial.expert_path import SavedExpert
 from ding.entry.serial.loop import DataPath, OnPolicyPath
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
 from ding.entry.serial.reward_path import place_and_writer, reward_model_config
@@ -44,6 +45,8 @@ class GuidedCostPath(DataPath):
         self._inner = OnPolicyPath(parts, interruptible)
         self._expert, self._demonstrations = expert, demonstrations
         self._updates = int(parts.cfg.policy.learn.get("update_per_collect", 1))
+        parts.saved["reward_model"] = self
+        parts.saved["expert"] = SavedExpert(parts, expert, demonstrations)
 
     def collect(self) -> None:
         self._inner.collect()
@@ -66,6 +69,14 @@ class GuidedCostPath(DataPath):
     def batches(self) -> Iterator[Samples]:
         for _ in range(self._updates):
             yield self.reward_model.estimate(self._newest)
+
+    def state_dict(self) -> StateDict:
+        """All that the cost needs to go on."""
+        return self.reward_model.run_state()
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        self.reward_model.load_run_state(state_dict)
 
     def save(self, name: str) -> None:
         """Write the model's state to ``reward_model/<name>.pth.tar``."""

@@ -163,17 +163,19 @@ def serial_pipeline_gail(
 
     Args:
         expert_cfg: Config of the expert, like ``input_cfg``.
-        collect_data: Whether to play the expert; False takes the data that is there.
+        collect_data: Whether to play the expert; False takes the data that is there, and so does a resumed run.
     """
 
     def prepare(cfg: EasyDict) -> None:
         rewards = cfg.reward_model
         rewards.data_path = rewards.get("data_path") or cfg.exp_name
-        if collect_data:
+        path = os.path.join(rewards.data_path, "expert_data.pkl")
+        # A run that goes on learns from the demonstrations that it began with.
+        resumes = cfg.policy.learn.get("resume_training", False)
+        if collect_data and not (resumes and os.path.isfile(path)):
             main, create = load_input(expert_cfg)
             main.exp_name = os.path.join(cfg.exp_name, "expert")
             weights = main.policy.get("load_path") or rewards.get("expert_model_path")
-            path = os.path.join(rewards.data_path, "expert_data.pkl")
             collect_demo_data((main, create), seed, rewards.collect_count, path, state_dict_path=weights)
 
     expert_option = () if not isinstance(expert_cfg, str) else ("--expert-config", expert_cfg)

@@ -31,11 +31,11 @@ class Demonstrator:
     """
 
     def __init__(self, collector: Collector, settings: dict[str, Any], on_cpu: bool = True) -> None:
-        self._collector, self._settings, self._on_cpu = collector, settings, on_cpu
+        self.collector, self._settings, self._on_cpu = collector, settings, on_cpu
 
     def collect(self, **count: int) -> Any:
         """Return ``n_sample`` training samples, or ``n_episode`` episodes, by the type of the collector."""
-        data = self._collector.collect(policy_kwargs=self._settings, **count)
+        data = self.collector.collect(policy_kwargs=self._settings, **count)
         return data if self._on_cpu else to_device(list(data), "cpu")
 
 

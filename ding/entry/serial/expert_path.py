@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from ding.data import TransitionBatch
 from ding.data.roles import Samples, StateDict
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.loop import DataPath, ReplayPath
+from ding.entry.serial.ongoing import load_ongoing, ongoing_state, restart_envs
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
+from ding.entry.serial.run_state import state_of
 from ding.entry.serial_entry import InputConfig, load_input, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
@@ -56,6 +58,7 @@ class ExpertPath(DataPath):
         interruptible: Makes the section that a signal may leave at any point.
         expert: The expert, and where its samples are kept; None for a run without one.
         mix: How the two are mixed.
+        saved: The expert as part of a saved run; one that was taken up has its samples already.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class ExpertPath(DataPath):
         interruptible: Callable[[], AbstractContextManager[None]],
         expert: tuple[Demonstrator, ReplayBuffer] | None,
         mix: Mix,
+        saved: SavedExpert | None = None,
     ) -> None:
+        self._saved = saved
         self._own = ReplayPath(parts, interruptible, lambda samples: mix.label(samples, False), joins=False)
         self._parts, self._interruptible, self._expert, self._mix = parts, interruptible, expert, mix
         self._lone_updates = 0 if expert is None else mix.lone_updates
@@ -76,7 +81,8 @@ class ExpertPath(DataPath):
         self._batch_size, self._uses_priority = policy.get_attribute("batch_size"), policy.get_attribute("priority")
 
     def prepare(self) -> None:
-        self._demonstrate(self._mix.first_count)
+        if self._saved is None or not self._saved.taken_up:
+            self._demonstrate(self._mix.first_count)
         if self._parts.cfg.policy.learn.get("resume_training", False):
             self._lone_updates = max(0, self._lone_updates - self._parts.learner.train_iter)
         self._own.prepare()
@@ -127,6 +133,43 @@ class ExpertPath(DataPath):
         if own is None or theirs is None:
             return None
         return own + theirs if len(own) and len(theirs) else own if len(own) else theirs
+
+
+class SavedExpert:
+    """An expert that plays beside the agent, as part of a saved run: its buffer, counters and ongoing episodes.
+
+    Args:
+        parts: The workers of the run.
+        expert: Its envs are saved, or begin new episodes, as those of the agent.
+        buffer: Where its samples are kept.
+    """
+
+    def __init__(self, parts: SerialParts, expert: Demonstrator, buffer: ReplayBuffer) -> None:
+        # The parts as they are for the expert: what saves the collector of a run saves this one, too.
+        self._parts = replace(parts, collector=expert.collector, buffer=buffer)
+        self._buffer, self._restarts = buffer, False
+        #: Whether the buffer has the samples of a saved run; one that was stopped too early has none.
+        self.taken_up = False
+
+    def state_dict(self) -> StateDict:
+        """All that the expert needs to go on."""
+        ongoing, episodes = ongoing_state(self._parts)
+        self._restarts = episodes != "go on"
+        workers = {"collector": state_of(self._parts.collector), "buffer": state_of(self._parts.buffer)}
+        return {**workers, "ongoing": ongoing}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        for key in ("collector", "buffer"):
+            if state_dict[key] is not None:
+                getattr(self._parts, key).load_state_dict(state_dict[key])
+        load_ongoing(self._parts, state_dict["ongoing"])
+        self.taken_up = self._buffer.count() > 0
+
+    def go_on(self) -> None:
+        """Begin new episodes after a snapshot that does not hold the ongoing ones, as a resumed run does."""
+        if self._restarts:
+            restart_envs(self._parts)
 
 
 def mark_expert(samples: Samples, is_expert: bool) -> Samples:
@@ -181,13 +224,14 @@ def run_with_expert(
         needed = mix.first_count + mix.pass_count > 0
         state = read_state(model_path_of(cfg, expert), "policy.collect.model_path") if needed else {}
         parts = ends.enter_context(serial_parts(cfg, env_setting, model))
-        player = None
+        player = saved = None
         if needed:
             made = ends.enter_context(playing_expert(cfg, expert, state, env_setting, expert_model))
             buffer: Any = create_buffer(mix.buffer, exp_name=cfg.exp_name, instance_name="expert_buffer")
             ends.callback(buffer.close)
             player = made, buffer
-        data = ExpertPath(parts, run.signals.interruptible, player, mix)
+            saved = parts.saved["expert"] = SavedExpert(parts, made, buffer)
+        data = ExpertPath(parts, run.signals.interruptible, player, mix, saved)
         run.train(parts, data, max_train_iter, max_env_step, mode, expert_options(cfg))
         return parts.policy
 

@@ -12,7 +12,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.entry.serial.loop import DataPath, OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
 from ding.entry.serial_entry import InputConfig, load_input, opened_run
@@ -34,7 +34,8 @@ class RewardModelPath(DataPath):
     """Trains a reward model on what was collected, and the policy on the rewards that it estimates.
 
     The replay buffer keeps the rewards of the env. The state of the model is saved beside each checkpoint that the
-    learner is asked for: ``reward_model/ckpt/ckpt_best.pth.tar``, at the end ``ckpt_last.pth.tar``.
+    learner is asked for: ``reward_model/ckpt/ckpt_best.pth.tar``, at the end ``ckpt_last.pth.tar``. A snapshot holds
+    the model with all that it needs to go on.
 
     Args:
         parts: The workers.
@@ -42,7 +43,8 @@ class RewardModelPath(DataPath):
         reward_model: The model; of its config ``target_new_data_count`` (samples to collect before it trains, at least
             one collection) and ``clear_buffer_per_iters`` (after how many trainings it forgets them) are read.
         on_policy: Whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
-        trains: Whether the model goes on learning.
+        trains: Whether the model goes on learning; else it learns once, before the first pass, by a call of its
+            ``train`` without anything collected.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class RewardModelPath(DataPath):
             self._inner = ReplayPath(parts, interruptible, self._show, joins=False)
         self._rounds = int(parts.cfg.policy.learn.get("update_per_collect", 1)) if on_policy else 1
         self._new_count = self._trainings = 0
+        self._taken_up = False
+        parts.saved["reward_model"] = self
         hooks = parts.learner.hooks["after_run"]
         for place, hook in enumerate(hooks):
             if hook.name == "save_ckpt_after_run":
@@ -69,12 +73,33 @@ class RewardModelPath(DataPath):
     def prepare(self) -> None:
         learn = self._parts.cfg.policy.learn
         checkpoint = learn.learner.get("hook", {}).get("load_ckpt_before_run")
-        if learn.get("resume_training", False) and checkpoint:
-            name = os.path.basename(checkpoint).removesuffix(_SUFFIX)
-            path = checkpoint_path(os.path.dirname(os.path.dirname(checkpoint)), name.removeprefix("ckpt_"))
-            if os.path.isfile(path):
-                self.reward_model.load_state_dict(read_file(path))
+        if learn.get("resume_training", False) and checkpoint and not self._taken_up:
+            self._load_beside(str(checkpoint))
+        if not self._trains and not self._taken_up:
+            self.reward_model.train()
         self._inner.prepare()
+
+    def _load_beside(self, checkpoint: str) -> None:
+        """Take up what the model had learned at this checkpoint, from a run whose snapshot does not hold the model."""
+        folder, name = os.path.split(checkpoint.rstrip(os.sep))
+        name = name.removesuffix(_SUFFIX).removeprefix("ckpt_").replace("snapshot_", "iteration_")
+        path = checkpoint_path(os.path.dirname(folder), name)
+        if os.path.isfile(path):
+            self.reward_model.load_state_dict(read_file(path))
+            self._taken_up = True
+            logger.warning("the reward model goes on with what it had learned, in %s, but without its samples", path)
+        else:
+            logger.warning("the reward model begins anew: there is no %s", path)
+
+    def state_dict(self) -> StateDict:
+        """All that the model needs to go on, and the number of its trainings."""
+        return {"model": self.reward_model.run_state(), "num_trainings": self._trainings}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        self.reward_model.load_run_state(state_dict["model"])
+        self._trainings = int(state_dict["num_trainings"])
+        self._taken_up = True
 
     def collect(self) -> None:
         cfg = self.reward_model.cfg
@@ -156,8 +181,6 @@ def run_with_reward_model(
         own = reward_model_config(cfg)
         with serial_parts(cfg, env_setting, model, with_buffer=not on_policy) as parts:
             made = create_reward_model(cfg if ranked else own, *place_and_writer(parts))
-            if ranked:
-                made.train()
             data = RewardModelPath(parts, run.signals.interruptible, made, on_policy, trains=not ranked)
             mode = mode or ("serial_reward_model_onpolicy" if on_policy else "serial_reward_model")
             run.train(parts, data, max_train_iter, max_env_step, mode, options)

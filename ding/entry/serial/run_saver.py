@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from ding.data._tree_codec import encode_tree
 from ding.data.safe_file import SafeFileError, write_tree
 from ding.entry.serial.ongoing import ongoing_state, restart_envs
 from ding.entry.serial.parts import SerialParts
@@ -23,6 +24,7 @@ from ding.utils.file_helper import atomic_write, save_file
 logger = logging.getLogger("ding.entry")
 
 _KEPT_SNAPSHOTS = 2
+_TITLES = {"buffer": "replay buffer"}
 
 
 class RunSaver:
@@ -37,6 +39,10 @@ class RunSaver:
         self._writer = ThreadPoolExecutor(1, "snapshot-writer")
         self._writing: Future[None] | None = None
         self._episodes = ""
+        kept = getattr(parts.policy, "kept_samples", None)
+        if kept is not None:
+            # What a policy remembers beside its learn state, which checkpoints hold, too.
+            parts.saved["kept_samples"] = kept
 
     def save(self, beside: bool = False) -> Path:
         """Save the learner's checkpoint, and a snapshot; older snapshots are removed. Returns the snapshot's folder.
@@ -64,10 +70,11 @@ class RunSaver:
             "world_size": get_world_size(),
             "episodes": episodes,
         }
+        optional = ("buffer", *parts.saved)
         learned = _writer_of_learner(parts, folder.with_name(classic)) if get_rank() == 0 else None
 
         def write() -> None:
-            learner.saver.when_there_is_space(lambda: _write(folder, state, learned, notes), folder)
+            learner.saver.when_there_is_space(lambda: _write(folder, state, optional, learned, notes), folder)
             if get_rank() == 0:
                 keep_newest(folder, learner.saver.keep_last or _KEPT_SNAPSHOTS)
 
@@ -81,6 +88,9 @@ class RunSaver:
         random_state = random_state_of_all()
         if self._episodes != "go on":
             restart_envs(self._parts)
+        for one in self._parts.saved.values():
+            # Only those have it that a run takes up in another state than that in which they were saved.
+            getattr(one, "go_on", lambda: None)()
         evaluate_anew(self._parts, random_state)
 
     def finish(self) -> None:
@@ -116,14 +126,30 @@ def _writer_of_learner(parts: SerialParts, classic: Path) -> Callable[[str], obj
     return lambda target: save_file(target, state)
 
 
-def _write(folder: Path, state: dict[str, Any], learned: Callable[[str], object] | None, notes: dict[str, Any]) -> None:
+def _write(
+    folder: Path,
+    state: dict[str, Any],
+    optional: Sequence[str],
+    learned: Callable[[str], object] | None,
+    notes: dict[str, Any],
+) -> None:
     def write_state(target: str) -> None:
         try:
             write_tree(target, state, FILE_KIND)
         except SafeFileError as error:
-            # An object of the user's in the buffer: the run can go on without its old data.
-            logger.warning("the replay buffer is not saved: %s", error)
-            write_tree(target, {**state, "buffer": None}, FILE_KIND)
+            # An object of the user's, in the buffer say: the run can go on without its old data.
+            unsafe = [key for key in optional if not _is_safe(state[key])] or optional
+            names = " and the ".join(_TITLES.get(key, key.replace("_", " ")) for key in unsafe)
+            logger.warning("the %s is not saved: %s", names, error)
+            write_tree(target, {**state, **dict.fromkeys(unsafe)}, FILE_KIND)
 
     parts = {STATE: write_state} if learned is None else {STATE: write_state, LEARNER: learned}
     write_parts(own_folder(folder), parts, notes)
+
+
+def _is_safe(state: Any) -> bool:
+    try:
+        encode_tree(state, [])
+    except (RecursionError, TypeError):
+        return False
+    return True

@@ -1,4 +1,5 @@
-"""All that a run needs to go on: a snapshot of the learner, the replay buffer, the random generators and the counters.
+"""All that a run needs to go on: a snapshot of the learner, the replay buffer, the random generators, the counters, and
+what :attr:`SerialParts.saved` names, such as a reward model or an expert.
 
 A snapshot is a checkpoint folder (:mod:`ding.utils.checkpoint`) ``ckpt/snapshot_<train iteration>``; of several
 processes, each but the first has its part in ``rank<r>`` below it. :mod:`ding.entry.serial.run_saver` writes it. A run
@@ -67,7 +68,11 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
     if isinstance(parts.evaluator, SerialEvaluator) and not best.exists():
         parts.evaluator.forget_best()  # it lies in the folder of the run before
     for key, one in parts.saved.items():
-        one.load_state_dict(state[key])
+        if state.get(key) is not None:
+            one.load_state_dict(state[key])
+        else:
+            # The snapshot is older than this part of it, or the part had no safe form.
+            logger.warning("the saved state %s holds no %s, which is not taken up", folder, key.replace("_", " "))
     # Older snapshots have no ongoing episodes.
     load_ongoing(parts, state.get("ongoing"))
     evaluate_anew(parts, state["random"])

@@ -14,13 +14,25 @@ import torch
 from click.testing import CliRunner
 from easydict import EasyDict
 
+import ding
+from ding.config import read_config
 from ding.data.safe_file import read_tree
-from ding.entry import serial_pipeline
+from ding.entry import (
+    serial_pipeline,
+    serial_pipeline_dqfd,
+    serial_pipeline_onpolicy,
+    serial_pipeline_r2d3,
+    serial_pipeline_sqil,
+)
 from ding.entry.cli import cli
 from ding.entry.serial.run_state import newest_checkpoint
 from ding.envs import DingEnvWrapper
+from ding.envs.env.state import EnvStateError
 from ding.utils.checkpoint import read_manifest
+from ding.worker import SampleSerialCollector
+from tests.entry.serial.test_expert_path import prepared
 
+CONFIGS = Path(ding.__file__).parents[1] / "configs" / "cartpole"
 CONFIG = {
     "exp_name": "exact",
     "env": {
@@ -70,9 +82,10 @@ def digest_of(snapshot: Path) -> str:
     learned = torch.load(snapshot / "learner.pth.tar", weights_only=True)
     state = read_tree(snapshot / "state.safetensors", "ding.run_state")
     # Wall-clock times are no part of the run.
-    del state["collector"]["total_duration"]
-    for episode in state["collector"]["episode_info"]:
-        del episode["time"]
+    for one in (state, *([state["expert"]] if "expert" in state else [])):
+        del one["collector"]["total_duration"]
+        for episode in one["collector"]["episode_info"]:
+            del episode["time"]
     hashed = hashlib.sha256()
     feed(hashed, {"learned": learned, "state": state})
     return hashed.hexdigest()
@@ -220,3 +233,55 @@ def test_a_folder_without_a_state_is_told() -> None:
     result = CliRunner().invoke(cli, ["-m", "serial", "--load-path", "empty"])
     assert result.exit_code == 2
     assert "holds no saved state" in result.output
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("name", ["dqfd", "r2d3", "sqil"])
+def test_half_and_half_is_the_whole_beside_an_expert(name, goes_on, monkeypatch) -> None:
+    if not goes_on:
+        monkeypatch.setattr(SampleSerialCollector, "ongoing_state", raise_no_state)
+    pipeline = {"dqfd": serial_pipeline_dqfd, "r2d3": serial_pipeline_r2d3, "sqil": serial_pipeline_sqil}[name]
+    half, digests = 12, []
+    expert = prepared(name)  # with weights by chance
+    for exp_name, limits in (("whole", (2 * half,)), ("parts", (half, 2 * half))):
+        snapshot = None
+        for limit in limits:
+            main, create = deepcopy(expert)
+            main.exp_name, main.env.stop_value, main.policy.learn.run_state_freq = exp_name, 1e9, 4
+            if snapshot is not None:
+                hook = {"hook": {"load_ckpt_before_run": str(snapshot)}}
+                main.policy.learn.update(resume_training=True, learner=EasyDict(hook))
+            pipeline((main, create), expert, seed=3, max_train_iter=limit)
+            snapshot = newest_checkpoint(exp_name)
+            assert read_manifest(snapshot).notes["episodes"].startswith("go on" if goes_on else "begin anew")
+        digests.append((snapshot.name, digest_of(snapshot)))
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize(("name", "half"), [("ppg", 12), ("ppg_onpolicy", 10)])
+def test_half_and_half_is_the_whole_of_phases(name, half) -> None:
+    run = serial_pipeline_onpolicy if name == "ppg_onpolicy" else serial_pipeline
+    digests = []
+    for exp_name, limits in (("whole", (2 * half,)), ("parts", (half, 2 * half))):
+        snapshot = None
+        for limit in limits:
+            main, create = read_config(CONFIGS / f"cartpole_{name}_config.py")
+            main.exp_name, main.env.stop_value, main.env.n_evaluator_episode = exp_name, 1e9, 2
+            main.env.collector_env_num = main.env.evaluator_env_num = 2
+            main.policy.collect.n_sample = 32
+            main.policy.learn.update(batch_size=16, run_state_freq=half)
+            # The second auxiliary phase goes through samples from before and after the snapshot.
+            main.policy.learn.aux_freq = 7
+            if snapshot is not None:
+                hook = {"hook": {"load_ckpt_before_run": str(snapshot)}}
+                main.policy.learn.update(resume_training=True, learner=EasyDict(hook))
+            run((main, create), seed=3, max_train_iter=limit)
+            snapshot = newest_checkpoint(exp_name)
+            state = read_tree(snapshot / "state.safetensors", "ding.run_state")
+            assert state["kept_samples"]["batches"] or limit > half
+        digests.append((snapshot.name, digest_of(snapshot)))
+    assert digests[0] == digests[1]
+
+
+def raise_no_state(self) -> None:
+    raise EnvStateError("has no state")

@@ -1,14 +1,19 @@
 """The pipelines with a reward model."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import ding
 from ding.config import ConfigValueError, UnknownKeyError, read_config
+from ding.data.safe_file import read_tree, write_tree
 from ding.entry import (
     collect_demo_data,
     drex_collecting_data,
@@ -25,7 +30,11 @@ from ding.entry import (
     serial_pipeline_trex_onpolicy,
     trex_collecting_data,
 )
+from ding.entry.serial.run_state import FILE_KIND, STATE, newest_checkpoint
+from ding.reward_model import RndRewardModel, TrexRewardModel
 from ding.utils import read_file, save_file
+from ding.utils.checkpoint import LEARNER, write_parts
+from tests.entry.serial.test_serial_exact_resume import digest_of
 
 FOLDER = Path(ding.__file__).parents[1] / "configs" / "cartpole"
 CASES = {
@@ -234,6 +243,161 @@ def test_a_family_of_policies_learns_from_what_is_new(env_num):
     assert json.loads(Path("e/result.json").read_text())["train_iter"] == 2
     state = read_file("e/reward_model/ckpt/ckpt_last.pth.tar")
     assert set(state) == {"rnd", "episodic"}
+
+
+def resumable(name: str, half: int, resume_from: str | None = None, **reward_model: object):
+    """A small run that saves a snapshot every ``half`` train iterations."""
+    if name == "ngu":
+        main, create = ngu_config()
+        main.rnd_reward_model.clear_buffer_per_iters = 2
+    else:
+        main, create = config(name, update_per_collect=2, **reward_model)
+        main.env.update(collector_env_num=2, evaluator_env_num=2, n_evaluator_episode=2)
+        if "ppo" in name:
+            main.policy.collect.n_sample, main.policy.learn.batch_size = 64, 16
+    main.env.stop_value = 1e9
+    main.policy.learn.run_state_freq = half
+    if resume_from is not None:
+        main.policy.learn.resume_training = True
+        main.policy.learn.learner = {"hook": {"load_ckpt_before_run": resume_from}}
+    return main, create
+
+
+def whole_and_halves(run: Callable[..., Any], name: str, half: int, **reward_model: object) -> tuple[str, str]:
+    """Digests of the last snapshots of a run, and of one that was taken up in the middle."""
+    digests = []
+    for limits in ((2 * half,), (half, 2 * half)):
+        snapshot = None
+        for limit in limits:
+            run(resumable(name, half, snapshot, **reward_model), limit)
+            snapshot = str(newest_checkpoint("e"))
+        assert snapshot.endswith(f"snapshot_{2 * half}")
+        digests.append(digest_of(Path(snapshot)))
+        shutil.rmtree("e")
+    return digests[0], digests[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "half", "reward_model"),
+    [
+        # What was collected outlives the snapshot.
+        ("ppo_rnd", 40, {"clear_buffer_per_iters": 100}),
+        ("ppo_rnd", 40, {"intrinsic_reward_norm": "running"}),
+        ("ppo_icm", 40, {"clear_buffer_per_iters": 2}),
+        ("dqn_rnd", 20, {"clear_buffer_per_iters": 3}),
+    ],
+)
+def test_half_and_half_is_the_whole(name, half, reward_model):
+    def run(pair, limit):
+        CASES[name](pair, seed=3, max_train_iter=limit)
+
+    whole, halves = whole_and_halves(run, name, half, **reward_model)
+    assert whole == halves
+
+
+def test_half_and_half_is_the_whole_of_a_family():
+    whole, halves = whole_and_halves(
+        lambda pair, limit: serial_pipeline_ngu(pair, seed=3, max_train_iter=limit), "ngu", 3
+    )
+    assert whole == halves
+
+
+def test_half_and_half_is_the_whole_with_an_expert():
+    expert = str(FOLDER / "cartpole_dqn_config.py")
+    settings = {"collect_count": 70, "expert_model_path": expert_checkpoint()}
+
+    def run(pair, limit):
+        serial_pipeline_gail(pair, expert, seed=3, max_train_iter=limit)
+
+    whole, halves = whole_and_halves(run, "dqn_gail", 20, **settings)
+    assert whole == halves
+
+
+def test_half_and_half_is_the_whole_of_a_cost_that_is_guided():
+    main, create = read_config(FOLDER / "cartpole_ppo_config.py")
+    main.exp_name = "expert"
+    serial_pipeline_onpolicy((main, create), max_env_step=64)
+
+    def run(pair, limit):
+        pair[0].policy.collect.update(n_sample=64, model_path="expert/ckpt/ckpt_best.pth.tar")
+        pair[0].policy.learn.batch_size = 32
+        serial_pipeline_guided_cost(pair, seed=3, max_train_iter=limit)
+
+    whole, halves = whole_and_halves(run, "guided_cost", 16)
+    assert whole == halves
+
+
+def test_a_resumed_run_keeps_its_demonstrations():
+    expert = str(FOLDER / "cartpole_dqn_config.py")
+    settings = {"collect_count": 70, "expert_model_path": expert_checkpoint()}
+    serial_pipeline_gail(resumable("dqn_gail", 20, **settings), expert, seed=3, max_train_iter=20)
+    before = Path("e/expert_data.pkl").read_bytes()
+    snapshot = str(newest_checkpoint("e"))
+    # With another seed the expert would play something else.
+    serial_pipeline_gail(resumable("dqn_gail", 20, snapshot, **settings), expert, seed=4, max_train_iter=40)
+    assert Path("e/expert_data.pkl").read_bytes() == before
+
+
+@pytest.mark.parametrize("type_", ["red", "pwil", "pdeil"])
+def test_half_and_half_is_the_whole_with_demonstrations(type_):
+    expert = read_config(FOLDER / "cartpole_dqn_config.py")
+    collect_demo_data(expert, 0, 30, "data.pkl", state_dict_path=expert_checkpoint())
+    # The expert's steps are drawn from the file, by chance.
+    sizes = {"red": {"input_size": 5}, "pwil": {"s_size": 4, "a_size": 1}, "pdeil": {"discrete_action": True}}
+    own = {"type": type_, "expert_data_path": "data.pkl", **sizes[type_]}
+    own |= {} if type_ == "pdeil" else {"sample_size": 20}
+
+    def run(pair, limit):
+        main, create = pair
+        main.reward_model, create.reward_model.type = own, type_
+        serial_pipeline_reward_model_offpolicy((main, create), seed=3, max_train_iter=limit)
+
+    whole, halves = whole_and_halves(run, "dqn_rnd", 10)
+    assert whole == halves
+
+
+def test_a_ranked_model_learns_once(monkeypatch):
+    trainings = []
+    monkeypatch.setattr(TrexRewardModel, "train", lambda self: trainings.append(1))
+    main, create = config("dqn_trex")
+    main.policy.learn.run_state_freq = 5
+    serial_pipeline_trex((main, create), max_train_iter=5)
+    state = read_file("e/reward_model/ckpt/ckpt_last.pth.tar")
+    main.policy.learn.resume_training = True
+    main.policy.learn.learner = {"hook": {"load_ckpt_before_run": str(newest_checkpoint("e"))}}
+    serial_pipeline_trex((main, create), seed=1, max_train_iter=10)
+    assert len(trainings) == 1
+    again = read_file("e/reward_model/ckpt/ckpt_last.pth.tar")
+    assert all(torch.equal(value, again["model"][key]) for key, value in state["model"].items())
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_snapshot_of_an_older_release_has_no_reward_model(beside, caplog):
+    serial_pipeline_reward_model_onpolicy(resumable("ppo_rnd", 16), seed=3, max_train_iter=16)
+    snapshot = newest_checkpoint("e")
+    tree, learner = read_tree(snapshot / STATE, FILE_KIND), (snapshot / LEARNER).read_bytes()
+    del tree["reward_model"]
+    parts = {
+        STATE: lambda target: write_tree(target, tree, FILE_KIND),
+        LEARNER: lambda target: Path(target).write_bytes(learner),
+    }
+    write_parts(snapshot, parts, {})
+    if not beside:
+        shutil.rmtree("e/reward_model")
+    serial_pipeline_reward_model_onpolicy(resumable("ppo_rnd", 16, str(snapshot)), seed=4, max_train_iter=32)
+    assert "snapshot_16 holds no reward model, which is not taken up" in caplog.text
+    expected = "goes on with what it had learned" if beside else "the reward model begins anew"
+    assert expected in caplog.text
+
+
+def test_a_model_of_the_users_does_not_keep_a_run_from_being_saved(caplog, monkeypatch):
+    monkeypatch.setattr(RndRewardModel, "collected_state", lambda self: {"mine": object()})
+    serial_pipeline_reward_model_onpolicy(resumable("ppo_rnd", 16), seed=3, max_train_iter=16)
+    assert "the reward model is not saved: " in caplog.text
+    snapshot = str(newest_checkpoint("e"))
+    assert snapshot.endswith("snapshot_16")
+    serial_pipeline_reward_model_onpolicy(resumable("ppo_rnd", 16, snapshot), seed=3, max_train_iter=32)
+    assert "holds no reward model" in caplog.text
 
 
 def test_the_models_of_a_family_are_checked():

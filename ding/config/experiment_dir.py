@@ -1,17 +1,30 @@
-"""The folder of an experiment: a new one for every run, also when two start in the same second."""
+"""The folder of an experiment: a new one for every run, also when two start in the same second, and one run at a time
+in the folder of a run that goes on.
+"""
 
 import contextlib
 import itertools
+import json
 import logging
+import os
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from ding.config.errors import ExperimentDirError
-from ding.utils import get_rank
+from ding.utils import get_rank, one_time_warning
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger("ding.config")
+
+LOCK_FILE = "alive.lock"
+"""What a run holds in its experiment folder while it lasts, see `ExperimentLock`."""
 
 _GIT_TIMEOUT_S = 20.0
 
@@ -68,10 +81,128 @@ def unused_dir_removed(exp_name: str) -> Iterator[None]:
 
 def _remove_if_unused(folder: Path) -> None:
     files = list(folder.glob("*"))
-    if files and all(file.is_file() and file.name.endswith("_config.py") for file in files):
+    if files and all(file.is_file() and (file.name.endswith("_config.py") or file.name == LOCK_FILE) for file in files):
         for file in files:
             file.unlink()
         folder.rmdir()
+
+
+class ExperimentLock:
+    """Keeps other runs out of an experiment folder while a run lasts: a context manager, around the whole run.
+
+    It is an exclusive lock of the kernel (``flock``) on `LOCK_FILE`, which ends with the process that took it, however
+    that ends: children close what they inherit of it. The file says whose it is. It goes with the run; one that a
+    killed run left is in nobody's way.
+
+    Rank 0 locks for all ranks of a run. On Windows, and in a file system without locks (which a warning says), nothing
+    is locked.
+    """
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> "ExperimentLock":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.release()
+
+    def take(self, folder: str | os.PathLike[str]) -> None:
+        """Lock a folder, until `release`. One that is not there yet has no run: take it again when it is made.
+
+        Does nothing where this lock is held already.
+
+        Raises:
+            ExperimentDirError: Another run lasts there; the message says which.
+        """
+        if fcntl is None or self._descriptor is not None or get_rank() > 0 or not os.path.isdir(folder):
+            return
+        # A run may change its working directory.
+        self._path = os.path.join(os.path.abspath(folder), LOCK_FILE)
+        try:
+            while not self._lock():
+                logger.debug("%s was removed at the end of a run; once more", self._path)
+        except BlockingIOError:
+            raise ExperimentDirError(
+                f"the experiment folder {os.fspath(folder)} is in use: {_holder(self._path)} lasts there; wait for its "
+                "end, or stop it first"
+            ) from None
+        except OSError as error:
+            one_time_warning(f"{folder} is not locked, so mind that no second run goes on there: {error.strerror}")
+            return
+        self._sign()
+
+    def release(self) -> None:
+        """Let other runs in."""
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(OSError):
+            # While it is locked, so that no other run has made this file its own.
+            if os.path.samestat(os.fstat(self._descriptor), os.stat(self._path)):
+                os.unlink(self._path)
+        self._close()
+
+    def forget(self) -> None:
+        """In a forked child: the lock stays with the parent, and with it alone."""
+        self._close()
+
+    def _lock(self) -> bool:
+        """Lock the file; False when that is no longer the one of this name.
+
+        Raises:
+            BlockingIOError: Another process, or another lock of this one, has it.
+            OSError: It cannot be locked.
+        """
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        _held.add(self)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(self._descriptor), os.stat(self._path)):
+                return True
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            self._close()
+            raise
+        self._close()
+        return False
+
+    def _sign(self) -> None:
+        """Write into the file whose it is; on a full disk it stays empty."""
+        holder = {"host": socket.gethostname(), "pid": os.getpid(), "began": time.strftime("%Y-%m-%d %H:%M:%S")}
+        assert self._descriptor is not None
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, json.dumps(holder).encode(), 0)
+
+    def _close(self) -> None:
+        _held.discard(self)
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            os.close(descriptor)
+
+
+_held: set[ExperimentLock] = set()
+
+
+def _forget_inherited() -> None:
+    for lock in list(_held):
+        lock.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked child shares the lock: a hanging env of a killed run would keep others out.
+    os.register_at_fork(after_in_child=_forget_inherited)
+
+
+def _holder(path: str) -> str:
+    """The run that has a lock file, in words."""
+    try:
+        holder = json.loads(Path(path).read_text(encoding="utf-8"))
+        return f"the run of process {holder['pid']} on {holder['host']}, begun {holder['began']},"
+    except (OSError, ValueError, LookupError, TypeError):
+        return "another run"
 
 
 def write_git_info(folder: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
+from ding.config.experiment_dir import ExperimentLock
 from ding.config.utils import Hosts
 from ding.entry.distributed.config import (
     WorkerOptions,
@@ -94,17 +95,22 @@ def dist_launch_coordinator(
         token_file: File with the run's token; made when it is not there. None: environment ``DING_RUN_TOKEN``.
 
     Raises:
-        ConfigError: The config is wrong.
+        ConfigError: The config is wrong, or another run lasts in its experiment folder.
         RunInterrupted: A signal stopped the coordinator (a `SystemExit`).
     """
-    cfg = load_config(filename, seed, coordinator_host=coordinator_host, coordinator_port=coordinator_port, save=True)
+    where = {"coordinator_host": coordinator_host, "coordinator_port": coordinator_port}
+    with ExperimentLock() as lock:
+        cfg = load_config(filename, seed, save=True, lock=lock, **where)
+        limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
+        return _coordinate(cfg, limits, run_token(token_file, make=True), quiet)
+
+
+def _coordinate(cfg: EasyDict, limits: dict[str, int], token: str, quiet: bool) -> dict[str, Any] | None:
     exp_name = cfg.main.exp_name
-    limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
     run_dir = os.path.join(exp_name, "run")
     os.makedirs(run_dir, exist_ok=True)
     reader, view = ReportReader(exp_name, limits, cfg.main.env.stop_value), StatusFile(make_view(quiet))
     role = Role(COORDINATOR, coordinate, {"cfg": cfg, "limits": limits})
-    token = run_token(token_file, make=True)
     access = AccessFile(exp_name, token, cfg.system.get("tls"))
     sentence, ok = "ended by an error", False
     with console_lines():

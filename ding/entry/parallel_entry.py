@@ -11,6 +11,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigError, ConfigValueError, compile_config_parallel, read_config_with_system
+from ding.config.experiment_dir import ExperimentLock
 from ding.entry.parallel.env_check import check_env
 from ding.entry.parallel.places import Place, place_of
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
@@ -76,7 +77,8 @@ def parallel_pipeline(
         The last status of the run, as in ``<exp_name>/result.json``.
 
     Raises:
-        ConfigError: The config is wrong (a port that is taken, too), or ``resume`` holds no snapshot.
+        ConfigError: The config is wrong (a port that is taken, too), or ``resume`` holds no snapshot, or a run that
+            still lasts.
         MissingExtraError: The backend needs a package that is not installed; nothing was started.
         RoleFailed: A process failed too often in a row; the message has its traceback.
         RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
@@ -85,9 +87,13 @@ def parallel_pipeline(
     configs = load_parallel_input(input_cfg)
     _set_backend(configs[2], backend, address)
     view = StatusFile(make_view() if view is None else view)
-    with console_lines():
+    with console_lines(), ExperimentLock() as lock:
+        if resume is not None:
+            # Before anything is read or written there.
+            lock.take(resume)
         snapshot = None if resume is None else _snapshot_in(resume)
         cfg = _compiled(configs, seed, strict, resume)
+        lock.take(cfg.main.exp_name)
         limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
         return _run(cfg, limits, view, enable_total_log, snapshot, callbacks)
 
@@ -186,7 +192,7 @@ def _run(
         with failures_logged(exp_name), place_of(cfg) as place:
             outcome, last = _launch(cfg, limits, place, token, on_change, show_all, snapshot)
         if outcome.signum is not None:
-            checkpoint = newest_checkpoint(exp_name)
+            checkpoint = newest_checkpoint(exp_name, reader.read().train_iter)
             sentence = f"stopped; the last checkpoint is {checkpoint or 'none yet'}"
             if last is not None:
                 sentence = f"stopped; go on with: {_resume_line(cfg, limits)}"

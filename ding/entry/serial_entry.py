@@ -14,7 +14,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
-from ding.config.experiment_dir import unused_dir_removed
+from ding.config.experiment_dir import ExperimentLock, unused_dir_removed
 from ding.config.sections import dig
 from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
@@ -170,6 +170,9 @@ def opened_run(
     Args:
         keep_folder: Whether to use the experiment folder that is there, for what lies in it.
         estimates_rewards: Whether the pipeline trains on the rewards of the config's reward model.
+
+    Raises:
+        ExperimentDirError: Another run lasts in the folder in which this one would go on.
     """
     main, create = load_input(input_cfg)
     if "comm_learner" in create:
@@ -180,8 +183,11 @@ def opened_run(
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     resumes = bool(dig(main, "policy", "learn").get("resume_training", False))
     view = StatusFile(make_view() if view is None else view)
-    with console_lines(), StopSignals(view.stopping) as signals:
+    with console_lines(), StopSignals(view.stopping) as signals, ExperimentLock() as lock:
         new_folder = not (resumes or keep_folder)
+        if not new_folder:
+            # Before anything is written there.
+            lock.take(str(main.get("exp_name", "")))
         cfg = compile_config(
             main,
             seed=seed,
@@ -193,6 +199,7 @@ def opened_run(
             save_path="resumed_config.py" if resumes else "total_config.py",
             strict=strict,
         )
+        lock.take(cfg.exp_name)
         with (
             unused_dir_removed(cfg.exp_name) if new_folder else contextlib.nullcontext(),
             failures_logged(cfg.exp_name),

@@ -47,6 +47,7 @@ _PART_BYTES = 1 << 20
 # A part whose name is in use by the checkpoint before gets this prefix.
 _OTHER = "other-"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_BY_ITERATION = re.compile(r"iteration_([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -282,14 +283,37 @@ def good_numbered(
 
 
 def good_beside(path: PathLike) -> Iterator[Path]:
-    """The other checkpoints in the folder of ``path`` that can be read, the newest first, by their classic files."""
+    """The other checkpoints in the folder of ``path`` that can be read, by their classic files, that of the most train
+    iterations first.
+    """
     given = Path(path)
     own = {given, folder_of(given), given.with_name(given.name + CLASSIC_SUFFIX)}
     others = [other for other in given.parent.glob(f"*{CLASSIC_SUFFIX}") if other not in own and other.is_file()]
-    for other in sorted(others, key=lambda one: one.stat().st_mtime_ns, reverse=True):
+    for other in sorted(others, key=progress_of, reverse=True):
         with contextlib.suppress(FileRefusedError, OSError):
             if isinstance(read_file(str(other)), Mapping):
                 yield other
+
+
+def train_iter_of(path: PathLike) -> int | None:
+    """The train iteration of a checkpoint, given as a folder or as a classic file.
+
+    It is what the writer noted, else the number in a name such as ``iteration_500``; None where neither is there.
+    """
+    folder = folder_of(path) or Path(path)
+    with contextlib.suppress(OSError, FileRefusedError, LookupError, TypeError, ValueError):
+        return int(read_manifest(folder).notes["train_iter"])
+    match = _BY_ITERATION.fullmatch(folder.name)
+    return None if match is None else int(match[1])
+
+
+def progress_of(path: PathLike) -> tuple[int, int]:
+    """What orders checkpoints: the train iteration, -1 where it is unknown; among equals the time of the last write.
+
+    Times come second, because a clock may be set back.
+    """
+    train_iter = train_iter_of(path)
+    return -1 if train_iter is None else train_iter, os.stat(path).st_mtime_ns
 
 
 # ------------------------------------------------------------------ parts

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from ding.utils.checkpoint import (
     numbered,
     read_checkpoint,
     save_checkpoint,
+    train_iter_of,
 )
 from ding.utils.file_helper import FileRefusedError, read_file, save_file
 
@@ -211,7 +213,24 @@ def test_the_newest_stay_and_so_do_those_with_names() -> None:
     names = {path.name for path in Path("ckpt").iterdir()}
     kept = ["ckpt_best", "iteration_10", "iteration_100"]
     assert names == {*kept, *(f"{name}.pth.tar" for name in kept), "iteration_x.txt"}
-    assert next(path.name for path in good_beside("ckpt/iteration_9.pth.tar")) == "ckpt_best.pth.tar"
+    beside = [path.name for path in good_beside("ckpt/iteration_9.pth.tar")]
+    assert beside == ["iteration_100.pth.tar", "iteration_10.pth.tar", "ckpt_best.pth.tar"]
+
+
+def test_the_newest_one_is_that_of_the_most_iterations_whatever_the_clock_says() -> None:
+    saved("ckpt/ckpt_best.pth.tar", 100)
+    for number, time_s in ((9, 3000), (10, 2000), (100, 1000)):
+        os.utime(saved(f"ckpt/iteration_{number}.pth.tar", number), (time_s, time_s))
+    save_file("ckpt/of_a_script.pth.tar", state(500))
+    beside = [path.name for path in good_beside("ckpt/iteration_9.pth.tar")]
+    # Among equals the time counts; what says nothing of iterations comes last.
+    assert beside == [f"{name}.pth.tar" for name in ("ckpt_best", "iteration_100", "iteration_10", "of_a_script")]
+    # As DI-engine writes them: the name says it.
+    shutil.rmtree("ckpt/iteration_100")
+    numbers = [
+        train_iter_of(f"ckpt/{name}") for name in ("iteration_100.pth.tar", "iteration_10", "of_a_script.pth.tar")
+    ]
+    assert numbers == [100, 10, None]
 
 
 def test_a_run_that_goes_on_from_an_older_one_keeps_what_it_saves() -> None:

@@ -119,10 +119,10 @@ class BoardRun:
         """Whether the process of the run is there; of another machine, whether it was heard of a minute ago."""
         pid, time_s = self.status.get("pid"), self.status.get("time_s")
         if self.status.get("host") != socket.gethostname() or not isinstance(pid, int) or pid <= 0:
-            return isinstance(time_s, (int, float)) and time.time() - time_s < _LOST_AFTER_S
+            return isinstance(time_s, (int, float)) and time_s > time.time() - _LOST_AFTER_S
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, OverflowError):  # none has a number like that
             return False
         except PermissionError:
             pass

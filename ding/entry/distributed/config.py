@@ -10,6 +10,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
+from ding.config.experiment_dir import ExperimentLock
 from ding.entry.parallel.places import set_folder
 from ding.interaction import read_run_token, write_run_token
 from ding.utils.credentials import RUN_TOKEN_VARIABLE, own_token
@@ -50,7 +51,7 @@ class WorkerOptions:
 
     def load_config(self, filename: str, seed: int) -> EasyDict:
         """Compile the config; raises as :func:`load_config`."""
-        address = {"coordinator_host": self.coordinator_host, "coordinator_port": self.coordinator_port}
+        address: dict[str, Any] = {"coordinator_host": self.coordinator_host, "coordinator_port": self.coordinator_port}
         return load_config(filename, seed, save=False, **address)
 
 
@@ -66,11 +67,17 @@ def write_prepared(filename: str, settings: dict[str, Any]) -> str:
     return path
 
 
-def load_config(filename: str, seed: int, save: bool, **addresses: Any) -> EasyDict:
+def load_config(filename: str, seed: int, save: bool, lock: ExperimentLock | None = None, **addresses: Any) -> EasyDict:
     """Compile the config file, or the one that a prepared file names; arguments go before what was prepared.
 
+    Args:
+        save: Whether to make the experiment folder and write the config into it.
+        lock: Taken before anything is written there.
+        addresses: Arguments of ``dist_prepare_config``.
+
     Raises:
-        ConfigError: The config is wrong, or this is no file that ``dist_prepare_config`` wrote.
+        ConfigError: The config is wrong, or this is no file that ``dist_prepare_config`` wrote; or ``lock`` cannot be
+            taken, because another run lasts there.
     """
     path = Path(filename)
     settings: dict[str, Any] = {"seed": seed}
@@ -83,13 +90,15 @@ def load_config(filename: str, seed: int, save: bool, **addresses: Any) -> EasyD
     settings.update({key: value for key, value in addresses.items() if value is not None})
     if settings.get("coordinator_port") is None:
         settings["coordinator_port"] = env_number("COORDINATOR_PORT")
-    cfg = _compile(str(path), settings, save)
+    cfg = _compile(str(path), settings, save, lock)
+    if lock is not None:
+        lock.take(cfg.main.exp_name)
     for key, folder in auto_folders(cfg).items():
         set_folder(cfg, key, folder)
     return cfg
 
 
-def _compile(filename: str, settings: dict[str, Any], save: bool) -> EasyDict:
+def _compile(filename: str, settings: dict[str, Any], save: bool, lock: ExperimentLock | None = None) -> EasyDict:
     known = {key: settings.get(key) for key in ("seed", "platform", *_ADDRESS_KEYS, *_PORT_KEYS)}
     given = {key: value for key, value in known.items() if value is not None}
     # The same folder on every machine and after every restart.
@@ -100,6 +109,8 @@ def _compile(filename: str, settings: dict[str, Any], save: bool) -> EasyDict:
             f"system_config.backend is {system.backend!r}, of which ding -m parallel starts all roles; processes that "
             "are started one by one need 'flask_fs'"
         )
+    if lock is not None:
+        lock.take(str(main.get("exp_name", "")))
     return compile_config_parallel(main, create, system, **options)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ding.entry.view.experiment import next_steps
 from ding.entry.view.status import UNBOUNDED, RunStatus, WorkerStatus, write_result
 from ding.parallel.launch import ProcessStatus
-from ding.utils.checkpoint import rename_checkpoint
+from ding.utils.checkpoint import progress_of, rename_checkpoint, train_iter_of
 
 _RESUME_PREFIX = "resume_"
 _FIGURES = ("solved", "return", "best_return", "env_step", "train_iter", "elapsed_s")
@@ -85,10 +85,24 @@ class ReportReader:
         )
 
 
-def newest_checkpoint(exp_name: str) -> str | None:
-    """Return the path of the checkpoint that was written last, or None."""
-    found = sorted(Path(exp_name).glob("ckpt*/*.pth.tar"), key=lambda path: path.stat().st_mtime)
-    return str(found[-1]) if found else None
+def newest_checkpoint(exp_name: str, train_iter: int = 0) -> str | None:
+    """Return the path of the checkpoint that a run got to, or None.
+
+    It is that from which a stopped learner goes on, if that is as far as the run got: a run that went back to a
+    snapshot, and ended, may have left others of more train iterations before. Else it is that of the most iterations.
+
+    Args:
+        exp_name: The experiment.
+        train_iter: How far the run got, by its last report.
+    """
+
+    def rank(path: Path) -> tuple[bool, int, int]:
+        reached = train_iter_of(path)
+        stopped_here = path.name.startswith(_RESUME_PREFIX) and (reached is None or reached >= train_iter)
+        return (stopped_here, *progress_of(path))
+
+    found = max(Path(exp_name).glob("ckpt*/*.pth.tar"), key=rank, default=None)
+    return None if found is None else str(found)
 
 
 def finish_run(status: RunStatus) -> tuple[dict[str, Any], str]:
@@ -98,15 +112,15 @@ def finish_run(status: RunStatus) -> tuple[dict[str, Any], str]:
     if "ratings" in report:
         # Of the players of a league, former selves among them.
         result["ratings"] = report["ratings"]
-    checkpoint = _keep_final_checkpoint(status.exp_name)
+    checkpoint = _keep_final_checkpoint(status.exp_name, status.train_iter)
     result.update(exp_name=status.exp_name, checkpoint=checkpoint)
     write_result(status.exp_name, result)
     return result, status.describe_end() + next_steps(status.exp_name)
 
 
-def _keep_final_checkpoint(exp_name: str) -> str | None:
+def _keep_final_checkpoint(exp_name: str, train_iter: int) -> str | None:
     """Give the checkpoint that the stopping learner left the name of the final one; returns its path."""
-    newest = newest_checkpoint(exp_name)
+    newest = newest_checkpoint(exp_name, train_iter)
     if newest is None or not Path(newest).name.startswith(_RESUME_PREFIX):
         return newest
     final = Path(newest).with_name("ckpt_final.pth.tar")

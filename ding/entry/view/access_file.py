@@ -2,6 +2,7 @@
 folder, for its owner only.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -39,7 +40,11 @@ class AccessFile:
         write_text(self._path, json.dumps({"address": address, "token": self._token, "tls": self._tls}), private=True)
 
     def remove(self) -> None:
-        """The run is over."""
+        """The run is over; the file of another run, which came into the folder where there are no locks, stays."""
+        # What cannot be read, or is no such file, is nobody's.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            if json.loads(self._path.read_text(encoding="utf-8")).get("token", self._token) != self._token:
+                return
         self._path.unlink(missing_ok=True)
 
 

@@ -4,8 +4,13 @@ An event file is a sequence of TFRecords: uint64 length, uint32 masked crc of th
 of the data, all little endian. The data is an ``Event`` protobuf. Almost every event holds the scalars of one step, and
 events of equal length and equal tags have their fields at equal places: those are read as the rows of one array. What
 looks different (such as a picture) is parsed by the ``Event`` class that tensorboardX brings.
+
+The checksums of the scalars are compared, too. A checksum is linear: that of a row is that of the first row of its
+array, changed by what is different in it, which is a few columns. So it costs a tenth of the time, and not a third.
+Pictures and the like, of more than 1,024 bytes, hold nothing that is read: they only have to be events.
 """
 
+import functools
 import logging
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from ding.utils.file_helper import FileRefusedError
 
 logger = logging.getLogger("ding.entry")
 
@@ -24,6 +31,8 @@ _AFTER_WALL_TIME = 9
 _FLOAT_BYTES = 4
 # Longer records hold pictures and videos; more than a thousand scalars in one step are not expected.
 _MOST_BYTES = 1 << 16
+# Of a record of which the checksum is computed at a time.
+_BLOCK_BYTES = 1024
 
 
 @dataclass
@@ -56,6 +65,14 @@ class Scalars:
         return Scalars(self.steps[places], self.wall_s[places], self.values[places])
 
 
+class _DamagedError(Exception):
+    """A record is not what was written. ``position``: its place among the records that were read."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+
+
 class EventFile:
     """One event file that may still grow.
 
@@ -71,22 +88,27 @@ class EventFile:
         """Return by tag what was written since the last call; a record that is not whole yet waits for the next.
 
         Raises:
-            ValueError: The checksum of a record's length is wrong: this is no event file, or it is damaged.
+            FileRefusedError: This is no event file, or it is damaged; the next call reads from the same place again.
             OSError: The file cannot be read.
         """
         with open(self._path, "rb") as file:
             file.seek(self._read_bytes)
             data = file.read()
         starts, ends, read_bytes = _record_bounds(data, self._path)
+        try:
+            found = _scalars(np.frombuffer(data, np.uint8), starts, ends)
+        except _DamagedError as error:
+            at = self._read_bytes + int(starts[error.position]) - _HEADER_BYTES
+            raise FileRefusedError(f"{self._path} is damaged: the record at byte {at} {error}") from error
         self._read_bytes += read_bytes
-        return _scalars(np.frombuffer(data, np.uint8), starts, ends)
+        return found
 
 
 def read_files(paths: Iterable[Path]) -> dict[str, Scalars]:
     """Return what is in the event files, by tag, one file after the other.
 
     Raises:
-        ValueError: One of them is no event file, or it is damaged.
+        FileRefusedError: One of them is no event file, or it is damaged.
         OSError: One cannot be read.
     """
     found: dict[str, Scalars] = {}
@@ -105,7 +127,7 @@ def iter_records(path: Path) -> Iterator[bytes]:
     """Yield the data of each record; a last record that was cut off (a killed run) ends the file quietly.
 
     Raises:
-        ValueError: A header's checksum is wrong: this is no event file, or it is damaged.
+        FileRefusedError: A header's checksum is wrong: this is no event file, or it is damaged.
     """
     data = path.read_bytes()
     starts, ends, read_bytes = _record_bounds(data, path)
@@ -129,7 +151,7 @@ def _record_bounds(data: bytes, path: Path) -> tuple[np.ndarray, np.ndarray, int
     if len(headers):
         octets = np.frombuffer(data, np.uint8)[headers[:, None] + np.arange(_HEADER_BYTES)]
         if (_masked_crc32c(octets[:, :8]) != np.ascontiguousarray(octets[:, 8:]).view("<u4")[:, 0]).any():
-            raise ValueError(f"{path}: the checksum of a record is wrong; is this an event file?")
+            raise FileRefusedError(f"{path}: the checksum of a record is wrong; is this an event file?")
     bounds = np.append(headers[headers < position], position)
     return bounds[:-1] + _HEADER_BYTES, bounds[1:] - _FOOTER_BYTES, position
 
@@ -153,8 +175,76 @@ def _masked_crc32c(octets: np.ndarray) -> np.ndarray:
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(0xA282EAD8)
 
 
+@functools.cache
+def _crc_tables() -> np.ndarray:
+    """What each byte does to a checksum by its distance from the last one, uint32 `[_BLOCK_BYTES, 256]`."""
+    tables = [_CRC_TABLE]
+    for _ in range(_BLOCK_BYTES - 1):
+        tables.append(_CRC_TABLE[tables[-1] & 0xFF] ^ (tables[-1] >> 8))
+    return np.stack(tables)
+
+
+@functools.cache
+def _crc_table_at(distance: int) -> np.ndarray:
+    """A row of `_crc_tables`, for any distance."""
+    tables = _crc_tables()
+    if distance < _BLOCK_BYTES:
+        return np.ascontiguousarray(tables[distance])
+    nearer = _crc_table_at(distance - _BLOCK_BYTES)
+    octets = [tables[_BLOCK_BYTES - 1 - k][(nearer >> (8 * k)) & 0xFF] for k in range(4)]
+    return np.bitwise_xor.reduce(octets)
+
+
+def _crc32c(record: np.ndarray) -> int:
+    """The checksum of one record, uint8 `[K]`, as it is before the mask."""
+    crc, tables = 0xFFFFFFFF, _crc_tables()
+    for start in range(0, len(record), _BLOCK_BYTES):
+        block = record[start : start + _BLOCK_BYTES].copy()
+        state = np.frombuffer(crc.to_bytes(4, "little"), np.uint8)[: len(block)]
+        block[: len(state)] ^= state
+        changes = tables[np.arange(len(block))[::-1], block]
+        # A last block of less than 4 bytes leaves some of the state.
+        crc = int(np.bitwise_xor.reduce(changes)) ^ (crc >> (8 * len(state)))
+    return crc ^ 0xFFFFFFFF
+
+
+def _unmasked(masked: np.ndarray) -> np.ndarray:
+    """The checksums of TFRecords without their mask, uint32 `[N]`."""
+    rotated = masked - np.uint32(0xA282EAD8)
+    return (rotated >> np.uint32(17)) | (rotated << np.uint32(15))
+
+
+def _check(rows: np.ndarray, positions: np.ndarray, crcs: np.ndarray, columns: list[int]) -> None:
+    """Compare records with their checksums.
+
+    Args:
+        rows: Records of one length, uint8 `[N, K]`.
+        positions: Their places among the records that were read, int64 `[N]`.
+        crcs: Their checksums, without the mask, uint32 `[N]`.
+        columns: In which the rows may be different.
+
+    Raises:
+        _DamagedError: One has another checksum.
+    """
+    found = np.full(len(rows), _crc32c(rows[0]), np.uint32)
+    # Column by column in memory, which is twice as fast.
+    for column, differences in zip(columns, np.ascontiguousarray((rows[:, columns] ^ rows[0, columns]).T)):
+        if differences.any():
+            found ^= _crc_table_at(rows.shape[1] - 1 - column)[differences]
+    wrong = np.flatnonzero(found != crcs)
+    if len(wrong):
+        raise _DamagedError(int(positions[wrong[0]]), "does not have its checksum")
+
+
 def _scalars(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> dict[str, Scalars]:
-    """The scalars of the records, by tag. Records of one length are rows of one table."""
+    """The scalars of the records, by tag. Records of one length are rows of one table.
+
+    Raises:
+        _DamagedError: A record is damaged.
+    """
+    # The four bytes from each place on, as one number.
+    numbers = np.ndarray(max(0, len(data) - _FOOTER_BYTES + 1), "<u4", data, strides=(1,))
+    crcs = _unmasked(numbers[ends])
     found: dict[str, list[tuple[np.ndarray, Scalars]]] = {}
     lengths = ends - starts
     for length in np.unique(lengths[lengths <= _MOST_BYTES]):
@@ -163,7 +253,7 @@ def _scalars(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> dict[str
         widths = _step_bytes(table)
         for width in np.unique(widths):
             rows = widths == width
-            for tag, positions, scalars in _parse(table[rows], places[rows], int(width)):
+            for tag, positions, scalars in _parse(table[rows], places[rows], crcs[places[rows]], int(width)):
                 found.setdefault(tag, []).append((positions, scalars))
     return {tag: _in_order(parts) for tag, parts in found.items()}
 
@@ -186,14 +276,16 @@ def _step_bytes(table: np.ndarray) -> np.ndarray:
     return np.where(table[:, _AFTER_WALL_TIME] == _STEP, last + 2, 0)
 
 
-def _parse(table: np.ndarray, positions: np.ndarray, step_bytes: int) -> Iterator[tuple[str, np.ndarray, Scalars]]:
+def _parse(
+    table: np.ndarray, positions: np.ndarray, crcs: np.ndarray, step_bytes: int
+) -> Iterator[tuple[str, np.ndarray, Scalars]]:
     """Yield the scalars of records of one length whose step takes ``step_bytes``, by tag."""
     summary_at = _AFTER_WALL_TIME + step_bytes
     while len(table):
         places = _places(table[0], summary_at)
         if places is None:
-            yield from _parse_other(table[0], positions[:1])
-            table, positions = table[1:], positions[1:]
+            yield from _parse_other(table[:1], positions[:1], crcs[:1])
+            table, positions, crcs = table[1:], positions[1:], crcs[1:]
             continue
         # What is equal in all rows but for time, step and values: where everything is, and the tags.
         fixed = np.arange(table.shape[1]) >= summary_at
@@ -201,18 +293,19 @@ def _parse(table: np.ndarray, positions: np.ndarray, step_bytes: int) -> Iterato
             fixed[start : start + _FLOAT_BYTES] = False
         alike = (table[:, fixed] == table[0, fixed]).all(axis=1)
         rows = table[alike]
+        _check(rows, positions[alike], crcs[alike], np.flatnonzero(~fixed).tolist())
         steps, wall_s = _varints(rows[:, _AFTER_WALL_TIME + 1 : summary_at]), _numbers(rows[:, 1:9], "<f8")
         for tag, start in places:
             scalars = Scalars(steps, wall_s, _numbers(rows[:, start : start + _FLOAT_BYTES], "<f4"))
             yield tag, positions[alike], scalars
-        table, positions = table[~alike], positions[~alike]
+        table, positions, crcs = table[~alike], positions[~alike], crcs[~alike]
 
 
 def _places(record: np.ndarray, summary_at: int) -> list[tuple[str, int]] | None:
     """The tag of each scalar of an event, and where its value starts; None for an event that holds anything else."""
     data = record.tobytes()
     summary = _message(data, summary_at, _SUMMARY)
-    if data[0] != _WALL_TIME or summary is None or summary[1] != len(data):
+    if summary is None or summary[1] != len(data) or data[0] != _WALL_TIME:
         return None
     places, (position, end) = [], summary
     while position < end:
@@ -235,14 +328,27 @@ def _message(data: bytes, position: int, kind: int) -> tuple[int, int] | None:
     return (start, start + size) if start + size <= len(data) else None
 
 
-def _parse_other(record: np.ndarray, position: np.ndarray) -> Iterator[tuple[str, np.ndarray, Scalars]]:
+def _parse_other(
+    table: np.ndarray, positions: np.ndarray, crcs: np.ndarray
+) -> Iterator[tuple[str, np.ndarray, Scalars]]:
+    """Yield the scalars of one record, of any form."""
     from tensorboardX.proto.event_pb2 import Event
 
-    event = Event.FromString(record.tobytes())
-    for value in event.summary.value:
-        if value.HasField("simple_value"):
-            scalars = Scalars(np.array([event.step]), np.array([event.wall_time]), np.array([value.simple_value]))
-            yield value.tag, position, scalars
+    short = table.shape[1] <= _BLOCK_BYTES
+    if short:
+        _check(table, positions, crcs, [])
+    try:
+        event = Event.FromString(table.tobytes())
+    except Exception as error:
+        # Of a class of protobuf, which is tensorboardX's choice.
+        raise _DamagedError(int(positions[0]), f"is no event ({error})") from error
+    values = [value for value in event.summary.value if value.HasField("simple_value")]
+    if not short and (values or not event.summary.value):
+        # Not a picture: perhaps scalars whose layout is damaged.
+        _check(table, positions, crcs, [])
+    for value in values:
+        scalars = Scalars(np.array([event.step]), np.array([event.wall_time]), np.array([value.simple_value]))
+        yield value.tag, positions, scalars
 
 
 def _varints(octets: np.ndarray) -> np.ndarray:

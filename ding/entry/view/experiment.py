@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from ding.config import ConfigValueError
+from ding.utils.checkpoint import progress_of
 
 #: Configs that a run leaves, the first that is there counts.
 CONFIGS = ("total_config.py", "policy_config.py", "eval_config.py")
@@ -63,7 +64,7 @@ def best_checkpoint(exp_dir: str | Path) -> Path | None:
             if (folder / name).is_file():
                 return folder / name
     numbered = [path for folder in folders for path in folder.glob("*.pth.tar")]
-    return max(numbered, key=lambda path: path.stat().st_mtime_ns, default=None)
+    return max(numbered, key=progress_of, default=None)
 
 
 def next_steps(exp_dir: str | Path) -> str:

@@ -1,8 +1,10 @@
 """What the board's server answers, and what it refuses."""
 
 import json
+import socket
 
 import pytest
+from tensorboardX import SummaryWriter
 
 from ding.entry.board.server import board_app
 
@@ -78,6 +80,49 @@ def test_logs_and_videos_of_the_run_only(client):
     for name in ("log/link.txt", "log/secret.key", "../../../outside.txt", "%2e%2e/%2e%2e/outside.txt", "status.json"):
         assert client.get(f"/api/run/{run_id}/log/{name}").status_code == 404, name
     assert client.get("/api/run/nothing").status_code == 404
+
+
+def damaged_events(folder):
+    writer = SummaryWriter(str(folder))
+    for step in range(20):
+        writer.add_scalar("evaluator_step/reward_mean", float(step), step)
+    writer.close()
+    (file,) = folder.glob("events.*")
+    data = bytearray(file.read_bytes())
+    data[-6] ^= 0x80
+    file.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"state": "running", "host": socket.gethostname(), "pid": 10**30},
+        {"state": "running", "host": "another", "time_s": 10**400},
+        {"state": "running", "host": ["x"], "pid": {}, "time_s": "now"},
+        {"state": ["x"], "elapsed_s": {}, "last_return": "x"},
+    ],
+    ids=["pid", "time", "forms", "state"],
+)
+def test_one_damaged_run_leaves_the_others_on_the_board(client, folder, status):
+    bad = folder / "bad"
+    file = damaged_events(bad / "log")
+    (bad / "status.json").write_text(json.dumps(status))
+    for _ in range(2):
+        answer = client.get("/api/runs")
+        assert answer.status_code == 200
+        runs = {run["name"]: run for run in answer.json["runs"]}
+        assert set(runs) == {"bad", "exp/seed0"}
+        assert runs["bad"]["fault"].startswith(f"{file} is damaged: ")
+        assert client.get("/api/curves?metric=evaluator/reward_mean").status_code == 200
+        assert client.get(f"/api/run/{runs['bad']['id']}").status_code == 200
+
+
+def test_a_run_of_a_process_that_cannot_be_is_lost(client, folder):
+    status = {"state": "running", "host": socket.gethostname(), "pid": 10**30}
+    (folder / "exp" / "seed0" / "status.json").write_text(json.dumps(status))
+    (run,) = client.get("/api/runs").json["runs"]
+    assert run["state"] == "lost"
 
 
 def test_an_unknown_axis_is_said(client):

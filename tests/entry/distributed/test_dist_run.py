@@ -207,6 +207,30 @@ def test_a_run_over_several_addresses(config, tmp_path, roles):
     assert sorted(os.listdir("parallel_test")) == ["ckpt", "log", "result.json", "status.json", "total_config.py"]
 
 
+def test_a_second_coordinator_in_the_folder_is_refused_and_one_after_a_kill_is_not(config, tmp_path, roles):
+    folder = tmp_path / "parallel_test"
+    first = roles.start("coordinator", *roles.there)
+    _wait_for((folder / "access.json").exists, first)
+    access, written = (folder / "access.json").read_text(), (folder / "total_config.py").stat().st_ino
+    command = [*roles.common, "-M", "coordinator", "-cdh", "127.0.0.1", "-cdp", str(free_port())]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 2
+    (line,) = refused.stderr.strip().splitlines()
+    assert line.startswith(f"ding: the experiment folder parallel_test is in use: the run of process {first.pid} on ")
+    assert (folder / "access.json").read_text() == access
+    assert (folder / "total_config.py").stat().st_ino == written
+    assert read_status("parallel_test")["train_iter"] == 0
+    first.kill()
+    first.wait()
+    (folder / "access.json").unlink()
+    again = roles.start("coordinator", *roles.there)
+    _wait_for((folder / "access.json").exists, again)
+    again.terminate()
+    assert again.wait(30) == 143
+    assert not (folder / "alive.lock").exists()
+    assert not (folder / "access.json").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="127.0.0.0/8, /proc")
 def test_a_killed_rank_of_a_run_over_several_addresses_takes_the_others_with_it(group_config, tmp_path, roles):

@@ -11,7 +11,9 @@ from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpo
 from ding.entry.parallel.roles import make_roles
 from ding.entry.parallel.workers import import_names_of, worker_config
 from ding.entry.parallel_entry import load_parallel_input
+from ding.entry.view.access_file import AccessFile
 from ding.parallel.launch import ProcessStatus
+from ding.utils.checkpoint import read_checkpoint, save_checkpoint
 from ding.utils.credentials import wire_token, worker_of, worker_token_of
 
 
@@ -146,6 +148,56 @@ def test_the_result_names_the_last_checkpoint(tmp_path, monkeypatch):
         "solved: return 200.00 after 5 env steps and 6 train iterations in 0.0 s; "
         "the best policy is in exp/ckpt/ckpt_final.pth.tar; next: ding -m eval exp, or ding plot exp"
     )
+
+
+def saved(name, train_iter, time_s):
+    path = f"exp/ckpt/{name}.pth.tar"
+    save_checkpoint(path, {"model": {}, "last_iter": train_iter, "last_step": 0}, {"train_iter": train_iter})
+    os.utime(path, (time_s, time_s))
+
+
+def test_a_clock_that_is_set_back_makes_no_untrained_checkpoint_the_last_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.makedirs("exp/ckpt")
+    saved("iteration_0", 0, 9000)
+    saved("iteration_9000", 9000, 8000)
+    saved("iteration_10000", 10000, 7000)
+    assert newest_checkpoint("exp") == "exp/ckpt/iteration_10000.pth.tar"
+    saved("resume_task_1", 10050, 6000)
+    assert finish_run(status_at(10040))[0]["checkpoint"] == "exp/ckpt/ckpt_final.pth.tar"
+    assert read_checkpoint("exp/ckpt/ckpt_final.pth.tar")["last_iter"] == 10050
+    # Of another writer, whose name alone says how far it was.
+    (tmp_path / "exp/ckpt/iteration_20000.pth.tar").touch()
+    assert newest_checkpoint("exp") == "exp/ckpt/iteration_20000.pth.tar"
+
+
+def test_a_run_that_went_back_to_a_snapshot_ends_with_its_own_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.makedirs("exp/ckpt")
+    saved("iteration_10000", 10000, 1000)
+    saved("resume_task_1", 8020, 2000)
+    assert newest_checkpoint("exp", 8010) == "exp/ckpt/resume_task_1.pth.tar"
+    # The learner did not get to write one at the end.
+    saved("resume_task_1", 8005, 2000)
+    saved("iteration_10000", 10000, 3000)
+    assert newest_checkpoint("exp", 9000) == "exp/ckpt/iteration_10000.pth.tar"
+
+
+def status_at(train_iter):
+    report = {"solved": True, "return": 200.0, "env_step": 5, "train_iter": train_iter, "elapsed_s": 7.0}
+    return ReportReader("exp", {}, clock=lambda: 0.0).read(report)
+
+
+@pytest.mark.parametrize(
+    ("content", "stays"),
+    [('{"token": "mine"}', False), ('{"token": "yours"}', True), ("{", False), ("[]", False), (None, False)],
+)
+def test_the_end_of_a_run_leaves_the_access_file_of_another_one(tmp_path, content, stays):
+    path = tmp_path / "access.json"
+    if content is not None:
+        path.write_text(content)
+    AccessFile(str(tmp_path), "mine").remove()
+    assert path.exists() == stays
 
 
 def test_a_config_that_is_no_triple():

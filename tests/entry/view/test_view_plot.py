@@ -4,16 +4,20 @@ import struct
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tensorboardX import SummaryWriter
 from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.proto.summary_pb2 import Summary
+from tensorboardX.record_writer import RecordWriter
 
 from ding.config import ConfigValueError
 from ding.entry import plot
+from ding.entry.cli import cli
 from ding.entry.view.event_files import EventFile, Scalars, iter_records, read_files
 from ding.entry.view.plot import DEFAULT_TAG, learning_curves
 from ding.entry.view.runs import event_files, find_runs, label_of
 from ding.utils._tb_writer import LazyWriter, write_scalars
+from ding.utils.file_helper import FileRefusedError
 
 
 def write_run(folder, points, tag=DEFAULT_TAG):
@@ -109,6 +113,77 @@ def test_a_cut_off_record_ends_the_file(tmp_path):
     whole = list(iter_records(file))
     file.write_bytes(file.read_bytes()[:-3])
     assert list(iter_records(file)) == whole[:-1]
+
+
+def scalar_events(folder):
+    """Rows that share a layout, or are alone in theirs, some of several blocks of the checksum; and a text."""
+    writer = SummaryWriter(str(folder))
+    for step in (0, 1, 2, 300):
+        writer.add_scalar("a", step + 0.5, step)
+    long = {f"a_name_of_usual_length/{number}": number for number in range(60)}
+    for step in (1, 2):
+        values = [Summary.Value(tag=tag, simple_value=value + step) for tag, value in long.items()]
+        writer.file_writer.add_summary(Summary(value=values), step)
+    writer.add_text("text", "no scalar", 7)
+    writer.close()
+    (file,) = event_files(folder)
+    return file
+
+
+def test_no_flipped_bit_becomes_a_point_of_a_curve(tmp_path):
+    file = scalar_events(tmp_path)
+    good = file.read_bytes()
+    assert len(EventFile(file).read_new()) == 61
+    rng = np.random.default_rng(0)
+    for place in range(len(good)):
+        bad = bytearray(good)
+        bad[place] ^= 1 << int(rng.integers(8))
+        file.write_bytes(bad)
+        with pytest.raises(FileRefusedError, match=str(file)):
+            EventFile(file).read_new()
+    file.write_bytes(good)
+
+
+def test_a_damaged_file_is_read_again_and_says_where_it_is_damaged(tmp_path):
+    file = scalar_events(tmp_path)
+    good = file.read_bytes()
+    reader, later = EventFile(file), good.rindex(b"no scalar")
+    at = sum(16 + len(record) for record in list(iter_records(file))[:-1])
+    file.write_bytes(good[:at])
+    assert len(reader.read_new()) == 61
+    file.write_bytes(good[:later] + b"N" + good[later + 1 :])
+    for _ in range(2):
+        with pytest.raises(FileRefusedError, match=f"is damaged: the record at byte {at} does not have its checksum"):
+            reader.read_new()
+    file.write_bytes(good)
+    assert reader.read_new() == {}
+
+
+@pytest.mark.parametrize("record", [b"\xff" * 20, b"\xff" * 2000], ids=["short", "long"])
+def test_a_record_that_is_no_event_is_told(tmp_path, record):
+    writer = RecordWriter(str(tmp_path / "events.out.tfevents.1"))
+    writer.write(record)
+    writer.close()
+    (file,) = event_files(tmp_path)
+    with pytest.raises(FileRefusedError, match=r"is damaged: the record at byte \d+ is no event"):
+        EventFile(file).read_new()
+
+
+def test_an_empty_record_is_an_event(tmp_path):
+    writer = RecordWriter(str(tmp_path / "events.out.tfevents.1"))
+    writer.write(b"")
+    writer.close()
+    assert read_files(event_files(tmp_path)) == {}
+
+
+def test_the_command_names_the_damaged_file(tmp_path):
+    file = scalar_events(tmp_path / "run" / "log")
+    data = file.read_bytes()
+    place = data.rindex(b"no scalar")
+    file.write_bytes(data[:place] + b"N" + data[place + 1 :])
+    done = CliRunner().invoke(cli, ["plot", str(tmp_path / "run"), "--tag", "a", "-o", str(tmp_path / "a.png")])
+    assert done.exit_code == 2
+    assert done.output.startswith(f"ding: {file} is damaged: ")
 
 
 def test_a_file_of_another_kind_is_told(tmp_path):

@@ -2,7 +2,10 @@
 
 import logging
 import multiprocessing
+import signal
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.status import RunStatus
 from ding.entry.view.views import PlainView
 from ding.utils import require_extra
+from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger("ding.entry")
 
@@ -66,6 +70,7 @@ class Sweep:
             ConfigError: The config is wrong, or a parameter names no key of it.
             MissingExtraError: Optuna is not installed.
             RunInterrupted: A signal stopped the run (a `SystemExit`); the same call goes on.
+            RuntimeError: A process of several was killed; the same call begins its trial anew.
         """
         self._check()
         Path(self.folder).mkdir(parents=True, exist_ok=True)
@@ -78,10 +83,22 @@ class Sweep:
         if jobs == 1:
             self.work(missing)
         elif missing > 0:
-            shares = [missing // jobs + (number < missing % jobs) for number in range(jobs)]
-            with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-                pool.starmap(_work, [(self, share, number) for number, share in enumerate(shares)])
+            self._work_in_processes(missing, jobs)
         return self.results()
+
+    def _work_in_processes(self, trials: int, jobs: int) -> None:
+        shares = [trials // jobs + (number < trials % jobs) for number in range(jobs)]
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, context, die_with_parent, (signal.SIGTERM,)) as pool:
+            running = [pool.submit(_work, self, share, number) for number, share in enumerate(shares)]
+            try:
+                for one in running:
+                    one.result()
+            except BrokenProcessPool as error:
+                raise RuntimeError(
+                    "a process of the sweep was killed, for lack of memory perhaps; the same command goes on with the "
+                    "trials that are missing"
+                ) from error
 
     def work(self, trials: int, worker: int = 0) -> None:
         """Run so many trials in this process."""

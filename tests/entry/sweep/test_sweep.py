@@ -95,6 +95,12 @@ class TestStudy:
         assert sorted(path.name for path in Path("s").iterdir()) == ["study.log", "trial0", "trial1", "trial2"]
         assert len(sweep.run(3)) == 3
 
+    def test_a_process_that_is_killed_ends_the_sweep(self, config) -> None:
+        kills = "import multiprocessing, os, signal\nif multiprocessing.parent_process():\n"
+        Path(config).write_text(f"{kills}    os.kill(os.getpid(), signal.SIGKILL)\n{CONFIG}")
+        with pytest.raises(RuntimeError, match="a process of the sweep was killed"):
+            Sweep(config, [RATE], "s", max_env_step=16).run(2, jobs=2)
+
     @pytest.mark.slow
     def test_a_trial_that_was_left_by_a_killed_sweep_is_tried_again(self, config) -> None:
         sweep = Sweep(config, [RATE], "s", max_env_step=8)

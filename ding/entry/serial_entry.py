@@ -139,7 +139,10 @@ class Run:
         loop = SerialLoop(parts, data, max_train_iter, max_env_step, self.view, self.signals, watched)
         sentence, ok = "ended by an error", False
         try:
-            status = loop.run()
+            try:
+                status = loop.run()
+            except SystemExit as error:
+                raise RuntimeError(f"an env, a policy or a hook called sys.exit({error.code!r})") from error
             if self.signals.requested is not None:
                 checkpoint = str(loop.save())
                 sentence = f"stopped; go on with: {_resume_line(parts.cfg, status, mode, options)}"

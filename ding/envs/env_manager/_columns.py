@@ -1,6 +1,6 @@
 """Columns of one vector step: actions of a batch out, observations and rewards of many envs in, with their checks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from ding.data import EnvBatch, SchemaError
-from ding.data.columns import Columns, iter_leaves, row_list, stack_rows
+from ding.data.columns import Columns, iter_leaves, row_at, row_list, stack_rows
 from ding.envs.env._spaces import to_env_action
 
 Complaint: TypeAlias = Callable[[int, str], Exception]
@@ -66,6 +66,15 @@ def array_row(row: object) -> Any:
     return {key: array_row(value) for key, value in row.items()} if isinstance(row, dict) else row
 
 
+def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:
+    """Observation and reward of a step that collectors drop; what is missing, or NaN, is the one before, and 0."""
+    if obs is None or first_nan(stack_rows([obs])) is not None:
+        obs = last_obs
+    if reward is None or np.isnan(np.asarray(reward, dtype=np.float64)).any():
+        reward = 0.0 if reward is None else np.zeros(np.shape(reward))
+    return obs, reward
+
+
 def reward_array(rewards: Sequence[object], env_ids: Sequence[int], check: bool, complain: Complaint) -> np.ndarray:
     """Rewards as float64 ``[N]`` where each is one number, else ``[N, ...]``.
 
@@ -114,6 +123,7 @@ class ObsStacker:
         self._check = check
         self._complain = complain
         self._may_be_ragged = not isinstance(space, (spaces.Box, spaces.Dict))
+        self._declared = dict(_boxes(space))
         self._box = space if reliable and isinstance(space, spaces.Box) else None
         self._first: Schema | None = None
 
@@ -153,9 +163,13 @@ class ObsStacker:
         except SchemaError as error:
             if self._may_be_ragged:
                 return list(obs)
-            self._name_odd_one(obs, env_ids)
-            raise self._complain(env_ids[0], str(error)) from error
-        if not self._may_be_ragged:
+            try:
+                columns = stack_rows([row_at(self._as_declared(stack_rows([row])), 0) for row in obs])
+            except SchemaError:
+                self._name_odd_one(obs, env_ids)
+                raise self._complain(env_ids[0], str(error)) from error
+        if not self._may_be_ragged and _schema(columns) != self._first:
+            columns = self._as_declared(columns)
             found = _schema(columns)
             if self._first is None:
                 self._first = found
@@ -163,13 +177,32 @@ class ObsStacker:
                 self._name_odd_one(obs, env_ids)
         return columns
 
+    def _as_declared(self, columns: Columns, path: str = "") -> Columns:
+        """The columns in the dtypes of the space, where shapes fit and values of this kind may be converted."""
+        if isinstance(columns, dict):
+            return {key: self._as_declared(one, f"{path}.{key}" if path else str(key)) for key, one in columns.items()}
+        box = self._declared.get(path)
+        if box is None or not isinstance(columns, np.ndarray) or columns.shape[1:] != box.shape:
+            return columns
+        castable = np.can_cast(columns.dtype, box.dtype, "same_kind")
+        return columns.astype(box.dtype, copy=False) if castable else columns
+
     def _name_odd_one(self, obs: Sequence[Any], env_ids: Sequence[int]) -> None:
         expected = self._first
         for env_id, value in zip(env_ids, obs):
-            found = _schema(stack_rows([value]))
+            found = _schema(self._as_declared(stack_rows([value])))
             expected = expected or found
             if found != expected:
                 raise self._complain(env_id, f"observation {_schema_text(found)}, expected {_schema_text(expected)}")
+
+
+def _boxes(space: gymnasium.Space[Any], path: str = "") -> Iterator[tuple[str, spaces.Box]]:
+    """The Boxes of a space by the paths of their leaves."""
+    if isinstance(space, spaces.Box):
+        yield path, space
+    elif isinstance(space, spaces.Dict):
+        for key, one in space.spaces.items():
+            yield from _boxes(one, f"{path}.{key}" if path else str(key))
 
 
 def _schema(columns: Columns) -> Schema:

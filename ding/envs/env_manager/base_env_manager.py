@@ -11,10 +11,11 @@ import numpy as np
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import row_at
+from ding.data.env_batch import is_abnormal
 from ding.envs.env._stepping import FastStep, RawStep, classic_step
 from ding.envs.env.state import check_all_wait, env_state, set_env_state
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
-from ding.envs.env_manager._columns import ObsStacker, action_rows, reward_array
+from ding.envs.env_manager._columns import ObsStacker, action_rows, of_abnormal, reward_array
 from ding.envs.env_manager._errors import EnvDataError, EnvTimeoutError, step_failed, traceback_text
 from ding.envs.env_manager._lifecycle import EnvState as EnvState
 from ding.envs.env_manager._lifecycle import ResetParam
@@ -209,14 +210,15 @@ class BaseEnvManager(AbstractEnvManager):
             env_ids = life.check_running(batch.env_ids)
             if not env_ids:
                 raise ValueError("step() needs the action of at least one env")
-        steps, newest = self._steps, self._obs
-        obs_rows, rewards, ends, cuts = [], [], [], []
+        steps, newest, obs_rows, rewards, ends, cuts = self._steps, self._obs, [], [], [], []
         infos: dict[int, Any] = {}
         for position, (env_id, action) in enumerate(zip(env_ids, action_rows(batch, self._discrete))):
             try:
                 obs, reward, terminated, cut, info = steps[env_id].step(action)
             except Exception as error:  # noqa: BLE001 - an env may raise anything
                 obs, reward, terminated, cut, info = self._failed_step(env_id, error)
+            if info and is_abnormal(info):
+                obs, reward = of_abnormal(obs, reward, newest[env_id])
             obs_rows.append(obs)
             rewards.append(reward)
             newest[env_id] = obs

@@ -1,5 +1,7 @@
 """``GymVectorEnvManager``: any ``gymnasium.vector`` env as an env manager."""
 
+import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -15,11 +17,20 @@ from ding.envs.env._spaces import float32_space, scale_action
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import first_nan
-from ding.envs.env_manager._errors import EnvDataError, EnvStepError, EnvTimeoutError, describe, traceback_text
+from ding.envs.env_manager._errors import (
+    EnvCrashedError,
+    EnvDataError,
+    EnvStepError,
+    EnvTimeoutError,
+    describe,
+    traceback_text,
+)
 from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState, ResetParam
 from ding.envs.env_manager._vector_build import build_vector_env, row_resetter
 from ding.utils import ENV_MANAGER_REGISTRY
 from ding.utils.time_helper import time_limit
+
+logger = logging.getLogger(__name__)
 
 VectorObs: TypeAlias = np.ndarray | dict[str, Any] | tuple[Any, ...]
 """Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of them."""
@@ -109,6 +120,8 @@ class GymVectorEnvManager(AbstractEnvManager):
         self._check_reset_param(reset_param)
         self._open()
         self.closed = False
+        # Whether a call of the vector env failed, and may still be waited for.
+        self._broken = False
         self._life.mark_all(EnvState.INIT)
         self.reset(reset_param)
 
@@ -153,10 +166,13 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     def _whole_reset(self, attempt: int) -> Columns:
         if attempt > 1 and self._retry_type == "renew":
-            self._venv.close()
+            self._close_venv(broken=True)
             self._open()
+        self._broken = True
         with time_limit(self._reset_timeout, lambda: self._timeout("reset", self._reset_timeout)):
-            return self._cast(self._seeded_reset())
+            columns = self._cast(self._seeded_reset())
+        self._broken = False
+        return columns
 
     def _seeded_reset(self) -> Any:
         waiting = [self._life.take_seed(env_id) for env_id in range(self.env_num)]
@@ -186,11 +202,27 @@ class GymVectorEnvManager(AbstractEnvManager):
         if self.closed:
             return
         self.closed = True
-        self._venv.close()
+        self._close_venv(self._broken)
         if self.env_ref is not self._venv:
             self.env_ref.close()
         self._life.mark_all(EnvState.VOID)
         self._obs = self._ready = None
+
+    def _close_venv(self, broken: bool) -> None:
+        """Close the vector env. Processes of one that failed are not waited for: they may never answer."""
+        processes = isinstance(self._venv.unwrapped, AsyncVectorEnv)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Of gymnasium, about a step that was not waited for.
+                self._venv.close(**({"terminate": True} if broken and processes else {}))
+        except Exception as error:
+            if not broken:
+                raise
+            logger.warning("closing the vector env failed: %r", error)
+
+    def _dead_processes(self) -> list[int]:
+        processes = getattr(self._venv.unwrapped, "processes", ())
+        return [env_id for env_id, process in enumerate(processes) if not process.is_alive()]
 
     # steps
 
@@ -233,9 +265,13 @@ class GymVectorEnvManager(AbstractEnvManager):
             with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
                 obs, reward, terminated, truncated, infos = self._venv.step(self._last_actions)
         except Exception as error:
+            dead = self._dead_processes()
+            self._broken = True
             self.close()
             if isinstance(error, EnvTimeoutError):
                 raise
+            if isinstance(error, (EOFError, ConnectionError)):
+                raise EnvCrashedError(f"the processes of the envs {dead} of the vector env died") from error
             raise EnvStepError(f"the vector env raised: {describe(error)}", original=traceback_text(error)) from error
         ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
         reward = np.asarray(reward)

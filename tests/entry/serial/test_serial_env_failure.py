@@ -1,5 +1,6 @@
 """Envs that raise, hang or die in a serial run: the run ends with their error, or replaces them and counts it."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,20 @@ def test_without_the_setting_a_broken_env_ends_the_run(manager) -> None:
 def test_a_setting_that_is_none_is_refused_by_name(key, value) -> None:
     with pytest.raises(ValueError, match=f"env.manager.{key}"):
         run("base", {"kind": "raise", "step": 99}, **{"on_env_failure": "restart", key: value})
+
+
+class Exits(CountingEnv):
+    """Calls ``sys.exit(0)`` in its second step."""
+
+    def step(self, action):
+        return sys.exit(0) if self.core.t == 1 else super().step(action)
+
+
+def test_an_env_that_exits_is_no_end_of_the_run() -> None:
+    main, create = config("run")
+    main.env = {key: main.env[key] for key in ("evaluator_env_num", "n_evaluator_episode", "stop_value")}
+    main.env["collector_env_num"] = 1
+    main.policy.model.obs_shape = 2
+    good = {"episode_length": 8}
+    with pytest.raises(RuntimeError, match=r"called sys\.exit\(0\)"):
+        serial_pipeline((main, create), env_setting=(Exits, [good], [good]), max_env_step=16)

@@ -591,3 +591,56 @@ def test_setup_ding_env_manager_copies_the_env():
     manager.close()
     with pytest.raises(ValueError, match="not 'player'"):
         setup_ding_env_manager(pattern, 2, caller="player")
+
+
+class Broken(CountingEnv):
+    """Reports one step as abnormal, with nothing in it or with NaN, in the form that ``missing`` names."""
+
+    def __init__(self, missing):
+        super().__init__({"episode_length": 4})
+        self.missing = missing
+
+    def step(self, action):
+        timestep = super().step(action)
+        if (self.core.episode, self.core.t) != (0, 2):
+            return timestep
+        nan = np.full(2, np.nan, np.float32)
+        obs, reward = {"both": (None, None), "reward": (timestep.obs, None), "nan": (nan, nan[:1])}[self.missing]
+        return timestep._replace(obs=obs, reward=reward, info={"abnormal": True})
+
+
+@pytest.mark.parametrize("kind", ["base", "subprocess"])
+@pytest.mark.parametrize("missing", ["both", "reward", "nan"])
+def test_an_abnormal_step_need_hold_nothing(kind, missing):
+    manager = create_env_manager({"type": kind}, [partial(Broken, missing), partial(CountingEnv, {})])
+    manager.launch()
+    try:
+        manager.step(act(manager))
+        timesteps = manager.step(act(manager))
+        assert timesteps[0].info["abnormal"]
+        assert [float(one.reward[0]) for one in timesteps.values()] == [0.0, 2.0]
+        assert not np.isnan(np.asarray(timesteps[0].obs)).any()
+        manager.reset({0: None})
+        assert manager.step(act(manager))[0].obs.tolist() == [1, 1]
+    finally:
+        manager.close()
+
+
+class DoubleAtReset(CountingEnv):
+    """Its space says float32, its resets return float64."""
+
+    def reset(self, **kwargs):
+        obs = super().reset(**kwargs)
+        return {**obs, "count": obs["count"].astype(np.float64)} if isinstance(obs, dict) else obs.astype(np.float64)
+
+
+@pytest.mark.parametrize("dict_obs", [False, True])
+def test_observations_have_the_dtype_that_their_space_declares(dict_obs):
+    cfg = {"episode_length": 2, "dict_obs": dict_obs}
+    manager = BaseEnvManager([partial(DoubleAtReset, cfg), partial(CountingEnv, cfg)], {})
+    manager.launch()
+    for _ in range(5):
+        columns = manager.ready_obs.columns
+        assert (columns["count"] if dict_obs else columns).dtype == np.float32
+        manager.step(act(manager))
+    manager.close()

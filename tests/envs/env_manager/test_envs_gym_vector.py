@@ -1,5 +1,7 @@
 """``GymVectorEnvManager`` over each kind of vector env and each autoreset mode."""
 
+import os
+import signal
 from functools import partial
 
 import gymnasium
@@ -9,7 +11,14 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ding.data import EnvBatch
-from ding.envs import DingEnvWrapper, EnvDataError, EnvStepError, EnvTimeoutError, GymVectorEnvManager
+from ding.envs import (
+    DingEnvWrapper,
+    EnvCrashedError,
+    EnvDataError,
+    EnvStepError,
+    EnvTimeoutError,
+    GymVectorEnvManager,
+)
 from ding.envs.testing import CountingEnv, CountingGymEnv
 
 LENGTHS = (2, 3)
@@ -309,3 +318,29 @@ class TestFaults:
         manager.launch()
         assert len(manager.ready_obs) == 2
         manager.close()
+
+
+class Killed(CountingGymEnv):
+    """Ends its process at the second step."""
+
+    def step(self, action):
+        if self.t == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+
+
+@pytest.mark.parametrize(
+    ("fns", "error", "text"),
+    [
+        (counting_fns(fault={"kind": "hang", "step": 2}), EnvTimeoutError, r"step_timeout=1"),
+        ([partial(CountingGymEnv), partial(Killed)], EnvCrashedError, r"the processes of the envs \[1\]"),
+    ],
+    ids=["hang", "killed"],
+)
+def test_envs_in_processes_that_never_answer_end_with_their_manager(fns, error, text):
+    manager = GymVectorEnvManager(fns, {"step_timeout": 1, "vectorization_mode": "async"})
+    manager.launch()
+    manager.step(act(manager))
+    with pytest.raises(error, match=text):
+        manager.step(act(manager))
+    assert manager.closed

@@ -21,8 +21,10 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from ding.data.env_batch import is_abnormal
 from ding.envs.env._stepping import FastStep, classic_step
 from ding.envs.env.state import env_state, set_env_state
+from ding.envs.env_manager._columns import of_abnormal
 from ding.envs.env_manager._errors import describe, traceback_text
 from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, MESSAGE, Command, Failure, Flag, Message
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
@@ -264,6 +266,8 @@ class EnvWorker:
         if type(action) is not int and env_id in self._take_ints:
             action = int(np.asarray(action).item())
         obs, reward, terminated, truncated, info = stepper.step(action)
+        if abnormal := bool(info) and is_abnormal(info):
+            obs, reward = of_abnormal(obs, reward, None)
         done = terminated or truncated
         cut = bool(truncated and not terminated)
         if stepper.return_form is not None:
@@ -272,7 +276,8 @@ class EnvWorker:
                 info["eval_episode_return"] = stepper.return_form(self._returns[env_id])
         if cut:
             info["TimeLimit.truncated"] = True
-        problem = self._obs.write(env_id, obs)
+        # What is in the place of an observation that is not there is dropped.
+        problem = None if abnormal and obs is None else self._obs.write(env_id, obs)
         if problem is not None:
             raise DataProblem(f"the observation of step does not fit: {problem}")
         self._done[env_id] = done

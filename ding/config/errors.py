@@ -76,7 +76,7 @@ class ConfigValueError(ConfigError, AssertionError):
 
 
 class ExperimentDirError(ConfigError, OSError):
-    """The experiment folder cannot be made (the original exception is the ``__cause__``), or another run lasts there."""
+    """The experiment folder cannot be made (the original exception is the ``__cause__``), or a run lasts there."""
 
 
 class ConfigNotSerializableError(ConfigError, TypeError):

@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import wait
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import gymnasium
@@ -221,8 +222,10 @@ class GymVectorEnvManager(AbstractEnvManager):
             logger.warning("closing the vector env failed: %r", error)
 
     def _dead_processes(self) -> list[int]:
-        processes = getattr(self._venv.unwrapped, "processes", ())
-        return [env_id for env_id, process in enumerate(processes) if not process.is_alive()]
+        # A pipe is closed a moment before its process has ended.
+        sentinels = [process.sentinel for process in getattr(self._venv.unwrapped, "processes", ())]
+        ended = wait(sentinels, timeout=1.0) if sentinels else []
+        return [env_id for env_id, sentinel in enumerate(sentinels) if sentinel in ended]
 
     # steps
 
@@ -265,12 +268,12 @@ class GymVectorEnvManager(AbstractEnvManager):
             with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
                 obs, reward, terminated, truncated, infos = self._venv.step(self._last_actions)
         except Exception as error:
-            dead = self._dead_processes()
+            dead = self._dead_processes() if isinstance(error, (EOFError, ConnectionError)) else []
             self._broken = True
             self.close()
             if isinstance(error, EnvTimeoutError):
                 raise
-            if isinstance(error, (EOFError, ConnectionError)):
+            if dead:
                 raise EnvCrashedError(f"the processes of the envs {dead} of the vector env died") from error
             raise EnvStepError(f"the vector env raised: {describe(error)}", original=traceback_text(error)) from error
         ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)

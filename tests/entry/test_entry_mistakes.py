@@ -52,7 +52,7 @@ class MistakenEnv(BaseEnv):
         if self.fault == "step":
             self.lookup()
         obs = np.full(4, np.nan if self.fault == "step nan" else 0, np.float32)
-        obs = obs.astype(np.float64) if self.fault == "float64" else obs
+        obs = obs.astype(np.complex64) if self.fault == "complex" else obs
         obs = obs[:2] if self.fault == "step shape" else obs
         done = self.steps == 5
         reward = np.array([np.nan if self.fault == "reward nan" else 1], np.float32)
@@ -143,8 +143,8 @@ FAULTS = {
     "step": ("Env 0 step raised: KeyError: 'the key'", True),
     "step nan": ("Env 0 returned bad data: NaN in the observation", False),
     "step shape": ("Env 0 returned bad data: observation shape (2,) dtype float32, expected shape (4,) dtype", False),
-    "float64": (
-        "Env 0 returned bad data: observation shape (4,) dtype float64, expected shape (4,) dtype float32",
+    "complex": (
+        "Env 0 returned bad data: observation shape (4,) dtype complex64, expected shape (4,) dtype float32",
         False,
     ),
     "reward nan": ("Env 0 returned bad data: NaN in the reward", False),

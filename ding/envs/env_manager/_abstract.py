@@ -11,7 +11,14 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import gymnasium
 
-from ding.envs.env_manager._errors import describe, reset_failed, traceback_text
+from ding.envs.env_manager._errors import (
+    ENV_FAULTS,
+    build_failed,
+    describe,
+    raise_wish,
+    reset_failed,
+    traceback_text,
+)
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
 from ding.envs.env_manager._step_retry import StepRetryEnv
 from ding.utils import Configurable
@@ -83,7 +90,7 @@ class AbstractEnvManager(Configurable, ABC):
             self._env_fn = [partial(StepRetryEnv, fn, tries, wait_s) for fn in self._env_fn]
         # Folders for the episodes from the next reset on.
         self._replay_paths: dict[int, str] = {}
-        self.env_ref = self._env_fn[0]()
+        self.env_ref = self._built(0)
         self._read_spaces()
 
     def _read_config(self) -> None:
@@ -166,6 +173,18 @@ class AbstractEnvManager(Configurable, ABC):
         self._replay_paths.clear()  # processes of envs read this very dict
         self._replay_paths.update(enumerate(paths))
 
+    def _built(self, env_id: int) -> Any:
+        """What the function of an env makes.
+
+        Raises:
+            EnvManagerError: it called ``sys.exit``; other exceptions pass as they are.
+        """
+        try:
+            return self._env_fn[env_id]()
+        except SystemExit as error:
+            raise_wish(error)
+            raise build_failed(env_id, describe(error), traceback_text(error)) from error
+
     def _retried_reset(self, env_id: int, reset: Callable[[int], Obs]) -> Obs:
         """``reset(attempt)`` for 1, 2, ... until one attempt succeeds; after the last one the manager closes.
 
@@ -176,7 +195,8 @@ class AbstractEnvManager(Configurable, ABC):
         while True:
             try:
                 return reset(attempt)
-            except Exception as error:
+            except ENV_FAULTS as error:
+                raise_wish(error)
                 if attempt > self._max_retry:
                     self.close()
                     seed = self._life.last_seeds[env_id]

@@ -70,8 +70,9 @@ def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:
     """Observation and reward of a step that collectors drop; what is missing, or NaN, is the one before, and 0."""
     if obs is None or first_nan(stack_rows([obs])) is not None:
         obs = last_obs
-    if reward is None or np.isnan(np.asarray(reward, dtype=np.float64)).any():
-        reward = 0.0 if reward is None else np.zeros(np.shape(reward))
+    paid = np.asarray(0.0 if reward is None else reward)
+    if reward is None or (paid.dtype.kind == "f" and np.isnan(paid).any()):
+        reward = np.zeros_like(paid) if paid.ndim else 0.0
     return obs, reward
 
 
@@ -105,11 +106,49 @@ def _unlike_rewards(rewards: Sequence[object], env_ids: Sequence[int], complain:
     return np.array(np.broadcast_arrays(*arrays), dtype=np.float64)
 
 
+class DeclaredDtypes:
+    """Observations in the dtypes that their space declares, whatever dtypes of the same kind an env returns.
+
+    An array whose shape is not that of its Box, or that numpy does not convert within its kind, stays as it is; so does
+    what no Box describes.
+
+    Args:
+        space: observation space of one env: a Box, or a Dict of spaces; of others nothing is converted.
+    """
+
+    def __init__(self, space: gymnasium.Space[Any]) -> None:
+        self._boxes = dict(_boxes(space))
+
+    def columns(self, columns: Columns, path: str = "") -> Columns:
+        """The observations of N envs, which lie at ``path`` of the space."""
+        if isinstance(columns, dict):
+            return {key: self.columns(one, f"{path}.{key}" if path else str(key)) for key, one in columns.items()}
+        box = self._boxes.get(path)
+        if box is None or not isinstance(columns, np.ndarray) or columns.shape[1:] != box.shape:
+            return columns
+        castable = np.can_cast(columns.dtype, box.dtype, "same_kind")
+        return columns.astype(box.dtype, copy=False) if castable else columns
+
+    def row(self, obs: object) -> Any:
+        """The observation of one env."""
+        return row_at(self.columns(stack_rows([obs])), 0) if self._boxes else obs
+
+
+def _boxes(space: gymnasium.Space[Any], path: str = "") -> Iterator[tuple[str, spaces.Box]]:
+    """The Boxes of a space by the paths of their leaves."""
+    if isinstance(space, spaces.Box):
+        yield path, space
+    elif isinstance(space, spaces.Dict):
+        for key, one in space.spaces.items():
+            yield from _boxes(one, f"{path}.{key}" if path else str(key))
+
+
 class ObsStacker:
     """Stacks observations, one per env, into columns, and names the env whose observation does not fit.
 
     A Box space that is ``reliable`` gives the shape and dtype (dtypes that convert within their kind are converted).
-    Otherwise the envs are compared with the first observation seen. What is no array, or has a space that says nothing
+    Otherwise dtypes are converted where that is possible, see :class:`DeclaredDtypes`, and the envs are compared with
+    the first observation seen. What is no array, or has a space that says nothing
     about shapes, becomes a ``list`` column if it does not stack.
 
     Args:
@@ -123,7 +162,7 @@ class ObsStacker:
         self._check = check
         self._complain = complain
         self._may_be_ragged = not isinstance(space, (spaces.Box, spaces.Dict))
-        self._declared = dict(_boxes(space))
+        self._declared = DeclaredDtypes(space)
         self._box = space if reliable and isinstance(space, spaces.Box) else None
         self._first: Schema | None = None
 
@@ -164,12 +203,12 @@ class ObsStacker:
             if self._may_be_ragged:
                 return list(obs)
             try:
-                columns = stack_rows([row_at(self._as_declared(stack_rows([row])), 0) for row in obs])
+                columns = stack_rows([self._declared.row(row) for row in obs])
             except SchemaError:
                 self._name_odd_one(obs, env_ids)
                 raise self._complain(env_ids[0], str(error)) from error
         if not self._may_be_ragged and _schema(columns) != self._first:
-            columns = self._as_declared(columns)
+            columns = self._declared.columns(columns)
             found = _schema(columns)
             if self._first is None:
                 self._first = found
@@ -177,32 +216,13 @@ class ObsStacker:
                 self._name_odd_one(obs, env_ids)
         return columns
 
-    def _as_declared(self, columns: Columns, path: str = "") -> Columns:
-        """The columns in the dtypes of the space, where shapes fit and values of this kind may be converted."""
-        if isinstance(columns, dict):
-            return {key: self._as_declared(one, f"{path}.{key}" if path else str(key)) for key, one in columns.items()}
-        box = self._declared.get(path)
-        if box is None or not isinstance(columns, np.ndarray) or columns.shape[1:] != box.shape:
-            return columns
-        castable = np.can_cast(columns.dtype, box.dtype, "same_kind")
-        return columns.astype(box.dtype, copy=False) if castable else columns
-
     def _name_odd_one(self, obs: Sequence[Any], env_ids: Sequence[int]) -> None:
         expected = self._first
         for env_id, value in zip(env_ids, obs):
-            found = _schema(self._as_declared(stack_rows([value])))
+            found = _schema(self._declared.columns(stack_rows([value])))
             expected = expected or found
             if found != expected:
                 raise self._complain(env_id, f"observation {_schema_text(found)}, expected {_schema_text(expected)}")
-
-
-def _boxes(space: gymnasium.Space[Any], path: str = "") -> Iterator[tuple[str, spaces.Box]]:
-    """The Boxes of a space by the paths of their leaves."""
-    if isinstance(space, spaces.Box):
-        yield path, space
-    elif isinstance(space, spaces.Dict):
-        for key, one in space.spaces.items():
-            yield from _boxes(one, f"{path}.{key}" if path else str(key))
 
 
 def _schema(columns: Columns) -> Schema:

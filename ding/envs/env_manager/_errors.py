@@ -13,7 +13,12 @@ Every message names the env and the seed it last got; where there is one, it car
 exception.
 """
 
+import signal
 import traceback
+
+# What a call of an env may raise as a fault of that env: `sys.exit()` in an env would end the run without a reason.
+# KeyboardInterrupt and other wishes to end the run pass; see also :func:`raise_wish`.
+ENV_FAULTS = (Exception, SystemExit)
 
 
 class EnvManagerError(RuntimeError):
@@ -70,6 +75,11 @@ def reset_failed(env_id: int, attempts: int, cause: str, seed: int | None, origi
     )
 
 
+def build_failed(env_id: int, cause: str, original: str) -> EnvManagerError:
+    """The error for an env that could not be built."""
+    return EnvManagerError(f"Env {env_id} could not be built: {cause}", env_id, None, original)
+
+
 def step_failed(env_id: int, error: BaseException, seed: int | None) -> EnvManagerError:
     """The error for an env that raised while stepping; manager errors of a more special kind keep their class."""
     if isinstance(error, EnvManagerError):
@@ -79,4 +89,23 @@ def step_failed(env_id: int, error: BaseException, seed: int | None) -> EnvManag
 
 def describe(error: BaseException) -> str:
     """``Type: message`` of an exception."""
-    return f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error}"
+    return f"{text} (it called sys.exit({error.code!r}))" if isinstance(error, SystemExit) else text
+
+
+def raise_wish(error: BaseException) -> None:
+    """Raise a ``SystemExit`` again that a handler of a signal raised while an env ran: that is no fault of the env."""
+    if isinstance(error, SystemExit):
+        handlers = [getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()]
+        if any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__)):
+            raise error
+
+
+def describe_exit(code: int | None) -> str:
+    """The exit code of a process in words."""
+    if code is not None and code < 0:
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+    return f"exit code {code}"

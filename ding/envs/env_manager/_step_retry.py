@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ding.envs.env_manager._errors import ENV_FAULTS, raise_wish
+
 logger = logging.getLogger(__name__)
 
 
@@ -28,7 +30,8 @@ class StepRetryEnv:
         for attempt in range(1, self._max_tries):
             try:
                 return self.env.step(action)
-            except Exception as error:  # noqa: BLE001 - an env may raise anything
+            except ENV_FAULTS as error:
+                raise_wish(error)
                 logger.warning("%s: try %d of %d of a step failed: %r", self.env, attempt, self._max_tries, error)
                 time.sleep(self._waiting_time)
         return self.env.step(action)

@@ -16,7 +16,14 @@ from ding.envs.env._stepping import FastStep, RawStep, classic_step
 from ding.envs.env.state import check_all_wait, env_state, set_env_state
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import ObsStacker, action_rows, of_abnormal, reward_array
-from ding.envs.env_manager._errors import EnvDataError, EnvTimeoutError, step_failed, traceback_text
+from ding.envs.env_manager._errors import (
+    ENV_FAULTS,
+    EnvDataError,
+    EnvTimeoutError,
+    raise_wish,
+    step_failed,
+    traceback_text,
+)
 from ding.envs.env_manager._lifecycle import EnvState as EnvState
 from ding.envs.env_manager._lifecycle import ResetParam
 from ding.envs.env_manager._v2 import V2Interface
@@ -43,7 +50,8 @@ class BaseEnvManager(AbstractEnvManager):
       timestep has ``info['abnormal']=True`` and ``info['error']``; the next ``reset({env_id: None})`` brings it back.
       More than ``max_retry`` failures without a finished episode in between raise.
     * A call that takes longer than ``step_timeout`` or ``reset_timeout`` counts as failed (main thread only).
-    * An env whose timestep has ``info['abnormal']`` itself stays as it is; collectors and evaluators reset it.
+    * An env whose timestep has ``info['abnormal']`` itself stays as it is; collectors and evaluators reset it. What
+      of its observation and reward is missing or NaN is the observation before the step and 0.
     * Data of a wrong shape or dtype, or NaN, raises :class:`EnvDataError` (``check_data=False`` skips the search for
       NaN).
 
@@ -85,7 +93,7 @@ class BaseEnvManager(AbstractEnvManager):
         self._check_reset_param(reset_param)
         self._life.mark_all(EnvState.INIT)
         self._forget_envs()
-        self._envs = [fn() for fn in self._env_fn]
+        self._envs = [self._built(env_id) for env_id in range(self.env_num)]
         self._fast = all(getattr(env, "has_fast_step", False) for env in self._envs)
         self._discrete = self._fast and isinstance(self.action_space, gymnasium.spaces.Discrete)
         self._stacker = ObsStacker(self.observation_space, self._fast, self._check_data, self._life.bad_data)
@@ -145,9 +153,10 @@ class BaseEnvManager(AbstractEnvManager):
     def _renew(self, env_id: int) -> None:
         try:
             self._envs[env_id].close()
-        except Exception as error:  # noqa: BLE001 - an env may raise anything
+        except ENV_FAULTS as error:
+            raise_wish(error)
             logger.warning("env %d: closing the broken env failed: %r", env_id, error)
-        self._envs[env_id] = env = self._env_fn[env_id]()
+        self._envs[env_id] = env = self._built(env_id)
         seed = self._life.renewal_seed(env_id)
         if seed is not None:
             env.seed(*seed)
@@ -163,7 +172,8 @@ class BaseEnvManager(AbstractEnvManager):
         for env_id, env in enumerate([*self._envs, self.env_ref]):
             try:
                 env.close()
-            except Exception as error:  # noqa: BLE001 - an env may raise anything
+            except ENV_FAULTS as error:
+                raise_wish(error)
                 # One env that cannot close must not leave the others open.
                 logger.warning("env %d: close failed: %r", env_id, error)
         self._life.mark_all(EnvState.VOID)
@@ -215,7 +225,7 @@ class BaseEnvManager(AbstractEnvManager):
         for position, (env_id, action) in enumerate(zip(env_ids, action_rows(batch, self._discrete))):
             try:
                 obs, reward, terminated, cut, info = steps[env_id].step(action)
-            except Exception as error:  # noqa: BLE001 - an env may raise anything
+            except ENV_FAULTS as error:
                 obs, reward, terminated, cut, info = self._failed_step(env_id, error)
             if info and is_abnormal(info):
                 obs, reward = of_abnormal(obs, reward, newest[env_id])
@@ -249,7 +259,8 @@ class BaseEnvManager(AbstractEnvManager):
             self._end_episodes(env_ids, ends, infos)
         return TimestepBatch.unchecked_timesteps(batch.env_ids, columns, column, done, truncated, infos)
 
-    def _failed_step(self, env_id: int, error: Exception) -> RawStep:
+    def _failed_step(self, env_id: int, error: BaseException) -> RawStep:
+        raise_wish(error)
         recover = self._max_retry > 1 and not self._cfg.retry_step
         if not recover or not self._life.count_step_failure(env_id, self._max_retry):
             self.close()

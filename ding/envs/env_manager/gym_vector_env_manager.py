@@ -1,9 +1,7 @@
 """``GymVectorEnvManager``: any ``gymnasium.vector`` env as an env manager."""
 
-import logging
-import warnings
-from collections.abc import Mapping, Sequence
-from multiprocessing.connection import wait
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import gymnasium
@@ -16,22 +14,24 @@ from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import Columns, map_leaves, take
 from ding.envs.env._spaces import float32_space, scale_action
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
-from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
+from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn, Obs
 from ding.envs.env_manager._columns import first_nan
 from ding.envs.env_manager._errors import (
+    ENV_FAULTS,
     EnvCrashedError,
     EnvDataError,
+    EnvManagerError,
     EnvStepError,
     EnvTimeoutError,
     describe,
+    raise_wish,
     traceback_text,
 )
 from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState, ResetParam
 from ding.envs.env_manager._vector_build import build_vector_env, row_resetter
+from ding.envs.env_manager._vector_end import close_vector_env, dead_worker
 from ding.utils import ENV_MANAGER_REGISTRY
 from ding.utils.time_helper import time_limit
-
-logger = logging.getLogger(__name__)
 
 VectorObs: TypeAlias = np.ndarray | dict[str, Any] | tuple[Any, ...]
 """Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of them."""
@@ -87,6 +87,8 @@ class GymVectorEnvManager(AbstractEnvManager):
             self._life = EnvLifecycle(self.env_num, self._episode_num)
         self._check_data = bool(self._cfg.check_data)
         self._venv: Any = None
+        # Whether a call of the vector env has begun and not returned: nobody can tell how far its envs got.
+        self._calling = False
         self._obs: Columns | None = None
         self._ready: EnvBatch | None = None
         self._last_actions: Any = None
@@ -121,8 +123,6 @@ class GymVectorEnvManager(AbstractEnvManager):
         self._check_reset_param(reset_param)
         self._open()
         self.closed = False
-        # Whether a call of the vector env failed, and may still be waited for.
-        self._broken = False
         self._life.mark_all(EnvState.INIT)
         self.reset(reset_param)
 
@@ -167,13 +167,22 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     def _whole_reset(self, attempt: int) -> Columns:
         if attempt > 1 and self._retry_type == "renew":
-            self._close_venv(broken=True)
+            close_vector_env(self._venv, self._calling)
             self._open()
-        self._broken = True
-        with time_limit(self._reset_timeout, lambda: self._timeout("reset", self._reset_timeout)):
-            columns = self._cast(self._seeded_reset())
-        self._broken = False
-        return columns
+        return self._cast(self._timed_reset(self._seeded_reset))
+
+    def _timed_reset(self, reset: Callable[[], Obs]) -> Obs:
+        self._calling = True
+        try:
+            with time_limit(self._reset_timeout, lambda: self._timeout("reset", self._reset_timeout)):
+                result = reset()
+        except (EOFError, ConnectionError) as error:
+            crash = self._crash("reset")
+            if crash is None:
+                raise
+            raise crash from error
+        self._calling = False
+        return result
 
     def _seeded_reset(self) -> Any:
         waiting = [self._life.take_seed(env_id) for env_id in range(self.env_num)]
@@ -191,41 +200,24 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     def _masked_reset(self, mask: np.ndarray) -> Columns:
         if self._reset_rows is not None:
-            return self._cast(self._reset_rows(mask))
+            return self._cast(self._timed_reset(partial(self._reset_rows, mask)))
         if self._mode is AutoresetMode.DISABLED:
             seeds = [self._life.static_seed(env_id) for env_id in range(self.env_num)]
             seed = None if all(value is None for value in seeds) else seeds
-            return self._cast(self._venv.reset(seed=seed, options={"reset_mask": mask.copy()})[0])
+            reset = partial(self._venv.reset, seed=seed, options={"reset_mask": mask.copy()})
+            return self._cast(self._timed_reset(reset)[0])
         raise ValueError(f"a vector env with autoreset mode {self._mode.name} can only be reset as a whole")
 
     def close(self) -> None:
-        """Close the vector env. May be called more than once."""
+        """Close the vector env, without waiting for a call that failed. May be called more than once."""
         if self.closed:
             return
         self.closed = True
-        self._close_venv(self._broken)
+        close_vector_env(self._venv, self._calling)
         if self.env_ref is not self._venv:
             self.env_ref.close()
         self._life.mark_all(EnvState.VOID)
         self._obs = self._ready = None
-
-    def _close_venv(self, broken: bool) -> None:
-        """Close the vector env. Processes of one that failed are not waited for: they may never answer."""
-        processes = isinstance(self._venv.unwrapped, AsyncVectorEnv)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Of gymnasium, about a step that was not waited for.
-                self._venv.close(**({"terminate": True} if broken and processes else {}))
-        except Exception as error:
-            if not broken:
-                raise
-            logger.warning("closing the vector env failed: %r", error)
-
-    def _dead_processes(self) -> list[int]:
-        # A pipe is closed a moment before its process has ended.
-        sentinels = [process.sentinel for process in getattr(self._venv.unwrapped, "processes", ())]
-        ended = wait(sentinels, timeout=1.0) if sentinels else []
-        return [env_id for env_id, sentinel in enumerate(sentinels) if sentinel in ended]
 
     # steps
 
@@ -265,25 +257,39 @@ class GymVectorEnvManager(AbstractEnvManager):
         everyone = len(ready) == self.env_num
         self._last_actions = self._venv_actions(batch.columns, ready, everyone)
         try:
+            self._calling = True
             with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
                 obs, reward, terminated, truncated, infos = self._venv.step(self._last_actions)
-        except Exception as error:
-            dead = self._dead_processes() if isinstance(error, (EOFError, ConnectionError)) else []
-            self._broken = True
+            self._calling = False
+            ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
+            reward = np.asarray(reward)
+            columns = self._cast(obs)
+            if self._check_data:
+                self._check(columns, reward)
+            if everyone:
+                return self._finish(ready, columns, reward, ends)
+            return self._finish_some(ready, columns, reward, ends)
+        except EnvManagerError:
             self.close()
-            if isinstance(error, EnvTimeoutError):
-                raise
-            if dead:
-                raise EnvCrashedError(f"the processes of the envs {dead} of the vector env died") from error
-            raise EnvStepError(f"the vector env raised: {describe(error)}", original=traceback_text(error)) from error
-        ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
-        reward = np.asarray(reward)
-        columns = self._cast(obs)
-        if self._check_data:
-            self._check(columns, reward)
-        if everyone:
-            return self._finish(ready, columns, reward, ends)
-        return self._finish_some(ready, columns, reward, ends)
+            raise
+        except ENV_FAULTS as error:
+            failure = self._step_failure(error)
+            self.close()
+            raise failure from error
+
+    def _step_failure(self, error: BaseException) -> EnvManagerError:
+        raise_wish(error)
+        crash = self._crash("step") if isinstance(error, (EOFError, ConnectionError)) else None
+        text = f"the vector env raised: {describe(error)}"
+        return crash or EnvStepError(text, original=traceback_text(error))
+
+    def _crash(self, call: str) -> EnvManagerError | None:
+        """The error for an env whose process died, ``None`` where all of them live."""
+        dead = dead_worker(self._venv)
+        if dead is None:
+            return None
+        env_id, how = dead
+        return self._life.error(EnvCrashedError, env_id, f"{call}: its process died ({how})")
 
     def _in_ready_order(self, batch: EnvBatch) -> EnvBatch:
         ready = self._life.ready_array
@@ -372,8 +378,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         life = self._life
         if life.ready_ids or EnvState.RESET not in life.states:
             return
-        obs, _, _, _, _ = self._venv.step(self._last_actions)
-        self._obs = self._cast(obs)
+        self._obs = self._cast(self._timed_reset(partial(self._venv.step, self._last_actions))[0])
         for env_id, state in enumerate(life.states):
             if state is EnvState.RESET:
                 life.mark(env_id, EnvState.RUN)
@@ -397,7 +402,6 @@ class GymVectorEnvManager(AbstractEnvManager):
             bad = first_nan(values)
             if bad is not None:
                 env_id, where = bad[0], f" at {bad[1]!r}" if bad[1] else ""
-                self.close()
                 raise self._life.bad_data(env_id, f"NaN in {name}{where}")
 
     def _timeout(self, call: str, seconds: float | None) -> EnvTimeoutError:

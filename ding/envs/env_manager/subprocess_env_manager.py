@@ -20,7 +20,7 @@ import numpy as np
 from ding.data import EnvBatch, TimestepBatch
 from ding.envs.env.state import check_all_wait
 from ding.envs.env_manager._abstract import AbstractEnvManager
-from ding.envs.env_manager._errors import EnvManagerError
+from ding.envs.env_manager._errors import ENV_FAULTS, EnvManagerError
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
 from ding.envs.env_manager._v2 import V2Interface
 from ding.envs.env_manager._workers.fleet import EnvFleet
@@ -82,7 +82,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
             EnvManagerError: an env could not be built or reset.
         """
         self._check_reset_param(reset_param)
-        self._fleet = EnvFleet(self._env_fn, self._cfg, self._life, self._replay_paths)
+        self._fleet = EnvFleet(self._env_fn, self._cfg, self._life, self._replay_paths, self.observation_space)
         self._owner_pid = os.getpid()
         self.closed = False
         self._life.mark_all(EnvState.INIT)
@@ -134,7 +134,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
         self._life.mark_all(EnvState.VOID)
         try:
             self.env_ref.close()
-        except Exception:
+        except ENV_FAULTS:
             # The processes have ended; what the reference env holds is all that is left.
             logger.exception("closing the reference env failed")
 

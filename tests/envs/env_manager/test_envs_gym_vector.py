@@ -1,7 +1,11 @@
 """``GymVectorEnvManager`` over each kind of vector env and each autoreset mode."""
 
+import multiprocessing
 import os
 import signal
+import sys
+import threading
+import time
 from functools import partial
 
 import gymnasium
@@ -20,6 +24,7 @@ from ding.envs import (
     GymVectorEnvManager,
 )
 from ding.envs.testing import CountingEnv, CountingGymEnv
+from ding.utils.time_helper import alarm
 
 LENGTHS = (2, 3)
 
@@ -320,27 +325,115 @@ class TestFaults:
         manager.close()
 
 
-class Killed(CountingGymEnv):
-    """Ends its process at the second step."""
+class Odd(CountingGymEnv):
+    """Does ``odd`` at its second step, the env with ``at_reset`` at its second reset."""
+
+    def __init__(self, odd, at_reset=False):
+        super().__init__(episode_length=2)
+        self.odd, self.at_reset = odd, at_reset
+
+    def reset(self, **kwargs):
+        returned = super().reset(**kwargs)
+        return self.odd(returned) if self.at_reset and self.episode == 1 else returned
 
     def step(self, action):
-        if self.t == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(action)
+        returned = super().step(action)
+        return self.odd(returned) if self.t == 2 and not self.at_reset else returned
 
 
-@pytest.mark.parametrize(
-    ("fns", "error", "text"),
-    [
-        (counting_fns(fault={"kind": "hang", "step": 2}), EnvTimeoutError, r"step_timeout=1"),
-        ([partial(CountingGymEnv), partial(Killed)], EnvCrashedError, r"the processes of the envs \[1\]"),
-    ],
-    ids=["hang", "killed"],
-)
-def test_envs_in_processes_that_never_answer_end_with_their_manager(fns, error, text):
-    manager = GymVectorEnvManager(fns, {"step_timeout": 1, "vectorization_mode": "async"})
+HANG_S = 30.0
+
+
+def hang(returned):
+    threading.Event().wait(HANG_S)
+
+
+ODD = {
+    "hang": (hang, EnvTimeoutError, "step_timeout=0.5"),
+    "killed": (lambda _: os.kill(os.getpid(), signal.SIGKILL), EnvCrashedError, r"Env 1 step.* \(killed by SIGKILL\)"),
+    "ended": (lambda _: os._exit(3), EnvCrashedError, r"Env 1 step: its process died \(exit code 3\)"),
+    "sys.exit": (lambda _: sys.exit(0), EnvCrashedError, r"Env 1 step: its process died \(exit code 0\)"),
+    "shape": (lambda one: (np.zeros(5, np.float32), *one[1:]), EnvStepError, "the vector env raised: ValueError"),
+    "no obs": (lambda one: (None, *one[1:]), EnvStepError, "the vector env raised: "),
+    "no info": (lambda one: (*one[:4], None), EnvStepError, "the vector env raised: AttributeError"),
+    "no tuple": (lambda one: None, EnvStepError, "the vector env raised: TypeError"),
+}
+
+
+@pytest.fixture
+def run_odd():
+    """Steps a manager over processes, of which the second does something odd; whatever it raises, all of them end."""
+    before = set(multiprocessing.active_children())
+
+    def run(odd, at_reset=False, **cfg):
+        manager = GymVectorEnvManager(
+            [CountingGymEnv, partial(Odd, odd, at_reset)], {"vectorization_mode": "async", **cfg}
+        )
+        manager.launch()
+        start = time.monotonic()
+        try:
+            for _ in range(4):
+                manager.step(act(manager))
+        finally:
+            manager.close()
+            assert time.monotonic() - start < HANG_S / 2
+            assert manager.closed
+            assert set(multiprocessing.active_children()) <= before
+
+    return run
+
+
+@pytest.mark.filterwarnings("ignore:.*Received the following error.*", "ignore:.*Shutting it down.*")
+@pytest.mark.filterwarnings("ignore:.*Traceback.*", "ignore:.*Raising the last exception.*")
+@pytest.mark.parametrize("kind", ODD)
+def test_a_fault_of_an_env_in_a_process_ends_all_of_them(run_odd, kind):
+    odd, error, text = ODD[kind]
+    with pytest.raises(error, match=text):
+        run_odd(odd, step_timeout=0.5 if kind == "hang" else None)
+
+
+def test_processes_that_sigterm_does_not_end_are_not_waited_for(run_odd):
+    # A forked process has the handlers of its parent, and a serial run has one for SIGTERM.
+    previous = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        with pytest.raises(EnvTimeoutError):
+            run_odd(hang, step_timeout=0.5)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def test_an_automatic_reset_in_a_process_has_its_limit(run_odd):
+    with pytest.raises(EnvTimeoutError, match=r"reset took longer than reset_timeout=0\.5"):
+        run_odd(hang, at_reset=True, reset_timeout=0.5)
+
+
+def test_a_process_that_dies_in_its_automatic_reset(run_odd):
+    with pytest.raises(EnvCrashedError, match=r"Env 1 reset: its process died \(exit code 4\)"):
+        run_odd(lambda _: os._exit(4), at_reset=True)
+
+
+def test_an_interrupted_step_is_not_waited_for(run_odd):
+    with pytest.raises(KeyboardInterrupt), alarm(0.5, KeyboardInterrupt):
+        run_odd(hang)
+
+
+def test_an_env_that_exits_is_a_failed_step():
+    manager = GymVectorEnvManager([partial(Odd, lambda _: sys.exit(0))])
     manager.launch()
     manager.step(act(manager))
-    with pytest.raises(error, match=text):
+    with pytest.raises(EnvStepError, match=r"the vector env raised: SystemExit: 0 \(it called sys\.exit\(0\)\)"):
         manager.step(act(manager))
     assert manager.closed
+
+
+def test_a_vector_env_that_cannot_close_does_not_hide_the_fault(caplog):
+    class Stuck(SyncVectorEnv):
+        def close_extras(self, **kwargs):
+            raise OSError("no way out")
+
+    manager = GymVectorEnvManager([lambda: Stuck([partial(Odd, hang)])], {"step_timeout": 0.5})
+    manager.launch()
+    manager.step(act(manager))
+    with pytest.raises(EnvTimeoutError):
+        manager.step(act(manager))
+    assert "closing the vector env failed: OSError('no way out')" in caplog.text

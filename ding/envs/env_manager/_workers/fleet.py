@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 from easydict import EasyDict
 
@@ -28,6 +29,7 @@ from ding.envs.env_manager._errors import (
     EnvManagerError,
     EnvStepError,
     EnvTimeoutError,
+    build_failed,
     reset_failed,
 )
 from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState
@@ -47,10 +49,16 @@ class EnvFleet:
         cfg: config of the manager.
         life: states, seeds and reset arguments of the envs.
         replay_paths: env id -> folder for the episodes from the next reset on; an entry is removed when it is used.
+        space: observation space of one env.
     """
 
     def __init__(
-        self, env_fns: Sequence[Callable[[], Any]], cfg: EasyDict, life: EnvLifecycle, replay_paths: dict[int, str]
+        self,
+        env_fns: Sequence[Callable[[], Any]],
+        cfg: EasyDict,
+        life: EnvLifecycle,
+        replay_paths: dict[int, str],
+        space: gymnasium.Space[Any],
     ) -> None:
         self._cfg = cfg
         self._life = life
@@ -58,7 +66,7 @@ class EnvFleet:
         timeouts = Timeouts(cfg.connect_timeout, cfg.reset_timeout, cfg.step_timeout)
         self._engine = WorkerEngine(env_fns, cfg.context, cfg.envs_per_worker, timeouts)
         self._actions = ActionSender(self._engine, len(env_fns))
-        self._store = ResultStore(len(env_fns), cfg.copy_on_get)
+        self._store = ResultStore(len(env_fns), cfg.copy_on_get, space)
         self._building = set(range(len(env_fns)))
         self._stepping: set[int] = set()
         self._answered: set[int] = set()
@@ -306,8 +314,7 @@ class EnvFleet:
         if event.command == Command.CALL:
             self._replies[env_id] = failure
         elif env_id in self._building:
-            text = f"Env {env_id} could not be built: {failure.summary}"
-            raise EnvManagerError(text, env_id, None, failure.traceback)
+            raise build_failed(env_id, failure.summary, failure.traceback)
         elif env_id in self._resetting:
             # A failed rebuild is reported again by the reset that follows it.
             if event.command != Command.BUILD or failure.reason in ("crashed", "timeout"):

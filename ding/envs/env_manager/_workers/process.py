@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from typing import Any
 
+from ding.envs.env_manager._errors import describe_exit
 from ding.envs.env_manager._workers.protocol import CLOSE, Command, Message, send_message
 from ding.envs.env_manager._workers.shared_columns import SharedColumns
 from ding.envs.env_manager._workers.worker import DUMP_SIGNAL, WorkerSetup, worker_main
@@ -205,16 +206,6 @@ def wait_readable(fds: list[int], timeout_s: float) -> bool:
     for fd in fds:
         poller.register(fd, select.POLLIN)
     return bool(poller.poll(max(0.0, timeout_s) * 1000.0))
-
-
-def describe_exit(code: int | None) -> str:
-    """An exit code in words."""
-    if code is not None and code < 0:
-        try:
-            return f"killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"killed by signal {-code}"
-    return f"exit code {code}"
 
 
 def _is_main_thread() -> bool:

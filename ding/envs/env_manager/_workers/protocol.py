@@ -53,6 +53,10 @@ class Flag(IntEnum):
     FAILED = 4
     # The payload is ``(infos, reward)``: the rewards of a game, of which the reward space describes one player's.
     REWARD = 8
+    # The env reported itself abnormal, and returned no observation that could be handed out: the one before it stands.
+    NO_OBS = 16
+    # The same of its reward, in the timestep of a payload.
+    NO_REWARD = 32
 
 
 class Failure(NamedTuple):

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.columns import Columns, iter_leaves, take
-from ding.envs.env_manager._columns import first_nan
+from ding.envs.env_manager._columns import DeclaredDtypes, first_nan
 from ding.envs.env_manager._workers.protocol import Flag
 from ding.envs.env_manager._workers.shared_columns import LeafSpec, RowSchema, SharedColumns
 
@@ -22,16 +23,20 @@ class ResultStore:
     Args:
         env_num: number of envs.
         copy: hand out copies; without it, whole batches are views that change with the next step.
+        space: observation space of one env; observations have its dtypes.
     """
 
-    def __init__(self, env_num: int, copy: bool) -> None:
+    def __init__(self, env_num: int, copy: bool, space: gymnasium.Space[Any]) -> None:
         self._env_num = env_num
         self._copy = copy
+        self._declared = DeclaredDtypes(space)
         self._infos: dict[int, Any] = {}
         # Of games whose rewards do not fit into the shared memory.
         self._rewards: dict[int, np.ndarray] = {}
         self._obs_objects: dict[int, Any] = {}
         self._step_objects: dict[int, BaseEnvTimestep] = {}
+        # Envs whose timestep in there has a reward that no env returned.
+        self._unpaid: set[int] = set()
         # Envs whose current observation is that of their reset.
         self._fresh: set[int] = set()
         self._shared: SharedColumns | None = None
@@ -76,7 +81,7 @@ class ResultStore:
     def note_reset(self, env_id: int, is_object: bool, obs: object) -> None:
         """An env was reset; its observation is ``obs`` or lies in shared memory."""
         if is_object:
-            self._obs_objects[env_id] = obs
+            self._obs_objects[env_id] = self._declared.row(obs)
         else:
             self._fresh.add(env_id)
 
@@ -99,10 +104,9 @@ class ResultStore:
             ``done`` and the info (of a game a list with one per player).
         """
         if flags & Flag.OBJECT:
-            timestep = BaseEnvTimestep(*payload)
-            self._step_objects[env_id] = timestep
-            self._obs_objects[env_id] = timestep.obs
-            return bool(timestep.done), timestep.info
+            return self._note_object_step(env_id, flags, BaseEnvTimestep(*payload))
+        if flags & Flag.NO_OBS:
+            self._keep_obs(env_id)
         self._fresh.discard(env_id)
         if flags & Flag.REWARD:
             payload, self._rewards[env_id] = payload
@@ -110,19 +114,34 @@ class ResultStore:
             self._infos[env_id] = payload
         return bool(self._done[env_id]), payload or {}
 
+    def _note_object_step(self, env_id: int, flags: int, timestep: BaseEnvTimestep) -> tuple[bool, object]:
+        if flags & Flag.NO_OBS:
+            timestep = timestep._replace(obs=self._obs_objects[env_id])
+        else:
+            timestep = timestep._replace(obs=self._declared.row(timestep.obs))
+        if flags & Flag.NO_REWARD:
+            self._unpaid.add(env_id)
+        self._step_objects[env_id] = timestep
+        self._obs_objects[env_id] = timestep.obs
+        return bool(timestep.done), timestep.info
+
     def note_failure(self, env_id: int, info: dict[str, Any]) -> None:
         """A step failed: its timestep has the observation before it, no reward, and this info."""
         if self._shared is None:
-            obs, reward = self._obs_objects[env_id], np.zeros(1, dtype=np.float32)
-            self._step_objects[env_id] = BaseEnvTimestep(obs, reward, False, info)
+            self._unpaid.add(env_id)
+            self._step_objects[env_id] = BaseEnvTimestep(self._obs_objects[env_id], 0.0, False, info)
             return
-        # The worker is idle or dead, so its rows may be written here.
-        if env_id in self._fresh:
-            self._overwrite(self._obs, self._reset_obs, np.array([env_id]), np.array([env_id]))
-            self._fresh.discard(env_id)
+        self._keep_obs(env_id)
+        self._fresh.discard(env_id)
         self._reward[env_id] = 0.0
         self._done[env_id] = self._truncated[env_id] = False
         self._infos[env_id] = info
+
+    def _keep_obs(self, env_id: int) -> None:
+        """Let the observation before a step stand, of which the first one of an episode has a row of its own."""
+        # The worker is idle or dead, so its rows may be written here.
+        if env_id in self._fresh:
+            self._overwrite(self._obs, self._reset_obs, np.array([env_id]), np.array([env_id]))
 
     def goes_on(self, env_id: int) -> bool:
         """Whether the episode of an env goes on after its step that was not handed out yet."""
@@ -133,6 +152,7 @@ class ResultStore:
         """Drop the timestep of an env that nobody will ask for."""
         for kept in (self._infos, self._rewards, self._step_objects):
             kept.pop(env_id, None)
+        self._unpaid.discard(env_id)
 
     # what is handed out
 
@@ -154,7 +174,8 @@ class ResultStore:
             replaced: envs whose final observation is replaced by the first one of the next episode.
         """
         if self._shared is None:
-            return TimestepBatch.from_dict({env_id: self._object_step(env_id, replaced) for env_id in env_ids})
+            steps = {env_id: self._object_step(env_id, replaced) for env_id in env_ids}
+            return TimestepBatch.from_dict(self._all_paid(steps) if self._unpaid else steps)
         obs = self._rows(self._obs, ids) if not replaced else self._mixed(ids, np.isin(ids, list(replaced)))
         done, truncated = self._done[ids], self._truncated[ids]
         infos, reward = self._take_infos(env_ids, truncated), self._rows(self._reward, ids)
@@ -187,6 +208,14 @@ class ResultStore:
     def _object_step(self, env_id: int, replaced: set[int]) -> BaseEnvTimestep:
         timestep = self._step_objects.pop(env_id)
         return timestep._replace(obs=self._obs_objects[env_id]) if env_id in replaced else timestep
+
+    def _all_paid(self, steps: dict[int, BaseEnvTimestep]) -> dict[int, BaseEnvTimestep]:
+        """The timesteps, those without a reward with 0 in the form of the others'."""
+        unpaid = self._unpaid.intersection(steps)
+        self._unpaid -= unpaid
+        shape = next((np.shape(step.reward) for env_id, step in steps.items() if env_id not in unpaid), (1,))
+        zero = np.zeros(shape, dtype=np.float32)
+        return {env_id: step._replace(reward=zero) if env_id in unpaid else step for env_id, step in steps.items()}
 
     def _rows(self, columns: Columns, ids: np.ndarray) -> Columns:
         if not self._copy and len(ids) == self._env_num and (np.diff(ids) == 1).all():

@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import reduction
@@ -25,7 +25,7 @@ from ding.data.env_batch import is_abnormal
 from ding.envs.env._stepping import FastStep, classic_step
 from ding.envs.env.state import env_state, set_env_state
 from ding.envs.env_manager._columns import of_abnormal
-from ding.envs.env_manager._errors import describe, traceback_text
+from ding.envs.env_manager._errors import ENV_FAULTS, describe, traceback_text
 from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, MESSAGE, Command, Failure, Flag, Message
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
@@ -174,7 +174,7 @@ class EnvWorker:
         for env_id, env in self._envs.items():
             try:
                 env.close()
-            except Exception:
+            except ENV_FAULTS:
                 logger.exception("env %d raised while closing", env_id)
 
     # orders with arguments
@@ -261,13 +261,15 @@ class EnvWorker:
 
     def _step(self, env_id: int, action: object) -> Result:
         if self._results is None:
-            return Flag.PAYLOAD | Flag.OBJECT, tuple(self._envs[env_id].step(action))
+            return self._object_step(self._envs[env_id].step(action))
         stepper = self._steppers[env_id]
         if type(action) is not int and env_id in self._take_ints:
             action = int(np.asarray(action).item())
         obs, reward, terminated, truncated, info = stepper.step(action)
-        if abnormal := bool(info) and is_abnormal(info):
+        flags = 0
+        if info and is_abnormal(info):
             obs, reward = of_abnormal(obs, reward, None)
+            flags = Flag.NO_OBS if obs is None else 0
         done = terminated or truncated
         cut = bool(truncated and not terminated)
         if stepper.return_form is not None:
@@ -276,19 +278,28 @@ class EnvWorker:
                 info["eval_episode_return"] = stepper.return_form(self._returns[env_id])
         if cut:
             info["TimeLimit.truncated"] = True
-        # What is in the place of an observation that is not there is dropped.
-        problem = None if abnormal and obs is None else self._obs.write(env_id, obs)
+        problem = None if flags else self._obs.write(env_id, obs)
         if problem is not None:
             raise DataProblem(f"the observation of step does not fit: {problem}")
         self._done[env_id] = done
         self._truncated[env_id] = cut
         misfit = self._write_reward(env_id, reward)
         if misfit and isinstance(info, (list, tuple)):
-            return Flag.PAYLOAD | Flag.REWARD, (info, np.asarray(reward, dtype=np.float32))
+            return Flag.PAYLOAD | Flag.REWARD | flags, (info, np.asarray(reward, dtype=np.float32))
         if misfit:
             raise DataProblem(misfit)
         # What the truncated flag says already is not sent again.
-        return (Flag.PAYLOAD, info) if len(info) > cut else (0, None)
+        return (Flag.PAYLOAD | flags, info) if len(info) > cut else (0, None)
+
+    @staticmethod
+    def _object_step(timestep: Iterable[Any]) -> Result:
+        flags = Flag.PAYLOAD | Flag.OBJECT
+        obs, reward, done, info = timestep
+        if info and is_abnormal(info):
+            obs, paid = of_abnormal(obs, reward, None)
+            flags |= (Flag.NO_OBS if obs is None else 0) | (0 if paid is reward else Flag.NO_REWARD)
+            reward = paid
+        return flags, (obs, reward, done, info)
 
     def _write_reward(self, env_id: int, reward: npt.ArrayLike) -> str:
         """Write a reward to shared memory; returns why it does not fit there, nothing when it does."""

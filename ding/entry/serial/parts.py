@@ -72,7 +72,11 @@ class NoCollector:
 
 
 class HasState(Protocol):
-    """Something that a saved run takes along."""
+    """Something that a saved run takes along.
+
+    It may have a method ``go_on()``, called after each snapshot: what a resumed run begins in another state than the
+    one in which it was saved goes over to that state there.
+    """
 
     def state_dict(self) -> StateDict:
         """What a safe file can hold."""

@@ -57,7 +57,7 @@ def experiment_of(checkpoint: str | Path) -> Path | None:
 
 
 def best_checkpoint(exp_dir: str | Path) -> Path | None:
-    """The best checkpoint of an experiment folder, or the newest where none is the best; None where there is none."""
+    """The best checkpoint of an experiment folder, or that of the most train iterations; None where there is none."""
     folders = [folder for folder in sorted(Path(exp_dir).glob("ckpt*")) if folder.is_dir()]
     for name in _CHECKPOINTS:
         for folder in folders:

@@ -148,8 +148,8 @@ class ObsStacker:
 
     A Box space that is ``reliable`` gives the shape and dtype (dtypes that convert within their kind are converted).
     Otherwise dtypes are converted where that is possible, see :class:`DeclaredDtypes`, and the envs are compared with
-    the first observation seen. What is no array, or has a space that says nothing
-    about shapes, becomes a ``list`` column if it does not stack.
+    the first observation seen. What is no array, or has a space that says nothing about shapes, becomes a ``list``
+    column if it does not stack.
 
     Args:
         space: observation space of one env.

@@ -8,7 +8,7 @@ from easydict import EasyDict
 from gymnasium import spaces
 
 from ding.entry import serial_pipeline
-from ding.envs import DingEnvWrapper
+from ding.envs import BaseEnv, BaseEnvTimestep, DingEnvWrapper
 
 PART = spaces.Box(-1, 1, (2,), np.float32)
 SPACES = {
@@ -129,3 +129,39 @@ def test_several_discrete_actions(manager):
 @pytest.mark.parametrize("manager", ["base", "subprocess"])
 def test_the_old_gym_api(manager):
     run(lambda cfg: DingEnvWrapper(OldEnv(), cfg), manager=manager)
+
+
+class StrictEnv(BaseEnv):
+    """An own env after the example of many: it takes arrays of one number, and nothing else."""
+
+    observation_space = SPACES["box"]
+    action_space = spaces.Discrete(2)
+    reward_space = spaces.Box(0, 1, (1,), np.float32)
+
+    def __init__(self, cfg):
+        self._random = np.random.default_rng(0)
+
+    def seed(self, seed, dynamic_seed=True):
+        self._random = np.random.default_rng(seed)
+
+    def reset(self):
+        self._count = 0
+        return self._random.random(4, np.float32)
+
+    def step(self, action):
+        if not isinstance(action, np.ndarray) or action.shape not in ((), (1,)):
+            raise TypeError(f"expected an array of one number, found {action!r}")
+        self._count += 1
+        info = {"eval_episode_return": float(EPISODE)} if self._count == EPISODE else {}
+        return BaseEnvTimestep(self._random.random(4, np.float32), np.ones(1, np.float32), bool(info), info)
+
+    def close(self):
+        """Nothing to close."""
+
+    def __repr__(self):
+        return "StrictEnv()"
+
+
+@pytest.mark.parametrize("manager", ["base", "subprocess", "async_subprocess"])
+def test_actions_of_a_run_are_arrays(manager):
+    run(StrictEnv, manager=manager)

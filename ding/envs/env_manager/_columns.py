@@ -38,32 +38,47 @@ def first_nan(columns: Columns) -> tuple[int, str] | None:
     return None
 
 
-def action_rows(batch: EnvBatch, discrete: bool) -> list[Any]:
+def action_rows(batch: EnvBatch, discrete: bool, as_given: bool = False) -> list[Any]:
     """One action per env: Python ints if ``discrete``, else arrays (or what a list column holds).
 
     Args:
         batch: actions ``[N]``, ``[N, 1]`` or ``[N, d]``, a tensor or an array; or dicts or lists of them.
         discrete: whether the envs take plain ints.
+        as_given: whether the batch was made of single actions, which keep their form (tensors become arrays). Of
+            columns ``[N]`` each env takes a 0-d array.
     """
+    if as_given and not discrete:
+        return [_array_row(row) for row in batch.values()]
     try:
         columns = batch.columns
     except SchemaError:
         columns = list(batch.values())  # of different shapes
-    if isinstance(columns, torch.Tensor) and (discrete or columns.ndim > 1):
+    return _int_rows(columns, len(batch)) if discrete else _array_rows(columns, len(batch))
+
+
+def _int_rows(columns: Columns, length: int) -> list[Any]:
+    if isinstance(columns, torch.Tensor):
         columns = columns.detach().cpu().numpy()
-    if discrete and isinstance(columns, np.ndarray) and columns.size == len(batch):
+    if isinstance(columns, np.ndarray) and columns.size == length:
         return columns.reshape(-1).tolist()
-    rows = row_list(columns, len(batch))
-    if not isinstance(columns, np.ndarray):
-        rows = [array_row(row) for row in rows]
-    return [to_env_action(row, _DISCRETE) for row in rows] if discrete else rows
+    return [to_env_action(_array_row(row), _DISCRETE) for row in row_list(columns, length)]
 
 
-def array_row(row: object) -> Any:
+def _array_rows(columns: Columns, length: int) -> list[Any]:
+    if isinstance(columns, dict):
+        per_key = [_array_rows(column, length) for column in columns.values()]
+        return [dict(zip(columns, values)) for values in zip(*per_key)] if columns else [{} for _ in range(length)]
+    if isinstance(columns, list):
+        return [_array_row(row) for row in columns]
+    array = columns.detach().cpu().numpy() if isinstance(columns, torch.Tensor) else columns
+    return [array[position, ...] for position in range(length)]
+
+
+def _array_row(row: object) -> Any:
     """An action with arrays in place of tensors."""
     if isinstance(row, torch.Tensor):
         return row.detach().cpu().numpy()
-    return {key: array_row(value) for key, value in row.items()} if isinstance(row, dict) else row
+    return {key: _array_row(value) for key, value in row.items()} if isinstance(row, dict) else row
 
 
 def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:

@@ -222,7 +222,8 @@ class BaseEnvManager(AbstractEnvManager):
                 raise ValueError("step() needs the action of at least one env")
         steps, newest, obs_rows, rewards, ends, cuts = self._steps, self._obs, [], [], [], []
         infos: dict[int, Any] = {}
-        for position, (env_id, action) in enumerate(zip(env_ids, action_rows(batch, self._discrete))):
+        rows = action_rows(batch, self._discrete, as_given=batch is not actions)
+        for position, (env_id, action) in enumerate(zip(env_ids, rows)):
             try:
                 obs, reward, terminated, cut, info = steps[env_id].step(action)
             except ENV_FAULTS as error:

@@ -165,7 +165,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
         if not len(batch) and not self._fleet.busy:
             raise ValueError("step() needs the action of at least one env: no step is under way")
         try:
-            env_ids = self._fleet.order_steps(batch, keep_tensors=batch is not actions) if len(batch) else []
+            env_ids = self._fleet.order_steps(batch, as_given=batch is not actions) if len(batch) else []
             return self._hand_out(env_ids, batch.env_ids)
         except EnvManagerError:
             self._close(FAULT_GRACE_S)

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from ding.data import EnvBatch, SchemaError
-from ding.data.columns import Columns, iter_leaves, row_at
+from ding.data.columns import Columns, iter_leaves
+from ding.envs.env_manager._columns import action_rows
 from ding.envs.env_manager._workers.engine import WorkerEngine
 from ding.envs.env_manager._workers.shared_columns import RowSchema, SharedColumns
 
@@ -29,17 +30,18 @@ class ActionSender:
         self._arrays: list[np.ndarray] = []
         self._form: tuple[Any, ...] | None = None
 
-    def send(self, batch: EnvBatch, keep_tensors: bool, shared: bool) -> None:
+    def send(self, batch: EnvBatch, as_given: bool, shared: bool) -> None:
         """Order one step of each of these envs.
 
         Args:
             batch: actions ``[N, ...]``, or dicts of them, or any objects.
-            keep_tensors: whether tensors reach the env as tensors, else as arrays.
+            as_given: whether the batch was made of single actions, which keep their kind. Of columns each env takes an
+                array (a 0-d one of columns ``[N]``).
             shared: whether the workers take actions from shared memory.
         """
         columns = _columns_of(batch) if shared else None
-        if columns is None or not self._fits(columns, keep_tensors):
-            for env_id, action in batch.items():
+        if columns is None or not self._fits(columns, batch, as_given):
+            for env_id, action in zip(batch, _rows(batch, as_given)):
                 self._engine.step_object(env_id, action)
             return
         # An env is stepped only while it is idle, so nobody reads these rows.
@@ -47,14 +49,15 @@ class ActionSender:
             array[batch.env_ids] = leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else leaf
         self._engine.step(batch.env_ids.tolist())
 
-    def _fits(self, columns: Columns, keep_tensors: bool) -> bool:
+    def _fits(self, columns: Columns, batch: EnvBatch, as_given: bool) -> bool:
         """Whether the actions have an array form; provides memory of that form."""
         form = None
         if not isinstance(columns, (dict, list)):
-            form = (type(columns), columns.dtype, columns.shape[1:], keep_tensors)
+            kind = type(next(iter(batch.values()))) if as_given else None
+            form = (kind, type(columns), columns.dtype, columns.shape[1:])
             if form == self._form:
                 return True
-        schema = RowSchema.of(row_at(columns, 0), keep_tensors)
+        schema = RowSchema.of(_rows(batch, as_given)[0])
         if schema is None or any(isinstance(leaf, list) for _, leaf in iter_leaves(columns)):
             return False
         if schema != self._schema:
@@ -64,6 +67,10 @@ class ActionSender:
             self._engine.attach("actions", memory)
         self._form = form
         return True
+
+
+def _rows(batch: EnvBatch, as_given: bool) -> list[Any]:
+    return list(batch.values()) if as_given else action_rows(batch, discrete=False)
 
 
 def _columns_of(batch: EnvBatch) -> Columns | None:

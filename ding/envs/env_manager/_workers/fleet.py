@@ -141,8 +141,8 @@ class EnvFleet:
             self._order_reset(env_id)
         self._pump_while(lambda: bool(wanted & self._resetting))
 
-    def order_steps(self, batch: EnvBatch, keep_tensors: bool) -> list[int]:
-        """Send one action to each of these envs and return their ids; ``keep_tensors``: they reach the env as such."""
+    def order_steps(self, batch: EnvBatch, as_given: bool) -> list[int]:
+        """Send one action to each of these envs and return their ids; ``as_given``: tensors and numbers stay such."""
         env_ids = self._life.check_running(batch.env_ids)
         if not self.busy.isdisjoint(env_ids):
             raise AssertionError(f"some of the envs {env_ids} cannot be stepped: their last step is not handed out")
@@ -150,7 +150,7 @@ class EnvFleet:
         if self._lost:
             batch = self._without_lost(batch)
         if len(batch):
-            self._actions.send(batch, keep_tensors, self._store.shared)
+            self._actions.send(batch, as_given, self._store.shared)
         return env_ids
 
     def _without_lost(self, batch: EnvBatch) -> EnvBatch:

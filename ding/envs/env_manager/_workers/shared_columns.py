@@ -62,16 +62,15 @@ class RowSchema(NamedTuple):
     leaves: tuple[LeafSpec, ...]
 
     @classmethod
-    def of(cls, row: object, keep_tensors: bool = True) -> "RowSchema | None":
+    def of(cls, row: object) -> "RowSchema | None":
         """The schema of a row, ``None`` when a part of it has no fixed array form.
 
         Args:
             row: nested dicts of arrays, tensors and numbers.
-            keep_tensors: whether a tensor is read as a tensor again, else as an array.
         """
         leaves = []
         for path, value in flat(row):
-            leaf = _spec(path, value, keep_tensors)
+            leaf = _spec(path, value)
             if leaf is None:
                 return None
             leaves.append(leaf)
@@ -86,18 +85,18 @@ class RowSchema(NamedTuple):
         return RowSchema(sum((other.leaves for other in others), self.leaves))
 
 
-def _spec(path: Path, value: object, keep_tensors: bool) -> LeafSpec | None:
+def _spec(path: Path, value: object) -> LeafSpec | None:
     if isinstance(value, torch.Tensor):
         array = value.detach().cpu().numpy()
     elif isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
         array = np.asarray(value)
-    elif isinstance(value, np.ndarray) and value.ndim > 0:
+    elif isinstance(value, np.ndarray):
         array = value
     else:
         return None
     if array.dtype.hasobject or array.dtype.kind not in "biufc":
         return None
-    kind = "tensor" if isinstance(value, torch.Tensor) and keep_tensors else "array" if array.ndim else "scalar"
+    kind = "tensor" if isinstance(value, torch.Tensor) else "array" if isinstance(value, np.ndarray) else "scalar"
     return LeafSpec(path, kind, array.dtype.str, array.shape)
 
 

@@ -67,7 +67,9 @@ def test_parts_of_dict_columns_arrive_as_arrays(name):
 
 
 @pytest.mark.parametrize("name", MANAGERS)
-@pytest.mark.parametrize(("action", "kind"), [(1, int), (np.array(1), np.ndarray), (np.array([1]), np.ndarray)], ids=str)
+@pytest.mark.parametrize(
+    ("action", "kind"), [(1, int), (np.array(1), np.ndarray), (np.array([1]), np.ndarray)], ids=str
+)
 def test_single_actions_keep_their_kind(name, action, kind):
     cls, cfg = MANAGERS[name]
     seen = seen_action(cls(envs(), cfg), {0: action, 1: action})
